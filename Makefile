@@ -1,0 +1,44 @@
+# Two commands: `make demo` and `make test`. Each makes what it needs first and nothing twice.
+# TORCH=2.13.0 names another environment of requirements/.
+TORCH ?= 2.9.0
+VENV := $(if $(filter 2.9.0,$(TORCH)),.venv,.venv-$(TORCH))
+PYTHON := $(VENV)/bin/python
+REQUIREMENTS := requirements/torch-$(TORCH).txt
+SOURCES := policy.yaml pyproject.toml setup.py $(shell find codegen csrc python -type f -not -path '*/__pycache__/*')
+CPP := $(shell find csrc -name '*.cpp' -o -name '*.h')
+
+.PHONY: demo test lint format build clean
+.DELETE_ON_ERROR:
+
+demo: build
+	$(PYTHON) examples/digits.py
+
+test: build lint
+	$(PYTHON) -m pytest
+
+lint: $(VENV)/installed
+	$(PYTHON) -m ruff check
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m mypy
+	$(VENV)/bin/clang-format --dry-run --Werror $(CPP)
+	$(PYTHON) -m codegen --check
+
+format: $(VENV)/installed
+	$(PYTHON) -m ruff check --fix
+	$(PYTHON) -m ruff format
+	$(VENV)/bin/clang-format -i $(CPP)
+
+build: $(VENV)/built
+
+$(VENV)/installed: $(REQUIREMENTS) requirements/common.txt
+	python3 -m venv $(VENV)
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r $(REQUIREMENTS)
+	touch $@
+
+$(VENV)/built: $(VENV)/installed $(SOURCES)
+	$(PYTHON) -m codegen
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps .
+	touch $@
+
+clean:
+	rm -rf build .venv .venv-* python/*.egg-info

@@ -1,0 +1,57 @@
+"""The command line: `python -m codegen` writes generated/, `python -m codegen --check` only compares."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from codegen.errors import PolicyError
+from codegen.parse import read_policy
+from codegen.render import render
+from codegen.schemas import Schemas
+from codegen.write import differences, write
+
+ROOT = Path(__file__).parent.parent
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m codegen", description="Turn policy.yaml into the files of generated/."
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail with a diff where generated/ is stale"
+    )
+    parser.add_argument("--policy", type=Path, default=ROOT / "policy.yaml", help="the policy to read")
+    parser.add_argument("--output", type=Path, default=ROOT / "generated", help="the folder to write")
+    options = parser.parse_args(arguments)
+    try:
+        return run(options.policy, options.output, check=options.check)
+    except PolicyError as error:
+        count = len(error.problems)
+        print(f"{error}\n{count} problem{'s' if count > 1 else ''}; nothing was written.", file=sys.stderr)
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror}; nothing was written.", file=sys.stderr)
+    except ModuleNotFoundError as error:
+        print(f"error: {error}.", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("Interrupted; nothing was written.", file=sys.stderr)
+        return 130
+    return 1
+
+
+def run(policy: Path, output: Path, *, check: bool) -> int:
+    """Generate, or compare; return the exit status."""
+    name = policy.name if policy.parent == ROOT else str(policy)
+    files = render(read_policy(policy, name, Schemas.installed()))
+    if not check:
+        changed = write(files, output)
+        print(f"{output.name}/: {', '.join(changed) + ' written' if changed else 'up to date'}")
+        return 0
+    diff = differences(files, output)
+    if diff:
+        print(f"{diff}\n{output.name}/ does not match {name}. Run: python -m codegen", file=sys.stderr)
+    return 1 if diff else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

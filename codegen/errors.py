@@ -1,0 +1,46 @@
+"""Problems of a policy file: where, what, and how to mend it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+@dataclass(frozen=True, order=True)
+class Location:
+    """A place in a file; line and column count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One thing that is wrong, and its remedy."""
+
+    location: Location
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.location}: error: {self.what}; {self.remedy}"
+
+
+class PolicyError(Exception):
+    """Every problem that was found in a policy, in the order of the file."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = sorted(set(problems))
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a remedy for an unknown name: the closest known one, or the known ones where they are few."""
+    names = sorted(set(known))
+    close = get_close_matches(name, names, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    return f"use one of {', '.join(names)}" if len(names) <= 20 else "check the spelling"

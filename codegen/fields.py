@@ -1,0 +1,80 @@
+"""Takes the values out of a mapping's nodes, reporting what does not have the form that is asked for."""
+
+from collections.abc import Iterable, Iterator
+
+from codegen.errors import Location, Problem, did_you_mean
+from codegen.load import Mapping, Node, Sequence, Text
+
+
+class Reader:
+    """Reads nodes as values of a wanted form; what has another form becomes a problem and reads as None."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = problems
+
+    def report(self, location: Location, what: str, remedy: str) -> None:
+        self.problems.append(Problem(location, what, remedy))
+
+    def text(self, node: Node, what: str) -> str | None:
+        if isinstance(node, Text) and node.value.strip():
+            return node.value
+        self.report(node.location, f"{what} is {_form(node)}", "give it a text")
+        return None
+
+    def name(self, node: Node, what: str, known: Iterable[str]) -> str | None:
+        """Read a text that must be one of the known names."""
+        names = list(known)
+        value = self.text(node, what)
+        if value is not None and value not in names:
+            self.report(node.location, f"unknown {what} '{value}'", did_you_mean(value, names))
+            return None
+        return value
+
+    def texts(self, node: Node, what: str) -> list[Text]:
+        """Read a sequence of different texts."""
+        if not isinstance(node, Sequence) or not node.items:
+            self.report(node.location, f"{what} is {_form(node)}", "give it a list of names, as in [one, two]")
+            return []
+        texts: list[Text] = []
+        for item in node.items:
+            if not isinstance(item, Text) or not item.value.strip():
+                self.report(item.location, f"{what} holds {_form(item)}", "give it names only")
+            elif item.value in [text.value for text in texts]:
+                self.report(item.location, f"{what} names '{item.value}' twice", "keep one of them")
+            else:
+                texts.append(item)
+        return texts
+
+    def entries(self, node: Node, what: str) -> Iterator[tuple[Text, Node]]:
+        """Read a mapping with free keys."""
+        if not isinstance(node, Mapping) or not node.items:
+            self.report(node.location, f"{what} is {_form(node)}", "give it a mapping, as in {name: value}")
+            return
+        yield from node.items
+
+    def fields(
+        self, node: Node, what: str, known: tuple[str, ...], required: tuple[str, ...]
+    ) -> dict[str, Node] | None:
+        """Read a mapping with these known keys; None where a required one is missing or it is no mapping."""
+        if not isinstance(node, Mapping):
+            self.report(
+                node.location, f"{what} is {_form(node)}", f"give it a mapping with the keys {', '.join(known)}"
+            )
+            return None
+        found: dict[str, Node] = {}
+        for key, value in node.items:
+            if key.value in known:
+                found[key.value] = value
+            else:
+                self.report(key.location, f"unknown key '{key.value}' of {what}", did_you_mean(key.value, known))
+        missing = [name for name in required if name not in found]
+        for name in missing:
+            self.report(node.location, f"{what} has no '{name}'", "add it")
+        return None if missing else found
+
+
+def _form(node: Node) -> str:
+    if isinstance(node, Text):
+        return f"the text '{node.value}'" if node.value.strip() else "empty"
+    kind = "list" if isinstance(node, Sequence) else "mapping"
+    return f"a {kind}" if node.items else f"an empty {kind}"

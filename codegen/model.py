@@ -1,0 +1,113 @@
+"""What a policy is, once it has been read: frozen, checked, and independent of YAML and of the installed torch."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from codegen.versions import ALL, VersionRange
+
+
+class Category(Enum):
+    """What autocasting does to an op; named as PyTorch names them."""
+
+    LOWER_PRECISION_FP = "lower_precision_fp"
+    FP32 = "fp32"
+    FP32_SET_OPT_DTYPE = "fp32_set_opt_dtype"
+    FP32_APPEND_DTYPE = "fp32_append_dtype"
+    PROMOTE = "promote"
+    BANNED = "banned"
+    FALLTHROUGH = "fallthrough"
+    STOCK = "stock"
+
+
+@dataclass(frozen=True)
+class Device:
+    """A column of the policy."""
+
+    name: str
+    dispatch_key: str
+    lower_precision: tuple[str, ...]
+    like: str | None = None
+
+
+@dataclass(frozen=True)
+class Overload:
+    """One overload of an op. `dtype_overload` is the one that takes a dtype, for fp32_append_dtype."""
+
+    name: str = "default"
+    torch: VersionRange = ALL
+    dtype_overload: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A row of the policy: one overload on one device, for a range of torch releases."""
+
+    op: str
+    overload: Overload
+    device: str
+    category: Category
+    torch: VersionRange = ALL
+    note: str | None = None
+    message: str | None = None
+
+    @property
+    def schema_name(self) -> str:
+        return _schema_name(self.op, self.overload.name)
+
+    @property
+    def cpp_struct(self) -> str:
+        """The struct of at::_ops that calls the overload."""
+        return _cpp_struct(self.op, self.overload.name)
+
+    @property
+    def cpp_target(self) -> str | None:
+        """The struct of at::_ops that a kernel calls where that is another overload."""
+        if self.category is not Category.FP32_APPEND_DTYPE or self.overload.dtype_overload is None:
+            return None
+        return _cpp_struct(self.op, self.overload.dtype_overload)
+
+    @property
+    def reaches(self) -> str:
+        """The overload that a call arrives at below autocast."""
+        appends = self.category is Category.FP32_APPEND_DTYPE
+        return _schema_name(self.op, (self.overload.dtype_overload if appends else None) or self.overload.name)
+
+
+@dataclass(frozen=True)
+class Op:
+    """An entry of the policy: an operator, the names under which people call it, and its rows."""
+
+    name: str
+    public: tuple[str, ...]
+    registrations: tuple[Registration, ...]
+
+    def categories(self, device: str) -> list[tuple[Category, VersionRange]]:
+        """Return the categories of the op on a device, each with the releases it holds for.
+
+        An overload that only some releases have does not narrow the category of the op.
+        """
+        held = dict.fromkeys((row.category, row.torch) for row in self.registrations if row.device == device)
+        return [(category, torch) for category, torch in held if torch == ALL or (category, ALL) not in held]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A whole policy: the devices in the order of the file, the categories' sentences, and the ops by name."""
+
+    devices: tuple[Device, ...]
+    sentences: dict[Category, str]
+    ops: tuple[Op, ...]
+
+    def registrations(self) -> Iterator[Registration]:
+        for op in self.ops:
+            yield from op.registrations
+
+
+def _schema_name(op: str, overload: str) -> str:
+    return op if overload == "default" else f"{op}.{overload}"
+
+
+def _cpp_struct(op: str, overload: str) -> str:
+    return op if overload == "default" else f"{op}_{overload}"

@@ -1,0 +1,242 @@
+"""Nodes and schemas to a policy. What comes out is valid: an entry with a problem is reported and left out."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from codegen.errors import PolicyError, Problem, did_you_mean
+from codegen.fields import Reader
+from codegen.load import Mapping, Node, Sequence, Text, load
+from codegen.model import Category, Device, Op, Overload, Policy, Registration
+from codegen.schema_checks import check_overload, check_registration
+from codegen.schemas import Schemas
+from codegen.versions import ALL, VersionRange, parse_range, subtract
+
+DTYPES = ("float16", "bfloat16")
+UNLISTED = "unlisted"
+
+
+@dataclass(frozen=True)
+class Cast:
+    """What `cast` says for one device: a category, where it holds, and why. No category means unlisted."""
+
+    category: Category | None
+    node: Node
+    torch: VersionRange = ALL
+    overloads: tuple[str, ...] | None = None
+    note: str | None = None
+
+
+def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
+    """Read the policy at `path`, which problems call `name`; raise PolicyError with every problem of the file."""
+    problems: list[Problem] = []
+    root = load(path, name, problems)
+    policy = _PolicyParser(schemas, problems).policy(root) if root is not None else None
+    if problems or policy is None:
+        raise PolicyError(problems)
+    return policy
+
+
+class _PolicyParser(Reader):
+    def __init__(self, schemas: Schemas, problems: list[Problem]) -> None:
+        super().__init__(problems)
+        self.schemas = schemas
+        self.devices: dict[str, Device] = {}
+
+    def policy(self, root: Node) -> Policy | None:
+        keys = ("devices", "categories", "ops")
+        fields = self.fields(root, "the policy", keys, keys)
+        if fields is None:
+            return None
+        self.devices = {device.name: device for device in self.read_devices(fields["devices"])}
+        sentences = self.read_categories(fields["categories"])
+        return Policy(tuple(self.devices.values()), sentences, tuple(self.read_ops(fields["ops"])))
+
+    def read_devices(self, node: Node) -> list[Device]:
+        entries = list(self.entries(node, "devices"))
+        devices = [self.read_device(key, value, [other.value for other, _ in entries]) for key, value in entries]
+        chains = {device.name: device.like for device in devices if device is not None}
+        for key, _ in entries:
+            seen = [key.value]
+            while (like := chains.get(seen[-1])) is not None and like not in seen:
+                seen.append(like)
+            if like == key.value:
+                self.report(
+                    key.location, f"'like' goes in a circle: {' -> '.join([*seen, like])}", "break it somewhere"
+                )
+        return [device for device in devices if device is not None]
+
+    def read_device(self, key: Text, node: Node, names: list[str]) -> Device | None:
+        what = f"device '{key.value}'"
+        fields = self.fields(
+            node, what, ("dispatch_key", "lower_precision", "like"), ("dispatch_key", "lower_precision")
+        )
+        if fields is None:
+            return None
+        dispatch_key = self.text(fields["dispatch_key"], "dispatch_key")
+        if dispatch_key is not None and not (dispatch_key.startswith("Autocast") and dispatch_key.isalnum()):
+            self.report(
+                fields["dispatch_key"].location,
+                f"dispatch_key '{dispatch_key}' is no autocast key",
+                "name one of torch's, as in AutocastCUDA",
+            )
+            return None
+        dtypes = [
+            dtype.value
+            for dtype in self.texts(fields["lower_precision"], "lower_precision")
+            if self.name(dtype, "dtype", DTYPES)
+        ]
+        like = self.name(fields["like"], "device", names) if "like" in fields else None
+        return Device(key.value, dispatch_key, tuple(dtypes), like) if dispatch_key and dtypes else None
+
+    def read_categories(self, node: Node) -> dict[Category, str]:
+        known = tuple(category.value for category in Category)
+        fields = self.fields(node, "categories", known, known) or {}
+        texts = {name: self.text(value, f"category '{name}'") for name, value in fields.items()}
+        return {Category(name): " ".join(text.split()) for name, text in texts.items() if text is not None}
+
+    def read_ops(self, node: Node) -> list[Op]:
+        ops: list[Op] = []
+        previous = ""
+        for key, value in self.entries(node, "ops"):
+            if key.value < previous:
+                self.report(
+                    key.location, f"op '{key.value}' stands after '{previous}'", "keep the ops in alphabetical order"
+                )
+            previous = max(previous, key.value)
+            op = self.read_op(key, value)
+            if op is not None:
+                ops.append(op)
+        return ops
+
+    def read_op(self, key: Text, node: Node) -> Op | None:
+        what = f"op '{key.value}'"
+        fields = self.fields(node, what, ("cast", "overloads", "public", "message"), ("cast", "public"))
+        if fields is None:
+            return None
+        message = self.text(fields["message"], f"the message of {what}") if "message" in fields else None
+        overloads = self.read_overloads(key, fields.get("overloads"))
+        casts = self.read_casts(key, fields["cast"], [overload.name for _, overload in overloads])
+        rows = []
+        for place, overload in overloads:
+            if not check_overload(self, self.schemas, key.value, overload, place):
+                continue
+            for device, alternatives in casts.items():
+                rows += self.rows(key, overload, device, alternatives, message)
+        if message is not None and all(row.category is not Category.BANNED for row in rows):
+            self.report(fields["message"].location, f"{what} has a message and is banned nowhere", "remove the message")
+        public = tuple(name.value for name in self.texts(fields["public"], f"public of {what}"))
+        return Op(key.value, public, tuple(rows)) if rows and public else None
+
+    def rows(
+        self, key: Text, overload: Overload, device: str, alternatives: list[Cast], message: str | None
+    ) -> list[Registration]:
+        """Return the rows of one overload on one device: the first alternative that holds for a release wins."""
+        rows = []
+        for index, cast in enumerate(alternatives):
+            if cast.category is None or (cast.overloads is not None and overload.name not in cast.overloads):
+                continue
+            for torch in subtract(cast.torch & overload.torch, (earlier.torch for earlier in alternatives[:index])):
+                row = Registration(key.value, overload, device, cast.category, torch, cast.note or overload.note)
+                if cast.category is Category.BANNED:
+                    row = replace(row, message=message)
+                if not torch.empty and check_registration(self, self.schemas, row, cast.node.location):
+                    rows.append(row)
+        return rows
+
+    def read_overloads(self, key: Text, node: Node | None) -> list[tuple[Text, Overload]]:
+        if node is None:
+            return [(key, Overload())]
+        if not isinstance(node, Sequence) or not node.items:
+            self.report(node.location, f"overloads of op '{key.value}' is no list", "write it as [default, other]")
+            return []
+        overloads: list[tuple[Text, Overload]] = []
+        details: Node | None
+        for item in node.items:
+            if isinstance(item, Text):
+                name, details = item, None
+            elif isinstance(item, Mapping) and len(item.items) == 1:
+                name, details = item.items[0]
+            else:
+                self.report(item.location, "an overload is no name", "write it as name or {name: {...}}")
+                continue
+            overload = self.read_overload(name, details)
+            if name.value in [other.value for other, _ in overloads]:
+                self.report(name.location, f"overload '{name.value}' stands twice", "keep one of them")
+            elif overload is not None:
+                overloads.append((name, overload))
+        return overloads
+
+    def read_overload(self, name: Text, node: Node | None) -> Overload | None:
+        if node is None:
+            return Overload(name.value)
+        fields = self.fields(node, f"overload '{name.value}'", ("torch", "dtype_overload", "note"), ())
+        if fields is None:
+            return None
+        torch = self.read_range(fields["torch"]) if "torch" in fields else ALL
+        dtype_overload = self.text(fields["dtype_overload"], "dtype_overload") if "dtype_overload" in fields else None
+        note = self.text(fields["note"], "note") if "note" in fields else None
+        return Overload(name.value, torch, dtype_overload, note) if torch is not None else None
+
+    def read_range(self, node: Node) -> VersionRange | None:
+        specifier = self.text(node, "torch")
+        torch = parse_range(specifier) if specifier is not None else None
+        if specifier is not None and torch is None:
+            self.report(
+                node.location,
+                f"'{specifier}' is no range of torch releases",
+                "write it as '>=2.10', '<2.13' or both with ','",
+            )
+        return torch
+
+    def read_casts(self, key: Text, node: Node, overloads: list[str]) -> dict[str, list[Cast]]:
+        """Return what `cast` says for each device that it lists, `like` and `others` resolved."""
+        if not isinstance(node, Mapping):
+            casts = self.read_alternatives(node, overloads)
+            return dict.fromkeys(self.devices, casts) if casts else {}
+        named: dict[str, list[Cast]] = {}
+        for device, value in self.entries(node, f"cast of op '{key.value}'"):
+            if self.name(device, "device", [*self.devices, "others"]):
+                named[device.value] = self.read_alternatives(value, overloads)
+        return {device: casts for device in self.devices if (casts := self.resolve(device, named))}
+
+    def resolve(self, device: str, named: dict[str, list[Cast]]) -> list[Cast] | None:
+        chain = [device]
+        while chain[-1] not in named:
+            like = self.devices[chain[-1]].like if chain[-1] in self.devices else None
+            if like is None or like in chain:
+                return named.get("others")
+            chain.append(like)
+        return named[chain[-1]]
+
+    def read_alternatives(self, node: Node, overloads: list[str]) -> list[Cast]:
+        nodes = node.items if isinstance(node, Sequence) else (node,)
+        casts = [cast for item in nodes if (cast := self.read_cast(item, overloads)) is not None]
+        for cast in casts[:-1]:
+            if cast.torch == ALL:
+                self.report(cast.node.location, "no alternative after this one can hold", "give it a 'torch' range")
+        return casts
+
+    def read_cast(self, node: Node, overloads: list[str]) -> Cast | None:
+        if isinstance(node, Text):
+            category = self.read_category(node)
+            return Cast(category, node) if category or node.value == UNLISTED else None
+        fields = self.fields(node, "a cast", ("as", "torch", "overloads", "note"), ("as",))
+        if fields is None:
+            return None
+        category = self.read_category(fields["as"])
+        torch = self.read_range(fields["torch"]) if "torch" in fields else ALL
+        note = self.text(fields["note"], "note") if "note" in fields else None
+        only: tuple[str, ...] | None = None
+        if "overloads" in fields:
+            texts = self.texts(fields["overloads"], "overloads")
+            only = tuple(text.value for text in texts if self.name(text, "overload", overloads))
+        return Cast(category, fields["as"], torch, only, note) if category and torch is not None else None
+
+    def read_category(self, node: Node) -> Category | None:
+        value = self.text(node, "category")
+        known = [category.value for category in Category]
+        if value in known:
+            return Category(value)
+        if value is not None and value != UNLISTED:
+            self.report(node.location, f"unknown category '{value}'", did_you_mean(value, [*known, UNLISTED]))
+        return None

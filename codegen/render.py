@@ -1,0 +1,120 @@
+"""A policy to the texts of the files that are generated from it. Pure: the same policy gives the same texts.
+
+The only module that knows Jinja2. A row goes to the shard that its op's name hashes to, so that an added op touches one
+shard and the shards compile in parallel.
+"""
+
+from pathlib import Path
+from zlib import crc32
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from codegen.model import Category, Op, Policy, Registration
+from codegen.versions import ALL, VersionRange
+
+SHARDS = 8
+
+
+def render(policy: Policy) -> dict[str, str]:
+    """Return the text of every generated file by its path below generated/."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(cpp_string=cpp_string, cpp_condition=cpp_condition, cpp_row=cpp_row, markdown=markdown)
+
+    def text(template: str, **values: object) -> str:
+        return environment.get_template(template).render(policy=policy, ALL=ALL, Category=Category, **values)
+
+    files = {
+        "autocast/table.cpp": text("autocast/table.cpp.j2", shards=range(SHARDS)),
+        "op_reference.md": text("op_reference.md.j2", deviations=_deviations(policy), public=_public_names(policy)),
+        "policy_cases.json": text("policy_cases.json.j2", rows=[_case(row) for row in policy.registrations()]),
+    }
+    for shard in range(SHARDS):
+        ops = [op for op in policy.ops if crc32(op.name.encode()) % SHARDS == shard]
+        files[f"autocast/rows_{shard}.cpp"] = text(
+            "autocast/rows.cpp.j2", shard=shard, ops=ops, headers=[(op.name, _header_range(op)) for op in ops]
+        )
+    return files
+
+
+def cpp_string(text: str | None) -> str:
+    """Return a C++ string literal that holds the text's UTF-8 bytes, whatever they are."""
+    plain = set(range(0x20, 0x7F)) - set(b'"\\?')
+    return '"' + "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in (text or "").encode()) + '"'
+
+
+def cpp_condition(torch: VersionRange) -> str:
+    """Return the preprocessor condition that holds for the releases of a range."""
+    number = "TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR"
+    first = f"{number} >= {torch.first[0] * 1000 + torch.first[1]}" if torch.first else ""
+    end = f"{number} < {torch.end[0] * 1000 + torch.end[1]}" if torch.end else ""
+    return " && ".join(filter(None, (first, end)))
+
+
+def cpp_row(row: Registration) -> str:
+    """Return the initializer of a row: its names, category, kernel, and what there is of message and note."""
+    kernel = "nullptr"
+    if row.category not in (Category.BANNED, Category.FALLTHROUGH, Category.STOCK):
+        arguments = [f"ops::{row.cpp_struct}", f"Category::{row.category.value}"]
+        if row.cpp_target is not None:
+            arguments.append(f"ops::{row.cpp_target}")
+        kernel = f"kernel<{', '.join(arguments)}>"
+    names = [cpp_string(name) for name in (row.op, row.overload.name, row.device)]
+    texts = [cpp_string(text) for text in (row.note, row.message)]
+    while texts and texts[-1] == '""':
+        texts.pop()
+    return "{" + ", ".join([*names, f"Category::{row.category.value}", kernel, *texts]) + "}"
+
+
+def markdown(text: str) -> str:
+    """Return the text for a table cell of Markdown, where it is read as text and never as markup."""
+    for plain, escaped in (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|"), ("`", "\\`")):
+        text = text.replace(plain, escaped)
+    return " ".join(text.split())
+
+
+def _header_range(op: Op) -> VersionRange:
+    """Return the releases that have the op's header: those of its rows where all rows share one range."""
+    ranges = {row.overload.torch for row in op.registrations}
+    return ranges.pop() if len(ranges) == 1 else ALL
+
+
+def _case(row: Registration) -> dict[str, str]:
+    return {
+        "op": row.op,
+        "overload": row.overload.name,
+        "device": row.device,
+        "category": row.category.value,
+        "torch": str(row.torch),
+        "reaches": row.reaches,
+    }
+
+
+def _public_names(policy: Policy) -> dict[str, dict[tuple[Category, VersionRange], list[str]]]:
+    """Return for each device and category (and its releases) the public names of its ops, in the order of the file."""
+    names: dict[str, dict[tuple[Category, VersionRange], list[str]]] = {}
+    for device in policy.devices:
+        groups = names.setdefault(device.name, {})
+        for op in policy.ops:
+            for group in op.categories(device.name):
+                groups.setdefault(group, []).extend(op.public)
+        order = list(Category)
+        names[device.name] = {
+            group: sorted(set(groups[group])) for group in sorted(groups, key=lambda g: (order.index(g[0]), str(g[1])))
+        }
+    return names
+
+
+def _deviations(policy: Policy) -> list[tuple[str, str, str, str]]:
+    """Return op, devices, category and note of every row that carries a note, rows that differ by device joined."""
+    joined: dict[tuple[str, str, str], list[str]] = {}
+    for row in policy.registrations():
+        if row.note is not None:
+            where = f"{row.category.value} (torch {row.torch})" if row.torch != ALL else row.category.value
+            joined.setdefault((row.schema_name, where, row.note), []).append(row.device)
+    return [(op, ", ".join(devices), category, note) for (op, category, note), devices in joined.items()]

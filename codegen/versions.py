@@ -1,0 +1,64 @@
+"""Ranges of torch releases: [first, end), each release as (major, minor)."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+Release = tuple[int, int]
+
+_CLAUSE = re.compile(r"(>=|<)\s*(\d+)\.(\d+)\s*")
+
+
+@dataclass(frozen=True, order=True)
+class VersionRange:
+    """The releases from `first` (included) to `end` (excluded); None leaves that side open."""
+
+    first: Release | None = None
+    end: Release | None = None
+
+    def __contains__(self, release: Release) -> bool:
+        return (self.first is None or release >= self.first) and (self.end is None or release < self.end)
+
+    def __and__(self, other: "VersionRange") -> "VersionRange":
+        firsts = [r.first for r in (self, other) if r.first is not None]
+        ends = [r.end for r in (self, other) if r.end is not None]
+        return VersionRange(max(firsts, default=None), min(ends, default=None))
+
+    @property
+    def empty(self) -> bool:
+        return self.first is not None and self.end is not None and self.first >= self.end
+
+    def minus(self, other: "VersionRange") -> list["VersionRange"]:
+        """Return what of this range lies outside the other."""
+        below = self & VersionRange(None, other.first) if other.first else None
+        above = self & VersionRange(other.end, None) if other.end else None
+        return [part for part in (below, above) if part is not None and not part.empty]
+
+    def __str__(self) -> str:
+        """Return the range as a PEP 440 specifier; the range of all releases gives the empty text."""
+        first = f">={self.first[0]}.{self.first[1]}" if self.first else ""
+        end = f"<{self.end[0]}.{self.end[1]}" if self.end else ""
+        return ",".join(filter(None, (first, end)))
+
+
+ALL = VersionRange()
+
+
+def parse_range(specifier: str) -> VersionRange | None:
+    """Read a PEP 440 specifier made of `>=X.Y` and `<X.Y`; None where it holds anything else or no release."""
+    result = ALL
+    for clause in specifier.split(","):
+        match = _CLAUSE.fullmatch(clause.strip())
+        if match is None:
+            return None
+        release = (int(match[2]), int(match[3]))
+        result &= VersionRange(first=release) if match[1] == ">=" else VersionRange(end=release)
+    return None if result.empty else result
+
+
+def subtract(whole: VersionRange, parts: Iterable[VersionRange]) -> list[VersionRange]:
+    """Return what of `whole` none of the parts covers."""
+    left = [whole]
+    for part in parts:
+        left = [piece for old in left for piece in old.minus(part)]
+    return left

@@ -1,0 +1,64 @@
+"""Texts to disk, all or none, or to a diff. Knows nothing of policies."""
+
+import difflib
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def differences(files: dict[str, str], folder: Path) -> str:
+    """Return a unified diff from what the folder holds to `files`; empty where they agree."""
+    present = _present(folder)
+    lines: list[str] = []
+    for name in sorted(present | files.keys()):
+        old = (folder / name).read_text(encoding="utf-8") if name in present else ""
+        new = files.get(name, "")
+        path = f"{folder.name}/{name}"
+        lines += difflib.unified_diff(old.splitlines(True), new.splitlines(True), path, path)
+    return "".join(lines)
+
+
+def write(files: dict[str, str], folder: Path) -> list[str]:
+    """Make the folder hold `files` and nothing else; return the names of the files that changed.
+
+    Everything that can fail, and takes time, happens in a staging folder beside it. Then the new files are renamed into
+    place with Ctrl-C held back, so that an error or an interrupt leaves the folder as it was. An unchanged file keeps
+    its time stamp, so nothing that depends on it is rebuilt. Raises OSError where the folder cannot be written.
+    """
+    present = _present(folder)
+    changed = [name for name, text in files.items() if not _holds(folder / name, text)]
+    stale = present - files.keys()
+    folder.mkdir(parents=True, exist_ok=True)
+    for parent in {(folder / name).parent for name in changed}:
+        parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".codegen-", dir=folder) as staging:
+        staged = {name: Path(staging) / str(index) for index, name in enumerate(changed)}
+        for name, path in staged.items():
+            path.write_text(files[name], encoding="utf-8")
+            path.chmod(0o644)
+        with _interrupts_held_back():
+            for name, path in staged.items():
+                path.replace(folder / name)
+            for name in stale:
+                (folder / name).unlink()
+    return sorted([*changed, *stale])
+
+
+def _present(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_bytes() == text.encode()
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    signals = {signal.SIGINT, signal.SIGTERM}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

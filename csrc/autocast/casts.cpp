@@ -1,0 +1,39 @@
+// The calls into torch's own autocast state, kept out of the headers because autocast_mode.h includes every operator.
+#include "autocast/casts.h"
+
+#include <ATen/autocast_mode.h>
+
+#include <array>
+
+#include "autocast/kernel.h"
+
+namespace polycast::autocast {
+
+at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
+  return at::autocast::cached_cast(to, tensor, device);
+}
+
+at::ScalarType lower_precision(c10::DeviceType device) {
+  return at::autocast::get_autocast_dtype(device);
+}
+
+namespace {
+
+constexpr size_t key_count = static_cast<size_t>(c10::DispatchKey::EndOfFunctionalityKeys);
+
+const std::array<c10::DeviceType, key_count> device_by_key = [] {
+  std::array<c10::DeviceType, key_count> table{};
+  table.fill(c10::DeviceType::COMPILE_TIME_MAX_DEVICE_TYPES);
+  for (const c10::DeviceType device : at::autocast::_AUTOCAST_SUPPORTED_DEVICES) {
+    table[static_cast<size_t>(at::autocast::get_autocast_dispatch_key_from_device_type(device))] = device;
+  }
+  return table;
+}();
+
+}  // namespace
+
+c10::DeviceType device_of(c10::DispatchKey autocast_key) {
+  return device_by_key[static_cast<size_t>(autocast_key)];
+}
+
+}  // namespace polycast::autocast

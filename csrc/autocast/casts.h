@@ -1,0 +1,111 @@
+// Casting the arguments of one call. Everything here passes through what is not a tensor, not on the region's device,
+// not floating-point, or float64.
+#pragma once
+
+#include <ATen/core/IListRef.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/DeviceType.h>
+#include <c10/core/ScalarType.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace polycast::autocast {
+
+inline bool is_eligible(const at::Tensor& tensor, c10::DeviceType device) {
+  return tensor.defined() && tensor.device().type() == device && tensor.is_floating_point() &&
+         tensor.scalar_type() != at::kDouble;
+}
+
+// Casts through torch's cast cache.
+at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device);
+
+inline at::Tensor cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
+  const bool needed = is_eligible(tensor, device) && tensor.scalar_type() != to;
+  return needed ? cached_cast(to, tensor, device) : tensor;
+}
+
+inline std::optional<at::Tensor> cast(
+    at::ScalarType to, const std::optional<at::Tensor>& tensor, c10::DeviceType device) {
+  return tensor.has_value() ? std::optional<at::Tensor>(cast(to, *tensor, device)) : std::nullopt;
+}
+
+template <class List>
+std::vector<at::Tensor> cast_all(at::ScalarType to, const List& tensors, c10::DeviceType device) {
+  std::vector<at::Tensor> results;
+  results.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    results.push_back(cast(to, tensor, device));
+  }
+  return results;
+}
+
+inline std::vector<at::Tensor> cast(at::ScalarType to, const at::TensorList& tensors, c10::DeviceType device) {
+  return cast_all(to, tensors, device);
+}
+
+inline std::vector<at::Tensor> cast(at::ScalarType to, const at::ITensorListRef& tensors, c10::DeviceType device) {
+  return cast_all(to, tensors, device);
+}
+
+template <class Argument>
+const Argument& cast(at::ScalarType /*to*/, const Argument& argument, c10::DeviceType /*device*/) {
+  return argument;
+}
+
+// The widest floating-point type seen so far; Undefined before the first eligible tensor.
+inline void widen(at::ScalarType& widest, const at::Tensor& tensor, c10::DeviceType device) {
+  if (is_eligible(tensor, device)) {
+    const at::ScalarType type = tensor.scalar_type();
+    widest = widest == at::ScalarType::Undefined ? type : c10::promoteTypes(widest, type);
+  }
+}
+
+inline void widen(at::ScalarType& widest, const std::optional<at::Tensor>& tensor, c10::DeviceType device) {
+  if (tensor.has_value()) {
+    widen(widest, *tensor, device);
+  }
+}
+
+template <class List>
+void widen_all(at::ScalarType& widest, const List& tensors, c10::DeviceType device) {
+  for (const at::Tensor& tensor : tensors) {
+    widen(widest, tensor, device);
+  }
+}
+
+inline void widen(at::ScalarType& widest, const at::TensorList& tensors, c10::DeviceType device) {
+  widen_all(widest, tensors, device);
+}
+
+inline void widen(at::ScalarType& widest, const at::ITensorListRef& tensors, c10::DeviceType device) {
+  widen_all(widest, tensors, device);
+}
+
+template <class Argument>
+void widen(at::ScalarType& /*widest*/, const Argument& /*argument*/, c10::DeviceType /*device*/) {}
+
+template <class... Arguments>
+at::ScalarType widest_type(c10::DeviceType device, const Arguments&... arguments) {
+  at::ScalarType widest = at::ScalarType::Undefined;
+  (widen(widest, arguments, device), ...);
+  return widest;
+}
+
+// Gives an absent dtype argument a value; other arguments stay.
+inline std::optional<at::ScalarType> set_absent_dtype(at::ScalarType to, const std::optional<at::ScalarType>& dtype) {
+  return dtype.has_value() ? dtype : to;
+}
+
+template <class Argument>
+const Argument& set_absent_dtype(at::ScalarType /*to*/, const Argument& argument) {
+  return argument;
+}
+
+template <class First, class... Rest>
+const First& first_of(const First& first, const Rest&... /*rest*/) {
+  return first;
+}
+
+}  // namespace polycast::autocast

@@ -1,0 +1,18 @@
+// Which devices run polycast's kernels. Kernels are held by library objects, so that they can be taken back.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace polycast::autocast {
+
+// Registers the kernels of a device, anew and on top where they are registered already. The device is one of devices().
+void install(const std::string& device);
+
+// Takes the kernels of a device back; what was registered before them holds again.
+void uninstall(const std::string& device);
+
+// The devices whose kernels are registered, in the order of devices().
+std::vector<std::string> installed();
+
+}  // namespace polycast::autocast

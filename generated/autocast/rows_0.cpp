@@ -1,0 +1,164 @@
+// Generated from policy.yaml by `python -m codegen`. Do not edit.
+#include "autocast/kernel.h"
+
+#include <torch/version.h>
+
+#include <ATen/ops/_addmm_activation_ops.h>
+#include <ATen/ops/_thnn_fused_lstm_cell_ops.h>
+#include <ATen/ops/_upsample_nearest_exact3d_ops.h>
+#include <ATen/ops/addcdiv_ops.h>
+#include <ATen/ops/addcmul_ops.h>
+#include <ATen/ops/cat_ops.h>
+#include <ATen/ops/conv3d_ops.h>
+#include <ATen/ops/conv_transpose1d_ops.h>
+#include <ATen/ops/convolution_ops.h>
+#include <ATen/ops/fft_fft2_ops.h>
+#include <ATen/ops/fft_ifft_ops.h>
+#include <ATen/ops/fft_ihfft_ops.h>
+#include <ATen/ops/frobenius_norm_ops.h>
+#include <ATen/ops/group_norm_ops.h>
+#include <ATen/ops/inverse_ops.h>
+#include <ATen/ops/l1_loss_ops.h>
+#include <ATen/ops/linalg_eigvalsh_ops.h>
+#include <ATen/ops/linalg_householder_product_ops.h>
+#include <ATen/ops/linalg_inv_ops.h>
+#include <ATen/ops/linalg_matrix_rank_ops.h>
+#include <ATen/ops/mkldnn_rnn_layer_ops.h>
+#include <ATen/ops/mm_ops.h>
+#include <ATen/ops/nll_loss_nd_ops.h>
+#include <ATen/ops/norm_ops.h>
+#include <ATen/ops/qr_ops.h>
+#include <ATen/ops/quantile_ops.h>
+#include <ATen/ops/reflection_pad3d_ops.h>
+#include <ATen/ops/relu_ops.h>
+#include <ATen/ops/renorm_ops.h>
+#include <ATen/ops/replication_pad1d_ops.h>
+#include <ATen/ops/rms_norm_ops.h>
+#include <ATen/ops/upsample_bilinear2d_ops.h>
+#include <ATen/ops/upsample_nearest2d_ops.h>
+
+namespace polycast::autocast {
+
+namespace ops = at::_ops;
+
+void rows_0(std::vector<Row>& rows) {
+  rows.push_back({"_addmm_activation", "default", "cpu", Category::lower_precision_fp, kernel<ops::_addmm_activation, Category::lower_precision_fp>});
+  rows.push_back({"_thnn_fused_lstm_cell", "default", "cuda", Category::lower_precision_fp, kernel<ops::_thnn_fused_lstm_cell, Category::lower_precision_fp>});
+  rows.push_back({"_thnn_fused_lstm_cell", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::_thnn_fused_lstm_cell, Category::lower_precision_fp>});
+  rows.push_back({"_thnn_fused_lstm_cell", "default", "xpu", Category::lower_precision_fp, kernel<ops::_thnn_fused_lstm_cell, Category::lower_precision_fp>});
+  rows.push_back({"_upsample_nearest_exact3d", "default", "cuda", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
+  rows.push_back({"_upsample_nearest_exact3d", "default", "xla_gpu", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
+  rows.push_back({"_upsample_nearest_exact3d", "default", "xpu", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
+  rows.push_back({"addcdiv", "default", "cuda", Category::promote, kernel<ops::addcdiv, Category::promote>});
+  rows.push_back({"addcdiv", "default", "xla_gpu", Category::promote, kernel<ops::addcdiv, Category::promote>});
+  rows.push_back({"addcdiv", "default", "xpu", Category::promote, kernel<ops::addcdiv, Category::promote>});
+  rows.push_back({"addcmul", "default", "cuda", Category::promote, kernel<ops::addcmul, Category::promote>});
+  rows.push_back({"addcmul", "default", "xla_gpu", Category::promote, kernel<ops::addcmul, Category::promote>});
+  rows.push_back({"addcmul", "default", "xpu", Category::promote, kernel<ops::addcmul, Category::promote>});
+  rows.push_back({"cat", "default", "xla", Category::promote, kernel<ops::cat, Category::promote>});
+  rows.push_back({"cat", "default", "xpu", Category::promote, kernel<ops::cat, Category::promote>, "Listed in 003_79838daea11dc429.txt; torch leaves it to the op's own promotion."});
+  rows.push_back({"cat", "default", "cpu", Category::promote, kernel<ops::cat, Category::promote>});
+  rows.push_back({"conv3d", "default", "cuda", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
+  rows.push_back({"conv3d", "default", "xla", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
+  rows.push_back({"conv3d", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
+  rows.push_back({"conv3d", "default", "xpu", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
+  rows.push_back({"conv3d", "default", "cpu", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
+  rows.push_back({"conv3d", "padding", "cuda", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv3d", "padding", "xla", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv3d", "padding", "xla_gpu", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv3d", "padding", "xpu", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv3d", "padding", "cpu", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv_transpose1d", "default", "cuda", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
+  rows.push_back({"conv_transpose1d", "default", "xla", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
+  rows.push_back({"conv_transpose1d", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
+  rows.push_back({"conv_transpose1d", "default", "xpu", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
+  rows.push_back({"conv_transpose1d", "default", "cpu", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
+  rows.push_back({"convolution", "default", "cuda", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
+  rows.push_back({"convolution", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
+  rows.push_back({"convolution", "default", "xpu", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
+  rows.push_back({"fft_fft2", "default", "xpu", Category::fp32, kernel<ops::fft_fft2, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not register it there and it raises for most sizes in half precision."});
+  rows.push_back({"fft_fft2", "default", "cpu", Category::fp32, kernel<ops::fft_fft2, Category::fp32>});
+  rows.push_back({"fft_ifft", "default", "xpu", Category::fp32, kernel<ops::fft_ifft, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not register it there and it raises for most sizes in half precision."});
+  rows.push_back({"fft_ifft", "default", "cpu", Category::fp32, kernel<ops::fft_ifft, Category::fp32>});
+  rows.push_back({"fft_ihfft", "default", "xpu", Category::fp32, kernel<ops::fft_ihfft, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not register it there and it raises for most sizes in half precision."});
+  rows.push_back({"fft_ihfft", "default", "cpu", Category::fp32, kernel<ops::fft_ihfft, Category::fp32>});
+  rows.push_back({"frobenius_norm", "dim", "cuda", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
+  rows.push_back({"frobenius_norm", "dim", "xla_gpu", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
+  rows.push_back({"frobenius_norm", "dim", "xpu", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
+  rows.push_back({"group_norm", "default", "cuda", Category::fp32, kernel<ops::group_norm, Category::fp32>});
+  rows.push_back({"group_norm", "default", "xla_gpu", Category::fp32, kernel<ops::group_norm, Category::fp32>});
+  rows.push_back({"group_norm", "default", "xpu", Category::fp32, kernel<ops::group_norm, Category::fp32>});
+  rows.push_back({"inverse", "default", "xla", Category::fp32, kernel<ops::inverse, Category::fp32>});
+  rows.push_back({"inverse", "default", "cpu", Category::fp32, kernel<ops::inverse, Category::fp32>});
+  rows.push_back({"l1_loss", "default", "cuda", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
+  rows.push_back({"l1_loss", "default", "xla", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
+  rows.push_back({"l1_loss", "default", "xla_gpu", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
+  rows.push_back({"l1_loss", "default", "xpu", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
+  rows.push_back({"l1_loss", "default", "cpu", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
+  rows.push_back({"linalg_eigvalsh", "default", "cpu", Category::fp32, kernel<ops::linalg_eigvalsh, Category::fp32>});
+  rows.push_back({"linalg_householder_product", "default", "cpu", Category::fp32, kernel<ops::linalg_householder_product, Category::fp32>});
+  rows.push_back({"linalg_inv", "default", "cpu", Category::fp32, kernel<ops::linalg_inv, Category::fp32>});
+  rows.push_back({"linalg_matrix_rank", "default", "cpu", Category::fp32, kernel<ops::linalg_matrix_rank, Category::fp32>});
+  rows.push_back({"linalg_matrix_rank", "atol_rtol_float", "cpu", Category::fp32, kernel<ops::linalg_matrix_rank_atol_rtol_float, Category::fp32>});
+  rows.push_back({"linalg_matrix_rank", "atol_rtol_tensor", "cpu", Category::fp32, kernel<ops::linalg_matrix_rank_atol_rtol_tensor, Category::fp32>});
+  rows.push_back({"linalg_matrix_rank", "tol_tensor", "cpu", Category::fp32, kernel<ops::linalg_matrix_rank_tol_tensor, Category::fp32>});
+  rows.push_back({"mkldnn_rnn_layer", "default", "cpu", Category::lower_precision_fp, kernel<ops::mkldnn_rnn_layer, Category::lower_precision_fp>});
+  rows.push_back({"mm", "default", "cuda", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
+  rows.push_back({"mm", "default", "xla", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
+  rows.push_back({"mm", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
+  rows.push_back({"mm", "default", "xpu", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
+  rows.push_back({"mm", "default", "cpu", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
+  rows.push_back({"nll_loss_nd", "default", "xpu", Category::fp32, kernel<ops::nll_loss_nd, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch casts only the ops inside its decomposition."});
+  rows.push_back({"norm", "Scalar", "cuda", Category::fp32_append_dtype, kernel<ops::norm_Scalar, Category::fp32_append_dtype, ops::norm_ScalarOpt_dtype>});
+  rows.push_back({"norm", "Scalar", "xla_gpu", Category::fp32_append_dtype, kernel<ops::norm_Scalar, Category::fp32_append_dtype, ops::norm_ScalarOpt_dtype>});
+  rows.push_back({"norm", "Scalar", "xpu", Category::fp32_append_dtype, kernel<ops::norm_Scalar, Category::fp32_append_dtype, ops::norm_ScalarOpt_dtype>});
+  rows.push_back({"norm", "ScalarOpt_dim", "cuda", Category::fp32_append_dtype, kernel<ops::norm_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_ScalarOpt_dim_dtype>});
+  rows.push_back({"norm", "ScalarOpt_dim", "xla_gpu", Category::fp32_append_dtype, kernel<ops::norm_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_ScalarOpt_dim_dtype>});
+  rows.push_back({"norm", "ScalarOpt_dim", "xpu", Category::fp32_append_dtype, kernel<ops::norm_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_ScalarOpt_dim_dtype>});
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"norm", "names_ScalarOpt_dim", "cuda", Category::fp32_append_dtype, kernel<ops::norm_names_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_names_ScalarOpt_dim_dtype>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"norm", "names_ScalarOpt_dim", "xla_gpu", Category::fp32_append_dtype, kernel<ops::norm_names_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_names_ScalarOpt_dim_dtype>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"norm", "names_ScalarOpt_dim", "xpu", Category::fp32_append_dtype, kernel<ops::norm_names_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_names_ScalarOpt_dim_dtype>});
+#endif
+  rows.push_back({"qr", "default", "xla", Category::fp32, kernel<ops::qr, Category::fp32>});
+  rows.push_back({"qr", "default", "cpu", Category::fp32, kernel<ops::qr, Category::fp32>});
+  rows.push_back({"quantile", "default", "cpu", Category::fp32, kernel<ops::quantile, Category::fp32>});
+  rows.push_back({"quantile", "scalar", "cpu", Category::fp32, kernel<ops::quantile_scalar, Category::fp32>});
+  rows.push_back({"reflection_pad3d", "default", "xla", Category::fp32, kernel<ops::reflection_pad3d, Category::fp32>, "000_1ddc69e16249b2f9.txt lists reflection_pad; torch_xla registers the 1d and 2d forms only."});
+  rows.push_back({"relu", "default", "xla", Category::lower_precision_fp, kernel<ops::relu, Category::lower_precision_fp>});
+  rows.push_back({"renorm", "default", "cuda", Category::fp32, kernel<ops::renorm, Category::fp32>});
+  rows.push_back({"renorm", "default", "xla_gpu", Category::fp32, kernel<ops::renorm, Category::fp32>});
+  rows.push_back({"renorm", "default", "xpu", Category::fp32, kernel<ops::renorm, Category::fp32>});
+  rows.push_back({"replication_pad1d", "default", "xla", Category::fp32, kernel<ops::replication_pad1d, Category::fp32>});
+  rows.push_back({"replication_pad1d", "default", "cpu", Category::fp32, kernel<ops::replication_pad1d, Category::fp32>});
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2012
+  rows.push_back({"rms_norm", "default", "cuda", Category::fp32, kernel<ops::rms_norm, Category::fp32>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2012
+  rows.push_back({"rms_norm", "default", "cuda", Category::fallthrough, nullptr, "Torch casts it from 2.12 on."});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2012
+  rows.push_back({"rms_norm", "default", "xla_gpu", Category::fp32, kernel<ops::rms_norm, Category::fp32>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2012
+  rows.push_back({"rms_norm", "default", "xla_gpu", Category::fallthrough, nullptr, "Torch casts it from 2.12 on."});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2012
+  rows.push_back({"rms_norm", "default", "xpu", Category::fp32, kernel<ops::rms_norm, Category::fp32>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2012
+  rows.push_back({"rms_norm", "default", "xpu", Category::fallthrough, nullptr, "Torch casts it from 2.12 on."});
+#endif
+  rows.push_back({"upsample_bilinear2d", "default", "cuda", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
+  rows.push_back({"upsample_bilinear2d", "default", "xla_gpu", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
+  rows.push_back({"upsample_bilinear2d", "default", "xpu", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
+  rows.push_back({"upsample_nearest2d", "default", "cuda", Category::fp32, kernel<ops::upsample_nearest2d, Category::fp32>});
+  rows.push_back({"upsample_nearest2d", "default", "xla_gpu", Category::fp32, kernel<ops::upsample_nearest2d, Category::fp32>});
+  rows.push_back({"upsample_nearest2d", "default", "xpu", Category::fp32, kernel<ops::upsample_nearest2d, Category::fp32>});
+}
+
+} // namespace polycast::autocast

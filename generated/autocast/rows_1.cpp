@@ -1,0 +1,131 @@
+// Generated from policy.yaml by `python -m codegen`. Do not edit.
+#include "autocast/kernel.h"
+
+#include <torch/version.h>
+
+#include <ATen/ops/_lu_with_info_ops.h>
+#include <ATen/ops/_thnn_fused_gru_cell_ops.h>
+#include <ATen/ops/_upsample_nearest_exact2d_ops.h>
+#include <ATen/ops/bilinear_ops.h>
+#include <ATen/ops/cholesky_inverse_ops.h>
+#include <ATen/ops/conv2d_ops.h>
+#include <ATen/ops/cross_ops.h>
+#include <ATen/ops/cumsum_ops.h>
+#include <ATen/ops/einsum_ops.h>
+#include <ATen/ops/fft_irfft2_ops.h>
+#include <ATen/ops/fft_rfftn_ops.h>
+#include <ATen/ops/huber_loss_ops.h>
+#include <ATen/ops/index_copy_ops.h>
+#include <ATen/ops/kl_div_ops.h>
+#include <ATen/ops/linalg_eig_ops.h>
+#include <ATen/ops/nll_loss2d_ops.h>
+#include <ATen/ops/nuclear_norm_ops.h>
+#include <ATen/ops/pdist_ops.h>
+#include <ATen/ops/poisson_nll_loss_ops.h>
+#include <ATen/ops/reciprocal_ops.h>
+#include <ATen/ops/reflection_pad2d_ops.h>
+#include <ATen/ops/trace_ops.h>
+#include <ATen/ops/triangular_solve_ops.h>
+#include <ATen/ops/upsample_nearest3d_ops.h>
+
+namespace polycast::autocast {
+
+namespace ops = at::_ops;
+
+void rows_1(std::vector<Row>& rows) {
+  rows.push_back({"_lu_with_info", "default", "cpu", Category::fp32, kernel<ops::_lu_with_info, Category::fp32>});
+  rows.push_back({"_thnn_fused_gru_cell", "default", "cuda", Category::lower_precision_fp, kernel<ops::_thnn_fused_gru_cell, Category::lower_precision_fp>});
+  rows.push_back({"_thnn_fused_gru_cell", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::_thnn_fused_gru_cell, Category::lower_precision_fp>});
+  rows.push_back({"_thnn_fused_gru_cell", "default", "xpu", Category::lower_precision_fp, kernel<ops::_thnn_fused_gru_cell, Category::lower_precision_fp>});
+  rows.push_back({"_upsample_nearest_exact2d", "default", "cuda", Category::fp32, kernel<ops::_upsample_nearest_exact2d, Category::fp32>});
+  rows.push_back({"_upsample_nearest_exact2d", "default", "xla_gpu", Category::fp32, kernel<ops::_upsample_nearest_exact2d, Category::fp32>});
+  rows.push_back({"_upsample_nearest_exact2d", "default", "xpu", Category::fp32, kernel<ops::_upsample_nearest_exact2d, Category::fp32>});
+  rows.push_back({"bilinear", "default", "cuda", Category::promote, kernel<ops::bilinear, Category::promote>});
+  rows.push_back({"bilinear", "default", "xla_gpu", Category::promote, kernel<ops::bilinear, Category::promote>});
+  rows.push_back({"bilinear", "default", "xpu", Category::promote, kernel<ops::bilinear, Category::promote>});
+  rows.push_back({"cholesky_inverse", "default", "xla", Category::fp32, kernel<ops::cholesky_inverse, Category::fp32>});
+  rows.push_back({"cholesky_inverse", "default", "cpu", Category::fp32, kernel<ops::cholesky_inverse, Category::fp32>});
+  rows.push_back({"conv2d", "default", "cuda", Category::lower_precision_fp, kernel<ops::conv2d, Category::lower_precision_fp>});
+  rows.push_back({"conv2d", "default", "xla", Category::lower_precision_fp, kernel<ops::conv2d, Category::lower_precision_fp>});
+  rows.push_back({"conv2d", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::conv2d, Category::lower_precision_fp>});
+  rows.push_back({"conv2d", "default", "xpu", Category::lower_precision_fp, kernel<ops::conv2d, Category::lower_precision_fp>});
+  rows.push_back({"conv2d", "default", "cpu", Category::lower_precision_fp, kernel<ops::conv2d, Category::lower_precision_fp>});
+  rows.push_back({"conv2d", "padding", "cuda", Category::lower_precision_fp, kernel<ops::conv2d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv2d", "padding", "xla", Category::lower_precision_fp, kernel<ops::conv2d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv2d", "padding", "xla_gpu", Category::lower_precision_fp, kernel<ops::conv2d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv2d", "padding", "xpu", Category::lower_precision_fp, kernel<ops::conv2d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv2d", "padding", "cpu", Category::lower_precision_fp, kernel<ops::conv2d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"cross", "default", "cuda", Category::promote, kernel<ops::cross, Category::promote>});
+  rows.push_back({"cross", "default", "xla_gpu", Category::promote, kernel<ops::cross, Category::promote>});
+  rows.push_back({"cross", "default", "xpu", Category::promote, kernel<ops::cross, Category::promote>});
+  rows.push_back({"cumsum", "default", "cuda", Category::fp32_set_opt_dtype, kernel<ops::cumsum, Category::fp32_set_opt_dtype>});
+  rows.push_back({"cumsum", "default", "xla_gpu", Category::fp32_set_opt_dtype, kernel<ops::cumsum, Category::fp32_set_opt_dtype>});
+  rows.push_back({"cumsum", "default", "xpu", Category::fp32_set_opt_dtype, kernel<ops::cumsum, Category::fp32_set_opt_dtype>});
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"cumsum", "dimname", "cuda", Category::fp32_set_opt_dtype, kernel<ops::cumsum_dimname, Category::fp32_set_opt_dtype>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"cumsum", "dimname", "xla_gpu", Category::fp32_set_opt_dtype, kernel<ops::cumsum_dimname, Category::fp32_set_opt_dtype>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"cumsum", "dimname", "xpu", Category::fp32_set_opt_dtype, kernel<ops::cumsum_dimname, Category::fp32_set_opt_dtype>});
+#endif
+  rows.push_back({"einsum", "default", "cuda", Category::lower_precision_fp, kernel<ops::einsum, Category::lower_precision_fp>});
+  rows.push_back({"einsum", "default", "xla", Category::lower_precision_fp, kernel<ops::einsum, Category::lower_precision_fp>});
+  rows.push_back({"einsum", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::einsum, Category::lower_precision_fp>});
+  rows.push_back({"einsum", "default", "xpu", Category::lower_precision_fp, kernel<ops::einsum, Category::lower_precision_fp>});
+  rows.push_back({"fft_irfft2", "default", "xpu", Category::fp32, kernel<ops::fft_irfft2, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not register it there and it raises for most sizes in half precision."});
+  rows.push_back({"fft_irfft2", "default", "cpu", Category::fp32, kernel<ops::fft_irfft2, Category::fp32>});
+  rows.push_back({"fft_rfftn", "default", "xpu", Category::fp32, kernel<ops::fft_rfftn, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not register it there and it raises for most sizes in half precision."});
+  rows.push_back({"fft_rfftn", "default", "cpu", Category::fp32, kernel<ops::fft_rfftn, Category::fp32>});
+  rows.push_back({"huber_loss", "default", "cuda", Category::fp32, kernel<ops::huber_loss, Category::fp32>});
+  rows.push_back({"huber_loss", "default", "xla_gpu", Category::fp32, kernel<ops::huber_loss, Category::fp32>});
+  rows.push_back({"huber_loss", "default", "xpu", Category::fp32, kernel<ops::huber_loss, Category::fp32>});
+  rows.push_back({"huber_loss", "default", "cpu", Category::fp32, kernel<ops::huber_loss, Category::fp32>});
+  rows.push_back({"index_copy", "default", "xla", Category::promote, kernel<ops::index_copy, Category::promote>});
+  rows.push_back({"index_copy", "default", "cpu", Category::promote, kernel<ops::index_copy, Category::promote>});
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"index_copy", "dimname", "xla", Category::promote, kernel<ops::index_copy_dimname, Category::promote>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"index_copy", "dimname", "cpu", Category::promote, kernel<ops::index_copy_dimname, Category::promote>});
+#endif
+  rows.push_back({"kl_div", "default", "cuda", Category::fp32, kernel<ops::kl_div, Category::fp32>});
+  rows.push_back({"kl_div", "default", "xla", Category::fp32, kernel<ops::kl_div, Category::fp32>});
+  rows.push_back({"kl_div", "default", "xla_gpu", Category::fp32, kernel<ops::kl_div, Category::fp32>});
+  rows.push_back({"kl_div", "default", "xpu", Category::fp32, kernel<ops::kl_div, Category::fp32>});
+  rows.push_back({"kl_div", "default", "cpu", Category::fp32, kernel<ops::kl_div, Category::fp32>});
+  rows.push_back({"linalg_eig", "default", "cpu", Category::fp32, kernel<ops::linalg_eig, Category::fp32>});
+  rows.push_back({"nll_loss2d", "default", "cuda", Category::fp32, kernel<ops::nll_loss2d, Category::fp32>});
+  rows.push_back({"nll_loss2d", "default", "xla", Category::fp32, kernel<ops::nll_loss2d, Category::fp32>});
+  rows.push_back({"nll_loss2d", "default", "xla_gpu", Category::fp32, kernel<ops::nll_loss2d, Category::fp32>});
+  rows.push_back({"nll_loss2d", "default", "xpu", Category::fp32, kernel<ops::nll_loss2d, Category::fp32>});
+  rows.push_back({"nll_loss2d", "default", "cpu", Category::fp32, kernel<ops::nll_loss2d, Category::fp32>});
+  rows.push_back({"nuclear_norm", "default", "cuda", Category::fp32, kernel<ops::nuclear_norm, Category::fp32>});
+  rows.push_back({"nuclear_norm", "default", "xla_gpu", Category::fp32, kernel<ops::nuclear_norm, Category::fp32>});
+  rows.push_back({"nuclear_norm", "default", "xpu", Category::fp32, kernel<ops::nuclear_norm, Category::fp32>});
+  rows.push_back({"nuclear_norm", "dim", "cuda", Category::fp32, kernel<ops::nuclear_norm_dim, Category::fp32>});
+  rows.push_back({"nuclear_norm", "dim", "xla_gpu", Category::fp32, kernel<ops::nuclear_norm_dim, Category::fp32>});
+  rows.push_back({"nuclear_norm", "dim", "xpu", Category::fp32, kernel<ops::nuclear_norm_dim, Category::fp32>});
+  rows.push_back({"pdist", "default", "cuda", Category::fp32, kernel<ops::pdist, Category::fp32>});
+  rows.push_back({"pdist", "default", "xla_gpu", Category::fp32, kernel<ops::pdist, Category::fp32>});
+  rows.push_back({"pdist", "default", "xpu", Category::fp32, kernel<ops::pdist, Category::fp32>});
+  rows.push_back({"poisson_nll_loss", "default", "cuda", Category::fp32, kernel<ops::poisson_nll_loss, Category::fp32>});
+  rows.push_back({"poisson_nll_loss", "default", "xla_gpu", Category::fp32, kernel<ops::poisson_nll_loss, Category::fp32>});
+  rows.push_back({"poisson_nll_loss", "default", "xpu", Category::fp32, kernel<ops::poisson_nll_loss, Category::fp32>});
+  rows.push_back({"poisson_nll_loss", "default", "cpu", Category::fp32, kernel<ops::poisson_nll_loss, Category::fp32>});
+  rows.push_back({"reciprocal", "default", "cuda", Category::fp32, kernel<ops::reciprocal, Category::fp32>});
+  rows.push_back({"reciprocal", "default", "xla_gpu", Category::fp32, kernel<ops::reciprocal, Category::fp32>});
+  rows.push_back({"reciprocal", "default", "xpu", Category::fp32, kernel<ops::reciprocal, Category::fp32>});
+  rows.push_back({"reflection_pad2d", "default", "xla", Category::fp32, kernel<ops::reflection_pad2d, Category::fp32>});
+  rows.push_back({"reflection_pad2d", "default", "cpu", Category::fp32, kernel<ops::reflection_pad2d, Category::fp32>});
+  rows.push_back({"trace", "default", "xla", Category::fp32, kernel<ops::trace, Category::fp32>});
+  rows.push_back({"trace", "default", "cpu", Category::fp32, kernel<ops::trace, Category::fp32>});
+  rows.push_back({"triangular_solve", "default", "xla", Category::fp32, kernel<ops::triangular_solve, Category::fp32>});
+  rows.push_back({"triangular_solve", "default", "cpu", Category::fp32, kernel<ops::triangular_solve, Category::fp32>});
+  rows.push_back({"upsample_nearest3d", "default", "cuda", Category::fp32, kernel<ops::upsample_nearest3d, Category::fp32>});
+  rows.push_back({"upsample_nearest3d", "default", "xla_gpu", Category::fp32, kernel<ops::upsample_nearest3d, Category::fp32>});
+  rows.push_back({"upsample_nearest3d", "default", "xpu", Category::fp32, kernel<ops::upsample_nearest3d, Category::fp32>});
+}
+
+} // namespace polycast::autocast

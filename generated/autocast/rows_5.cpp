@@ -1,0 +1,144 @@
+// Generated from policy.yaml by `python -m codegen`. Do not edit.
+#include "autocast/kernel.h"
+
+#include <torch/version.h>
+
+#include <ATen/ops/acos_ops.h>
+#include <ATen/ops/adaptive_max_pool3d_ops.h>
+#include <ATen/ops/addr_ops.h>
+#include <ATen/ops/atan2_ops.h>
+#include <ATen/ops/baddbmm_ops.h>
+#include <ATen/ops/chain_matmul_ops.h>
+#include <ATen/ops/erfinv_ops.h>
+#include <ATen/ops/fake_quantize_per_tensor_affine_ops.h>
+#include <ATen/ops/fft_hfft_ops.h>
+#include <ATen/ops/fft_ifft2_ops.h>
+#include <ATen/ops/fractional_max_pool3d_ops.h>
+#include <ATen/ops/grid_sampler_ops.h>
+#include <ATen/ops/linalg_eigvals_ops.h>
+#include <ATen/ops/linalg_inv_ex_ops.h>
+#include <ATen/ops/linalg_matrix_norm_ops.h>
+#include <ATen/ops/linalg_qr_ops.h>
+#include <ATen/ops/log_ops.h>
+#include <ATen/ops/log_softmax_ops.h>
+#include <ATen/ops/logsumexp_ops.h>
+#include <ATen/ops/lstm_cell_ops.h>
+#include <ATen/ops/polar_ops.h>
+#include <ATen/ops/pow_ops.h>
+#include <ATen/ops/sum_ops.h>
+#include <ATen/ops/tensordot_ops.h>
+#include <ATen/ops/triplet_margin_loss_ops.h>
+#include <ATen/ops/vdot_ops.h>
+
+namespace polycast::autocast {
+
+namespace ops = at::_ops;
+
+void rows_5(std::vector<Row>& rows) {
+  rows.push_back({"acos", "default", "cuda", Category::fp32, kernel<ops::acos, Category::fp32>});
+  rows.push_back({"acos", "default", "xla_gpu", Category::fp32, kernel<ops::acos, Category::fp32>});
+  rows.push_back({"acos", "default", "xpu", Category::fp32, kernel<ops::acos, Category::fp32>});
+  rows.push_back({"adaptive_max_pool3d", "default", "cpu", Category::fp32, kernel<ops::adaptive_max_pool3d, Category::fp32>});
+  rows.push_back({"addr", "default", "cuda", Category::lower_precision_fp, kernel<ops::addr, Category::lower_precision_fp>});
+  rows.push_back({"addr", "default", "xla", Category::lower_precision_fp, kernel<ops::addr, Category::lower_precision_fp>, "Listed in 000_1ddc69e16249b2f9.txt; torch_xla does not register it and runs it in float32."});
+  rows.push_back({"addr", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::addr, Category::lower_precision_fp>});
+  rows.push_back({"addr", "default", "xpu", Category::lower_precision_fp, kernel<ops::addr, Category::lower_precision_fp>});
+  rows.push_back({"atan2", "default", "cuda", Category::promote, kernel<ops::atan2, Category::promote>});
+  rows.push_back({"atan2", "default", "xla_gpu", Category::promote, kernel<ops::atan2, Category::promote>});
+  rows.push_back({"atan2", "default", "xpu", Category::promote, kernel<ops::atan2, Category::promote>});
+  rows.push_back({"baddbmm", "default", "cuda", Category::lower_precision_fp, kernel<ops::baddbmm, Category::lower_precision_fp>});
+  rows.push_back({"baddbmm", "default", "xla", Category::lower_precision_fp, kernel<ops::baddbmm, Category::lower_precision_fp>});
+  rows.push_back({"baddbmm", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::baddbmm, Category::lower_precision_fp>});
+  rows.push_back({"baddbmm", "default", "xpu", Category::lower_precision_fp, kernel<ops::baddbmm, Category::lower_precision_fp>});
+  rows.push_back({"baddbmm", "default", "cpu", Category::lower_precision_fp, kernel<ops::baddbmm, Category::lower_precision_fp>});
+  rows.push_back({"chain_matmul", "default", "cuda", Category::lower_precision_fp, kernel<ops::chain_matmul, Category::lower_precision_fp>});
+  rows.push_back({"chain_matmul", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::chain_matmul, Category::lower_precision_fp>});
+  rows.push_back({"chain_matmul", "default", "xpu", Category::lower_precision_fp, kernel<ops::chain_matmul, Category::lower_precision_fp>});
+  rows.push_back({"erfinv", "default", "cuda", Category::fp32, kernel<ops::erfinv, Category::fp32>});
+  rows.push_back({"erfinv", "default", "xla_gpu", Category::fp32, kernel<ops::erfinv, Category::fp32>});
+  rows.push_back({"erfinv", "default", "xpu", Category::fp32, kernel<ops::erfinv, Category::fp32>});
+  rows.push_back({"fake_quantize_per_tensor_affine", "default", "cpu", Category::fp32, kernel<ops::fake_quantize_per_tensor_affine, Category::fp32>});
+  rows.push_back({"fft_hfft", "default", "xpu", Category::fp32, kernel<ops::fft_hfft, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not register it there and it raises for most sizes in half precision."});
+  rows.push_back({"fft_hfft", "default", "cpu", Category::fp32, kernel<ops::fft_hfft, Category::fp32>});
+  rows.push_back({"fft_ifft2", "default", "xpu", Category::fp32, kernel<ops::fft_ifft2, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not register it there and it raises for most sizes in half precision."});
+  rows.push_back({"fft_ifft2", "default", "cpu", Category::fp32, kernel<ops::fft_ifft2, Category::fp32>});
+  rows.push_back({"fractional_max_pool3d", "default", "cpu", Category::fp32, kernel<ops::fractional_max_pool3d, Category::fp32>});
+  rows.push_back({"grid_sampler", "default", "cuda", Category::promote, kernel<ops::grid_sampler, Category::promote>});
+  rows.push_back({"grid_sampler", "default", "xla_gpu", Category::promote, kernel<ops::grid_sampler, Category::promote>});
+  rows.push_back({"grid_sampler", "default", "xpu", Category::promote, kernel<ops::grid_sampler, Category::promote>});
+  rows.push_back({"grid_sampler", "default", "cpu", Category::fp32, kernel<ops::grid_sampler, Category::fp32>});
+  rows.push_back({"linalg_eigvals", "default", "cpu", Category::fp32, kernel<ops::linalg_eigvals, Category::fp32>});
+  rows.push_back({"linalg_inv_ex", "default", "xla", Category::fp32, kernel<ops::linalg_inv_ex, Category::fp32>});
+  rows.push_back({"linalg_inv_ex", "default", "cpu", Category::fp32, kernel<ops::linalg_inv_ex, Category::fp32>});
+  rows.push_back({"linalg_matrix_norm", "default", "cuda", Category::fp32_set_opt_dtype, kernel<ops::linalg_matrix_norm, Category::fp32_set_opt_dtype>});
+  rows.push_back({"linalg_matrix_norm", "default", "xla_gpu", Category::fp32_set_opt_dtype, kernel<ops::linalg_matrix_norm, Category::fp32_set_opt_dtype>});
+  rows.push_back({"linalg_matrix_norm", "default", "xpu", Category::fp32_set_opt_dtype, kernel<ops::linalg_matrix_norm, Category::fp32_set_opt_dtype>});
+  rows.push_back({"linalg_matrix_norm", "str_ord", "cuda", Category::fp32_set_opt_dtype, kernel<ops::linalg_matrix_norm_str_ord, Category::fp32_set_opt_dtype>});
+  rows.push_back({"linalg_matrix_norm", "str_ord", "xla_gpu", Category::fp32_set_opt_dtype, kernel<ops::linalg_matrix_norm_str_ord, Category::fp32_set_opt_dtype>});
+  rows.push_back({"linalg_matrix_norm", "str_ord", "xpu", Category::fp32_set_opt_dtype, kernel<ops::linalg_matrix_norm_str_ord, Category::fp32_set_opt_dtype>});
+  rows.push_back({"linalg_qr", "default", "cpu", Category::fp32, kernel<ops::linalg_qr, Category::fp32>});
+  rows.push_back({"log", "default", "cuda", Category::fp32, kernel<ops::log, Category::fp32>});
+  rows.push_back({"log", "default", "xla_gpu", Category::fp32, kernel<ops::log, Category::fp32>});
+  rows.push_back({"log", "default", "xpu", Category::fp32, kernel<ops::log, Category::fp32>});
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"log_softmax", "Dimname", "cuda", Category::fp32_set_opt_dtype, kernel<ops::log_softmax_Dimname, Category::fp32_set_opt_dtype>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"log_softmax", "Dimname", "xla", Category::fp32, kernel<ops::log_softmax_Dimname, Category::fp32>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"log_softmax", "Dimname", "xla_gpu", Category::fp32_set_opt_dtype, kernel<ops::log_softmax_Dimname, Category::fp32_set_opt_dtype>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"log_softmax", "Dimname", "xpu", Category::fp32_set_opt_dtype, kernel<ops::log_softmax_Dimname, Category::fp32_set_opt_dtype>});
+#endif
+  rows.push_back({"log_softmax", "int", "cuda", Category::fp32_set_opt_dtype, kernel<ops::log_softmax_int, Category::fp32_set_opt_dtype>});
+  rows.push_back({"log_softmax", "int", "xla", Category::fp32, kernel<ops::log_softmax_int, Category::fp32>});
+  rows.push_back({"log_softmax", "int", "xla_gpu", Category::fp32_set_opt_dtype, kernel<ops::log_softmax_int, Category::fp32_set_opt_dtype>});
+  rows.push_back({"log_softmax", "int", "xpu", Category::fp32_set_opt_dtype, kernel<ops::log_softmax_int, Category::fp32_set_opt_dtype>});
+  rows.push_back({"logsumexp", "default", "cuda", Category::fp32, kernel<ops::logsumexp, Category::fp32>});
+  rows.push_back({"logsumexp", "default", "xla_gpu", Category::fp32, kernel<ops::logsumexp, Category::fp32>});
+  rows.push_back({"logsumexp", "default", "xpu", Category::fp32, kernel<ops::logsumexp, Category::fp32>});
+  rows.push_back({"lstm_cell", "default", "cuda", Category::lower_precision_fp, kernel<ops::lstm_cell, Category::lower_precision_fp>});
+  rows.push_back({"lstm_cell", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::lstm_cell, Category::lower_precision_fp>});
+  rows.push_back({"lstm_cell", "default", "xpu", Category::lower_precision_fp, kernel<ops::lstm_cell, Category::lower_precision_fp>});
+  rows.push_back({"polar", "default", "cpu", Category::fp32, kernel<ops::polar, Category::fp32>});
+  rows.push_back({"pow", "Scalar", "cuda", Category::fp32, kernel<ops::pow_Scalar, Category::fp32>});
+  rows.push_back({"pow", "Scalar", "xla_gpu", Category::fp32, kernel<ops::pow_Scalar, Category::fp32>});
+  rows.push_back({"pow", "Scalar", "xpu", Category::fp32, kernel<ops::pow_Scalar, Category::fp32>});
+  rows.push_back({"pow", "Tensor_Scalar", "cuda", Category::fp32, kernel<ops::pow_Tensor_Scalar, Category::fp32>});
+  rows.push_back({"pow", "Tensor_Scalar", "xla", Category::fp32, kernel<ops::pow_Tensor_Scalar, Category::fp32>});
+  rows.push_back({"pow", "Tensor_Scalar", "xla_gpu", Category::fp32, kernel<ops::pow_Tensor_Scalar, Category::fp32>});
+  rows.push_back({"pow", "Tensor_Scalar", "xpu", Category::fp32, kernel<ops::pow_Tensor_Scalar, Category::fp32>});
+  rows.push_back({"pow", "Tensor_Tensor", "cuda", Category::fp32, kernel<ops::pow_Tensor_Tensor, Category::fp32>});
+  rows.push_back({"pow", "Tensor_Tensor", "xla_gpu", Category::fp32, kernel<ops::pow_Tensor_Tensor, Category::fp32>});
+  rows.push_back({"pow", "Tensor_Tensor", "xpu", Category::fp32, kernel<ops::pow_Tensor_Tensor, Category::fp32>});
+  rows.push_back({"sum", "default", "cuda", Category::fp32_set_opt_dtype, kernel<ops::sum, Category::fp32_set_opt_dtype>});
+  rows.push_back({"sum", "default", "xla_gpu", Category::fp32_set_opt_dtype, kernel<ops::sum, Category::fp32_set_opt_dtype>});
+  rows.push_back({"sum", "default", "xpu", Category::fp32_set_opt_dtype, kernel<ops::sum, Category::fp32_set_opt_dtype>});
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"sum", "dim_DimnameList", "cuda", Category::fp32_set_opt_dtype, kernel<ops::sum_dim_DimnameList, Category::fp32_set_opt_dtype>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"sum", "dim_DimnameList", "xla_gpu", Category::fp32_set_opt_dtype, kernel<ops::sum_dim_DimnameList, Category::fp32_set_opt_dtype>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"sum", "dim_DimnameList", "xpu", Category::fp32_set_opt_dtype, kernel<ops::sum_dim_DimnameList, Category::fp32_set_opt_dtype>});
+#endif
+  rows.push_back({"sum", "dim_IntList", "cuda", Category::fp32_set_opt_dtype, kernel<ops::sum_dim_IntList, Category::fp32_set_opt_dtype>});
+  rows.push_back({"sum", "dim_IntList", "xla_gpu", Category::fp32_set_opt_dtype, kernel<ops::sum_dim_IntList, Category::fp32_set_opt_dtype>});
+  rows.push_back({"sum", "dim_IntList", "xpu", Category::fp32_set_opt_dtype, kernel<ops::sum_dim_IntList, Category::fp32_set_opt_dtype>});
+  rows.push_back({"tensordot", "default", "cuda", Category::promote, kernel<ops::tensordot, Category::promote>});
+  rows.push_back({"tensordot", "default", "xla_gpu", Category::promote, kernel<ops::tensordot, Category::promote>});
+  rows.push_back({"tensordot", "default", "xpu", Category::promote, kernel<ops::tensordot, Category::promote>});
+  rows.push_back({"triplet_margin_loss", "default", "cuda", Category::fp32, kernel<ops::triplet_margin_loss, Category::fp32>});
+  rows.push_back({"triplet_margin_loss", "default", "xla", Category::fp32, kernel<ops::triplet_margin_loss, Category::fp32>});
+  rows.push_back({"triplet_margin_loss", "default", "xla_gpu", Category::fp32, kernel<ops::triplet_margin_loss, Category::fp32>});
+  rows.push_back({"triplet_margin_loss", "default", "xpu", Category::fp32, kernel<ops::triplet_margin_loss, Category::fp32>});
+  rows.push_back({"triplet_margin_loss", "default", "cpu", Category::fp32, kernel<ops::triplet_margin_loss, Category::fp32>});
+  rows.push_back({"vdot", "default", "cuda", Category::promote, kernel<ops::vdot, Category::promote>});
+  rows.push_back({"vdot", "default", "xla_gpu", Category::promote, kernel<ops::vdot, Category::promote>});
+  rows.push_back({"vdot", "default", "xpu", Category::promote, kernel<ops::vdot, Category::promote>});
+}
+
+} // namespace polycast::autocast

@@ -1,0 +1,20 @@
+"""Mixed precision for every PyTorch device, from one policy file.
+
+Importing the package installs the policy's autocast kernels for every device that torch itself serves, and for XLA
+where torch_xla is loaded, now or later. Set POLYCAST_INSTALL=0 to install none, and call :func:`install` yourself.
+
+    >>> import torch, polycast
+    >>> with polycast.autocast("cpu"):
+    ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
+    torch.bfloat16
+"""
+
+from polycast import policy
+from polycast.custom_function import custom_bwd, custom_fwd
+from polycast.installation import install, install_on_import, installed, uninstall
+from polycast.region import autocast
+
+__all__ = ["autocast", "custom_bwd", "custom_fwd", "install", "installed", "policy", "uninstall"]
+__version__ = "0.1.0"
+
+install_on_import()

@@ -1,0 +1,71 @@
+"""The command line: `python -m polycast` shows what is installed, `python -m polycast OP` an op's row of the policy."""
+
+import argparse
+import sys
+from collections import Counter
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+
+import polycast
+from polycast import policy
+from polycast._compiled import DEVICES, ROWS
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m polycast", description="Show the autocast policy that is installed."
+    )
+    parser.add_argument("op", nargs="?", help="an ATen op, such as conv2d or pow.Tensor_Scalar")
+    op = parser.parse_args(arguments).op
+    try:
+        print(_op(op) if op else _overview())
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _overview() -> str:
+    count = Counter(row.device for row in ROWS)
+    installed = polycast.installed()
+    rows: list[tuple[str, ...]] = [("device", "dispatch key", "lower precision", "rows", "kernels")]
+    for device in DEVICES.values():
+        dtypes = ", ".join(str(dtype).removeprefix("torch.") for dtype in device.lower_precision)
+        state = "installed" if device.name in installed else "not installed"
+        rows.append((device.name, device.dispatch_key, dtypes, str(count[device.name]), state))
+    versions = [("polycast", polycast.__version__), ("torch", str(torch.__version__)), *_backend_versions()]
+    return "\n".join([", ".join(f"{name} {number}" for name, number in versions), "", *_table(rows)])
+
+
+def _backend_versions() -> list[tuple[str, str]]:
+    found = []
+    for package in polycast.backends.LATE:
+        try:
+            found.append((package, version(package)))
+        except PackageNotFoundError:
+            continue
+    return found + [(name, number) for name in ("cuda", "hip", "xpu") if (number := getattr(torch.version, name, None))]
+
+
+def _op(name: str) -> str:
+    rows = policy.op_rows(name)
+    cells: dict[str, dict[str, str]] = {}
+    for row in rows:
+        full = row.op if row.overload == "default" else f"{row.op}.{row.overload}"
+        cells.setdefault(full, {})[row.device] = row.category
+    lines = _table(
+        [("op", *DEVICES), *((op, *(line.get(device, "-") for device in DEVICES)) for op, line in cells.items())]
+    )
+    notes = {f"{row.device}: {row.note}": None for row in rows if row.note}
+    return "\n".join([*lines, "", "-: not listed, runs in the type of its inputs.", *notes])
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

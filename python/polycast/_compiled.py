@@ -1,0 +1,60 @@
+"""The one module that touches the compiled module, polycast._C."""
+
+from typing import NamedTuple
+
+import torch
+
+try:
+    from polycast._built_for import TORCH as BUILT_FOR
+except ModuleNotFoundError as error:
+    raise ImportError(
+        "polycast is not built here; run 'pip install --no-build-isolation .' in its source tree, import elsewhere"
+    ) from error
+
+
+def _mismatch() -> str:
+    return (
+        f"polycast was built for torch {BUILT_FOR} and finds torch {torch.__version__}; rebuild it with "
+        "'pip install --no-build-isolation --force-reinstall --no-deps .' in its source tree"
+    )
+
+
+def _release(version: str) -> list[str]:
+    return version.split(".")[:2]
+
+
+if _release(BUILT_FOR) != _release(torch.__version__):
+    raise ImportError(_mismatch())
+try:
+    from polycast import _C
+except ImportError as error:
+    raise ImportError(_mismatch()) from error
+
+
+class Device(NamedTuple):
+    """A column of the policy: its autocast dispatch key and its lower precisions, the default one first."""
+
+    name: str
+    dispatch_key: str
+    lower_precision: tuple[torch.dtype, ...]
+
+
+class Row(NamedTuple):
+    """One overload of an ATen op on one device. The note is empty where the row is torch's own."""
+
+    op: str
+    overload: str
+    device: str
+    category: str
+    note: str
+
+
+DEVICES: dict[str, Device] = {
+    name: Device(name, key, tuple(getattr(torch, dtype) for dtype in dtypes)) for name, key, dtypes in _C.devices()
+}
+CATEGORIES: dict[str, str] = _C.categories()
+ROWS: tuple[Row, ...] = tuple(Row(*row) for row in _C.rows())
+
+install_kernels = _C.install
+uninstall_kernels = _C.uninstall
+installed_kernels = _C.installed

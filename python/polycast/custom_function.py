@@ -1,0 +1,137 @@
+"""Autograd functions of one's own inside autocast regions: custom_fwd and custom_bwd without a device argument."""
+
+from collections.abc import Callable, Iterator
+from functools import partial, wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
+
+import torch
+
+from polycast.backends import HOST
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _Region(NamedTuple):
+    """The autocast state that a forward ran under."""
+
+    device_type: str
+    enabled: bool
+    dtype: torch.dtype
+
+
+@overload
+def custom_fwd(fwd: Callable[P, R]) -> Callable[P, R]: ...
+@overload
+def custom_fwd(*, cast_inputs: torch.dtype | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: torch.dtype | None = None) -> Any:
+    """Decorate ``forward`` of a ``torch.autograd.Function``, and its ``setup_context`` where it has one.
+
+    The device is that of the tensors among the inputs, an accelerator before the CPU.
+
+    Args:
+        fwd: The function; absent in the form with arguments.
+        cast_inputs: Inside an enabled region, cast the floating-point inputs on the device (float64 excepted) to this
+            type and run with autocasting off, in forward and backward. None leaves inputs and region as they are. Give
+            ``setup_context`` the same, so that what it saves is what forward saw.
+
+    Example:
+        >>> import torch, polycast
+        >>> class Multiply(torch.autograd.Function):
+        ...     @staticmethod
+        ...     @polycast.custom_fwd
+        ...     def forward(a, b):
+        ...         return a.mm(b)
+        ...     @staticmethod
+        ...     @polycast.custom_fwd
+        ...     def setup_context(ctx, inputs, output):
+        ...         ctx.save_for_backward(*inputs)
+        ...     @staticmethod
+        ...     @polycast.custom_bwd
+        ...     def backward(ctx, grad):
+        ...         a, b = ctx.saved_tensors
+        ...         return grad.mm(b.t()), a.t().mm(grad)
+        >>> x = torch.eye(2, requires_grad=True)
+        >>> with polycast.autocast("cpu"):
+        ...     y = Multiply.apply(x, x)
+        >>> y.sum().backward()
+        >>> y.dtype, x.grad.dtype
+        (torch.bfloat16, torch.float32)
+
+    Source: ``torch.amp.custom_fwd``, which takes the device as an argument and does not work with ``setup_context``.
+    """
+    if fwd is None:
+        return partial(_decorate_forward, cast_inputs=cast_inputs)
+    return _decorate_forward(fwd, cast_inputs=cast_inputs)
+
+
+def custom_bwd(bwd: Callable[P, R]) -> Callable[P, R]:
+    """Decorate ``backward`` of a ``torch.autograd.Function``: it runs under the autocast state of its forward.
+
+    Raises:
+        RuntimeError: Neither ``forward`` nor ``setup_context``, whichever takes the context, wears :func:`custom_fwd`.
+
+    Source: ``torch.amp.custom_bwd``.
+    """
+
+    @wraps(bwd)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        region: _Region | None = getattr(args[0], "polycast_region", None)
+        if region is None:
+            raise RuntimeError(
+                "custom_bwd finds no autocast state on its context; decorate forward with polycast.custom_fwd, "
+                "and setup_context too where the function has one"
+            )
+        with torch.autocast(region.device_type, dtype=region.dtype, enabled=region.enabled):
+            return bwd(*args, **kwargs)
+
+    return run
+
+
+def _decorate_forward(fwd: Callable[..., R], *, cast_inputs: torch.dtype | None) -> Callable[..., R]:
+    @wraps(fwd)
+    def run(*args: Any, **kwargs: Any) -> R:
+        # setup_context and the older form of forward take the context first; the newer forward does not.
+        context = args[0] if args and hasattr(args[0], "save_for_backward") else None
+        device_type = _device_type((args, kwargs))
+        enabled = torch.is_autocast_enabled(device_type)
+        if context is not None:
+            dtype = torch.get_autocast_dtype(device_type)
+            context.polycast_region = _Region(device_type, enabled and cast_inputs is None, dtype)
+        if not enabled or cast_inputs is None:
+            return fwd(*args, **kwargs)
+        with torch.autocast(device_type, enabled=False):
+            return fwd(*_cast(args, device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs))
+
+    return run
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors(item)
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _device_type(value: Any) -> str:
+    types = (tensor.device.type for tensor in _tensors(value))
+    return next((kind for kind in types if kind != HOST), HOST)
+
+
+def _cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:
+    if isinstance(value, torch.Tensor):
+        eligible = value.is_floating_point() and value.device.type == device_type and value.dtype is not torch.float64
+        return value.to(dtype) if eligible else value
+    if isinstance(value, dict):
+        return {key: _cast(item, device_type, dtype) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_cast(item, device_type, dtype) for item in value))
+    if isinstance(value, (tuple, list)):
+        return type(value)(_cast(item, device_type, dtype) for item in value)
+    return value

@@ -1,0 +1,103 @@
+"""Putting the policy's kernels into torch's dispatcher, and taking them out again.
+
+Whatever torch.compile has compiled holds the casts of the policy it was compiled under. So each change of the installed
+policy drops the compiled code of this process, and marks the keys of the on-disk caches with a digest of the policy.
+"""
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterable
+from functools import partial
+from types import ModuleType
+
+import torch
+import torch.compiler.config
+import wrapt
+
+from polycast import backends
+from polycast._compiled import DEVICES, ROWS, install_kernels, installed_kernels, uninstall_kernels
+
+ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
+_TAG = "polycast:"
+
+
+def install(*devices: str) -> None:
+    """Register the policy's autocast kernels of the named devices on top of torch's.
+
+    Args:
+        devices: Device types as in ``torch.device(...).type``, "xla" standing for the rules of the hardware that
+            torch_xla runs on. Without any: every device that torch itself serves, and XLA where torch_xla is loaded.
+
+    A device that is installed already is installed anew, on top of what was registered since.
+
+    Raises:
+        ValueError: the policy has no such device.
+
+    Example:
+        >>> import polycast
+        >>> polycast.install("cpu")
+        >>> "cpu" in polycast.installed()
+        True
+    """
+    for column in _columns(devices or backends.served()):
+        for sibling in installed_kernels():
+            if sibling != column and DEVICES[sibling].dispatch_key == DEVICES[column].dispatch_key:
+                uninstall_kernels(sibling)
+        install_kernels(column)
+    _forget_compiled_code()
+
+
+def uninstall(*devices: str) -> None:
+    """Bring torch's own autocast kernels back, for the named devices, or for all without any.
+
+    Raises:
+        ValueError: the policy has no such device.
+
+    Example:
+        >>> import polycast
+        >>> polycast.uninstall("cpu")
+        >>> "cpu" in polycast.installed()
+        False
+        >>> polycast.install("cpu")
+    """
+    for column in _columns(devices) if devices else installed_kernels():
+        uninstall_kernels(column)
+    _forget_compiled_code()
+
+
+def installed() -> tuple[str, ...]:
+    """Return the columns of the policy whose kernels are registered, in the order of the policy."""
+    return tuple(installed_kernels())
+
+
+def install_on_import() -> None:
+    """Install what ``import polycast`` installs; the environment variable POLYCAST_INSTALL=0 switches it off."""
+    if os.environ.get(ENVIRONMENT_SWITCH, "1") == "0":
+        return
+    install()
+    for package, devices in backends.LATE.items():
+        if package not in sys.modules:
+            wrapt.register_post_import_hook(partial(_install_late, devices), package)
+
+
+def _install_late(devices: tuple[str, ...], _: ModuleType) -> None:
+    install(*devices)
+
+
+def _columns(devices: Iterable[str]) -> list[str]:
+    return [backends.column(device) for device in devices]
+
+
+def _forget_compiled_code() -> None:
+    others = [part for part in torch.compiler.config.cache_key_tag.split() if not part.startswith(_TAG)]
+    columns = set(installed_kernels())
+    if columns:
+        rows = "\n".join(
+            f"{row.device} {row.op}.{row.overload} {row.category}" for row in ROWS if row.device in columns
+        )
+        others.append(_TAG + hashlib.sha256(rows.encode()).hexdigest()[:16])
+    torch.compiler.config.cache_key_tag = " ".join(others)
+    dynamo: ModuleType | None = sys.modules.get("torch._dynamo")
+    if dynamo is not None:
+        dynamo.reset()

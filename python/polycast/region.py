@@ -1,0 +1,61 @@
+"""The autocast region: torch's own context, with the devices, dtypes and defaults of the policy."""
+
+import torch
+
+from polycast import backends
+from polycast._compiled import DEVICES
+
+
+def autocast(
+    device_type: str | torch.device | None = None,
+    dtype: torch.dtype | None = None,
+    enabled: bool = True,
+    cache_enabled: bool | None = None,
+) -> torch.autocast:
+    """Open a region in which the ops of one device run in the types that the policy gives them.
+
+    Args:
+        device_type: "cuda", "cpu", "xpu", "xla", ... or a ``torch.device``, such as an XLA device. None takes the
+            current accelerator: what ``torch.accelerator`` names, else XLA where torch_xla is loaded, else the CPU.
+        dtype: The lower precision, one that the policy lists for the device. None takes that of the region around this
+            one, outside of any the first that the policy lists.
+        enabled: False switches autocasting off inside a region.
+        cache_enabled: Whether casts of weights are reused inside the region; None keeps what holds.
+
+    Returns:
+        A ``torch.autocast``: a context manager and a decorator, which nests with torch's own and which torch.compile
+        knows. The state is per thread, so decorate ``forward`` where threads run it.
+
+    Raises:
+        ValueError: The policy has no such device, or does not list the dtype for it.
+        TypeError: ``device_type`` is neither text nor a device.
+        RuntimeError: An XLA region without torch_xla.
+
+    Example:
+        >>> import torch, polycast
+        >>> @polycast.autocast("cpu")
+        ... def forward(x: torch.Tensor) -> torch.Tensor:
+        ...     return torch.nn.functional.softmax(x @ x, dim=-1)
+        >>> forward(torch.eye(2)).dtype
+        torch.bfloat16
+
+    Source: the documents of ``torch.autocast``, ``torch_xla.amp.autocast`` and ``torch.xpu.amp.autocast``.
+    """
+    if device_type is None:
+        kind = backends.current()
+    elif isinstance(device_type, torch.device):
+        kind = device_type.type
+    elif isinstance(device_type, str):
+        kind = device_type.partition(":")[0]
+    else:
+        raise TypeError(f"device_type is a {type(device_type).__name__}; give a text such as 'cpu', or a torch.device")
+    listed = DEVICES[backends.column(kind)].lower_precision
+    if enabled:
+        backends.check_region(kind)
+        if dtype is None:
+            current = torch.get_autocast_dtype(kind)
+            dtype = current if torch.is_autocast_enabled(kind) and current in listed else listed[0]
+        if dtype not in listed:
+            names = " and ".join(map(str, listed))
+            raise ValueError(f"autocast on {kind} runs in {names}; {dtype} is not listed for it in the policy")
+    return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
