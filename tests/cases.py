@@ -1,0 +1,45 @@
+"""The rows of the policy as test cases: generated/policy_cases.json, narrowed to the installed torch."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from polycast.policy import devices
+
+from codegen.versions import ALL, parse_range
+
+ROOT = Path(__file__).parent.parent
+RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
+DEVICES = devices()
+
+
+class Case(NamedTuple):
+    """A row: what happens to one overload on one device, and the overload that a call arrives at below autocast."""
+
+    op: str
+    overload: str
+    device: str
+    category: str
+    torch: str
+    reaches: str
+
+    @property
+    def name(self) -> str:
+        return self.op if self.overload == "default" else f"{self.op}.{self.overload}"
+
+    def __str__(self) -> str:
+        return f"{self.device}-{self.name}"
+
+
+def _holds(case: Case) -> bool:
+    releases = parse_range(case.torch) if case.torch else ALL
+    assert releases is not None
+    return (RELEASE[0], RELEASE[1]) in releases
+
+
+CASES = [
+    case
+    for row in json.loads((ROOT / "generated" / "policy_cases.json").read_text(encoding="utf-8"))
+    if _holds(case := Case(**row))
+]

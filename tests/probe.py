@@ -1,0 +1,126 @@
+"""Sees what arrives below autocast, on any device, without the device.
+
+Fake tensors of a device carry its autocast key, so a call goes through the real C++ kernels. A Python kernel on the key
+right below, the autograd key of the device, catches it there: the op itself never runs, so the arguments need no sense.
+"""
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import polycast
+import torch
+from polycast import _compiled
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+HAS_XLA = True
+try:
+    os.environ.setdefault("PJRT_DEVICE", "CPU")
+    import torch_xla  # noqa: F401
+except ImportError:
+    HAS_XLA = False
+
+NO_XLA = "torch_xla is not installed beside this torch"
+
+
+class ReachedError(Exception):
+    """Raised by the probe: a call arrived below autocast."""
+
+    def __init__(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        super().__init__(name)
+        self.name = name
+        self.arguments = (*args, *kwargs.values())
+
+    @property
+    def tensors(self) -> list[torch.dtype]:
+        return [tensor.dtype for tensor in flatten(self.arguments)]
+
+    @property
+    def dtypes(self) -> list[torch.dtype]:
+        return [value for value in self.arguments if isinstance(value, torch.dtype)]
+
+
+def device_type(column: str) -> str:
+    """Return the torch device type that a column of the policy is for."""
+    return _compiled.DEVICES[column].dispatch_key.removeprefix("Autocast").lower()
+
+
+def flatten(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in nested tuples and lists."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from flatten(item)
+
+
+@contextmanager
+def kernels_of(column: str) -> Iterator[None]:
+    """Have the kernels of one column installed, whatever hardware it is for, and only those on its key."""
+    before = polycast.installed()
+    polycast.uninstall()
+    _compiled.install_kernels(column)
+    try:
+        yield
+    finally:
+        _compiled.uninstall_kernels(column)
+        for device in before:
+            _compiled.install_kernels(device)
+
+
+@contextmanager
+def tensors_of(column: str) -> Iterator[None]:
+    """Make tensors of the column's device creatable: fake ones, but on the host and on XLA, which are here."""
+    if device_type(column) in ("cpu", "xla"):
+        yield
+    else:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            yield
+
+
+@contextmanager
+def region(column: str, dtype: torch.dtype) -> Iterator[None]:
+    """Autocast on the device without torch's question whether the device is there; forward only."""
+    kind = device_type(column)
+    enabled, previous = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
+    torch.set_autocast_enabled(kind, True)
+    torch.set_autocast_dtype(kind, dtype)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.set_autocast_enabled(kind, enabled)
+        torch.set_autocast_dtype(kind, previous)
+        torch.clear_autocast_cache()
+
+
+@contextmanager
+def probes(column: str, names: Iterable[str]) -> Iterator[None]:
+    """Put a probe below autocast on each op named, as in "conv1d.padding"."""
+    key = _compiled.DEVICES[column].dispatch_key.replace("Autocast", "Autograd")
+    with ExitStack() as stack, warnings.catch_warnings():
+        # The probes override kernels of torch's, which warns once.
+        warnings.filterwarnings("ignore", message=".*Overriding a previously registered kernel", category=UserWarning)
+        library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+        stack.callback(library._destroy)
+        for name in sorted(set(names)):
+            library.impl(name, _probe(name), key)  # type: ignore[no-untyped-call]
+        yield
+
+
+def reach(call: Callable[[], object]) -> ReachedError:
+    """Return what the probe saw of a call."""
+    try:
+        call()
+    except ReachedError as reached:
+        return reached
+    raise AssertionError("the call did not arrive at a probe")
+
+
+def _probe(name: str) -> Callable[..., None]:
+    def probe(*args: Any, **kwargs: Any) -> None:
+        raise ReachedError(name, args, kwargs)
+
+    return probe

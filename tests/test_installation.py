@@ -1,0 +1,145 @@
+"""Installing and uninstalling: what the dispatcher holds, and what a user sees of it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import polycast
+import pytest
+import torch
+from polycast import _compiled
+
+from tests.probe import HAS_XLA, NO_XLA, kernels_of
+
+needs_xla = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
+
+DUMP = """
+import hashlib, torch
+def dump():
+    names = sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
+    text = "".join(torch._C._dispatch_dump(name) for name in names)
+    return len(names), hashlib.sha256(text.encode()).hexdigest()
+"""
+
+
+@pytest.fixture
+def stock() -> Iterator[None]:
+    """Nothing installed at the start, and at the end what was installed before."""
+    before = polycast.installed()
+    polycast.uninstall()
+    yield
+    polycast.uninstall()
+    for column in before:
+        _compiled.install_kernels(column)
+
+
+def python(code: str, **environment: str) -> str:
+    """Run code in a fresh process; return what it prints. Anything on stderr fails."""
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", DUMP + code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PJRT_DEVICE": "CPU", **environment},
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    return run.stdout
+
+
+def active(op: str, key: str) -> str:
+    """Return the dispatcher's line for the kernel in force."""
+    (line,) = [line for line in torch._C._dispatch_dump(f"aten::{op}").splitlines() if line.startswith(f"{key}:")]
+    return line
+
+
+@pytest.mark.parametrize("beside", ["torch", pytest.param("torch_xla", marks=needs_xla)])
+def test_uninstalling_brings_every_stock_kernel_back(beside: str) -> None:
+    code = f"""
+import {beside}
+before = dump()
+import polycast
+assert dump() != before
+polycast.uninstall()
+assert dump() == before, "the dispatcher is not as it was"
+assert polycast.installed() == ()
+print("the same")
+"""
+    assert python(code) == "the same\n"
+
+
+@needs_xla
+def test_both_import_orders_leave_the_same_dispatcher() -> None:
+    code = "\nprint(polycast.installed(), dump())"
+    first = python("import polycast, torch_xla" + code)
+    second = python("import torch_xla, polycast" + code)
+    assert first == second
+    assert "'xla'" in first
+
+
+def test_the_environment_switch_installs_nothing() -> None:
+    assert python("import polycast; print(polycast.installed())", POLYCAST_INSTALL="0") == "()\n"
+
+
+@needs_xla
+def test_the_environment_switch_holds_for_a_later_torch_xla() -> None:
+    assert python("import polycast, torch_xla; print(polycast.installed())", POLYCAST_INSTALL="0") == "()\n"
+
+
+@pytest.mark.usefixtures("stock")
+def test_install_takes_names_and_repeats() -> None:
+    polycast.install("cpu")
+    polycast.install("cpu")
+    assert polycast.installed() == ("cpu",)
+    assert active("mm", "AutocastCPU").startswith("AutocastCPU: polycast: lower_precision_fp on cpu")
+    polycast.uninstall("cpu")
+    polycast.uninstall("cpu")
+    assert "polycast" not in torch._C._dispatch_dump("aten::mm")
+
+
+@pytest.mark.usefixtures("stock")
+def test_kernels_registered_by_others_later_are_covered_by_installing_again() -> None:
+    polycast.install("cpu")
+    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+    library.impl("trace", lambda tensor: tensor, "AutocastCPU")  # type: ignore[no-untyped-call]
+    assert "polycast" not in active("trace", "AutocastCPU")
+    polycast.install("cpu")
+    assert "polycast: fp32 on cpu" in active("trace", "AutocastCPU")
+    polycast.uninstall("cpu")
+    assert "polycast" not in torch._C._dispatch_dump("aten::trace")
+    library._destroy()  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("function", [polycast.install, polycast.uninstall])
+def test_an_unknown_device_changes_nothing(function: object) -> None:
+    before = polycast.installed()
+    with pytest.raises(
+        ValueError, match="polycast has no device 'gpu' in its policy; it has cuda, xla, xla_gpu, xpu, cpu"
+    ):
+        function("cpu", "gpu")  # type: ignore[operator]
+    assert polycast.installed() == before
+
+
+@needs_xla
+def test_one_key_serves_one_column_at_a_time() -> None:
+    """On a GPU, what only the TPU's column lists falls through: torch_xla's kernel for it would cast."""
+    weight, image = torch.ones(2, 2, device="xla"), torch.ones(1, 1, 4, 4, device="xla")
+    with kernels_of("xla_gpu"), torch.autocast("xla", dtype=torch.float16):
+        assert (weight @ weight).dtype is torch.float16
+        assert torch.relu(weight).dtype is torch.float32
+        assert torch.nn.functional.max_pool2d(image, 2).dtype is torch.float32
+    with kernels_of("xla"), torch.autocast("xla", dtype=torch.bfloat16):
+        assert torch.relu(weight).dtype is torch.bfloat16
+
+
+def test_an_extension_for_another_torch_says_so() -> None:
+    code = """
+import sys, types
+sys.modules["polycast._built_for"] = types.SimpleNamespace(TORCH="1.0.0")
+try:
+    import polycast
+except ImportError as error:
+    print(error)
+"""
+    wanted = f"polycast was built for torch 1.0.0 and finds torch {torch.__version__}; rebuild it with "
+    assert python(code).startswith(wanted)

@@ -1,0 +1,161 @@
+"""Every row of the policy, on its device: the types in which its op is called below autocast.
+
+The test names no operator. It makes arguments from the schema, calls the overload in a region, and compares what a
+probe below autocast is handed with what the sentence of the row's category says.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import polycast
+import pytest
+import torch
+from polycast import _compiled
+
+from codegen.schemas import Schemas
+from tests.cases import CASES, Case
+from tests.probe import HAS_XLA, NO_XLA, ReachedError, device_type, kernels_of, probes, reach, region, tensors_of
+
+F64, F32, INT = torch.float64, torch.float32, torch.int64
+HALF, BF16 = torch.float16, torch.bfloat16
+
+
+@pytest.fixture(scope="module")
+def column(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The column under test, its kernels installed and its ops probed."""
+    name: str = request.param
+    if device_type(name) == "xla" and not HAS_XLA:
+        pytest.skip(NO_XLA)
+    names = [case.reaches for case in CASES if case.device == name and not _is_named(case)]
+    with kernels_of(name), probes(name, names):
+        yield name
+
+
+def _rows_of(*categories: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    cases = [case for case in CASES if case.category in categories]
+    assert cases, f"the policy has no row of {categories}"
+    return pytest.mark.parametrize(
+        ("column", "case"), [pytest.param(case.device, case, id=str(case)) for case in cases], indirect=["column"]
+    )
+
+
+@_rows_of(*(set(polycast.policy.categories()) - {"stock"}))
+def test_the_kernel_in_force_is_the_policys(column: str, case: Case) -> None:
+    key = f"{_compiled.DEVICES[column].dispatch_key}:"
+    dump = torch._C._dispatch_dump(f"aten::{case.name}").splitlines()
+    (active,) = [line for line in dump if line.startswith(key)]
+    assert active.startswith(f"{key} polycast: {case.category} on {column}, from policy.yaml")
+
+
+@_rows_of("stock")
+def test_stock_rows_keep_the_kernel_of_torch(column: str, case: Case) -> None:
+    assert f"on {column}, from policy.yaml" not in torch._C._dispatch_dump(f"aten::{case.name}")
+
+
+@_rows_of("lower_precision_fp", "fp32", "promote", "fallthrough")
+def test_inputs_arrive_in_the_type_of_the_category(column: str, case: Case) -> None:
+    _skip_if_named(case)
+    for lower in _compiled.DEVICES[column].lower_precision:
+        for given in ([F32], [HALF], [BF16], [lower, F32], [HALF, BF16], [F64], [F64, lower, F32], [INT], [INT, F32]):
+            made, reached = call(case, given, lower)
+            assert reached.name == case.reaches
+            assert reached.tensors == expected(case.category, made, lower), f"given {made} in {lower}"
+
+
+@_rows_of("fp32_set_opt_dtype", "fp32_append_dtype")
+def test_the_dtype_argument_is_set_for_eligible_inputs_and_respected(column: str, case: Case) -> None:
+    _skip_if_named(case)
+    appends = case.category == "fp32_append_dtype"
+    for lower in _compiled.DEVICES[column].lower_precision:
+        for given in (F32, HALF, BF16, F64, INT):
+            _, reached = call(case, [given], lower)
+            assert reached.name == case.reaches
+            assert reached.tensors == [given]
+            wanted = [F32] if given in (F32, HALF, BF16) else [given] if appends else []
+            assert reached.dtypes == wanted, f"given {given} in {lower}"
+        if not appends:
+            _, reached = call(case, [F32], lower, dtype=HALF)
+            assert reached.dtypes == [HALF]
+
+
+@_rows_of("banned")
+def test_banned_ops_raise_their_message(column: str, case: Case) -> None:
+    with pytest.raises(RuntimeError, match="unsafe to autocast"):
+        call(case, [F32], _compiled.DEVICES[column].lower_precision[0])
+
+
+def expected(category: str, given: list[torch.dtype], lower: torch.dtype) -> list[torch.dtype]:
+    """Return the types that inputs of the given types arrive in."""
+    eligible = [dtype for dtype in given if dtype.is_floating_point and dtype is not F64]
+    if category == "fallthrough" or not eligible:
+        return given
+    widest = eligible[0]
+    for dtype in eligible:
+        widest = torch.promote_types(widest, dtype)
+    to = {"lower_precision_fp": lower, "fp32": F32, "promote": widest}[category]
+    return [to if dtype in eligible else dtype for dtype in given]
+
+
+class Maker:
+    """Makes a call's arguments from its schema: tensors of the given dtypes by turns, other values at will."""
+
+    def __init__(self, device: str, dtypes: list[torch.dtype]) -> None:
+        self.device = device
+        self.dtypes = itertools.cycle(dtypes)
+        self.made: list[torch.dtype] = []
+
+    def arguments(self, schema: Any) -> tuple[list[Any], dict[str, Any]]:
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for argument in schema.arguments:
+            kind = str(argument.type)
+            if argument.has_default_value() and "Tensor" not in kind:
+                continue
+            if argument.kwarg_only or argument.has_default_value():
+                kwargs[argument.name] = self.value(kind)
+            else:
+                args.append(self.value(kind))
+        return args, kwargs
+
+    def value(self, kind: str) -> Any:
+        if kind == "List[Optional[Tensor]]":  # the indices of an indexing op
+            return [self.tensor(INT), self.tensor(INT)]
+        if kind.startswith("Optional["):
+            return self.value(kind.removeprefix("Optional[").removesuffix("]"))
+        if kind.startswith("List["):
+            item = kind.removeprefix("List[").removesuffix("]")
+            return [self.value(item), self.value(item)]
+        if kind == "Tensor":
+            return self.tensor(next(self.dtypes))
+        return {"int": 1, "SymInt": 1, "number": 1, "float": 1.0, "bool": False, "str": "same"}[kind]
+
+    def tensor(self, dtype: torch.dtype) -> torch.Tensor:
+        self.made.append(dtype)
+        return torch.empty(2, 2, dtype=dtype, device=self.device)
+
+
+def call(
+    case: Case, dtypes: list[torch.dtype], lower: torch.dtype, **options: object
+) -> tuple[list[torch.dtype], ReachedError]:
+    """Call the overload of a case in a region; return the dtypes of its tensors and what arrived below autocast."""
+    overload = getattr(getattr(torch.ops.aten, case.op), case.overload)
+    with tensors_of(case.device), region(case.device, lower):
+        maker = Maker(device_type(case.device), dtypes)
+        args, kwargs = maker.arguments(overload._schema)
+        return maker.made, reach(lambda: overload(*args, **kwargs, **options))
+
+
+@cache
+def _schemas() -> Schemas:
+    return Schemas.installed()
+
+
+def _is_named(case: Case) -> bool:
+    return "Dimname" in str(_schemas().find(case.op, case.overload))
+
+
+def _skip_if_named(case: Case) -> None:
+    if _is_named(case):
+        pytest.skip("a named tensor cannot be passed to the dispatcher from Python: only its registration is checked")
