@@ -4,11 +4,15 @@ import argparse
 import sys
 from pathlib import Path
 
-from codegen.errors import PolicyError
-from codegen.parse import read_policy
-from codegen.render import render
-from codegen.schemas import Schemas
-from codegen.write import differences, write
+try:
+    from codegen.errors import PolicyError
+    from codegen.parse import read_policy
+    from codegen.render import render
+    from codegen.schemas import Schemas
+    from codegen.write import differences, write
+except ModuleNotFoundError as error:
+    # torchgen comes with torch, whose wheel holds the operator schemas.
+    sys.exit(f"error: codegen needs '{error.name}', which is not installed. Run: pip install torch jinja2 pyyaml")
 
 ROOT = Path(__file__).parent.parent
 
@@ -30,11 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
         count = len(error.problems)
         print(f"{error}\n{count} problem{'s' if count > 1 else ''}; nothing was written.", file=sys.stderr)
     except OSError as error:
-        print(f"error: {error.filename}: {error.strerror}; nothing was written.", file=sys.stderr)
-    except ModuleNotFoundError as error:
-        print(f"error: {error}.", file=sys.stderr)
+        print(f"error: {error.filename or options.output}: {error.strerror}; nothing was written.", file=sys.stderr)
     except KeyboardInterrupt:
-        print("Interrupted; nothing was written.", file=sys.stderr)
+        print("Interrupted; the files are all old or all new.", file=sys.stderr)
         return 130
     return 1
 

@@ -68,8 +68,9 @@ def load(path: Path, name: str, problems: list[Problem]) -> Node | None:
         place = Location(name, mark.line + 1, mark.column + 1) if mark else Location(name, 1, 1)
         problems.append(Problem(place, f"broken YAML: {error.problem or error.context}", "mend the syntax here"))
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        problems.append(Problem(Location(name, line, 1), f"broken YAML: {error.reason}", "remove the character"))
+        before = text[: text.index(chr(error.character))]  # its position counts bytes or characters, as the parser does
+        place = Location(name, before.count("\n") + 1, len(before) - before.rfind("\n"))
+        problems.append(Problem(place, f"broken YAML: {error.reason}", "remove the character"))
     except PolicyError as error:
         problems.extend(error.problems)
     return None

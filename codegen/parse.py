@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from codegen.errors import PolicyError, Problem, did_you_mean
+from codegen.errors import PolicyError, Problem
 from codegen.fields import Reader
 from codegen.load import Mapping, Node, Sequence, Text, load
 from codegen.model import Category, Device, Op, Overload, Policy, Registration
@@ -40,16 +40,17 @@ class _PolicyParser(Reader):
     def __init__(self, schemas: Schemas, problems: list[Problem]) -> None:
         super().__init__(problems)
         self.schemas = schemas
-        self.devices: dict[str, Device] = {}
+        self.like: dict[str, str | None] = {}  # every device of the file, with or without a problem
 
     def policy(self, root: Node) -> Policy | None:
         keys = ("devices", "categories", "ops")
         fields = self.fields(root, "the policy", keys, keys)
         if fields is None:
             return None
-        self.devices = {device.name: device for device in self.read_devices(fields["devices"])}
+        devices = self.read_devices(fields["devices"])
         sentences = self.read_categories(fields["categories"])
-        return Policy(tuple(self.devices.values()), sentences, tuple(self.read_ops(fields["ops"])))
+        ops = self.read_ops(fields["ops"]) if self.like else []
+        return Policy(tuple(devices), sentences, tuple(ops))
 
     def read_devices(self, node: Node) -> list[Device]:
         entries = list(self.entries(node, "devices"))
@@ -63,6 +64,7 @@ class _PolicyParser(Reader):
                 self.report(
                     key.location, f"'like' goes in a circle: {' -> '.join([*seen, like])}", "break it somewhere"
                 )
+        self.like = {key.value: chains.get(key.value) for key, _ in entries}
         return [device for device in devices if device is not None]
 
     def read_device(self, key: Text, node: Node, names: list[str]) -> Device | None:
@@ -79,7 +81,7 @@ class _PolicyParser(Reader):
                 f"dispatch_key '{dispatch_key}' is no autocast key",
                 "name one of torch's, as in AutocastCUDA",
             )
-            return None
+            dispatch_key = None
         dtypes = [
             dtype.value
             for dtype in self.texts(fields["lower_precision"], "lower_precision")
@@ -109,22 +111,26 @@ class _PolicyParser(Reader):
         return ops
 
     def read_op(self, key: Text, node: Node) -> Op | None:
-        what = f"op '{key.value}'"
+        what, sound = f"op '{key.value}'", len(self.problems)
         fields = self.fields(node, what, ("cast", "overloads", "public", "message"), ("cast", "public"))
         if fields is None:
             return None
         message = self.text(fields["message"], f"the message of {what}") if "message" in fields else None
         overloads = self.read_overloads(key, fields.get("overloads"))
-        casts = self.read_casts(key, fields["cast"], [overload.name for _, overload in overloads])
+        casts = self.read_casts(key, fields["cast"], [place.value for place, _ in overloads])
         rows = []
         for place, overload in overloads:
-            if not check_overload(self, self.schemas, key.value, overload, place):
+            if overload is None or not check_overload(self, self.schemas, key.value, overload, place):
                 continue
             for device, alternatives in casts.items():
                 rows += self.rows(key, overload, device, alternatives, message)
-        if message is not None and all(row.category is not Category.BANNED for row in rows):
-            self.report(fields["message"].location, f"{what} has a message and is banned nowhere", "remove the message")
         public = tuple(name.value for name in self.texts(fields["public"], f"public of {what}"))
+        if len(self.problems) > sound:
+            return None
+        if not rows:
+            self.report(key.location, f"{what} has no category on any device", "give it one, or remove it")
+        elif message is not None and all(row.category is not Category.BANNED for row in rows):
+            self.report(fields["message"].location, f"{what} has a message and is banned nowhere", "remove the message")
         return Op(key.value, public, tuple(rows)) if rows and public else None
 
     def rows(
@@ -132,8 +138,9 @@ class _PolicyParser(Reader):
     ) -> list[Registration]:
         """Return the rows of one overload on one device: the first alternative that holds for a release wins."""
         rows = []
+        alternatives = [cast for cast in alternatives if cast.overloads is None or overload.name in cast.overloads]
         for index, cast in enumerate(alternatives):
-            if cast.category is None or (cast.overloads is not None and overload.name not in cast.overloads):
+            if cast.category is None:
                 continue
             for torch in subtract(cast.torch & overload.torch, (earlier.torch for earlier in alternatives[:index])):
                 row = Registration(key.value, overload, device, cast.category, torch, cast.note or overload.note)
@@ -143,13 +150,13 @@ class _PolicyParser(Reader):
                     rows.append(row)
         return rows
 
-    def read_overloads(self, key: Text, node: Node | None) -> list[tuple[Text, Overload]]:
+    def read_overloads(self, key: Text, node: Node | None) -> list[tuple[Text, Overload | None]]:
         if node is None:
-            return [(key, Overload())]
+            return [(replace(key, value="default"), Overload())]
         if not isinstance(node, Sequence) or not node.items:
             self.report(node.location, f"overloads of op '{key.value}' is no list", "write it as [default, other]")
             return []
-        overloads: list[tuple[Text, Overload]] = []
+        overloads: list[tuple[Text, Overload | None]] = []
         details: Node | None
         for item in node.items:
             if isinstance(item, Text):
@@ -162,7 +169,7 @@ class _PolicyParser(Reader):
             overload = self.read_overload(name, details)
             if name.value in [other.value for other, _ in overloads]:
                 self.report(name.location, f"overload '{name.value}' stands twice", "keep one of them")
-            elif overload is not None:
+            else:
                 overloads.append((name, overload))
         return overloads
 
@@ -192,51 +199,47 @@ class _PolicyParser(Reader):
         """Return what `cast` says for each device that it lists, `like` and `others` resolved."""
         if not isinstance(node, Mapping):
             casts = self.read_alternatives(node, overloads)
-            return dict.fromkeys(self.devices, casts) if casts else {}
+            return dict.fromkeys(self.like, casts) if casts else {}
         named: dict[str, list[Cast]] = {}
         for device, value in self.entries(node, f"cast of op '{key.value}'"):
-            if self.name(device, "device", [*self.devices, "others"]):
-                named[device.value] = self.read_alternatives(value, overloads)
-        return {device: casts for device in self.devices if (casts := self.resolve(device, named))}
+            casts = self.read_alternatives(value, overloads)
+            if self.name(device, "device", [*self.like, "others"]):
+                named[device.value] = casts
+        return {device: casts for device in self.like if (casts := self.resolve(device, named))}
 
-    def resolve(self, device: str, named: dict[str, list[Cast]]) -> list[Cast] | None:
+    def resolve(self, device: str, named: dict[str, list[Cast]]) -> list[Cast]:
         chain = [device]
         while chain[-1] not in named:
-            like = self.devices[chain[-1]].like if chain[-1] in self.devices else None
+            like = self.like.get(chain[-1])
             if like is None or like in chain:
-                return named.get("others")
+                return named.get("others", [])
             chain.append(like)
         return named[chain[-1]]
 
     def read_alternatives(self, node: Node, overloads: list[str]) -> list[Cast]:
         nodes = node.items if isinstance(node, Sequence) else (node,)
+        if not nodes:
+            self.report(node.location, "a cast is an empty list", "name a category")
         casts = [cast for item in nodes if (cast := self.read_cast(item, overloads)) is not None]
-        for cast in casts[:-1]:
-            if cast.torch == ALL:
-                self.report(cast.node.location, "no alternative after this one can hold", "give it a 'torch' range")
+        for index, cast in enumerate(casts):
+            only = set(cast.overloads or overloads)
+            earlier = [other.torch for other in casts[:index] if only <= set(other.overloads or overloads)]
+            if not subtract(cast.torch, earlier):
+                self.report(cast.node.location, "those before this alternative leave it no release", "remove it")
         return casts
 
     def read_cast(self, node: Node, overloads: list[str]) -> Cast | None:
-        if isinstance(node, Text):
-            category = self.read_category(node)
-            return Cast(category, node) if category or node.value == UNLISTED else None
-        fields = self.fields(node, "a cast", ("as", "torch", "overloads", "note"), ("as",))
+        keys = ("as", "torch", "overloads", "note")
+        fields = {"as": node} if isinstance(node, Text) else self.fields(node, "a cast", keys, ("as",))
         if fields is None:
             return None
-        category = self.read_category(fields["as"])
+        category = self.name(fields["as"], "category", [*(category.value for category in Category), UNLISTED])
         torch = self.read_range(fields["torch"]) if "torch" in fields else ALL
         note = self.text(fields["note"], "note") if "note" in fields else None
         only: tuple[str, ...] | None = None
         if "overloads" in fields:
             texts = self.texts(fields["overloads"], "overloads")
             only = tuple(text.value for text in texts if self.name(text, "overload", overloads))
-        return Cast(category, fields["as"], torch, only, note) if category and torch is not None else None
-
-    def read_category(self, node: Node) -> Category | None:
-        value = self.text(node, "category")
-        known = [category.value for category in Category]
-        if value in known:
-            return Category(value)
-        if value is not None and value != UNLISTED:
-            self.report(node.location, f"unknown category '{value}'", did_you_mean(value, [*known, UNLISTED]))
-        return None
+        if category is None or torch is None:
+            return None
+        return Cast(None if category == UNLISTED else Category(category), fields["as"], torch, only, note)

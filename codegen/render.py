@@ -4,6 +4,9 @@ The only module that knows Jinja2. A row goes to the shard that its op's name ha
 shard and the shards compile in parallel.
 """
 
+import re
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from zlib import crc32
 
@@ -13,6 +16,9 @@ from codegen.model import Category, Op, Policy, Registration
 from codegen.versions import ALL, VersionRange
 
 SHARDS = 8
+
+# What Markdown reads as markup. An underscore between letters or digits is none.
+_MARKUP = re.compile(r"[\\`*~|\[]|(?<![^\W_])_|_(?![^\W_])")
 
 
 def render(policy: Policy) -> dict[str, str]:
@@ -32,7 +38,7 @@ def render(policy: Policy) -> dict[str, str]:
     files = {
         "autocast/table.cpp": text("autocast/table.cpp.j2", shards=range(SHARDS)),
         "op_reference.md": text("op_reference.md.j2", deviations=_deviations(policy), public=_public_names(policy)),
-        "policy_cases.json": text("policy_cases.json.j2", rows=[_case(row) for row in policy.registrations()]),
+        "policy_cases.jsonl": text("policy_cases.jsonl.j2", rows=[_case(row) for row in policy.registrations()]),
     }
     for shard in range(SHARDS):
         ops = [op for op in policy.ops if crc32(op.name.encode()) % SHARDS == shard]
@@ -73,15 +79,13 @@ def cpp_row(row: Registration) -> str:
 
 def markdown(text: str) -> str:
     """Return the text for a table cell of Markdown, where it is read as text and never as markup."""
-    for plain, escaped in (("&", "&amp;"), ("<", "&lt;"), ("|", "\\|"), ("`", "\\`")):
-        text = text.replace(plain, escaped)
-    return " ".join(text.split())
+    text = " ".join(text.replace("&", "&amp;").replace("<", "&lt;").split())
+    return _MARKUP.sub(r"\\\g<0>", text)
 
 
 def _header_range(op: Op) -> VersionRange:
-    """Return the releases that have the op's header: those of its rows where all rows share one range."""
-    ranges = {row.overload.torch for row in op.registrations}
-    return ranges.pop() if len(ranges) == 1 else ALL
+    """Return the releases that have the op's header: those that have one of its overloads."""
+    return reduce(or_, (row.overload.torch for row in op.registrations))
 
 
 def _case(row: Registration) -> dict[str, str]:

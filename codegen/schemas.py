@@ -26,8 +26,8 @@ class Schemas:
     def installed(cls) -> "Schemas":
         """Read the schemas of the torch that is installed beside this interpreter."""
         spec = find_spec("torchgen")
-        if spec is None or spec.origin is None:
-            raise ModuleNotFoundError("codegen needs torch installed: its wheel holds the operator schemas")
+        assert spec is not None  # it is imported above
+        assert spec.origin is not None
         packaged = Path(spec.origin).parent / "packaged" / "ATen" / "native" / "native_functions.yaml"
         major, minor = version("torch").split(".")[:2]
         return cls(packaged.read_text(encoding="utf-8"), (int(major), int(minor)))

@@ -5,6 +5,7 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EISDIR
 from pathlib import Path
 
 
@@ -13,7 +14,7 @@ def differences(files: dict[str, str], folder: Path) -> str:
     present = _present(folder)
     lines: list[str] = []
     for name in sorted(present | files.keys()):
-        old = (folder / name).read_text(encoding="utf-8") if name in present else ""
+        old = (folder / name).read_bytes().decode(errors="backslashreplace") if name in present else ""
         new = files.get(name, "")
         path = f"{folder.name}/{name}"
         lines += difflib.unified_diff(old.splitlines(True), new.splitlines(True), path, path)
@@ -31,14 +32,16 @@ def write(files: dict[str, str], folder: Path) -> list[str]:
     changed = [name for name, text in files.items() if not _holds(folder / name, text)]
     stale = present - files.keys()
     folder.mkdir(parents=True, exist_ok=True)
-    for parent in {(folder / name).parent for name in changed}:
-        parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".codegen-", dir=folder) as staging:
         staged = {name: Path(staging) / str(index) for index, name in enumerate(changed)}
         for name, path in staged.items():
             path.write_text(files[name], encoding="utf-8")
             path.chmod(0o644)
         with _interrupts_held_back():
+            for path in [folder / name for name in changed]:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if path.is_dir():
+                    raise IsADirectoryError(EISDIR, "Is a directory", str(path))
             for name, path in staged.items():
                 path.replace(folder / name)
             for name in stale:

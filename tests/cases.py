@@ -1,4 +1,4 @@
-"""The rows of the policy as test cases: generated/policy_cases.json, narrowed to the installed torch."""
+"""The rows of the policy as test cases: generated/policy_cases.jsonl, narrowed to the installed torch."""
 
 import json
 from pathlib import Path
@@ -40,6 +40,6 @@ def _holds(case: Case) -> bool:
 
 CASES = [
     case
-    for row in json.loads((ROOT / "generated" / "policy_cases.json").read_text(encoding="utf-8"))
-    if _holds(case := Case(**row))
+    for line in (ROOT / "generated" / "policy_cases.jsonl").read_text(encoding="utf-8").splitlines()
+    if _holds(case := Case(**json.loads(line)))
 ]

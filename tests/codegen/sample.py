@@ -1,0 +1,72 @@
+"""A small policy, and a small torch with invented operators, so that no test depends on the torch that is installed."""
+
+from pathlib import Path
+
+from codegen.errors import PolicyError
+from codegen.model import Policy
+from codegen.parse import read_policy
+from codegen.schemas import Schemas
+
+SCHEMAS = Schemas(
+    """
+- func: bend(Tensor self) -> Tensor
+- func: bend_(Tensor(a!) self) -> Tensor(a!)
+- func: bend.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+- func: fold(Tensor self, Tensor other) -> Tensor
+- func: join(Tensor[] tensors) -> Tensor
+- func: size(Tensor self, Scalar p=2) -> Tensor
+- func: size.dim(Tensor self, int[1] dim) -> Tensor
+- func: size.dtype(Tensor self, Scalar p, *, ScalarType dtype) -> Tensor
+- func: sway(Tensor self, Tensor? other=None) -> Tensor
+- func: tally(Tensor self, *, ScalarType? dtype=None) -> Tensor
+- func: tally.dim(Tensor self, int[1] dim, *, ScalarType? dtype=None) -> Tensor
+- func: turn.by(Tensor self, Scalar by) -> Tensor
+""",
+    (2, 9),
+)
+
+HEAD = """\
+devices:
+  cuda: {dispatch_key: AutocastCUDA, lower_precision: [float16, bfloat16]}
+  xla: {dispatch_key: AutocastXLA, lower_precision: [bfloat16], like: cuda}
+  cpu: {dispatch_key: AutocastCPU, lower_precision: [bfloat16]}
+categories:
+  lower_precision_fp: Casts to the lower precision.
+  fp32: Casts to float32.
+  fp32_set_opt_dtype: Fills in the dtype.
+  fp32_append_dtype: Appends the dtype.
+  promote: Casts to the widest type.
+  banned: Raises.
+  fallthrough: Leaves it.
+  stock: Keeps torch's kernel.
+ops:
+"""
+
+POLICY = f"""{HEAD}\
+  bend: {{cast: fp32, public: [torch.bend]}}
+  fold: {{cast: {{cuda: promote}}, public: [torch.fold]}}
+  size: {{cast: {{cuda: stock}}, public: [torch.size]}}
+  tally: {{cast: {{cpu: fp32}}, overloads: [default, dim], public: [torch.tally]}}
+"""
+
+
+def read(folder: Path, text: str | bytes) -> Policy:
+    """Read a policy from its text."""
+    path = folder / "policy.yaml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_policy(path, "policy.yaml", SCHEMAS)
+
+
+def problems(folder: Path, text: str | bytes) -> str:
+    """Return what is wrong with a policy, a line for each problem; empty where it is sound."""
+    try:
+        read(folder, text)
+    except PolicyError as error:
+        return str(error)
+    return ""
+
+
+def edited(old: str, new: str) -> str:
+    """Return the small policy with one place changed."""
+    assert POLICY.count(old) == 1, f"{old!r} stands {POLICY.count(old)} times in the policy"
+    return POLICY.replace(old, new)

@@ -1,0 +1,190 @@
+"""What an entry of the policy means: its rows."""
+
+from pathlib import Path
+
+import pytest
+
+from codegen.model import Category, Device, Registration
+from codegen.versions import ALL
+from tests.codegen.sample import HEAD, POLICY, edited, problems, read
+
+
+def _lines(rows: tuple[Registration, ...]) -> list[str]:
+    return [f"{row.schema_name} {row.device} {row.category.value} {row.torch}".strip() for row in rows]
+
+
+# What the entry says (xla is like cuda), and its rows: overload, device, category, releases.
+CASTS: dict[str, tuple[str, list[str]]] = {
+    "one category is for every device": (
+        "fold: {cast: promote, public: [torch.fold]}",
+        ["fold cuda promote", "fold xla promote", "fold cpu promote"],
+    ),
+    "a device that is not named takes that of the device it is like": (
+        "fold: {cast: {cuda: promote}, public: [torch.fold]}",
+        ["fold cuda promote", "fold xla promote"],
+    ),
+    "like goes one way": (
+        "fold: {cast: {xla: promote}, public: [torch.fold]}",
+        ["fold xla promote"],
+    ),
+    "a device that is named is like none": (
+        "fold: {cast: {cuda: promote, xla: fp32}, public: [torch.fold]}",
+        ["fold cuda promote", "fold xla fp32"],
+    ),
+    "unlisted overrides like": (
+        "fold: {cast: {cuda: promote, xla: unlisted}, public: [torch.fold]}",
+        ["fold cuda promote"],
+    ),
+    "others are those that neither are named nor are like one that is": (
+        "fold: {cast: {cuda: promote, others: fp32}, public: [torch.fold]}",
+        ["fold cuda promote", "fold xla promote", "fold cpu fp32"],
+    ),
+    "others are all where none is named": (
+        "fold: {cast: {others: fp32}, public: [torch.fold]}",
+        ["fold cuda fp32", "fold xla fp32", "fold cpu fp32"],
+    ),
+    "unlisted overrides others": (
+        "fold: {cast: {cuda: unlisted, others: fp32}, public: [torch.fold]}",
+        ["fold cpu fp32"],
+    ),
+    "the rows stand in the order of the devices, not of the cast": (
+        "fold: {cast: {cpu: fp32, cuda: promote}, public: [torch.fold]}",
+        ["fold cuda promote", "fold xla promote", "fold cpu fp32"],
+    ),
+    "every overload that is listed has its rows": (
+        "tally: {cast: {cpu: fp32}, overloads: [dim, default], public: [torch.tally]}",
+        ["tally.dim cpu fp32", "tally cpu fp32"],
+    ),
+    "a device can hold some overloads only, and so does one that is like it": (
+        "tally: {cast: {cuda: {as: fp32, overloads: [dim]}, cpu: fp32}, overloads: [default, dim], public: [t]}",
+        ["tally cpu fp32", "tally.dim cuda fp32", "tally.dim xla fp32", "tally.dim cpu fp32"],
+    ),
+    "the first alternative that holds wins": (
+        "fold: {cast: {cpu: [{torch: '>=2.12', as: fp32}, promote]}, public: [torch.fold]}",
+        ["fold cpu fp32 >=2.12", "fold cpu promote <2.12"],
+    ),
+    "an earlier alternative cuts a hole into a later one": (
+        "fold: {cast: {cpu: [{torch: '>=2.10,<2.12', as: fp32}, promote]}, public: [torch.fold]}",
+        ["fold cpu fp32 >=2.10,<2.12", "fold cpu promote <2.10", "fold cpu promote >=2.12"],
+    ),
+    "alternatives may overlap": (
+        "fold: {cast: {cpu: [{torch: '>=2.12', as: fp32}, {torch: '>=2.10', as: promote}]}, public: [torch.fold]}",
+        ["fold cpu fp32 >=2.12", "fold cpu promote >=2.10,<2.12"],
+    ),
+    "unlisted can be an alternative": (
+        "fold: {cast: {cpu: [{torch: '>=2.12', as: unlisted}, promote]}, public: [torch.fold]}",
+        ["fold cpu promote <2.12"],
+    ),
+    "unlisted can be the last alternative": (
+        "fold: {cast: {cpu: [{torch: '>=2.12', as: fp32}, unlisted]}, public: [torch.fold]}",
+        ["fold cpu fp32 >=2.12"],
+    ),
+    "alternatives can be for every device": (
+        "fold: {cast: [{torch: '>=2.12', as: fp32}, promote], public: [torch.fold]}",
+        [f"fold {device} {cast}" for device in ("cuda", "xla", "cpu") for cast in ("fp32 >=2.12", "promote <2.12")],
+    ),
+    "an alternative for one overload leaves the others alone": (
+        "tally: {cast: {cpu: [{as: stock, overloads: [dim]}, fp32]}, overloads: [default, dim], public: [torch.tally]}",
+        ["tally cpu fp32", "tally.dim cpu stock"],
+    ),
+    "an alternative for one overload in some releases leaves the others alone": (
+        "tally: {cast: {cpu: [{as: stock, overloads: [dim], torch: '>=2.12'}, fp32]}, overloads: [default, dim], "
+        "public: [torch.tally]}",
+        ["tally cpu fp32", "tally.dim cpu stock >=2.12", "tally.dim cpu fp32 <2.12"],
+    ),
+    "the releases of an overload": (
+        "tally: {cast: {cpu: fp32}, overloads: [default, dim: {torch: '<2.13'}], public: [torch.tally]}",
+        ["tally cpu fp32", "tally.dim cpu fp32 <2.13"],
+    ),
+    "the releases of an overload and of an alternative combine": (
+        "tally: {cast: {cpu: [{torch: '>=2.11', as: fp32}, stock]}, overloads: [{dim: {torch: '>=2.9,<2.13'}}], "
+        "public: [torch.tally]}",
+        ["tally.dim cpu fp32 >=2.11,<2.13", "tally.dim cpu stock >=2.9,<2.11"],
+    ),
+    "an alternative outside the releases of an overload gives no row": (
+        "tally: {cast: {cpu: [{torch: '>=2.13', as: fp32}, stock]}, overloads: [{dim: {torch: '<2.13'}}], public: [t]}",
+        ["tally.dim cpu stock <2.13"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("entry", "expected"), CASTS.values(), ids=CASTS.keys())
+def test_the_rows_of_an_entry(tmp_path: Path, entry: str, expected: list[str]) -> None:
+    (op,) = read(tmp_path, f"{HEAD}  {entry}\n").ops
+    assert _lines(op.registrations) == expected
+
+
+def test_like_goes_from_device_to_device(tmp_path: Path) -> None:
+    text = edited("lower_precision: [bfloat16]}\n", "lower_precision: [bfloat16], like: xla}\n")
+    assert _lines(read(tmp_path, text).ops[1].registrations) == [
+        "fold cuda promote",
+        "fold xla promote",
+        "fold cpu promote",
+    ]
+
+
+def test_what_each_category_asks_of_a_schema_is_met(tmp_path: Path) -> None:
+    text = f"""{HEAD}\
+  fold: {{cast: promote, public: [torch.fold]}}
+  join: {{cast: promote, public: [torch.join]}}
+  size: {{cast: fp32_append_dtype, overloads: [default: {{dtype_overload: dtype}}], public: [torch.size]}}
+  sway: {{cast: promote, public: [torch.sway]}}
+  tally: {{cast: fp32_set_opt_dtype, overloads: [default, dim], public: [torch.tally]}}
+"""
+    assert problems(tmp_path, text) == ""
+
+
+def test_devices_and_sentences(tmp_path: Path) -> None:
+    policy = read(tmp_path, edited("Casts to float32.", ">-\n    Casts\n    to   float32."))
+    assert policy.devices == (
+        Device("cuda", "AutocastCUDA", ("float16", "bfloat16")),
+        Device("xla", "AutocastXLA", ("bfloat16",), "cuda"),
+        Device("cpu", "AutocastCPU", ("bfloat16",)),
+    )
+    assert list(policy.sentences) == list(Category)
+    assert policy.sentences[Category.FP32] == "Casts to float32."
+    assert [op.public for op in policy.ops] == [("torch.bend",), ("torch.fold",), ("torch.size",), ("torch.tally",)]
+
+
+def test_a_message_goes_to_banned_rows_and_a_cast_s_note_before_an_overload_s(tmp_path: Path) -> None:
+    text = f"""{HEAD}\
+  tally:
+    cast: {{cuda: banned, cpu: {{as: fp32, note: On cpu.}}}}
+    overloads: [default, dim: {{note: Along dim.}}]
+    public: [torch.tally]
+    message: Call fold.
+"""
+    assert [(row.schema_name, row.device, row.note, row.message) for row in read(tmp_path, text).registrations()] == [
+        ("tally", "cuda", None, "Call fold."),
+        ("tally", "xla", None, "Call fold."),
+        ("tally", "cpu", "On cpu.", None),
+        ("tally.dim", "cuda", "Along dim.", "Call fold."),
+        ("tally.dim", "xla", "Along dim.", "Call fold."),
+        ("tally.dim", "cpu", "On cpu.", None),
+    ]
+
+
+def test_where_a_call_arrives(tmp_path: Path) -> None:
+    text = f"""{HEAD}\
+  size:
+    cast: {{cuda: {{as: fp32_append_dtype, overloads: [default]}}, xla: unlisted, cpu: fp32}}
+    overloads: [default: {{dtype_overload: dtype}}, dim]
+    public: [torch.size]
+"""
+    rows = read(tmp_path, text).registrations()
+    assert [(row.schema_name, row.device, row.cpp_struct, row.cpp_target, row.reaches) for row in rows] == [
+        ("size", "cuda", "size", "size_dtype", "size.dtype"),
+        ("size", "cpu", "size", None, "size"),
+        ("size.dim", "cpu", "size_dim", None, "size.dim"),
+    ]
+
+
+def test_an_overload_of_some_releases_does_not_narrow_the_category_of_its_op(tmp_path: Path) -> None:
+    text = edited("[default, dim]", "[default, dim: {torch: '<2.13'}]")
+    assert read(tmp_path, text).ops[3].categories("cpu") == [(Category.FP32, ALL)]
+    assert read(tmp_path, POLICY).ops[3].categories("cuda") == []
+
+
+def test_a_value_stays_the_text_that_was_typed(tmp_path: Path) -> None:
+    policy = read(tmp_path, edited("[torch.fold]", "[on, 1.0, ~, 0x10, 2020-01-01]"))
+    assert policy.ops[1].public == ("on", "1.0", "~", "0x10", "2020-01-01")

@@ -1,0 +1,163 @@
+"""`python -m codegen`, as whoever types it sees it."""
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import codegen.__main__ as command
+from codegen.schemas import Schemas
+from tests.codegen.sample import POLICY, SCHEMAS, edited
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Workplace:
+    """A policy and a folder that was generated from it."""
+
+    policy: Path
+    generated: Path
+    capture: pytest.CaptureFixture[str]
+
+    def run(self, *options: str) -> tuple[int, str, str]:
+        """Return the exit status, what was printed, and what was printed as an error."""
+        status = command.main(["--policy", str(self.policy), "--output", str(self.generated), *options])
+        return (status, *self.capture.readouterr())
+
+    def content(self) -> dict[Path, tuple[bytes, int]]:
+        files = [path for path in self.generated.rglob("*") if path.is_file()]
+        return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Workplace:
+    monkeypatch.setattr(Schemas, "installed", lambda: SCHEMAS)
+    place = Workplace(tmp_path / "policy.yaml", tmp_path / "generated", capsys)
+    place.policy.write_text(POLICY, encoding="utf-8")
+    assert place.run()[0] == 0
+    return place
+
+
+def test_what_it_writes_it_names(workplace: Workplace) -> None:
+    assert workplace.run() == (0, "generated/: up to date\n", "")
+    workplace.policy.write_text(edited("{cuda: promote}", "{cuda: fp32}"), encoding="utf-8")
+    status, printed, error = workplace.run()
+    assert (status, error) == (0, "")
+    assert re.fullmatch(r"generated/: autocast/rows_\d\.cpp, op_reference\.md, policy_cases\.json written\n", printed)
+
+
+def test_a_check_says_nothing_where_all_is_well(workplace: Workplace) -> None:
+    assert workplace.run("--check") == (0, "", "")
+
+
+def test_a_check_of_a_stale_folder_prints_the_diff_and_what_to_run(workplace: Workplace) -> None:
+    workplace.policy.write_text(edited("Casts to float32.", "Casts to single."), encoding="utf-8")
+    before = workplace.content()
+    status, printed, error = workplace.run("--check")
+    assert (status, printed) == (1, "")
+    assert error.startswith("--- generated/autocast/table.cpp\n+++ generated/autocast/table.cpp\n@@ ")
+    assert '\n-      {Category::fp32, "fp32", "Casts to float32."},\n' in error
+    assert '\n+      {Category::fp32, "fp32", "Casts to single."},\n' in error
+    assert error.endswith(f"\ngenerated/ does not match {workplace.policy}. Run: python -m codegen\n")
+    assert workplace.content() == before
+
+
+def test_a_check_makes_no_folder(workplace: Workplace) -> None:
+    workplace.generated = workplace.generated.with_name("other")
+    assert workplace.run("--check")[0] == 1
+    assert not workplace.generated.exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--check"]], ids=["write", "check"])
+def test_problems_of_the_policy_are_all_printed_and_nothing_is_written(
+    workplace: Workplace, options: list[str]
+) -> None:
+    workplace.policy.write_text(edited("{cuda: promote}", "{cudo: premote}"), encoding="utf-8")
+    before = workplace.content()
+    assert workplace.run(*options) == (
+        1,
+        "",
+        f"{workplace.policy}:16:17: error: unknown device 'cudo'; did you mean 'cuda'?\n"
+        f"{workplace.policy}:16:23: error: unknown category 'premote'; did you mean 'promote'?\n"
+        "2 problems; nothing was written.\n",
+    )
+    assert workplace.content() == before
+
+
+def test_a_missing_policy(workplace: Workplace) -> None:
+    workplace.policy.unlink()
+    assert workplace.run()[2] == (
+        f"{workplace.policy}:1:1: error: cannot be read: no such file or directory; name a readable file\n"
+        "1 problem; nothing was written.\n"
+    )
+
+
+@pytest.mark.parametrize("below", ["", "generated"])
+def test_a_folder_that_cannot_be_made(workplace: Workplace, below: str) -> None:
+    workplace.generated = workplace.policy / below
+    status, printed, error = workplace.run()
+    assert (status, printed) == (1, "")
+    assert re.fullmatch(
+        rf"error: {re.escape(str(workplace.policy))}\S*: (File exists|Not a directory); nothing was written\.\n", error
+    )
+    assert workplace.policy.read_text(encoding="utf-8") == POLICY
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (OSError(28, "No space left on device"), 1, "error: {}: No space left on device; nothing was written.\n"),
+        (PermissionError(13, "Permission denied", "x/y"), 1, "error: x/y: Permission denied; nothing was written.\n"),
+        (KeyboardInterrupt(), 130, "Interrupted; the files are all old or all new.\n"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("step", ["read_policy", "render", "write"])
+def test_an_error_in_any_step_is_one_line(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException, status: int, message: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    before = workplace.content()
+    monkeypatch.setattr(command, step, fail)
+    assert workplace.run() == (status, "", message.format(workplace.generated))
+    assert workplace.content() == before
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_the_generated_files_of_this_repository_are_current_and_come_without_torch(seed: str) -> None:
+    """Whatever the order of Python's sets, and without the seconds that torch takes to import."""
+    program = (
+        "import sys; from codegen.__main__ import main; sys.exit(main(['--check']) or 2 * ('torch' in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_it_runs_as_a_module_from_any_folder(tmp_path: Path) -> None:
+    """It finds its policy and its folder without being told."""
+    done = subprocess.run(
+        [sys.executable, "-m", "codegen", "--check"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_schemas_are_those_of_the_installed_torch() -> None:
+    schemas = Schemas.installed()
+    assert ".".join(map(str, schemas.release)) == ".".join(version("torch").split(".")[:2])
+    assert len(schemas.ops) > 1000
+    assert schemas.overloads("no_such_op") == []
+    with pytest.raises(KeyError, match="no_such_op"):
+        schemas.find("no_such_op", "default")

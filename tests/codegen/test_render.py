@@ -1,0 +1,175 @@
+"""The texts that a policy becomes."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from codegen.errors import Location
+from codegen.render import cpp_condition, cpp_string, markdown, render
+from codegen.versions import VersionRange, parse_range
+from tests.codegen.sample import HEAD, POLICY, edited, read
+
+ENTRIES = POLICY.removeprefix(HEAD).splitlines(keepends=True)
+
+# A text that means something in C++, JSON, Jinja2, YAML and Markdown.
+HOSTILE = (
+    '"; \\ \\\\ \n \r\n \t \a */ /* // ??/ ??) R"( %s {{ policy }} {% raw %} {# | \\| ` `` <b> &amp; *a* _a_ ~~a~~ '
+    "[a](b) é 中 🙂"
+)
+
+
+def test_rendering_is_a_function_of_the_policy(tmp_path: Path) -> None:
+    policy = read(tmp_path, POLICY)
+    assert render(policy) == render(policy) == render(read(tmp_path, POLICY))
+
+
+def test_a_comment_or_another_layout_of_the_policy_changes_nothing(tmp_path: Path) -> None:
+    text = "# A comment.\n\n" + edited("fold: {cast: {cuda: promote},", "\n  fold: {\n    cast: {cuda: 'promote'},")
+    assert render(read(tmp_path, text)) == render(read(tmp_path, POLICY))
+
+
+def test_texts_end_in_one_newline_and_hold_no_place_of_this_machine(tmp_path: Path) -> None:
+    for name, text in render(read(tmp_path, POLICY)).items():
+        assert text.endswith("\n") and not text.endswith("\n\n"), name
+        assert str(tmp_path) not in text and str(Location("policy.yaml", 1, 1))[:-3] not in text, name
+
+
+@pytest.mark.parametrize("index", range(len(ENTRIES)), ids=lambda index: ENTRIES[index].split(":")[0].strip())
+def test_an_added_op_adds_its_own_lines_only(tmp_path: Path, index: int) -> None:
+    before = render(read(tmp_path, HEAD + "".join(ENTRIES[:index] + ENTRIES[index + 1 :])))
+    after = render(read(tmp_path, POLICY))
+    changed = {name for name in after if after[name] != before[name]}
+    shards = {name for name in changed if name.startswith("autocast/rows_")}
+    assert len(shards) == 1 and changed == {*shards, "op_reference.md", "policy_cases.jsonl"}
+    for name in changed:
+        lines = iter(after[name].splitlines())
+        gone = [line for line in before[name].splitlines() if line not in lines]
+        assert gone == [], name
+
+
+def _cells(row: str) -> list[str]:
+    """Split a row of a Markdown table where GitHub does: at a bar that no backslash escapes."""
+    return [cell.strip() for cell in re.findall(r"\|((?:[^\\|]|\\.)*)(?=\|)", row)]
+
+
+def test_a_hostile_note_stays_in_its_cell(tmp_path: Path) -> None:
+    note = json.dumps(HOSTILE, ensure_ascii=False)
+    reference = render(read(tmp_path, edited("{cuda: promote}", f"{{cpu: {{as: fp32, note: {note}}}}}")))[
+        "op_reference.md"
+    ]
+    (row,) = [line for line in reference.splitlines() if line.startswith("| `fold` | cpu |")]
+    assert _cells(row) == ["`fold`", "cpu", "fp32", markdown(HOSTILE)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain text, 1 < 2.", "plain text, 1 &lt; 2."),
+        ("one\n  two\r\n\tthree ", "one two three"),
+        ("a|b", r"a\|b"),
+        (r"a\|b", r"a\\\|b"),
+        ("`code`", r"\`code\`"),
+        ("<b>&amp;</b>", "&lt;b>&amp;amp;&lt;/b>"),
+        ("*a* **b** ~~c~~", r"\*a\* \*\*b\*\* \~\~c\~\~"),
+        ("[a](b) ![c](d)", r"\[a](b) !\[c](d)"),
+        ("torch_xla runs_it _here_ in __init__", r"torch_xla runs_it \_here\_ in \_\_init\_\_"),
+        ("é 中 🙂", "é 中 🙂"),
+    ],
+)
+def test_markdown_is_read_as_the_text(text: str, expected: str) -> None:
+    assert markdown(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, '""'),
+        ("plain", '"plain"'),
+        ('"', r'"\042"'),
+        ("\\n", r'"\134n"'),
+        ("\n1", r'"\0121"'),  # three digits: the 1 is not read as a fourth
+        ("??/", r'"\077\077/"'),
+        ("é", r'"\303\251"'),
+        ("{{ */ }}", '"{{ */ }}"'),
+    ],
+)
+def test_a_cpp_string_literal(text: str | None, expected: str) -> None:
+    assert cpp_string(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("specifier", "expected"),
+    [
+        (">=2.10", "TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2010"),
+        ("<3.0", "TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 3000"),
+        (
+            ">=2.9,<2.13",
+            "TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2009 && "
+            "TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013",
+        ),
+    ],
+)
+def test_a_version_guard(specifier: str, expected: str) -> None:
+    assert cpp_condition(parse_range(specifier) or VersionRange()) == expected
+
+
+GUARDED = f"""{HEAD}\
+  bend: {{cast: {{cpu: [{{torch: '>=2.12', as: fp32}}, stock]}}, public: [torch.bend]}}
+"""
+GUARDED_LINES = """\
+#include <ATen/ops/bend_ops.h>
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2012
+  rows.push_back({"bend", "default", "cpu", Category::fp32, kernel<ops::bend, Category::fp32>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2012
+  rows.push_back({"bend", "default", "cpu", Category::stock, nullptr});
+#endif
+"""
+
+
+def test_a_row_of_some_releases_is_guarded(tmp_path: Path) -> None:
+    (text,) = [text for text in render(read(tmp_path, GUARDED)).values() if "push_back" in text]
+    assert [line for line in text.splitlines() if re.match("#if|#endif|#include <ATen|  rows", line)] == (
+        GUARDED_LINES.splitlines()
+    )
+
+
+@pytest.mark.parametrize(
+    ("overloads", "condition"),
+    [
+        ("[default]", None),
+        ("[default, dim: {torch: '<2.13'}]", None),
+        ("[default: {torch: '<2.13'}, dim: {torch: '<2.13'}]", "< 2013"),
+        ("[default: {torch: '<2.12'}, dim: {torch: '<2.13'}]", "< 2013"),
+        ("[default: {torch: '>=2.9,<2.12'}, dim: {torch: '>=2.8,<2.13'}]", ">= 2008 < 2013"),
+    ],
+)
+def test_a_header_is_guarded_where_some_release_has_no_overload(
+    tmp_path: Path, overloads: str, condition: str | None
+) -> None:
+    (text,) = [
+        text for text in render(read(tmp_path, edited("[default, dim]", overloads))).values() if "tally_ops" in text
+    ]
+    lines = text.splitlines()
+    guard = lines[lines.index("#include <ATen/ops/tally_ops.h>") - 1]
+    found = " ".join(re.findall(r"(?:>=|<) \d+", guard)) if guard.startswith("#if ") else None
+    assert found == condition
+
+
+def test_the_cases_are_the_rows(tmp_path: Path) -> None:
+    files = render(read(tmp_path, edited("[default, dim]", "[default, dim: {torch: '<2.13'}]")))
+    keys = ("op", "overload", "device", "category", "torch", "reaches")
+    cases = [tuple(case.pop(key) for key in keys) for case in map(json.loads, files["policy_cases.jsonl"].splitlines())]
+    assert cases == [
+        ("bend", "default", "cuda", "fp32", "", "bend"),
+        ("bend", "default", "xla", "fp32", "", "bend"),
+        ("bend", "default", "cpu", "fp32", "", "bend"),
+        ("fold", "default", "cuda", "promote", "", "fold"),
+        ("fold", "default", "xla", "promote", "", "fold"),
+        ("size", "default", "cuda", "stock", "", "size"),
+        ("size", "default", "xla", "stock", "", "size"),
+        ("tally", "default", "cpu", "fp32", "", "tally"),
+        ("tally", "dim", "cpu", "fp32", "<2.13", "tally.dim"),
+    ]

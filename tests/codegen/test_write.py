@@ -1,0 +1,139 @@
+"""Texts to disk: all or none, and nothing touched that stays the same."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from codegen.write import differences, write
+
+OLD = {"a.txt": "one\ntwo\n", "deep/b.txt": "é\n", "deep/stale.txt": "old\n"}
+NEW = {"a.txt": "one\ntwo\n", "deep/b.txt": "é\r\nnew\n", "new/c.txt": "more\n"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder that was written some time ago."""
+    write(OLD, tmp_path / "generated")
+    for path in (tmp_path / "generated").rglob("*"):
+        os.utime(path, ns=(1, 1))
+    return tmp_path / "generated"
+
+
+def _content(folder: Path) -> dict[str, bytes | None]:
+    """Return what a folder holds: the bytes of its files, and None for each of its folders."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")
+    }
+
+
+def _bytes(files: dict[str, str]) -> dict[str, bytes | None]:
+    folders: dict[str, bytes | None] = {name.split("/")[0]: None for name in files if "/" in name}
+    return {**folders, **{name: text.encode() for name, text in files.items()}}
+
+
+def test_a_new_folder_and_its_parents_are_made(tmp_path: Path) -> None:
+    assert write(OLD, tmp_path / "some" / "where") == ["a.txt", "deep/b.txt", "deep/stale.txt"]
+    assert _content(tmp_path / "some" / "where") == _bytes(OLD)
+
+
+def test_what_changed_is_written_and_what_is_stale_removed(folder: Path) -> None:
+    assert write(NEW, folder) == ["deep/b.txt", "deep/stale.txt", "new/c.txt"]
+    assert _content(folder) == _bytes(NEW)
+
+
+def test_an_unchanged_file_keeps_its_time(folder: Path) -> None:
+    assert write(OLD, folder) == []
+    assert {path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()} == {1}
+    write(NEW, folder)
+    assert [name for name in NEW if (folder / name).stat().st_mtime_ns == 1] == ["a.txt"]
+
+
+def test_the_umask_of_whoever_runs_it_does_not_count(folder: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write(NEW, folder)
+    finally:
+        os.umask(before)
+    assert (folder / "new" / "c.txt").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), KeyboardInterrupt(), MemoryError()], ids=repr
+)
+@pytest.mark.parametrize("step", ["write_text", "chmod"])
+def test_an_error_while_staging_leaves_everything_as_it_was(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException
+) -> None:
+    real, calls = getattr(Path, step), []
+
+    def fail_the_second_time(*arguments: object, **options: object) -> None:
+        calls.append(step)
+        if len(calls) == 2:
+            raise error
+        real(*arguments, **options)
+
+    with monkeypatch.context() as patched, pytest.raises(type(error)):
+        patched.setattr(Path, step, fail_the_second_time)
+        write(NEW, folder)
+    assert _content(folder) == _bytes(OLD)
+    assert {path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()} == {1}
+
+
+@pytest.mark.parametrize("step", ["replace", "unlink"])
+def test_an_interrupt_while_renaming_waits_for_the_last_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    real = getattr(Path, step)
+
+    def interrupted(path: Path, *arguments: Path) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        real(path, *arguments)
+
+    monkeypatch.setattr(Path, step, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(NEW, folder)
+    assert _content(folder) == _bytes(NEW)
+
+
+@pytest.mark.parametrize("where", ["a.txt", "a.txt/generated", "a.txt/deep/generated"])
+def test_a_file_where_a_folder_should_be(folder: Path, where: str) -> None:
+    with pytest.raises(OSError, match=r"\[Errno (17|20)\] (File exists|Not a directory)"):
+        write(NEW, folder / where)
+    assert _content(folder) == _bytes(OLD)
+
+
+def test_a_folder_where_a_file_should_be(folder: Path) -> None:
+    with pytest.raises(IsADirectoryError, match=r"\[Errno 21\] Is a directory: '.*/deep'"):
+        write({"a.txt": "changed\n", "deep": "a file\n"}, folder)
+    assert _content(folder) == _bytes(OLD)
+
+
+DIFFERENCES: dict[str, tuple[bytes | None, str | None, str]] = {
+    "the same": (b"one\n", "one\n", ""),
+    "a line": (
+        b"one\ntwo\nthree\n",
+        "one\n2\nthree\n",
+        "--- generated/f\n+++ generated/f\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n",
+    ),
+    "a new file": (None, "one\n", "--- generated/f\n+++ generated/f\n@@ -0,0 +1 @@\n+one\n"),
+    "a stale file": (b"one\n", None, "--- generated/f\n+++ generated/f\n@@ -1 +0,0 @@\n-one\n"),
+    "line ends": (b"one\r\n", "one\n", "--- generated/f\n+++ generated/f\n@@ -1 +1 @@\n-one\r\n+one\n"),
+    "not UTF-8": (b"\xff\n", None, "--- generated/f\n+++ generated/f\n@@ -1 +0,0 @@\n-\\xff\n"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), DIFFERENCES.values(), ids=DIFFERENCES.keys())
+def test_the_diff(tmp_path: Path, old: bytes | None, new: str | None, expected: str) -> None:
+    folder = tmp_path / "generated"
+    if old is not None:
+        folder.mkdir()
+        (folder / "f").write_bytes(old)
+    assert differences({} if new is None else {"f": new}, folder) == expected
+
+
+def test_no_diff_after_writing(folder: Path) -> None:
+    assert differences(NEW, folder) != ""
+    write(NEW, folder)
+    assert differences(NEW, folder) == ""
