@@ -48,7 +48,7 @@ def test_what_it_writes_it_names(workplace: Workplace) -> None:
     workplace.policy.write_text(edited("{cuda: promote}", "{cuda: fp32}"), encoding="utf-8")
     status, printed, error = workplace.run()
     assert (status, error) == (0, "")
-    assert re.fullmatch(r"generated/: autocast/rows_\d\.cpp, op_reference\.md, policy_cases\.json written\n", printed)
+    assert re.fullmatch(r"generated/: autocast/rows_\d\.cpp, op_reference\.md, policy_cases\.jsonl written\n", printed)
 
 
 def test_a_check_says_nothing_where_all_is_well(workplace: Workplace) -> None:
