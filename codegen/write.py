@@ -3,6 +3,7 @@
 import difflib
 import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from errno import EISDIR
@@ -59,9 +60,18 @@ def _holds(path: Path, text: str) -> bool:
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    signals = {signal.SIGINT, signal.SIGTERM}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    # Handlers and not a signal mask: a mask holds for one thread, and another one would take the signal.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, lambda number, _: received.append(number))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for received_number in received[:1]:
+            signal.raise_signal(received_number)

@@ -71,9 +71,14 @@ def outcome(operator: Callable[..., Any], sample: Arguments) -> list[torch.Tenso
     try:
         with torch.no_grad():
             tensors = [tensor.cpu() for tensor in flatten(operator(*sample.args, **sample.kwargs))]
-            return [tensor.rename(None) if tensor.has_names() else tensor for tensor in tensors]  # type: ignore[no-untyped-call]
+            return [_nameless(tensor) for tensor in tensors]
     except RuntimeError as error:
         return str(error).splitlines()[0]
+
+
+def _nameless(tensor: Any) -> torch.Tensor:
+    # Newer releases of torch have no named tensors.
+    return tensor.rename(None) if getattr(tensor, "has_names", bool)() else tensor  # type: ignore[no-any-return]
 
 
 def cast_by_hand(case: Case, sample: Arguments, lower: torch.dtype) -> Arguments:

@@ -1,0 +1,199 @@
+"""Train a small convolutional network on handwritten digits, in float32 and under autocast, side by side.
+
+The digits are scikit-learn's: 1797 images of 8 x 8 pixels. Both runs start from the same weights and see the same
+batches. They run on XLA:CPU, on the XLA device that the variable PJRT_DEVICE names, or on `--device cpu` without XLA.
+"""
+
+import argparse
+import copy
+import os
+import signal
+import sys
+from collections import Counter
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+if __name__ == "__main__":  # ahead of the imports that take seconds, so that Ctrl-C ends those in one line too
+    signal.signal(signal.SIGINT, lambda *_: sys.exit("\nStopped."))
+
+import polycast
+import torch
+from matplotlib.figure import Figure
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from torch import Tensor, nn
+from tqdm import tqdm
+
+BATCH = 64
+EPOCHS = 10
+LOSS = nn.CrossEntropyLoss()
+
+
+def open_device(name: str) -> torch.device:
+    """Return the device; XLA takes the processor unless PJRT_DEVICE says otherwise."""
+    if name == "xla":
+        os.environ.setdefault("PJRT_DEVICE", "CPU")  # torch_xla warns where it has to choose by itself
+        import torch_xla  # noqa: F401 -- brings the device
+    return torch.device(name)
+
+
+def end_step(device: torch.device) -> None:
+    """Make XLA compile, or find again, the program that was recorded since the last step, and start it."""
+    if device.type == "xla":
+        import torch_xla
+
+        torch_xla.sync()
+
+
+def counts(device: torch.device) -> Counter[str]:
+    """Return how often XLA has compiled a program so far, and copied from the device and to it."""
+    if device.type != "xla":
+        return Counter()
+    from torch_xla.debug import metrics
+
+    reads, writes = (metrics.metric_data(f"Transfer{way}DeviceTime") or (0,) for way in ("From", "To"))
+    compiles = metrics.counter_value("UncachedCompile") or 0
+    return Counter({"compiles": compiles, "copies from the device": reads[0], "copies to the device": writes[0]})
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Images of shape (n, 1, 8, 8), float32 from 0 to 1, and their labels of shape (n,), int64."""
+
+    images: Tensor
+    labels: Tensor
+
+    def batches(self, order: Tensor) -> list["Digits"]:
+        """Return the digits in this order, in full batches: one of another size would have to be compiled as well."""
+        order = order[: len(order) // BATCH * BATCH].to(self.labels.device)
+        return list(map(Digits, torch.split(self.images[order], BATCH), torch.split(self.labels[order], BATCH)))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One network after training: its loss at each step, what each epoch cost the device, and its test."""
+
+    name: str
+    losses: list[float]
+    costs: list[Counter[str]]
+    dtypes: list[str]
+    predictions: Tensor
+    right: Tensor
+    accuracy: float  # the right ones, in percent
+
+
+def load(seed: int, device: torch.device) -> tuple[Digits, Digits]:
+    """Return three quarters of the digits to learn from, and one quarter to test on."""
+    pixels, labels = load_digits(return_X_y=True)
+    learn, test = train_test_split(range(len(labels)), test_size=0.25, stratify=labels, random_state=seed)
+    images = torch.tensor(pixels / 16, dtype=torch.float32).view(-1, 1, 8, 8)
+    pairs = [(images[part].to(device), torch.tensor(labels[part]).to(device)) for part in (learn, test)]
+    return Digits(*pairs[0]), Digits(*pairs[1])
+
+
+def build() -> nn.Sequential:
+    """Return an untrained network."""
+    first = (nn.Conv2d(1, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU())
+    second = (nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten())
+    return nn.Sequential(*first, *second, nn.Linear(64 * 4 * 4, 64), nn.ReLU(), nn.Linear(64, 10))
+
+
+def train(network: nn.Sequential, digits: Digits, autocast: bool) -> tuple[list[float], list[Counter[str]]]:
+    """Train the network; return the loss of each step and the costs of each epoch, the reading of losses left out."""
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.03, momentum=0.9, nesterov=True, weight_decay=1e-3)
+    generator = torch.Generator().manual_seed(0)
+    device, curve, costs = digits.labels.device, [], []
+    epochs = tqdm(range(EPOCHS), desc="autocast" if autocast else "float32 ", unit="epoch")
+    for _ in epochs:
+        batches = digits.batches(torch.randperm(len(digits.labels), generator=generator))
+        end_step(device)
+        losses, before = [], counts(device)
+        for batch in batches:
+            with polycast.autocast(device, enabled=autocast):
+                loss = LOSS(network(batch.images), batch.labels)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.detach())
+            end_step(device)
+        costs.append(counts(device) - before)
+        curve += torch.stack(losses).tolist()
+        epochs.set_postfix(loss=f"{curve[-1]:.4f}")
+    return curve, costs
+
+
+def test(network: nn.Sequential, digits: Digits, autocast: bool) -> tuple[Tensor, list[str]]:
+    """Return what the network takes the digits for, and the dtype of the output of each layer."""
+    dtypes: list[str] = []
+    for layer in (*network.eval(), loss := nn.CrossEntropyLoss()):
+        layer.register_forward_hook(lambda *call: dtypes.append(str(call[-1].dtype).removeprefix("torch.")))
+    with torch.no_grad(), polycast.autocast(digits.labels.device, enabled=autocast):
+        scores = network(digits.images)
+        loss(scores, digits.labels)
+    return scores.argmax(1).cpu(), dtypes
+
+
+def report(runs: list[Run], layers: list[str], device: torch.device) -> None:
+    """Print the runs next to each other."""
+    rows = [("", *(run.name for run in runs))]
+    rows += [("test accuracy", *(f"{run.accuracy:.2f} %" for run in runs)), ("\ndtype of each layer's output",)]
+    rows += [(f"  {layer}", *dtypes) for layer, *dtypes in zip(layers, *(run.dtypes for run in runs), strict=True)]
+    steps = len(runs[0].losses) * (EPOCHS - 1) // EPOCHS
+    work = "inside the epochs, per step after the first one (all of the first one)"
+    rows.append((f"\n{device}: {work if counts(device) else 'compiles and copies nothing'}",))
+    for what in counts(device):
+        since = [sum(cost[what] for cost in run.costs[1:]) / steps for run in runs]
+        rows.append((f"  {what}", *(f"{mean:g} ({run.costs[0][what]})" for mean, run in zip(since, runs, strict=True))))
+    for label, *values in rows:
+        print("  ".join([f"{label:24}", *(f"{value:10}" for value in values)]).rstrip())
+
+
+def draw(digits: Digits, runs: list[Run]) -> Figure:
+    """Draw the loss curves, and test digits with what the last run took them for, the wrong ones first."""
+    figure = Figure(figsize=(12, 5), layout="constrained")
+    grid = figure.add_gridspec(1, 2, width_ratios=[5, 6])
+    axes = figure.add_subfigure(grid[0]).subplots()
+    for run, width, alpha in zip(runs, (4, 1), (0.4, 1), strict=True):
+        label = f"{run.name}: {run.accuracy:.2f} % of the test digits right"
+        axes.plot(run.losses, label=label, linewidth=width, alpha=alpha)
+    axes.set(yscale="log", xlabel="step", ylabel="cross entropy of the batch", title="Training loss")
+    axes.legend()
+    tiles, last = figure.add_subfigure(grid[1]), runs[-1]
+    tiles.suptitle(f"Test digits as read under {last.name}, the {sum(~last.right)} misses of {len(last.right)} first")
+    for tile, index in zip(tiles.subplots(4, 7).flat, last.right.int().argsort(stable=True).tolist(), strict=False):
+        colour, truth = ("black", "") if last.right[index] else ("red", f", is {digits.labels[index]}")
+        tile.imshow(digits.images[index, 0].numpy(), cmap="gray_r")
+        tile.set_title(f"{last.predictions[index]}{truth}", color=colour, fontsize=10)
+        tile.set(xticks=[], yticks=[])
+        tile.spines[:].set(color=colour, linewidth=2.5 if truth else 0.8)
+    return figure
+
+
+def main() -> None:
+    """Read the command line, train and test both networks, print and draw the result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("xla", "cpu"), default="xla", help="where to train (default: xla)")
+    parser.add_argument("--output", type=Path, default=Path("digits.png"), help="the picture (default: digits.png)")
+    parser.add_argument("--seed", type=int, default=0, help="of the weights and the choice of test digits (default: 0)")
+    options = parser.parse_args()
+    if options.device == "xla" and find_spec("torch_xla") is None:
+        parser.error("--device xla needs the package torch_xla, which is not installed; try --device cpu")
+    device = open_device(options.device)
+    torch.manual_seed(options.seed)
+    untrained, runs = build(), []
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    learn, exam = load(options.seed, device)
+    for name in ("float32", "autocast"):
+        network = copy.deepcopy(untrained).to(device)
+        losses, costs = train(network, learn, name == "autocast")
+        predictions, dtypes = test(network, exam, name == "autocast")
+        right = predictions == exam.labels.cpu()
+        runs.append(Run(name, losses, costs, dtypes, predictions, right, 100 * right.double().mean().item()))
+    report(runs, [type(layer).__name__ for layer in (*untrained, LOSS)], device)
+    draw(Digits(exam.images.cpu(), exam.labels.cpu()), runs).savefig(options.output, dpi=120)
+    print(f"\nthe loss curves and some of the test digits: {options.output}")
+
+
+if __name__ == "__main__":
+    main()
