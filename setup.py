@@ -3,6 +3,7 @@
 Building runs the generator first, so that an edited policy.yaml cannot be left out of a build.
 """
 
+import hashlib
 import sys
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from codegen.__main__ import main as generate  # noqa: E402
 
 
 class Build(BuildExtension):
-    """Generates, compiles with ninja, and records which torch the module was compiled for."""
+    """Generates, compiles with ninja, and records for which torch, and from which sources, it compiled."""
 
     def run(self) -> None:
         if generate([]) != 0:
@@ -35,12 +36,18 @@ class Build(BuildExtension):
         extension.sources = sources()
         super().run()
         built_for = Path(self.build_lib) / "polycast" / "_built_for.py"
-        built_for.write_text(f'TORCH = "{torch.__version__}"\n', encoding="utf-8")
+        built_for.write_text(f'TORCH = "{torch.__version__}"\nSOURCES = "{digest()}"\n', encoding="utf-8")
 
 
 def sources() -> list[str]:
     """Return the C++ sources, relative to this folder as setuptools wants them."""
     return sorted(str(path.relative_to(ROOT)) for top in ("csrc", "generated") for path in (ROOT / top).rglob("*.cpp"))
+
+
+def digest() -> str:
+    """Return a digest of the C++ sources: what torch.compile has compiled with other kernels must not be used again."""
+    files = sorted(path for top in ("csrc", "generated/autocast") for path in (ROOT / top).rglob("*.*"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 setup(

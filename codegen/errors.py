@@ -26,7 +26,9 @@ class Problem:
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.location}: error: {self.what}; {self.remedy}"
+        """Return the problem as one line, in which everything can be seen: what quotes a line break shows it as \\n."""
+        line = f"{self.location}: error: {self.what}; {self.remedy}"
+        return "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)
 
 
 class PolicyError(Exception):

@@ -1,9 +1,12 @@
 """Takes the values out of a mapping's nodes, reporting what does not have the form that is asked for."""
 
+import re
 from collections.abc import Iterable, Iterator
 
 from codegen.errors import Location, Problem, did_you_mean
 from codegen.load import Mapping, Node, Sequence, Text
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 class Reader:
@@ -20,6 +23,14 @@ class Reader:
             return node.value
         self.report(node.location, f"{what} is {_form(node)}", "give it a text")
         return None
+
+    def identifier(self, node: Node, what: str) -> str | None:
+        """Read a text that can stand for itself in C++ and in Markdown."""
+        value = self.text(node, what)
+        if value is not None and not _IDENTIFIER.fullmatch(value):
+            self.report(node.location, f"{what} '{value}' is no identifier", "use letters, digits and '_'")
+            return None
+        return value
 
     def name(self, node: Node, what: str, known: Iterable[str]) -> str | None:
         """Read a text that must be one of the known names."""

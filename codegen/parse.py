@@ -74,6 +74,7 @@ class _PolicyParser(Reader):
         )
         if fields is None:
             return None
+        name = self.identifier(key, "device")
         dispatch_key = self.text(fields["dispatch_key"], "dispatch_key")
         if dispatch_key is not None and not (dispatch_key.startswith("Autocast") and dispatch_key.isalnum()):
             self.report(
@@ -88,7 +89,7 @@ class _PolicyParser(Reader):
             if self.name(dtype, "dtype", DTYPES)
         ]
         like = self.name(fields["like"], "device", names) if "like" in fields else None
-        return Device(key.value, dispatch_key, tuple(dtypes), like) if dispatch_key and dtypes else None
+        return Device(name, dispatch_key, tuple(dtypes), like) if name and dispatch_key and dtypes else None
 
     def read_categories(self, node: Node) -> dict[Category, str]:
         known = tuple(category.value for category in Category)
@@ -180,9 +181,12 @@ class _PolicyParser(Reader):
         if fields is None:
             return None
         torch = self.read_range(fields["torch"]) if "torch" in fields else ALL
-        dtype_overload = self.text(fields["dtype_overload"], "dtype_overload") if "dtype_overload" in fields else None
+        target = fields.get("dtype_overload")
+        dtype_overload = self.identifier(target, "dtype_overload") if target else None
         note = self.text(fields["note"], "note") if "note" in fields else None
-        return Overload(name.value, torch, dtype_overload, note) if torch is not None else None
+        if torch is None or (target and not dtype_overload):
+            return None
+        return Overload(name.value, torch, dtype_overload, note)
 
     def read_range(self, node: Node) -> VersionRange | None:
         specifier = self.text(node, "torch")
@@ -208,11 +212,14 @@ class _PolicyParser(Reader):
         return {device: casts for device in self.like if (casts := self.resolve(device, named))}
 
     def resolve(self, device: str, named: dict[str, list[Cast]]) -> list[Cast]:
+        others = named.get("others", [])
+        if device not in named and others and all(cast.category is None for cast in others):
+            return others  # `others: unlisted` keeps an op from the devices that are like a named one
         chain = [device]
         while chain[-1] not in named:
             like = self.like.get(chain[-1])
             if like is None or like in chain:
-                return named.get("others", [])
+                return others
             chain.append(like)
         return named[chain[-1]]
 

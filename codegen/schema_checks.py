@@ -1,5 +1,7 @@
 """Does a row fit the schema of its operator? Checked where the row holds for the installed torch."""
 
+from dataclasses import replace
+
 from torchgen.model import BaseTy, BaseType, FunctionSchema, OptionalType, SchemaKind
 
 from codegen.errors import Location, did_you_mean
@@ -12,7 +14,8 @@ from codegen.schemas import Schemas
 def check_overload(reader: Reader, schemas: Schemas, op: str, overload: Overload, place: Text) -> bool:
     """Report an overload that the installed torch should have and has not, or that is not functional."""
     if schemas.release not in overload.torch:
-        return True
+        names = {"op": op, "overload": overload.name}
+        return all(reader.identifier(replace(place, value=name), what) for what, name in names.items())
     known = schemas.overloads(op)
     if not known:
         reader.report(place.location, f"torch has no op '{op}'", did_you_mean(op, schemas.ops))

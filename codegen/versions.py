@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 Release = tuple[int, int]
 
-_CLAUSE = re.compile(r"(>=|<)\s*(\d+)\.(\d+)\s*")
+_CLAUSE = re.compile(r"(>=|<)\s*(\d{1,3})\.(\d{1,3})\s*", re.ASCII)
 
 
 @dataclass(frozen=True, order=True)

@@ -46,7 +46,7 @@ py::dict sentence_dict() {
 }  // namespace
 
 PYBIND11_MODULE(_C, module) {
-  module.def("install", &autocast::install, py::arg("device"));
+  module.def("install", &autocast::install, py::arg("device"), py::arg("fallback"));
   module.def("uninstall", &autocast::uninstall, py::arg("device"));
   module.def("installed", &autocast::installed);
   module.def("devices", &device_list);

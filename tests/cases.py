@@ -38,8 +38,11 @@ def _holds(case: Case) -> bool:
     return (RELEASE[0], RELEASE[1]) in releases
 
 
-CASES = [
-    case
-    for line in (ROOT / "generated" / "policy_cases.jsonl").read_text(encoding="utf-8").splitlines()
-    if _holds(case := Case(**json.loads(line)))
-]
+def _read() -> list[Case]:
+    lines = (ROOT / "generated" / "policy_cases.jsonl").read_text(encoding="utf-8").splitlines()
+    cases = [Case(**json.loads(line)) for line in lines]
+    # Device by device, each named by one object: pytest then sets a device up once for all its rows.
+    return [case._replace(device=device) for device in DEVICES for case in cases if case.device == device]
+
+
+CASES = [case for case in _read() if _holds(case)]

@@ -8,6 +8,8 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import polycast
@@ -22,6 +24,9 @@ try:
 except ImportError:
     HAS_XLA = False
 
+if HAS_XLA:
+    # Autograd counts the devices at the first backward of a process, and XLA has none before its first tensor.
+    torch.empty(0, device="xla")
 NO_XLA = "torch_xla is not installed beside this torch"
 
 
@@ -44,7 +49,21 @@ class ReachedError(Exception):
 
 def device_type(column: str) -> str:
     """Return the torch device type that a column of the policy is for."""
-    return _compiled.DEVICES[column].dispatch_key.removeprefix("Autocast").lower()
+    name = _compiled.DEVICES[column].dispatch_key.removeprefix("Autocast").lower()
+    return torch._C._get_privateuse1_backend_name() if name == "privateuse1" else name
+
+
+def is_here(column: str) -> bool:
+    """Whether real tensors of the column's device can be made."""
+    return device_type(column) == "cpu" or (device_type(column) == "xla" and HAS_XLA)
+
+
+@cache
+def is_reachable(column: str) -> bool:
+    """Whether tensors of the device, real or fake, carry its autocast key."""
+    with tensors_of(column):
+        tensor = torch.empty(1, device=device_type(column))
+        return torch._C._dispatch_keys(tensor).has(_compiled.DEVICES[column].dispatch_key)
 
 
 def flatten(value: Any) -> Iterator[torch.Tensor]:
@@ -61,23 +80,33 @@ def kernels_of(column: str) -> Iterator[None]:
     """Have the kernels of one column installed, whatever hardware it is for, and only those on its key."""
     before = polycast.installed()
     polycast.uninstall()
-    _compiled.install_kernels(column)
+    _compiled.install_kernels(column, True)
     try:
         yield
     finally:
         _compiled.uninstall_kernels(column)
         for device in before:
-            _compiled.install_kernels(device)
+            _compiled.install_kernels(device, False)
 
 
 @contextmanager
 def tensors_of(column: str) -> Iterator[None]:
-    """Make tensors of the column's device creatable: fake ones, but on the host and on XLA, which are here."""
-    if device_type(column) in ("cpu", "xla"):
+    """Make tensors of the column's device creatable: real ones where they can be had, otherwise fake ones."""
+    if is_here(column):
         yield
-    else:
+        return
+    kind = device_type(column)
+    stand_in = not hasattr(torch, kind)
+    if stand_in:  # fake tensors ask the module of their device, which a backend outside of torch registers
+        setattr(
+            torch, kind, SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, current_device=int)
+        )
+    try:
         with FakeTensorMode(allow_non_fake_inputs=True):
             yield
+    finally:
+        if stand_in:
+            delattr(torch, kind)
 
 
 @contextmanager
@@ -106,7 +135,7 @@ def probes(column: str, names: Iterable[str]) -> Iterator[None]:
         library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
         stack.callback(library._destroy)
         for name in sorted(set(names)):
-            library.impl(name, _probe(name), key)  # type: ignore[no-untyped-call]
+            library.impl(name, _probe(name), _parsable(key, name))  # type: ignore[no-untyped-call]
         yield
 
 
@@ -117,6 +146,16 @@ def reach(call: Callable[[], object]) -> ReachedError:
     except ReachedError as reached:
         return reached
     raise AssertionError("the call did not arrive at a probe")
+
+
+def _parsable(key: str, name: str) -> str:
+    """Return an autograd key, or where it has no name in Python the alias that decides what runs there."""
+    try:
+        torch._C._dispatch_key_parse(key)
+    except RuntimeError:
+        composite = "CompositeImplicitAutograd"
+        return composite if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", composite) else "Autograd"
+    return key
 
 
 def _probe(name: str) -> Callable[..., None]:

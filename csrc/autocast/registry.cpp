@@ -17,7 +17,7 @@ namespace {
 
 struct State {
   std::mutex mutex;
-  std::map<std::string, torch::Library> libraries;
+  std::map<std::string, std::vector<torch::Library>> libraries;
 };
 
 State& state() {
@@ -100,13 +100,14 @@ void hide_rows_of_siblings(const Device& device, const std::set<std::string>& ow
 
 }  // namespace
 
-void install(const std::string& device_name) {
+void install(const std::string& device_name, bool fallback) {
   const Device& device = find_device(device_name);
   const std::lock_guard<std::mutex> lock(state().mutex);
   state().libraries.erase(device_name);
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
-  torch::Library library(torch::Library::IMPL, "aten", c10::parseDispatchKey(device.dispatch_key), "policy.yaml", 0);
+  const c10::DispatchKey key = c10::parseDispatchKey(device.dispatch_key);
+  torch::Library library(torch::Library::IMPL, "aten", key, "policy.yaml", 0);
   std::set<std::string> own;
   for (const Row& row : rows()) {
     if (device_name != row.device) {
@@ -119,7 +120,12 @@ void install(const std::string& device_name) {
     }
   }
   hide_rows_of_siblings(device, own, library);
-  state().libraries.emplace(device_name, std::move(library));
+  std::vector<torch::Library>& libraries = state().libraries[device_name];
+  libraries.push_back(std::move(library));
+  if (fallback && !c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(key)) {
+    libraries.emplace_back(torch::Library::IMPL, "_", key, "policy.yaml", 0)
+        .fallback(torch::CppFunction::makeFallthrough());
+  }
 }
 
 void uninstall(const std::string& device_name) {

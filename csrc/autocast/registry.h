@@ -7,7 +7,9 @@
 namespace polycast::autocast {
 
 // Registers the kernels of a device, anew and on top where they are registered already. The device is one of devices().
-void install(const std::string& device);
+// An op without a kernel needs a fallback on the autocast key. With `fallback`, registers one where there is none; not
+// for a device whose backend may still be loaded, which would register its own and find this one in its place.
+void install(const std::string& device, bool fallback);
 
 // Takes the kernels of a device back; what was registered before them holds again.
 void uninstall(const std::string& device);

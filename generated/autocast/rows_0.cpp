@@ -46,15 +46,33 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"_thnn_fused_lstm_cell", "default", "cuda", Category::lower_precision_fp, kernel<ops::_thnn_fused_lstm_cell, Category::lower_precision_fp>});
   rows.push_back({"_thnn_fused_lstm_cell", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::_thnn_fused_lstm_cell, Category::lower_precision_fp>});
   rows.push_back({"_thnn_fused_lstm_cell", "default", "xpu", Category::lower_precision_fp, kernel<ops::_thnn_fused_lstm_cell, Category::lower_precision_fp>});
+  rows.push_back({"_thnn_fused_lstm_cell", "default", "mtia", Category::lower_precision_fp, kernel<ops::_thnn_fused_lstm_cell, Category::lower_precision_fp>});
+  rows.push_back({"_thnn_fused_lstm_cell", "default", "maia", Category::lower_precision_fp, kernel<ops::_thnn_fused_lstm_cell, Category::lower_precision_fp>});
+  rows.push_back({"_thnn_fused_lstm_cell", "default", "hpu", Category::lower_precision_fp, kernel<ops::_thnn_fused_lstm_cell, Category::lower_precision_fp>});
+  rows.push_back({"_thnn_fused_lstm_cell", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::_thnn_fused_lstm_cell, Category::lower_precision_fp>});
   rows.push_back({"_upsample_nearest_exact3d", "default", "cuda", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
   rows.push_back({"_upsample_nearest_exact3d", "default", "xla_gpu", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
   rows.push_back({"_upsample_nearest_exact3d", "default", "xpu", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
+  rows.push_back({"_upsample_nearest_exact3d", "default", "mtia", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
+  rows.push_back({"_upsample_nearest_exact3d", "default", "maia", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
+  rows.push_back({"_upsample_nearest_exact3d", "default", "hpu", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
+  rows.push_back({"_upsample_nearest_exact3d", "default", "privateuse1", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
   rows.push_back({"addcdiv", "default", "cuda", Category::promote, kernel<ops::addcdiv, Category::promote>});
   rows.push_back({"addcdiv", "default", "xla_gpu", Category::promote, kernel<ops::addcdiv, Category::promote>});
   rows.push_back({"addcdiv", "default", "xpu", Category::promote, kernel<ops::addcdiv, Category::promote>});
+  rows.push_back({"addcdiv", "default", "mps", Category::promote, kernel<ops::addcdiv, Category::promote>});
+  rows.push_back({"addcdiv", "default", "mtia", Category::promote, kernel<ops::addcdiv, Category::promote>});
+  rows.push_back({"addcdiv", "default", "maia", Category::promote, kernel<ops::addcdiv, Category::promote>});
+  rows.push_back({"addcdiv", "default", "hpu", Category::promote, kernel<ops::addcdiv, Category::promote>});
+  rows.push_back({"addcdiv", "default", "privateuse1", Category::promote, kernel<ops::addcdiv, Category::promote>});
   rows.push_back({"addcmul", "default", "cuda", Category::promote, kernel<ops::addcmul, Category::promote>});
   rows.push_back({"addcmul", "default", "xla_gpu", Category::promote, kernel<ops::addcmul, Category::promote>});
   rows.push_back({"addcmul", "default", "xpu", Category::promote, kernel<ops::addcmul, Category::promote>});
+  rows.push_back({"addcmul", "default", "mps", Category::promote, kernel<ops::addcmul, Category::promote>});
+  rows.push_back({"addcmul", "default", "mtia", Category::promote, kernel<ops::addcmul, Category::promote>});
+  rows.push_back({"addcmul", "default", "maia", Category::promote, kernel<ops::addcmul, Category::promote>});
+  rows.push_back({"addcmul", "default", "hpu", Category::promote, kernel<ops::addcmul, Category::promote>});
+  rows.push_back({"addcmul", "default", "privateuse1", Category::promote, kernel<ops::addcmul, Category::promote>});
   rows.push_back({"cat", "default", "xla", Category::promote, kernel<ops::cat, Category::promote>});
   rows.push_back({"cat", "default", "xpu", Category::promote, kernel<ops::cat, Category::promote>, "Listed in 003_79838daea11dc429.txt; torch leaves it to the op's own promotion."});
   rows.push_back({"cat", "default", "cpu", Category::promote, kernel<ops::cat, Category::promote>});
@@ -63,31 +81,61 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"conv3d", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
   rows.push_back({"conv3d", "default", "xpu", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
   rows.push_back({"conv3d", "default", "cpu", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
+  rows.push_back({"conv3d", "default", "mps", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
+  rows.push_back({"conv3d", "default", "mtia", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
+  rows.push_back({"conv3d", "default", "maia", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
+  rows.push_back({"conv3d", "default", "hpu", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
+  rows.push_back({"conv3d", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
   rows.push_back({"conv3d", "padding", "cuda", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
   rows.push_back({"conv3d", "padding", "xla", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
   rows.push_back({"conv3d", "padding", "xla_gpu", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
   rows.push_back({"conv3d", "padding", "xpu", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
   rows.push_back({"conv3d", "padding", "cpu", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv3d", "padding", "mps", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv3d", "padding", "mtia", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv3d", "padding", "maia", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv3d", "padding", "hpu", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv3d", "padding", "privateuse1", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
   rows.push_back({"conv_transpose1d", "default", "cuda", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
   rows.push_back({"conv_transpose1d", "default", "xla", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
   rows.push_back({"conv_transpose1d", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
   rows.push_back({"conv_transpose1d", "default", "xpu", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
   rows.push_back({"conv_transpose1d", "default", "cpu", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
+  rows.push_back({"conv_transpose1d", "default", "mps", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
+  rows.push_back({"conv_transpose1d", "default", "mtia", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
+  rows.push_back({"conv_transpose1d", "default", "maia", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
+  rows.push_back({"conv_transpose1d", "default", "hpu", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
+  rows.push_back({"conv_transpose1d", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
   rows.push_back({"convolution", "default", "cuda", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
   rows.push_back({"convolution", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
   rows.push_back({"convolution", "default", "xpu", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
-  rows.push_back({"fft_fft2", "default", "xpu", Category::fp32, kernel<ops::fft_fft2, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not register it there and it raises for most sizes in half precision."});
+  rows.push_back({"convolution", "default", "mps", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
+  rows.push_back({"convolution", "default", "mtia", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
+  rows.push_back({"convolution", "default", "maia", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
+  rows.push_back({"convolution", "default", "hpu", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
+  rows.push_back({"convolution", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
+  rows.push_back({"fft_fft2", "default", "xpu", Category::fp32, kernel<ops::fft_fft2, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not and raises in half precision."});
   rows.push_back({"fft_fft2", "default", "cpu", Category::fp32, kernel<ops::fft_fft2, Category::fp32>});
-  rows.push_back({"fft_ifft", "default", "xpu", Category::fp32, kernel<ops::fft_ifft, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not register it there and it raises for most sizes in half precision."});
+  rows.push_back({"fft_ifft", "default", "xpu", Category::fp32, kernel<ops::fft_ifft, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not and raises in half precision."});
   rows.push_back({"fft_ifft", "default", "cpu", Category::fp32, kernel<ops::fft_ifft, Category::fp32>});
-  rows.push_back({"fft_ihfft", "default", "xpu", Category::fp32, kernel<ops::fft_ihfft, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not register it there and it raises for most sizes in half precision."});
+  rows.push_back({"fft_ihfft", "default", "xpu", Category::fp32, kernel<ops::fft_ihfft, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not and raises in half precision."});
   rows.push_back({"fft_ihfft", "default", "cpu", Category::fp32, kernel<ops::fft_ihfft, Category::fp32>});
   rows.push_back({"frobenius_norm", "dim", "cuda", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
   rows.push_back({"frobenius_norm", "dim", "xla_gpu", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
   rows.push_back({"frobenius_norm", "dim", "xpu", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
+  rows.push_back({"frobenius_norm", "dim", "mps", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
+  rows.push_back({"frobenius_norm", "dim", "mtia", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
+  rows.push_back({"frobenius_norm", "dim", "maia", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
+  rows.push_back({"frobenius_norm", "dim", "hpu", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
+  rows.push_back({"frobenius_norm", "dim", "privateuse1", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
   rows.push_back({"group_norm", "default", "cuda", Category::fp32, kernel<ops::group_norm, Category::fp32>});
   rows.push_back({"group_norm", "default", "xla_gpu", Category::fp32, kernel<ops::group_norm, Category::fp32>});
   rows.push_back({"group_norm", "default", "xpu", Category::fp32, kernel<ops::group_norm, Category::fp32>});
+  rows.push_back({"group_norm", "default", "mps", Category::fp32, kernel<ops::group_norm, Category::fp32>});
+  rows.push_back({"group_norm", "default", "mtia", Category::fp32, kernel<ops::group_norm, Category::fp32>});
+  rows.push_back({"group_norm", "default", "maia", Category::fp32, kernel<ops::group_norm, Category::fp32>});
+  rows.push_back({"group_norm", "default", "hpu", Category::fp32, kernel<ops::group_norm, Category::fp32>});
+  rows.push_back({"group_norm", "default", "privateuse1", Category::fp32, kernel<ops::group_norm, Category::fp32>});
   rows.push_back({"inverse", "default", "xla", Category::fp32, kernel<ops::inverse, Category::fp32>});
   rows.push_back({"inverse", "default", "cpu", Category::fp32, kernel<ops::inverse, Category::fp32>});
   rows.push_back({"l1_loss", "default", "cuda", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
@@ -95,6 +143,11 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"l1_loss", "default", "xla_gpu", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
   rows.push_back({"l1_loss", "default", "xpu", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
   rows.push_back({"l1_loss", "default", "cpu", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
+  rows.push_back({"l1_loss", "default", "mps", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
+  rows.push_back({"l1_loss", "default", "mtia", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
+  rows.push_back({"l1_loss", "default", "maia", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
+  rows.push_back({"l1_loss", "default", "hpu", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
+  rows.push_back({"l1_loss", "default", "privateuse1", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
   rows.push_back({"linalg_eigvalsh", "default", "cpu", Category::fp32, kernel<ops::linalg_eigvalsh, Category::fp32>});
   rows.push_back({"linalg_householder_product", "default", "cpu", Category::fp32, kernel<ops::linalg_householder_product, Category::fp32>});
   rows.push_back({"linalg_inv", "default", "cpu", Category::fp32, kernel<ops::linalg_inv, Category::fp32>});
@@ -108,13 +161,26 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"mm", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
   rows.push_back({"mm", "default", "xpu", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
   rows.push_back({"mm", "default", "cpu", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
+  rows.push_back({"mm", "default", "mps", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
+  rows.push_back({"mm", "default", "mtia", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
+  rows.push_back({"mm", "default", "maia", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
+  rows.push_back({"mm", "default", "hpu", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
+  rows.push_back({"mm", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
   rows.push_back({"nll_loss_nd", "default", "xpu", Category::fp32, kernel<ops::nll_loss_nd, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch casts only the ops inside its decomposition."});
   rows.push_back({"norm", "Scalar", "cuda", Category::fp32_append_dtype, kernel<ops::norm_Scalar, Category::fp32_append_dtype, ops::norm_ScalarOpt_dtype>});
   rows.push_back({"norm", "Scalar", "xla_gpu", Category::fp32_append_dtype, kernel<ops::norm_Scalar, Category::fp32_append_dtype, ops::norm_ScalarOpt_dtype>});
   rows.push_back({"norm", "Scalar", "xpu", Category::fp32_append_dtype, kernel<ops::norm_Scalar, Category::fp32_append_dtype, ops::norm_ScalarOpt_dtype>});
+  rows.push_back({"norm", "Scalar", "mtia", Category::fp32_append_dtype, kernel<ops::norm_Scalar, Category::fp32_append_dtype, ops::norm_ScalarOpt_dtype>});
+  rows.push_back({"norm", "Scalar", "maia", Category::fp32_append_dtype, kernel<ops::norm_Scalar, Category::fp32_append_dtype, ops::norm_ScalarOpt_dtype>});
+  rows.push_back({"norm", "Scalar", "hpu", Category::fp32_append_dtype, kernel<ops::norm_Scalar, Category::fp32_append_dtype, ops::norm_ScalarOpt_dtype>});
+  rows.push_back({"norm", "Scalar", "privateuse1", Category::fp32_append_dtype, kernel<ops::norm_Scalar, Category::fp32_append_dtype, ops::norm_ScalarOpt_dtype>});
   rows.push_back({"norm", "ScalarOpt_dim", "cuda", Category::fp32_append_dtype, kernel<ops::norm_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_ScalarOpt_dim_dtype>});
   rows.push_back({"norm", "ScalarOpt_dim", "xla_gpu", Category::fp32_append_dtype, kernel<ops::norm_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_ScalarOpt_dim_dtype>});
   rows.push_back({"norm", "ScalarOpt_dim", "xpu", Category::fp32_append_dtype, kernel<ops::norm_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_ScalarOpt_dim_dtype>});
+  rows.push_back({"norm", "ScalarOpt_dim", "mtia", Category::fp32_append_dtype, kernel<ops::norm_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_ScalarOpt_dim_dtype>});
+  rows.push_back({"norm", "ScalarOpt_dim", "maia", Category::fp32_append_dtype, kernel<ops::norm_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_ScalarOpt_dim_dtype>});
+  rows.push_back({"norm", "ScalarOpt_dim", "hpu", Category::fp32_append_dtype, kernel<ops::norm_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_ScalarOpt_dim_dtype>});
+  rows.push_back({"norm", "ScalarOpt_dim", "privateuse1", Category::fp32_append_dtype, kernel<ops::norm_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_ScalarOpt_dim_dtype>});
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
   rows.push_back({"norm", "names_ScalarOpt_dim", "cuda", Category::fp32_append_dtype, kernel<ops::norm_names_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_names_ScalarOpt_dim_dtype>});
 #endif
@@ -123,6 +189,18 @@ void rows_0(std::vector<Row>& rows) {
 #endif
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
   rows.push_back({"norm", "names_ScalarOpt_dim", "xpu", Category::fp32_append_dtype, kernel<ops::norm_names_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_names_ScalarOpt_dim_dtype>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"norm", "names_ScalarOpt_dim", "mtia", Category::fp32_append_dtype, kernel<ops::norm_names_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_names_ScalarOpt_dim_dtype>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"norm", "names_ScalarOpt_dim", "maia", Category::fp32_append_dtype, kernel<ops::norm_names_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_names_ScalarOpt_dim_dtype>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"norm", "names_ScalarOpt_dim", "hpu", Category::fp32_append_dtype, kernel<ops::norm_names_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_names_ScalarOpt_dim_dtype>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"norm", "names_ScalarOpt_dim", "privateuse1", Category::fp32_append_dtype, kernel<ops::norm_names_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_names_ScalarOpt_dim_dtype>});
 #endif
   rows.push_back({"qr", "default", "xla", Category::fp32, kernel<ops::qr, Category::fp32>});
   rows.push_back({"qr", "default", "cpu", Category::fp32, kernel<ops::qr, Category::fp32>});
@@ -133,6 +211,11 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"renorm", "default", "cuda", Category::fp32, kernel<ops::renorm, Category::fp32>});
   rows.push_back({"renorm", "default", "xla_gpu", Category::fp32, kernel<ops::renorm, Category::fp32>});
   rows.push_back({"renorm", "default", "xpu", Category::fp32, kernel<ops::renorm, Category::fp32>});
+  rows.push_back({"renorm", "default", "mps", Category::fp32, kernel<ops::renorm, Category::fp32>});
+  rows.push_back({"renorm", "default", "mtia", Category::fp32, kernel<ops::renorm, Category::fp32>});
+  rows.push_back({"renorm", "default", "maia", Category::fp32, kernel<ops::renorm, Category::fp32>});
+  rows.push_back({"renorm", "default", "hpu", Category::fp32, kernel<ops::renorm, Category::fp32>});
+  rows.push_back({"renorm", "default", "privateuse1", Category::fp32, kernel<ops::renorm, Category::fp32>});
   rows.push_back({"replication_pad1d", "default", "xla", Category::fp32, kernel<ops::replication_pad1d, Category::fp32>});
   rows.push_back({"replication_pad1d", "default", "cpu", Category::fp32, kernel<ops::replication_pad1d, Category::fp32>});
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2012
@@ -153,12 +236,44 @@ void rows_0(std::vector<Row>& rows) {
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2012
   rows.push_back({"rms_norm", "default", "xpu", Category::fallthrough, nullptr, "Torch casts it from 2.12 on."});
 #endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2012
+  rows.push_back({"rms_norm", "default", "mtia", Category::fp32, kernel<ops::rms_norm, Category::fp32>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2012
+  rows.push_back({"rms_norm", "default", "mtia", Category::fallthrough, nullptr, "Torch casts it from 2.12 on."});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2012
+  rows.push_back({"rms_norm", "default", "maia", Category::fp32, kernel<ops::rms_norm, Category::fp32>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2012
+  rows.push_back({"rms_norm", "default", "maia", Category::fallthrough, nullptr, "Torch casts it from 2.12 on."});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2012
+  rows.push_back({"rms_norm", "default", "hpu", Category::fp32, kernel<ops::rms_norm, Category::fp32>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2012
+  rows.push_back({"rms_norm", "default", "hpu", Category::fallthrough, nullptr, "Torch casts it from 2.12 on."});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2012
+  rows.push_back({"rms_norm", "default", "privateuse1", Category::fp32, kernel<ops::rms_norm, Category::fp32>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2012
+  rows.push_back({"rms_norm", "default", "privateuse1", Category::fallthrough, nullptr, "Torch casts it from 2.12 on."});
+#endif
   rows.push_back({"upsample_bilinear2d", "default", "cuda", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
   rows.push_back({"upsample_bilinear2d", "default", "xla_gpu", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
   rows.push_back({"upsample_bilinear2d", "default", "xpu", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
+  rows.push_back({"upsample_bilinear2d", "default", "mtia", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
+  rows.push_back({"upsample_bilinear2d", "default", "maia", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
+  rows.push_back({"upsample_bilinear2d", "default", "hpu", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
+  rows.push_back({"upsample_bilinear2d", "default", "privateuse1", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
   rows.push_back({"upsample_nearest2d", "default", "cuda", Category::fp32, kernel<ops::upsample_nearest2d, Category::fp32>});
   rows.push_back({"upsample_nearest2d", "default", "xla_gpu", Category::fp32, kernel<ops::upsample_nearest2d, Category::fp32>});
   rows.push_back({"upsample_nearest2d", "default", "xpu", Category::fp32, kernel<ops::upsample_nearest2d, Category::fp32>});
+  rows.push_back({"upsample_nearest2d", "default", "mtia", Category::fp32, kernel<ops::upsample_nearest2d, Category::fp32>});
+  rows.push_back({"upsample_nearest2d", "default", "maia", Category::fp32, kernel<ops::upsample_nearest2d, Category::fp32>});
+  rows.push_back({"upsample_nearest2d", "default", "hpu", Category::fp32, kernel<ops::upsample_nearest2d, Category::fp32>});
+  rows.push_back({"upsample_nearest2d", "default", "privateuse1", Category::fp32, kernel<ops::upsample_nearest2d, Category::fp32>});
 }
 
 } // namespace polycast::autocast

@@ -5,6 +5,7 @@
 
 #include <ATen/ops/_cudnn_rnn_ops.h>
 #include <ATen/ops/_grid_sampler_2d_cpu_fallback_ops.h>
+#include <ATen/ops/_mps_convolution_ops.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_ops.h>
 #include <ATen/ops/_upsample_bicubic2d_aa_ops.h>
 #include <ATen/ops/_upsample_nearest_exact1d_ops.h>
@@ -37,18 +38,36 @@ namespace ops = at::_ops;
 void rows_2(std::vector<Row>& rows) {
   rows.push_back({"_cudnn_rnn", "default", "cuda", Category::stock, nullptr});
   rows.push_back({"_grid_sampler_2d_cpu_fallback", "default", "cpu", Category::fp32, kernel<ops::_grid_sampler_2d_cpu_fallback, Category::fp32>});
+  rows.push_back({"_mps_convolution", "default", "mps", Category::lower_precision_fp, kernel<ops::_mps_convolution, Category::lower_precision_fp>});
   rows.push_back({"_scaled_dot_product_flash_attention", "default", "cuda", Category::lower_precision_fp, kernel<ops::_scaled_dot_product_flash_attention, Category::lower_precision_fp>});
   rows.push_back({"_scaled_dot_product_flash_attention", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::_scaled_dot_product_flash_attention, Category::lower_precision_fp>});
   rows.push_back({"_scaled_dot_product_flash_attention", "default", "xpu", Category::lower_precision_fp, kernel<ops::_scaled_dot_product_flash_attention, Category::lower_precision_fp>});
+  rows.push_back({"_scaled_dot_product_flash_attention", "default", "mtia", Category::lower_precision_fp, kernel<ops::_scaled_dot_product_flash_attention, Category::lower_precision_fp>});
+  rows.push_back({"_scaled_dot_product_flash_attention", "default", "maia", Category::lower_precision_fp, kernel<ops::_scaled_dot_product_flash_attention, Category::lower_precision_fp>});
+  rows.push_back({"_scaled_dot_product_flash_attention", "default", "hpu", Category::lower_precision_fp, kernel<ops::_scaled_dot_product_flash_attention, Category::lower_precision_fp>});
+  rows.push_back({"_scaled_dot_product_flash_attention", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::_scaled_dot_product_flash_attention, Category::lower_precision_fp>});
   rows.push_back({"_upsample_bicubic2d_aa", "default", "cuda", Category::fp32, kernel<ops::_upsample_bicubic2d_aa, Category::fp32>});
   rows.push_back({"_upsample_bicubic2d_aa", "default", "xla_gpu", Category::fp32, kernel<ops::_upsample_bicubic2d_aa, Category::fp32>});
   rows.push_back({"_upsample_bicubic2d_aa", "default", "xpu", Category::fp32, kernel<ops::_upsample_bicubic2d_aa, Category::fp32>});
+  rows.push_back({"_upsample_bicubic2d_aa", "default", "mtia", Category::fp32, kernel<ops::_upsample_bicubic2d_aa, Category::fp32>});
+  rows.push_back({"_upsample_bicubic2d_aa", "default", "maia", Category::fp32, kernel<ops::_upsample_bicubic2d_aa, Category::fp32>});
+  rows.push_back({"_upsample_bicubic2d_aa", "default", "hpu", Category::fp32, kernel<ops::_upsample_bicubic2d_aa, Category::fp32>});
+  rows.push_back({"_upsample_bicubic2d_aa", "default", "privateuse1", Category::fp32, kernel<ops::_upsample_bicubic2d_aa, Category::fp32>});
   rows.push_back({"_upsample_nearest_exact1d", "default", "cuda", Category::fp32, kernel<ops::_upsample_nearest_exact1d, Category::fp32>});
   rows.push_back({"_upsample_nearest_exact1d", "default", "xla_gpu", Category::fp32, kernel<ops::_upsample_nearest_exact1d, Category::fp32>});
   rows.push_back({"_upsample_nearest_exact1d", "default", "xpu", Category::fp32, kernel<ops::_upsample_nearest_exact1d, Category::fp32>});
+  rows.push_back({"_upsample_nearest_exact1d", "default", "mtia", Category::fp32, kernel<ops::_upsample_nearest_exact1d, Category::fp32>});
+  rows.push_back({"_upsample_nearest_exact1d", "default", "maia", Category::fp32, kernel<ops::_upsample_nearest_exact1d, Category::fp32>});
+  rows.push_back({"_upsample_nearest_exact1d", "default", "hpu", Category::fp32, kernel<ops::_upsample_nearest_exact1d, Category::fp32>});
+  rows.push_back({"_upsample_nearest_exact1d", "default", "privateuse1", Category::fp32, kernel<ops::_upsample_nearest_exact1d, Category::fp32>});
   rows.push_back({"asin", "default", "cuda", Category::fp32, kernel<ops::asin, Category::fp32>});
   rows.push_back({"asin", "default", "xla_gpu", Category::fp32, kernel<ops::asin, Category::fp32>});
   rows.push_back({"asin", "default", "xpu", Category::fp32, kernel<ops::asin, Category::fp32>});
+  rows.push_back({"asin", "default", "mps", Category::fp32, kernel<ops::asin, Category::fp32>});
+  rows.push_back({"asin", "default", "mtia", Category::fp32, kernel<ops::asin, Category::fp32>});
+  rows.push_back({"asin", "default", "maia", Category::fp32, kernel<ops::asin, Category::fp32>});
+  rows.push_back({"asin", "default", "hpu", Category::fp32, kernel<ops::asin, Category::fp32>});
+  rows.push_back({"asin", "default", "privateuse1", Category::fp32, kernel<ops::asin, Category::fp32>});
   rows.push_back({"cholesky_solve", "default", "xla", Category::fp32, kernel<ops::cholesky_solve, Category::fp32>});
   rows.push_back({"cholesky_solve", "default", "cpu", Category::fp32, kernel<ops::cholesky_solve, Category::fp32>});
   rows.push_back({"conv1d", "default", "cuda", Category::lower_precision_fp, kernel<ops::conv1d, Category::lower_precision_fp>});
@@ -56,39 +75,74 @@ void rows_2(std::vector<Row>& rows) {
   rows.push_back({"conv1d", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::conv1d, Category::lower_precision_fp>});
   rows.push_back({"conv1d", "default", "xpu", Category::lower_precision_fp, kernel<ops::conv1d, Category::lower_precision_fp>});
   rows.push_back({"conv1d", "default", "cpu", Category::lower_precision_fp, kernel<ops::conv1d, Category::lower_precision_fp>});
+  rows.push_back({"conv1d", "default", "mps", Category::lower_precision_fp, kernel<ops::conv1d, Category::lower_precision_fp>});
+  rows.push_back({"conv1d", "default", "mtia", Category::lower_precision_fp, kernel<ops::conv1d, Category::lower_precision_fp>});
+  rows.push_back({"conv1d", "default", "maia", Category::lower_precision_fp, kernel<ops::conv1d, Category::lower_precision_fp>});
+  rows.push_back({"conv1d", "default", "hpu", Category::lower_precision_fp, kernel<ops::conv1d, Category::lower_precision_fp>});
+  rows.push_back({"conv1d", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::conv1d, Category::lower_precision_fp>});
   rows.push_back({"conv1d", "padding", "cuda", Category::lower_precision_fp, kernel<ops::conv1d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
   rows.push_back({"conv1d", "padding", "xla", Category::lower_precision_fp, kernel<ops::conv1d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
   rows.push_back({"conv1d", "padding", "xla_gpu", Category::lower_precision_fp, kernel<ops::conv1d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
   rows.push_back({"conv1d", "padding", "xpu", Category::lower_precision_fp, kernel<ops::conv1d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
   rows.push_back({"conv1d", "padding", "cpu", Category::lower_precision_fp, kernel<ops::conv1d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv1d", "padding", "mps", Category::lower_precision_fp, kernel<ops::conv1d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv1d", "padding", "mtia", Category::lower_precision_fp, kernel<ops::conv1d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv1d", "padding", "maia", Category::lower_precision_fp, kernel<ops::conv1d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv1d", "padding", "hpu", Category::lower_precision_fp, kernel<ops::conv1d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
+  rows.push_back({"conv1d", "padding", "privateuse1", Category::lower_precision_fp, kernel<ops::conv1d_padding, Category::lower_precision_fp>, "Listed on every device; torch registers it on CPU and XLA and elsewhere casts inside its decomposition."});
   rows.push_back({"conv_transpose3d", "input", "cuda", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input, Category::lower_precision_fp>});
   rows.push_back({"conv_transpose3d", "input", "xla", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input, Category::lower_precision_fp>});
   rows.push_back({"conv_transpose3d", "input", "xla_gpu", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input, Category::lower_precision_fp>});
   rows.push_back({"conv_transpose3d", "input", "xpu", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input, Category::lower_precision_fp>});
   rows.push_back({"conv_transpose3d", "input", "cpu", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input, Category::lower_precision_fp>});
+  rows.push_back({"conv_transpose3d", "input", "mps", Category::fp32, kernel<ops::conv_transpose3d_input, Category::fp32>});
+  rows.push_back({"conv_transpose3d", "input", "mtia", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input, Category::lower_precision_fp>});
+  rows.push_back({"conv_transpose3d", "input", "maia", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input, Category::lower_precision_fp>});
+  rows.push_back({"conv_transpose3d", "input", "hpu", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input, Category::lower_precision_fp>});
+  rows.push_back({"conv_transpose3d", "input", "privateuse1", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input, Category::lower_precision_fp>});
   rows.push_back({"ctc_loss", "IntList", "xla", Category::fp32, kernel<ops::ctc_loss_IntList, Category::fp32>});
   rows.push_back({"ctc_loss", "IntList", "cpu", Category::fp32, kernel<ops::ctc_loss_IntList, Category::fp32>});
   rows.push_back({"ctc_loss", "Tensor", "xla", Category::fp32, kernel<ops::ctc_loss_Tensor, Category::fp32>});
   rows.push_back({"ctc_loss", "Tensor", "cpu", Category::fp32, kernel<ops::ctc_loss_Tensor, Category::fp32>});
   rows.push_back({"cudnn_convolution_transpose", "default", "cuda", Category::lower_precision_fp, kernel<ops::cudnn_convolution_transpose, Category::lower_precision_fp>});
-  rows.push_back({"fft_ifftn", "default", "xpu", Category::fp32, kernel<ops::fft_ifftn, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not register it there and it raises for most sizes in half precision."});
+  rows.push_back({"fft_ifftn", "default", "xpu", Category::fp32, kernel<ops::fft_ifftn, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not and raises in half precision."});
   rows.push_back({"fft_ifftn", "default", "cpu", Category::fp32, kernel<ops::fft_ifftn, Category::fp32>});
   rows.push_back({"layer_norm", "default", "cuda", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
   rows.push_back({"layer_norm", "default", "xla_gpu", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
   rows.push_back({"layer_norm", "default", "xpu", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
+  rows.push_back({"layer_norm", "default", "mps", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
+  rows.push_back({"layer_norm", "default", "mtia", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
+  rows.push_back({"layer_norm", "default", "maia", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
+  rows.push_back({"layer_norm", "default", "hpu", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
+  rows.push_back({"layer_norm", "default", "privateuse1", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
   rows.push_back({"log2", "default", "cuda", Category::fp32, kernel<ops::log2, Category::fp32>});
   rows.push_back({"log2", "default", "xla_gpu", Category::fp32, kernel<ops::log2, Category::fp32>});
   rows.push_back({"log2", "default", "xpu", Category::fp32, kernel<ops::log2, Category::fp32>});
+  rows.push_back({"log2", "default", "mps", Category::fp32, kernel<ops::log2, Category::fp32>});
+  rows.push_back({"log2", "default", "mtia", Category::fp32, kernel<ops::log2, Category::fp32>});
+  rows.push_back({"log2", "default", "maia", Category::fp32, kernel<ops::log2, Category::fp32>});
+  rows.push_back({"log2", "default", "hpu", Category::fp32, kernel<ops::log2, Category::fp32>});
+  rows.push_back({"log2", "default", "privateuse1", Category::fp32, kernel<ops::log2, Category::fp32>});
   rows.push_back({"lu_solve", "default", "cpu", Category::fp32, kernel<ops::lu_solve, Category::fp32>});
   rows.push_back({"matmul", "default", "cuda", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
   rows.push_back({"matmul", "default", "xla", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
   rows.push_back({"matmul", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
   rows.push_back({"matmul", "default", "xpu", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
   rows.push_back({"matmul", "default", "cpu", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
+  rows.push_back({"matmul", "default", "mps", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
+  rows.push_back({"matmul", "default", "mtia", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
+  rows.push_back({"matmul", "default", "maia", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
+  rows.push_back({"matmul", "default", "hpu", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
+  rows.push_back({"matmul", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
   rows.push_back({"max_unpool2d", "default", "cpu", Category::fp32, kernel<ops::max_unpool2d, Category::fp32>});
   rows.push_back({"native_layer_norm", "default", "cuda", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
   rows.push_back({"native_layer_norm", "default", "xla_gpu", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
   rows.push_back({"native_layer_norm", "default", "xpu", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
+  rows.push_back({"native_layer_norm", "default", "mps", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
+  rows.push_back({"native_layer_norm", "default", "mtia", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
+  rows.push_back({"native_layer_norm", "default", "maia", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
+  rows.push_back({"native_layer_norm", "default", "hpu", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
+  rows.push_back({"native_layer_norm", "default", "privateuse1", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
   rows.push_back({"ormqr", "default", "cpu", Category::fp32, kernel<ops::ormqr, Category::fp32>});
   rows.push_back({"reflection_pad1d", "default", "xla", Category::fp32, kernel<ops::reflection_pad1d, Category::fp32>});
   rows.push_back({"reflection_pad1d", "default", "cpu", Category::fp32, kernel<ops::reflection_pad1d, Category::fp32>});
@@ -97,6 +151,11 @@ void rows_2(std::vector<Row>& rows) {
   rows.push_back({"sinh", "default", "cuda", Category::fp32, kernel<ops::sinh, Category::fp32>});
   rows.push_back({"sinh", "default", "xla_gpu", Category::fp32, kernel<ops::sinh, Category::fp32>});
   rows.push_back({"sinh", "default", "xpu", Category::fp32, kernel<ops::sinh, Category::fp32>});
+  rows.push_back({"sinh", "default", "mps", Category::fp32, kernel<ops::sinh, Category::fp32>});
+  rows.push_back({"sinh", "default", "mtia", Category::fp32, kernel<ops::sinh, Category::fp32>});
+  rows.push_back({"sinh", "default", "maia", Category::fp32, kernel<ops::sinh, Category::fp32>});
+  rows.push_back({"sinh", "default", "hpu", Category::fp32, kernel<ops::sinh, Category::fp32>});
+  rows.push_back({"sinh", "default", "privateuse1", Category::fp32, kernel<ops::sinh, Category::fp32>});
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
   rows.push_back({"softmax", "Dimname", "cuda", Category::fp32_set_opt_dtype, kernel<ops::softmax_Dimname, Category::fp32_set_opt_dtype>});
 #endif
@@ -109,10 +168,30 @@ void rows_2(std::vector<Row>& rows) {
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
   rows.push_back({"softmax", "Dimname", "xpu", Category::fp32_set_opt_dtype, kernel<ops::softmax_Dimname, Category::fp32_set_opt_dtype>});
 #endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"softmax", "Dimname", "mps", Category::fp32, kernel<ops::softmax_Dimname, Category::fp32>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"softmax", "Dimname", "mtia", Category::fp32_set_opt_dtype, kernel<ops::softmax_Dimname, Category::fp32_set_opt_dtype>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"softmax", "Dimname", "maia", Category::fp32_set_opt_dtype, kernel<ops::softmax_Dimname, Category::fp32_set_opt_dtype>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"softmax", "Dimname", "hpu", Category::fp32_set_opt_dtype, kernel<ops::softmax_Dimname, Category::fp32_set_opt_dtype>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
+  rows.push_back({"softmax", "Dimname", "privateuse1", Category::fp32_set_opt_dtype, kernel<ops::softmax_Dimname, Category::fp32_set_opt_dtype>});
+#endif
   rows.push_back({"softmax", "int", "cuda", Category::fp32_set_opt_dtype, kernel<ops::softmax_int, Category::fp32_set_opt_dtype>});
   rows.push_back({"softmax", "int", "xla", Category::fp32, kernel<ops::softmax_int, Category::fp32>});
   rows.push_back({"softmax", "int", "xla_gpu", Category::fp32_set_opt_dtype, kernel<ops::softmax_int, Category::fp32_set_opt_dtype>});
   rows.push_back({"softmax", "int", "xpu", Category::fp32_set_opt_dtype, kernel<ops::softmax_int, Category::fp32_set_opt_dtype>});
+  rows.push_back({"softmax", "int", "mps", Category::fp32, kernel<ops::softmax_int, Category::fp32>});
+  rows.push_back({"softmax", "int", "mtia", Category::fp32_set_opt_dtype, kernel<ops::softmax_int, Category::fp32_set_opt_dtype>});
+  rows.push_back({"softmax", "int", "maia", Category::fp32_set_opt_dtype, kernel<ops::softmax_int, Category::fp32_set_opt_dtype>});
+  rows.push_back({"softmax", "int", "hpu", Category::fp32_set_opt_dtype, kernel<ops::softmax_int, Category::fp32_set_opt_dtype>});
+  rows.push_back({"softmax", "int", "privateuse1", Category::fp32_set_opt_dtype, kernel<ops::softmax_int, Category::fp32_set_opt_dtype>});
   rows.push_back({"stack", "default", "xla", Category::promote, kernel<ops::stack, Category::promote>});
   rows.push_back({"stack", "default", "xpu", Category::promote, kernel<ops::stack, Category::promote>, "Listed in 003_79838daea11dc429.txt; torch leaves it to the op's own promotion."});
   rows.push_back({"stack", "default", "cpu", Category::promote, kernel<ops::stack, Category::promote>});
@@ -121,6 +200,10 @@ void rows_2(std::vector<Row>& rows) {
   rows.push_back({"upsample_trilinear3d", "default", "cuda", Category::fp32, kernel<ops::upsample_trilinear3d, Category::fp32>});
   rows.push_back({"upsample_trilinear3d", "default", "xla_gpu", Category::fp32, kernel<ops::upsample_trilinear3d, Category::fp32>});
   rows.push_back({"upsample_trilinear3d", "default", "xpu", Category::fp32, kernel<ops::upsample_trilinear3d, Category::fp32>});
+  rows.push_back({"upsample_trilinear3d", "default", "mtia", Category::fp32, kernel<ops::upsample_trilinear3d, Category::fp32>});
+  rows.push_back({"upsample_trilinear3d", "default", "maia", Category::fp32, kernel<ops::upsample_trilinear3d, Category::fp32>});
+  rows.push_back({"upsample_trilinear3d", "default", "hpu", Category::fp32, kernel<ops::upsample_trilinear3d, Category::fp32>});
+  rows.push_back({"upsample_trilinear3d", "default", "privateuse1", Category::fp32, kernel<ops::upsample_trilinear3d, Category::fp32>});
 }
 
 } // namespace polycast::autocast

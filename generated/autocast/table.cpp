@@ -19,6 +19,11 @@ const std::vector<Device>& devices() {
       {"xla_gpu", "AutocastXLA", {"float16", "bfloat16"}},
       {"xpu", "AutocastXPU", {"bfloat16", "float16"}},
       {"cpu", "AutocastCPU", {"bfloat16", "float16"}},
+      {"mps", "AutocastMPS", {"float16", "bfloat16"}},
+      {"mtia", "AutocastMTIA", {"float16", "bfloat16"}},
+      {"maia", "AutocastMAIA", {"bfloat16", "float16"}},
+      {"hpu", "AutocastHPU", {"bfloat16", "float16"}},
+      {"privateuse1", "AutocastPrivateUse1", {"float16", "bfloat16"}},
   };
   return table;
 }

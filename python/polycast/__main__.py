@@ -1,6 +1,7 @@
 """The command line: `python -m polycast` shows what is installed, `python -m polycast OP` an op's row of the policy."""
 
 import argparse
+import os
 import sys
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
@@ -21,9 +22,12 @@ def main(arguments: list[str] | None = None) -> int:
     op = parser.parse_args(arguments).op
     try:
         print(_op(op) if op else _overview())
+        sys.stdout.flush()
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # `| head` has read enough; Python must not try to print the rest at its exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

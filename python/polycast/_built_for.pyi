@@ -1,1 +1,2 @@
 TORCH: str
+SOURCES: str

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 
 try:
+    from polycast._built_for import SOURCES
     from polycast._built_for import TORCH as BUILT_FOR
 except ModuleNotFoundError as error:
     raise ImportError(
@@ -55,6 +56,7 @@ DEVICES: dict[str, Device] = {
 CATEGORIES: dict[str, str] = _C.categories()
 ROWS: tuple[Row, ...] = tuple(Row(*row) for row in _C.rows())
 
+BUILD = SOURCES
 install_kernels = _C.install
 uninstall_kernels = _C.uninstall
 installed_kernels = _C.installed

@@ -1,12 +1,13 @@
 """Autograd functions of one's own inside autocast regions: custom_fwd and custom_bwd without a device argument."""
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
 
 import torch
 
-from polycast.backends import HOST
+from polycast.backends import HOST, SHAPES_ONLY
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,7 +36,8 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: torch.dtyp
         fwd: The function; absent in the form with arguments.
         cast_inputs: Inside an enabled region, cast the floating-point inputs on the device (float64 excepted) to this
             type and run with autocasting off, in forward and backward. None leaves inputs and region as they are. Give
-            ``setup_context`` the same, so that what it saves is what forward saw.
+            ``setup_context`` the same, so that what it saves is what forward saw. As in torch, a saved input that was
+            cast counts as a constant in second derivatives.
 
     Example:
         >>> import torch, polycast
@@ -91,6 +93,9 @@ def custom_bwd(bwd: Callable[P, R]) -> Callable[P, R]:
 
 
 def _decorate_forward(fwd: Callable[..., R], *, cast_inputs: torch.dtype | None) -> Callable[..., R]:
+    # setup_context is handed what forward returned, and that stays as it is.
+    eligible = 2 if getattr(fwd, "__name__", "") == "setup_context" else sys.maxsize
+
     @wraps(fwd)
     def run(*args: Any, **kwargs: Any) -> R:
         # setup_context and the older form of forward take the context first; the newer forward does not.
@@ -103,7 +108,8 @@ def _decorate_forward(fwd: Callable[..., R], *, cast_inputs: torch.dtype | None)
         if not enabled or cast_inputs is None:
             return fwd(*args, **kwargs)
         with torch.autocast(device_type, enabled=False):
-            return fwd(*_cast(args, device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs))
+            inputs = _cast(args[:eligible], device_type, cast_inputs)
+            return fwd(*inputs, *args[eligible:], **_cast(kwargs, device_type, cast_inputs))
 
     return run
 
@@ -121,7 +127,7 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 def _device_type(value: Any) -> str:
     types = (tensor.device.type for tensor in _tensors(value))
-    return next((kind for kind in types if kind != HOST), HOST)
+    return next((kind for kind in types if kind not in (HOST, SHAPES_ONLY)), HOST)
 
 
 def _cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:

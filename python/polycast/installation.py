@@ -1,10 +1,9 @@
 """Putting the policy's kernels into torch's dispatcher, and taking them out again.
 
 Whatever torch.compile has compiled holds the casts of the policy it was compiled under. So each change of the installed
-policy drops the compiled code of this process, and marks the keys of the on-disk caches with a digest of the policy.
+policy drops the compiled code of this process, and marks the keys of the on-disk caches with what is installed.
 """
 
-import hashlib
 import os
 import sys
 from collections.abc import Iterable
@@ -16,10 +15,15 @@ import torch.compiler.config
 import wrapt
 
 from polycast import backends
-from polycast._compiled import DEVICES, ROWS, install_kernels, installed_kernels, uninstall_kernels
+from polycast._compiled import BUILD, DEVICES, install_kernels, installed_kernels, uninstall_kernels
 
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
 _TAG = "polycast:"
+# Columns with the same dispatch key, of which one can be installed at a time.
+_SIBLINGS = {
+    name: [other.name for other in DEVICES.values() if other.name != name and other.dispatch_key == device.dispatch_key]
+    for name, device in DEVICES.items()
+}
 
 
 def install(*devices: str) -> None:
@@ -27,7 +31,8 @@ def install(*devices: str) -> None:
 
     Args:
         devices: Device types as in ``torch.device(...).type``, "xla" standing for the rules of the hardware that
-            torch_xla runs on. Without any: every device that torch itself serves, and XLA where torch_xla is loaded.
+            torch_xla runs on, and a backend outside of torch going by the name that it registered. Without any: every
+            device that torch itself serves, and XLA where torch_xla is loaded.
 
     A device that is installed already is installed anew, on top of what was registered since.
 
@@ -41,10 +46,9 @@ def install(*devices: str) -> None:
         True
     """
     for column in _columns(devices or backends.served()):
-        for sibling in installed_kernels():
-            if sibling != column and DEVICES[sibling].dispatch_key == DEVICES[column].dispatch_key:
-                uninstall_kernels(sibling)
-        install_kernels(column)
+        for sibling in _SIBLINGS[column]:
+            uninstall_kernels(sibling)
+        install_kernels(column, column in backends.ON_REQUEST)
     _forget_compiled_code()
 
 
@@ -71,6 +75,15 @@ def installed() -> tuple[str, ...]:
     return tuple(installed_kernels())
 
 
+def follow_hardware(column: str) -> None:
+    """Put a column in the place of an installed sibling, which stands for what the hardware was taken for before.
+
+    The runtime of a device may settle on its hardware after the import. Code that is being compiled changes nothing.
+    """
+    if not torch.compiler.is_compiling() and any(sibling in installed_kernels() for sibling in _SIBLINGS[column]):
+        install(backends.type_of(column))
+
+
 def install_on_import() -> None:
     """Install what ``import polycast`` installs; the environment variable POLYCAST_INSTALL=0 switches it off."""
     if os.environ.get(ENVIRONMENT_SWITCH, "1") == "0":
@@ -91,12 +104,9 @@ def _columns(devices: Iterable[str]) -> list[str]:
 
 def _forget_compiled_code() -> None:
     others = [part for part in torch.compiler.config.cache_key_tag.split() if not part.startswith(_TAG)]
-    columns = set(installed_kernels())
+    columns = installed_kernels()
     if columns:
-        rows = "\n".join(
-            f"{row.device} {row.op}.{row.overload} {row.category}" for row in ROWS if row.device in columns
-        )
-        others.append(_TAG + hashlib.sha256(rows.encode()).hexdigest()[:16])
+        others.append(f"{_TAG}{BUILD}:{','.join(columns)}")
     torch.compiler.config.cache_key_tag = " ".join(others)
     dynamo: ModuleType | None = sys.modules.get("torch._dynamo")
     if dynamo is not None:

@@ -85,7 +85,7 @@ def ops(device: str, category: str | None = None) -> tuple[str, ...]:
 def notes(device: str) -> dict[str, str]:
     """Return the ops whose category on the device is not torch's own, each with the reason."""
     column = _column(device)
-    return {row.op: row.note for row in ROWS if row.device == column and row.note}
+    return {op: row.note for op, rows in _rows_by_op().items() for row in rows if row.device == column and row.note}
 
 
 @cache

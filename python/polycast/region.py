@@ -4,6 +4,10 @@ import torch
 
 from polycast import backends
 from polycast._compiled import DEVICES
+from polycast.installation import follow_hardware
+
+# What torch has for each device type until a region or a user chooses something else.
+_INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.types()}
 
 
 def autocast(
@@ -18,7 +22,7 @@ def autocast(
         device_type: "cuda", "cpu", "xpu", "xla", ... or a ``torch.device``, such as an XLA device. None takes the
             current accelerator: what ``torch.accelerator`` names, else XLA where torch_xla is loaded, else the CPU.
         dtype: The lower precision, one that the policy lists for the device. None takes that of the region around this
-            one, outside of any the first that the policy lists.
+            one, else what ``torch.set_autocast_dtype`` was told, else the first that the policy lists.
         enabled: False switches autocasting off inside a region.
         cache_enabled: Whether casts of weights are reused inside the region; None keeps what holds.
 
@@ -48,13 +52,17 @@ def autocast(
     elif isinstance(device_type, str):
         kind = device_type.partition(":")[0]
     else:
-        raise TypeError(f"device_type is a {type(device_type).__name__}; give a text such as 'cpu', or a torch.device")
-    listed = DEVICES[backends.column(kind)].lower_precision
+        raise TypeError(f"device_type is {device_type!r}; give a text such as 'cpu', or a torch.device")
+    column = backends.column(kind)
+    kind = backends.type_of(column)
+    listed = DEVICES[column].lower_precision
     if enabled:
         backends.check_region(kind)
+        follow_hardware(column)
         if dtype is None:
             current = torch.get_autocast_dtype(kind)
-            dtype = current if torch.is_autocast_enabled(kind) and current in listed else listed[0]
+            chosen = torch.is_autocast_enabled(kind) or current is not _INITIAL.get(kind, current)
+            dtype = current if chosen and current in listed else listed[0]
         if dtype not in listed:
             names = " and ".join(map(str, listed))
             raise ValueError(f"autocast on {kind} runs in {names}; {dtype} is not listed for it in the policy")

@@ -3,29 +3,47 @@
 import torch
 
 from polycast._compiled import DEVICES
-from polycast.backends import xla
+from polycast.backends import privateuse1, xla
 
 HOST = "cpu"
+SHAPES_ONLY = "meta"  # has no autocast state
 # Packages that bring a backend, and the devices to install once such a package has been imported.
 LATE = {xla.PACKAGE: (xla.TYPE,)}
+# Columns whose backends are no part of torch: their own kernels are overridden on request only. The fallback may be
+# missing, and is then ours to register, which is why the backend has to be loaded first.
+ON_REQUEST = ("hpu", privateuse1.COLUMN)
+
+
+def type_of(column: str) -> str:
+    """Return the device type that torch knows a column's devices by."""
+    if column == privateuse1.COLUMN:
+        return privateuse1.type_of_backend()
+    return xla.TYPE if column in xla.COLUMNS else column
+
+
+def types() -> list[str]:
+    """Return the device types that the policy has rules for."""
+    return list(dict.fromkeys(map(type_of, DEVICES)))
 
 
 def column(device_type: str) -> str:
-    """Return the column of the policy that a device type takes its rules from."""
-    name = xla.column() if device_type == xla.TYPE else device_type
-    if name not in DEVICES:
-        raise ValueError(f"polycast has no device '{device_type}' in its policy; it has {', '.join(DEVICES)}")
+    """Return the column of the policy that a device type takes its rules from.
+
+    Raises:
+        ValueError: The policy has no rules for the device type.
+    """
+    if device_type == xla.TYPE:
+        return xla.column()
+    name = privateuse1.COLUMN if device_type == privateuse1.type_of_backend() else device_type
+    if name not in DEVICES or name in xla.COLUMNS:
+        raise ValueError(f"polycast has no device '{device_type}' in its policy; it has {', '.join(types())}")
     return name
 
 
 def served() -> list[str]:
-    """Return the device types whose autocast fallback is registered: by torch itself, or by a loaded torch_xla."""
-    types = []
-    for name in DEVICES:
-        device_type = xla.TYPE if name in xla.COLUMNS else name
-        if device_type not in types and (device_type != xla.TYPE or xla.is_loaded()):
-            types.append(device_type)
-    return types
+    """Return the device types that torch itself serves, and XLA where torch_xla is loaded."""
+    late = () if xla.is_loaded() else (xla.TYPE,)
+    return [kind for kind in types() if column(kind) not in ON_REQUEST and kind not in late]
 
 
 def current() -> str:

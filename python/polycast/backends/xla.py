@@ -9,7 +9,8 @@ TYPE = "xla"
 PACKAGE = "torch_xla"
 COLUMNS = ("xla", "xla_gpu")
 _GPUS = ("CUDA", "ROCM", "GPU")
-_OVERRIDES = ("XLA_USE_BF16", "XLA_USE_F16")
+# Of these, torch_xla 2.9 honours the bfloat16 ones.
+_OVERRIDES = ("XLA_USE_BF16", "XLA_DOWNCAST_BF16", "XLA_USE_F16")
 
 
 def is_loaded() -> bool:
@@ -31,7 +32,7 @@ def check_region() -> None:
     if not is_loaded():
         raise RuntimeError("an autocast region on xla needs torch_xla; import torch_xla first")
     for name in _OVERRIDES:
-        if os.environ.get(name, "0") not in ("", "0"):
+        if os.environ.get(name, "0") not in ("", "0", "false"):
             _warn_of_override(name)
 
 
@@ -39,7 +40,7 @@ def check_region() -> None:
 def _warn_of_override(name: str) -> None:
     dtype = "bfloat16" if name.endswith("BF16") else "float16"
     warnings.warn(
-        f"{name} is set: torch_xla runs every floating-point operation in {dtype}, whatever the autocast policy says; "
-        f"unset {name} to let the policy choose",
-        stacklevel=4,
+        f"{name} is set: a torch_xla that honours it runs every floating-point operation in {dtype}, whatever the "
+        f"autocast policy says; unset {name} to let the policy choose",
+        stacklevel=5,  # the caller of polycast.autocast
     )

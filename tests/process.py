@@ -1,0 +1,29 @@
+"""Runs code in a fresh Python process."""
+
+import os
+import subprocess
+import sys
+
+DUMP = """
+import hashlib, torch
+def dump():
+    names = sorted(name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
+    text = "".join(torch._C._dispatch_dump(name) for name in names)
+    return len(names), hashlib.sha256(text.encode()).hexdigest()
+"""
+
+
+def python(code: str, **environment: str) -> str:
+    """Run code in a fresh process, where `dump()` tells the dispatcher's state; return what it prints.
+
+    Anything on stderr fails, and warnings are errors.
+    """
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", DUMP + code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PJRT_DEVICE": "CPU", **environment},
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    return run.stdout

@@ -1,0 +1,245 @@
+"""custom_fwd and custom_bwd: what forward and backward of an autograd function see of regions."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import polycast
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tests.probe import HAS_XLA, NO_XLA
+
+F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64
+DEVICES = ["cpu", pytest.param("xla", marks=pytest.mark.skipif(not HAS_XLA, reason=NO_XLA))]
+
+Function = Any  # a subclass of torch.autograd.Function; the latter's apply has no types
+# What backward of the latest call saw: autocasting on, in which type, and the types of what forward saved.
+seen: list[tuple[bool, torch.dtype, list[torch.dtype]]] = []
+
+
+def _multiply_backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    a, b = ctx.saved_tensors
+    if not torch.compiler.is_compiling():
+        kind = a.device.type
+        seen[:] = [(torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind), [a.dtype, b.dtype])]
+    return grad.mm(b.t()), a.t().mm(grad)
+
+
+def context_first(cast_inputs: torch.dtype | None = None) -> Function:
+    """Return a product whose forward takes the context."""
+
+    class Multiply(torch.autograd.Function):
+        @staticmethod
+        @polycast.custom_fwd(cast_inputs=cast_inputs)
+        def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(a, b)
+            return a.mm(b)
+
+        backward = staticmethod(polycast.custom_bwd(_multiply_backward))
+
+    return Multiply
+
+
+def context_apart(cast_inputs: torch.dtype | None = None) -> Function:
+    """Return a product whose setup_context takes the context."""
+
+    class Multiply(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        @polycast.custom_fwd(cast_inputs=cast_inputs)
+        def forward(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return a.mm(b)
+
+        @staticmethod
+        @polycast.custom_fwd(cast_inputs=cast_inputs)
+        def setup_context(ctx: Any, inputs: tuple[torch.Tensor, torch.Tensor], _: torch.Tensor) -> None:
+            ctx.save_for_backward(*inputs)
+
+        backward = staticmethod(polycast.custom_bwd(_multiply_backward))
+
+    return Multiply
+
+
+STYLES = pytest.mark.parametrize("style", [context_first, context_apart])
+Style = Callable[..., Function]
+
+
+@STYLES
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("enabled", "cast_inputs", "output", "backward"),
+    [
+        # Autocasting in backward, or the product of float32 and bfloat16 would raise.
+        (True, None, BF16, (True, BF16, [F32, F32])),
+        (True, HALF, HALF, (False, BF16, [HALF, HALF])),
+        (False, None, F32, (False, BF16, [F32, F32])),
+        (False, HALF, F32, (False, BF16, [F32, F32])),
+    ],
+)
+@pytest.mark.parametrize("around", [False, True])
+def test_backward_runs_under_the_state_of_forward(
+    style: Style,
+    device: str,
+    enabled: bool,
+    cast_inputs: torch.dtype | None,
+    output: torch.dtype,
+    backward: tuple[bool, torch.dtype, list[torch.dtype]],
+    around: bool,
+) -> None:
+    a, b = (torch.full((2, 2), value, device=device, requires_grad=True) for value in (2.0, 3.0))
+    with polycast.autocast(device, enabled=enabled):
+        result = style(cast_inputs).apply(a, b)
+    assert result.dtype is output
+    with polycast.autocast(device, enabled=around):  # of no influence
+        result.sum().backward()
+    assert seen == [backward]
+    assert a.grad is not None
+    assert b.grad is not None
+    assert (a.grad.dtype, b.grad.dtype) == (F32, F32)
+    assert (a.grad.tolist(), b.grad.tolist()) == ([[6.0, 6.0]] * 2, [[4.0, 4.0]] * 2)
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+def dtypes(value: Any) -> Any:
+    """Return a nested value with each tensor's type in its place."""
+    if isinstance(value, torch.Tensor):
+        return value.dtype
+    if isinstance(value, dict):
+        return {key: dtypes(item) for key, item in value.items()}
+    if isinstance(value, Pair):
+        return Pair(*map(dtypes, value))
+    return type(value)(map(dtypes, value)) if isinstance(value, (tuple, list)) else value
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (F32, BF16),
+        (HALF, BF16),
+        (BF16, BF16),
+        (F64, F64),
+        (INT, INT),
+        ([F32, (F64, {"key": F32})], [BF16, (F64, {"key": BF16})]),
+        (Pair(F32, "text"), Pair(BF16, "text")),
+        ((None, 1.5, torch.Size([2])), (None, 1.5, torch.Size([2]))),
+    ],
+    ids=str,
+)
+def test_inputs_are_cast_wherever_they_are(given: Any, wanted: Any) -> None:
+    def tensors(value: Any) -> Any:
+        if isinstance(value, torch.dtype):
+            return torch.ones(2, dtype=value)
+        if isinstance(value, dict):
+            return {key: tensors(item) for key, item in value.items()}
+        if isinstance(value, Pair):
+            return Pair(*map(tensors, value))
+        return type(value)(map(tensors, value)) if isinstance(value, (tuple, list)) else value
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        assert not torch.is_autocast_enabled("cpu")
+        return dtypes(args), dtypes(kwargs)
+
+    with polycast.autocast("cpu"):
+        made = tensors(given)
+        assert polycast.custom_fwd(cast_inputs=BF16)(forward)(made, torch.ones(1), name=made) == (
+            (wanted, BF16),
+            {"name": wanted},
+        )
+
+
+def test_the_device_is_the_accelerators_among_the_inputs() -> None:
+    forward = polycast.custom_fwd(cast_inputs=HALF)(lambda *args: dtypes(args))
+    with FakeTensorMode(), polycast.autocast("xpu"):
+        host, accelerator, shape = (torch.ones(2, device=device) for device in ("cpu", "xpu", "meta"))
+        assert forward(host, accelerator) == (F32, HALF)
+        assert forward(shape, accelerator) == (F32, HALF)
+        assert forward(host, shape) == (F32, F32)  # no region on the host
+
+
+def test_setup_context_is_handed_the_output_that_forward_returned() -> None:
+    class Sum(torch.autograd.Function):
+        @staticmethod
+        @polycast.custom_fwd(cast_inputs=HALF)
+        def forward(a: torch.Tensor) -> torch.Tensor:
+            return a.sum(dtype=F32)
+
+        @staticmethod
+        @polycast.custom_fwd(cast_inputs=HALF)
+        def setup_context(_: Any, inputs: tuple[torch.Tensor], output: torch.Tensor) -> None:
+            assert (inputs[0].dtype, output.dtype) == (HALF, F32)
+
+    with polycast.autocast("cpu"):
+        assert Sum.apply(torch.ones(2)).dtype is F32  # type: ignore[no-untyped-call]
+
+
+def test_a_forward_without_decoration_is_named() -> None:
+    class Bare(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(a, a)
+            return a.clone()
+
+        backward = staticmethod(polycast.custom_bwd(_multiply_backward))
+
+    text = (
+        "^custom_bwd finds no autocast state on its context; decorate forward with polycast.custom_fwd, "
+        "and setup_context too where the function has one$"
+    )
+    result = Bare.apply(torch.ones(2, 2, requires_grad=True))  # type: ignore[no-untyped-call]
+    with pytest.raises(RuntimeError, match=text):
+        result.sum().backward()
+
+
+@STYLES
+def test_second_derivatives(style: Style) -> None:
+    def multiply(a: torch.Tensor, b: torch.Tensor) -> Any:
+        with polycast.autocast("cpu"):
+            return style().apply(a, b)
+
+    a, b = (torch.rand(2, 2, dtype=F64, requires_grad=True) for _ in range(2))
+    assert torch.autograd.gradcheck(multiply, (a, b))
+    assert torch.autograd.gradgradcheck(multiply, (a, b))
+
+
+@pytest.mark.parametrize("cast_inputs", [None, HALF])
+def test_function_transforms_take_the_form_with_setup_context(cast_inputs: torch.dtype | None) -> None:
+    function = context_apart(cast_inputs)
+
+    def loss(a: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = function.apply(a, 3 * torch.ones(2, 2))
+        assert result.dtype is (cast_inputs or BF16)
+        return result.sum(dtype=F32)
+
+    with polycast.autocast("cpu"):
+        single = torch.func.grad(loss)(torch.ones(2, 2))
+        batch = torch.vmap(torch.func.grad(loss))(torch.ones(4, 2, 2))
+    assert single.dtype is F32
+    assert torch.equal(single, torch.full((2, 2), 6.0))
+    assert torch.equal(batch, torch.full((4, 2, 2), 6.0))
+
+
+@STYLES
+@pytest.mark.parametrize("cast_inputs", [None, HALF])
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # by dynamo
+def test_compiled_functions_give_what_eager_ones_give(style: Style, cast_inputs: torch.dtype | None) -> None:
+    function = style(cast_inputs)
+
+    def multiply(a: torch.Tensor, b: torch.Tensor) -> Any:
+        with polycast.autocast("cpu"):
+            return function.apply(a, b)
+
+    def run(call: Callable[..., torch.Tensor]) -> list[torch.Tensor]:
+        a, b = (torch.linspace(0, 1, 4).reshape(2, 2).requires_grad_() for _ in range(2))
+        result = call(a, b)
+        return [result, *torch.autograd.grad(result.sum(), (a, b))]
+
+    compiled = torch.compile(multiply, fullgraph=True, backend="aot_eager")
+    for ours, eager in zip(run(compiled), run(multiply), strict=True):
+        assert ours.dtype is eager.dtype
+        assert torch.equal(ours, eager)

@@ -1,0 +1,78 @@
+"""Asking the policy: each answer against the table that is registered, each mistake by its text."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from polycast import policy
+from polycast._compiled import DEVICES, ROWS
+
+DEVICE_NAMES = ", ".join(DEVICES)
+CATEGORY_NAMES = ", ".join(policy.categories())
+
+
+def test_devices_and_categories_are_those_of_the_table() -> None:
+    assert policy.devices() == tuple(DEVICES)
+    assert {row.device for row in ROWS} == {*policy.devices()}
+    assert {row.category for row in ROWS} <= {*policy.categories()}
+    assert all(sentence.endswith(".") for sentence in policy.categories().values())
+
+
+def test_an_answer_is_a_copy() -> None:
+    policy.categories().clear()
+    assert policy.categories()
+
+
+@pytest.mark.parametrize(
+    ("op", "device", "category"),
+    [
+        ("conv2d", "cuda", "lower_precision_fp"),
+        ("aten::conv2d", "cpu", "lower_precision_fp"),
+        ("aten.conv2d.padding", "xla", "lower_precision_fp"),
+        ("pow.Tensor_Scalar", "xla", "fp32"),
+        ("pow.Scalar", "xla", "unlisted"),
+        ("relu", "cuda", "unlisted"),
+        ("binary_cross_entropy", "cuda", "banned"),
+        ("norm.Scalar", "cuda", "fp32_append_dtype"),
+        ("cat", "cpu", "promote"),
+    ],
+)
+def test_the_category_of_an_op(op: str, device: str, category: str) -> None:
+    assert policy.category(op, device) == category
+
+
+@pytest.mark.parametrize("device", policy.devices())
+def test_what_a_device_lists_is_what_is_registered_for_it(device: str) -> None:
+    rows = [row for row in ROWS if row.device == device]
+    assert policy.ops(device) == tuple(sorted({row.op for row in rows}))
+    for category in policy.categories():
+        assert policy.ops(device, category) == tuple(sorted({row.op for row in rows if row.category == category}))
+    assert policy.notes(device) == {row.op: row.note for row in rows if row.note}
+
+
+def test_the_rows_of_an_op_are_those_of_its_overloads() -> None:
+    assert set().union(*map(policy.op_rows, {row.op for row in ROWS})) == {*ROWS}
+    assert policy.op_rows("pow.Scalar") == tuple(row for row in policy.op_rows("pow") if row.overload == "Scalar")
+
+
+@pytest.mark.parametrize(
+    ("question", "arguments", "text"),
+    [
+        (policy.category, ["conv2", "cuda"], "no device of the policy lists the op 'conv2'; did you mean 'conv2d'?"),
+        (
+            policy.category,
+            ["pow.Tensor_Scaler", "cuda"],
+            "no device of the policy lists the op 'pow.Tensor_Scaler'; did you mean 'pow.Tensor_Scalar'?",
+        ),
+        (policy.op_rows, ["qqq"], "no device of the policy lists the op 'qqq'"),
+        (policy.category, ["conv2d", "gpu"], f"polycast has no device 'gpu' in its policy; it has {DEVICE_NAMES}"),
+        (policy.ops, ["gpu"], f"polycast has no device 'gpu' in its policy; it has {DEVICE_NAMES}"),
+        (policy.notes, ["gpu"], f"polycast has no device 'gpu' in its policy; it has {DEVICE_NAMES}"),
+        (policy.ops, ["cuda", "fp16"], f"no category 'fp16'; there are {CATEGORY_NAMES}"),
+    ],
+)
+def test_an_unknown_name_is_told_with_the_known_ones(
+    question: Callable[..., object], arguments: list[str], text: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        question(*arguments)

@@ -1,0 +1,258 @@
+"""polycast.autocast: what it takes, what it refuses, and the state of the region that it opens."""
+
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import polycast
+import pytest
+import torch
+from polycast import backends
+from polycast.backends import xla
+
+from tests.probe import HAS_XLA, NO_XLA
+from tests.process import python
+
+F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
+X = torch.ones(2, 2)
+
+needs_xla = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
+
+
+def state(kind: str) -> tuple[bool, torch.dtype]:
+    return torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
+
+
+def square(x: torch.Tensor) -> torch.Tensor:
+    return x @ x
+
+
+@pytest.fixture
+def host_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No accelerator, and torch_xla not imported."""
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: None)  # noqa: ARG005
+    monkeypatch.setattr(xla, "is_loaded", lambda: False)
+
+
+@pytest.mark.parametrize(
+    ("device", "kind"),
+    [
+        ("cpu", "cpu"),
+        ("cpu:0", "cpu"),
+        (torch.device("cpu"), "cpu"),
+        ("xpu", "xpu"),  # bfloat16, where torch's own default is float16
+        (torch.device("xpu:1"), "xpu"),
+        pytest.param("xla", "xla", marks=needs_xla),
+        pytest.param(torch.device("xla:0"), "xla", marks=needs_xla),
+    ],
+)
+def test_a_device_is_a_text_or_a_device(device: str | torch.device, kind: str) -> None:
+    before = state(kind)
+    with polycast.autocast(device):
+        assert state(kind) == (True, BF16)
+    assert state(kind) == before
+
+
+def test_without_a_device_it_is_the_current_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: torch.device("xpu", 1))  # noqa: ARG005
+    with polycast.autocast():
+        assert state("xpu") == (True, BF16)
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is an accelerator")
+@pytest.mark.parametrize(("beside", "kind"), [("torch", "cpu"), pytest.param("torch_xla", "xla", marks=needs_xla)])
+def test_without_an_accelerator_it_is_a_loaded_xla_or_the_host(beside: str, kind: str) -> None:
+    code = f"import polycast, {beside}\nwith polycast.autocast(): print(torch.is_autocast_enabled('{kind}'))"
+    assert python(code) == "True\n"
+
+
+@pytest.mark.usefixtures("host_only")
+def test_it_decorates_with_and_without_arguments() -> None:
+    assert polycast.autocast("cpu", HALF)(square)(X).dtype is HALF
+    assert polycast.autocast()(square)(X).dtype is BF16
+
+
+CPU = {
+    "polycast": lambda: polycast.autocast("cpu"),
+    "polycast half": lambda: polycast.autocast("cpu", HALF),
+    "polycast off": lambda: polycast.autocast("cpu", enabled=False),
+    "torch": lambda: torch.autocast("cpu"),
+    "torch half": lambda: torch.autocast("cpu", HALF),
+    "torch off": lambda: torch.autocast("cpu", enabled=False),
+}
+
+
+@pytest.mark.parametrize(
+    ("regions", "dtype"),
+    [
+        ("polycast half", HALF),
+        ("polycast half > polycast", HALF),
+        ("polycast half > torch", HALF),
+        ("torch half > polycast", HALF),
+        ("torch > polycast half", HALF),
+        ("polycast > torch half", HALF),
+        ("polycast > polycast off", F32),
+        ("polycast > torch off", F32),
+        ("torch > polycast off", F32),
+        ("polycast off > torch", BF16),
+        ("torch half > polycast off > polycast half", HALF),
+    ],
+)
+def test_regions_nest_with_torchs_own(regions: str, dtype: torch.dtype) -> None:
+    before = state("cpu")
+    with ExitStack() as stack:
+        for name in regions.split(" > "):
+            stack.enter_context(CPU[name]())
+        assert square(X).dtype is dtype
+    assert state("cpu") == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        (
+            ["cpu", F32],
+            ValueError,
+            "autocast on cpu runs in torch.bfloat16 and torch.float16; torch.float32 is not listed for it "
+            "in the policy",
+        ),
+        pytest.param(
+            ["xla", HALF],
+            ValueError,
+            "autocast on xla runs in torch.bfloat16; torch.float16 is not listed for it in the policy",
+            marks=needs_xla,
+        ),
+        (
+            ["gpu"],
+            ValueError,
+            f"polycast has no device 'gpu' in its policy; it has {', '.join(backends.types())}",
+        ),
+        ([5], TypeError, "device_type is 5; give a text such as 'cpu', or a torch.device"),
+    ],
+)
+def test_what_the_policy_does_not_list_is_refused(arguments: list[object], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=f"^{re.escape(text)}$"):
+        polycast.autocast(*arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("host_only")
+def test_xla_needs_torch_xla() -> None:
+    with pytest.raises(RuntimeError, match=r"^an autocast region on xla needs torch_xla; import torch_xla first$"):
+        polycast.autocast("xla")
+    with polycast.autocast("xla", enabled=False):
+        assert not torch.is_autocast_enabled("xla")
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_cast_cache_is_kept_as_asked(keep: bool) -> None:
+    with polycast.autocast("cpu", cache_enabled=keep):
+        assert torch.is_autocast_cache_enabled() is keep
+        with polycast.autocast("cpu"):
+            assert torch.is_autocast_cache_enabled() is keep
+    assert torch.is_autocast_cache_enabled()
+
+
+def test_the_state_is_per_thread() -> None:
+    with polycast.autocast("cpu"), ThreadPoolExecutor(1) as thread:
+        assert thread.submit(square, X).result().dtype is F32
+        assert thread.submit(polycast.autocast("cpu")(square), X).result().dtype is BF16
+        assert thread.submit(square, X).result().dtype is F32
+
+
+def test_an_exception_leaves_no_state() -> None:
+    before = state("cpu")
+    with pytest.raises(KeyError), polycast.autocast("cpu", HALF, cache_enabled=False):
+        raise KeyError
+    assert state("cpu") == before
+    assert torch.is_autocast_cache_enabled()
+
+
+@pytest.mark.parametrize("device", ["cuda", "cuda:0"])
+def test_without_cuda_it_warns_as_torch_does(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda.amp.common, "amp_definitely_not_available", lambda: True)
+    with pytest.warns(UserWarning) as theirs:
+        torch.autocast("cuda")
+    with pytest.warns(UserWarning) as ours:
+        region = polycast.autocast(device)
+    assert [str(warning.message) for warning in ours] == [str(warning.message) for warning in theirs]
+    with region:
+        assert not torch.is_autocast_enabled("cuda")
+
+
+@needs_xla
+@pytest.mark.parametrize(
+    ("variable", "dtype"),
+    [("XLA_USE_BF16", "bfloat16"), ("XLA_DOWNCAST_BF16", "bfloat16"), ("XLA_USE_F16", "float16")],
+)
+def test_variables_that_override_the_policy_are_told_of_once(
+    variable: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    xla._warn_of_override.cache_clear()
+    for off in ("", "0", "false"):
+        monkeypatch.setenv(variable, off)
+        polycast.autocast("xla")
+    monkeypatch.setenv(variable, "1")
+    with pytest.warns(UserWarning, match=f"{variable} is set: .* every floating-point operation in {dtype}") as caught:
+        polycast.autocast("xla")
+        polycast.autocast("xla")
+    (warning,) = caught
+    assert warning.filename == __file__
+
+
+@needs_xla
+def test_xla_follows_the_hardware_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "xla" in polycast.installed()
+    monkeypatch.setattr(xla, "column", lambda: "xla_gpu")
+    with polycast.autocast("xla"):
+        assert state("xla") == (True, HALF)
+        assert {"xla", "xla_gpu"} & {*polycast.installed()} == {"xla_gpu"}
+    with polycast.autocast("xla", BF16):
+        assert state("xla") == (True, BF16)
+    monkeypatch.undo()
+    with polycast.autocast("xla"):
+        assert state("xla") == (True, BF16)
+        assert {"xla", "xla_gpu"} & {*polycast.installed()} == {"xla"}
+
+
+@needs_xla
+def test_a_region_installs_nothing_anew() -> None:
+    polycast.uninstall("xla")
+    with polycast.autocast("xla"):
+        assert "xla" not in polycast.installed()
+    polycast.install("xla")
+
+
+def _named(x: torch.Tensor) -> torch.Tensor:
+    with polycast.autocast("cpu"):
+        return x @ x
+
+
+def _current(x: torch.Tensor) -> torch.Tensor:
+    with polycast.autocast():
+        return x @ x
+
+
+def _nested(x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", HALF), polycast.autocast(torch.device("cpu")):
+        return x @ x
+
+
+def _xla(x: torch.Tensor) -> torch.Tensor:
+    with polycast.autocast("xla"), polycast.autocast("cpu"):
+        return x @ x
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        _named,
+        _current,
+        _nested,
+        pytest.param(polycast.autocast("cpu")(square), id="decorated"),
+        pytest.param(_xla, marks=needs_xla),
+    ],
+)
+def test_regions_are_traced_without_a_break(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    assert compiled(X).dtype is function(X).dtype
