@@ -93,12 +93,24 @@ class Op:
 
 
 @dataclass(frozen=True)
+class DocumentList:
+    """An op list of a document: its names as the document writes them, each with the ops that decide it."""
+
+    document: str
+    devices: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    category: Category
+    names: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True)
 class Policy:
-    """A whole policy: the devices in the order of the file, the categories' sentences, and the ops by name."""
+    """A whole policy: devices in the order of the file, the categories' sentences, ops by name, documented lists."""
 
     devices: tuple[Device, ...]
     sentences: dict[Category, str]
     ops: tuple[Op, ...]
+    documents: tuple[DocumentList, ...] = ()
 
     def registrations(self) -> Iterator[Registration]:
         for op in self.ops:

@@ -3,10 +3,11 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from codegen.documents import read_documents
 from codegen.errors import PolicyError, Problem
 from codegen.fields import Reader
 from codegen.load import Mapping, Node, Sequence, Text, load
-from codegen.model import Category, Device, Op, Overload, Policy, Registration
+from codegen.model import Category, Device, DocumentList, Op, Overload, Policy, Registration
 from codegen.schema_checks import check_overload, check_registration
 from codegen.schemas import Schemas
 from codegen.versions import ALL, VersionRange, parse_range, subtract
@@ -43,14 +44,18 @@ class _PolicyParser(Reader):
         self.like: dict[str, str | None] = {}  # every device of the file, with or without a problem
 
     def policy(self, root: Node) -> Policy | None:
-        keys = ("devices", "categories", "ops")
-        fields = self.fields(root, "the policy", keys, keys)
+        required = ("devices", "categories", "ops")
+        fields = self.fields(root, "the policy", (*required, "documents"), required)
         if fields is None:
             return None
         devices = self.read_devices(fields["devices"])
         sentences = self.read_categories(fields["categories"])
         ops = self.read_ops(fields["ops"]) if self.like else []
-        return Policy(tuple(devices), sentences, tuple(ops))
+        documents: list[DocumentList] = []
+        if "documents" in fields and not self.problems:  # of ops that are left out, every row would be a problem
+            by_name = {device.name: device for device in devices}
+            documents = read_documents(self, fields["documents"], by_name, {op.name: op for op in ops})
+        return Policy(tuple(devices), sentences, tuple(ops), tuple(documents))
 
     def read_devices(self, node: Node) -> list[Device]:
         entries = list(self.entries(node, "devices"))

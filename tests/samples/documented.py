@@ -1,4 +1,4 @@
-"""The op lists of the documents that this project follows, and for every row of them the call that a user would write.
+"""For every row of the documents' op lists, which policy.yaml holds, the call that a user would write.
 
 How a row is judged, inside an autocast region of its device and its lower precision:
 
@@ -11,16 +11,18 @@ How a row is judged, inside an autocast region of its device and its lower preci
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from codegen.parse import read_policy
+from codegen.schemas import Schemas
+
 from .ops import Make
 
 Call = Callable[[Make], object]
-Category = Literal["lower_precision_fp", "fp32", "promote", "banned"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Row:
     document: str
     device: str
     lower_precision: torch.dtype
-    category: Category
+    category: str
     name: str
     call: Call
     probe: str | None
@@ -227,105 +229,21 @@ PROBES: dict[tuple[str, str], str] = {
 }
 
 
-class Promise(NamedTuple):
-    """Who says it, and for which device of the policy and which lower precision of a region."""
+POLICY = Path(__file__).parent.parent.parent / "policy.yaml"
 
-    document: str
-    device: str
-    lower_precision: torch.dtype
-
-
-XLA = (Promise("000_1ddc69e16249b2f9.txt", "xla", torch.bfloat16),)
-CUDA = (
-    Promise("001_74d838cf59340b50.txt", "cuda", torch.float16),
-    Promise("000_1ddc69e16249b2f9.txt", "xla_gpu", torch.float16),  # "AMP on XLA:GPU devices reuse Pytorch's AMP rules"
-)
-XPU_BFLOAT16 = (Promise("003_79838daea11dc429.txt", "xpu", torch.bfloat16),)
-XPU_FLOAT16 = (Promise("003_79838daea11dc429.txt", "xpu", torch.float16),)
-XPU = XPU_BFLOAT16 + XPU_FLOAT16
-
-
-# The names of each list stand as in the document: in its order, with its repetitions and misspellings.
-LISTS: list[tuple[tuple[Promise, ...], Category, str]] = [
-    (
-        XLA,
-        "lower_precision_fp",
-        """
-        __matmul__ addbmm addmm addmv addr baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d
-        conv_transpose3d linear matmul mm relu prelu max_pool2d
-        """,
-    ),
-    (
-        XLA,
-        "fp32",
-        """
-        batch_norm log_softmax binary_cross_entropy binary_cross_entropy_with_logits prod cdist trace chloesky inverse
-        reflection_pad replication_pad mse_loss cosine_embbeding_loss nll_loss multilabel_margin_loss qr svd
-        triangular_solve linalg_svd linalg_inv_ex
-        """,
-    ),
-    (XLA, "promote", "stack cat index_copy"),
-    (
-        CUDA,
-        "lower_precision_fp",
-        """
-        __matmul__ addbmm addmm addmv addr baddbmm bmm chain_matmul multi_dot conv1d conv2d conv3d conv_transpose1d
-        conv_transpose2d conv_transpose3d GRUCell linear LSTMCell matmul mm mv prelu RNNCell
-        """,
-    ),
-    (
-        CUDA,
-        "fp32",
-        """
-        __pow__ __rdiv__ __rpow__ __rtruediv__ acos asin binary_cross_entropy_with_logits cosh cosine_embedding_loss
-        cdist cosine_similarity cross_entropy cumprod cumsum dist erfinv exp expm1 group_norm hinge_embedding_loss
-        kl_div l1_loss layer_norm log log_softmax log10 log1p log2 margin_ranking_loss mse_loss multilabel_margin_loss
-        multi_margin_loss nll_loss norm normalize pdist poisson_nll_loss pow prod reciprocal rsqrt sinh smooth_l1_loss
-        soft_margin_loss softmax softmin softplus sum renorm tan triplet_margin_loss
-        """,
-    ),
-    (CUDA, "promote", "addcdiv addcmul atan2 bilinear cross dot grid_sample index_put scatter_add tensordot"),
-    (CUDA, "banned", "binary_cross_entropy BCELoss"),
-    (
-        XPU_BFLOAT16,
-        "lower_precision_fp",
-        """
-        conv1d conv2d conv3d _convolution convolution conv_tbc conv_transpose1d conv_transpose1d conv_transpose3d prelu
-        addmm addmv addr linear matmul mm mv bmm baddbmm addbmm chain_matmul linalg_multi_dot _thnn_fused_gru_cell
-        gru_cell
-        """,
-    ),
-    (
-        XPU_FLOAT16,
-        "lower_precision_fp",
-        """
-        conv1d conv2d conv3d _convolution convolution conv_tbc conv_transpose1d conv_transpose1d conv_transpose3d prelu
-        addmm addmv addr linear matmul mm mv bmm baddbmm addbmm chain_matmul linalg_multi_dot _thnn_fused_gru_cell
-        gru_cell
-        """,
-    ),
-    (
-        XPU,
-        "fp32",
-        """
-        binary_cross_entropy binary_cross_entropy_with_logits log_softmax nll_loss nll_loss2d nll_loss_nd
-        cross_entropy_loss fft_fft fft_ifft fft_fft2 fft_ifft2 fft_fftn fft_ifftn fft_rfft fft_irfft fft_rfft2
-        fft_irfft2 fft_rfftn fft_irfftn fft_hfft fft_ihfft reciprocal pow frobenius_norm nuclear_norm cosine_similarity
-        poisson_nll_loss cosine_embedding_loss hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss
-        margin_ranking_loss multilabel_margin_loss soft_margin_loss triplet_margin_loss multi_margin_loss dist pdist
-        cdist renorm
-        """,
-    ),
-    (
-        XPU,
-        "promote",
-        "cat stack addcdiv addcmul atan2 bilinear cross dot grid_sampler index_put tensordot scatter_add",
-    ),
-]
-
+# Every row of every list in the policy's `documents`.
 ROWS = [
-    Row(*promise, category, name, CALLS[name], PROBES.get((promise.device, name)))
-    for promises, category, names in LISTS
-    for promise in promises
-    for name in names.split()
+    Row(
+        promise.document,
+        device,
+        getattr(torch, dtype),
+        promise.category.value,
+        name,
+        CALLS[name],
+        PROBES.get((device, name)),
+    )
+    for promise in read_policy(POLICY, POLICY.name, Schemas.installed()).documents
+    for device in promise.devices
+    for dtype in promise.dtypes
+    for name, _ in promise.names
 ]

@@ -1,0 +1,77 @@
+"""The op lists of documents, and whether the ops of the policy keep them."""
+
+from codegen.errors import did_you_mean
+from codegen.fields import Reader
+from codegen.load import Mapping, Node, Sequence, Text
+from codegen.model import Category, Device, DocumentList, Op
+
+# All of these run the op in float32, which is what a document says of them.
+_FP32 = (Category.FP32, Category.FP32_SET_OPT_DTYPE, Category.FP32_APPEND_DTYPE)
+
+
+def read_documents(reader: Reader, node: Node, devices: dict[str, Device], ops: dict[str, Op]) -> list[DocumentList]:
+    """Read the lists of every document, in the order of the file."""
+    lists: list[DocumentList] = []
+    for document, value in reader.entries(node, "documents"):
+        if not isinstance(value, Sequence):
+            reader.report(value.location, f"document '{document.value}' has no list of lists", "write - devices: ...")
+            continue
+        for item in value.items:
+            found = _read_list(reader, document.value, item, devices, ops)
+            if found is not None:
+                lists.append(found)
+    return lists
+
+
+def _read_list(
+    reader: Reader, document: str, node: Node, devices: dict[str, Device], ops: dict[str, Op]
+) -> DocumentList | None:
+    keys = ("devices", "dtypes", "as", "names")
+    fields = reader.fields(node, f"a list of document '{document}'", keys, keys)
+    if fields is None:
+        return None
+    on = [text.value for text in reader.texts(fields["devices"], "devices") if reader.name(text, "device", devices)]
+    known = {dtype for name in on for dtype in devices[name].lower_precision}
+    dtypes = [text.value for text in reader.texts(fields["dtypes"], "dtypes") if reader.name(text, "dtype", known)]
+    category = reader.name(fields["as"], "category", [category.value for category in Category])
+    if not (on and dtypes and category):
+        return None
+    names = _read_names(reader, fields["names"], ops)
+    for text, decided_by in names:
+        for op in decided_by:
+            _check(reader, text, ops[op], Category(category), on)
+    pairs = tuple((text.value, decided_by) for text, decided_by in names)
+    return DocumentList(document, tuple(on), tuple(dtypes), Category(category), pairs)
+
+
+def _read_names(reader: Reader, node: Node, ops: dict[str, Op]) -> list[tuple[Text, tuple[str, ...]]]:
+    """Read names, each an op's own or {name: op} or {name: [op, op]}; return each with the ops that decide it."""
+    names: list[tuple[Text, tuple[str, ...]]] = []
+    for item in node.items if isinstance(node, Sequence) else (node,):
+        if isinstance(item, Text):
+            key, deciding = item, [item]
+        elif isinstance(item, Mapping) and len(item.items) == 1:
+            key, value = item.items[0]
+            deciding = [value] if isinstance(value, Text) else reader.texts(value, f"the ops of '{key.value}'")
+        else:
+            reader.report(
+                item.location, "a documented name is no name", "write it as op, {name: op} or {name: [op, op]}"
+            )
+            continue
+        unknown = [text for text in deciding if text.value not in ops]
+        for text in unknown:
+            what = f"the policy has no op '{text.value}'"
+            reader.report(text.location, what, did_you_mean(text.value, ops))
+        if deciding and not unknown:
+            names.append((key, tuple(text.value for text in deciding)))
+    return names
+
+
+def _check(reader: Reader, name: Text, op: Op, promised: Category, devices: list[str]) -> None:
+    family = _FP32 if promised in _FP32 else (promised,)
+    for device in devices:
+        held = [category for category, _ in op.categories(device)]
+        if not held or any(category not in family for category in held):
+            given = " and ".join(category.value for category in held) or "unlisted"
+            what = f"'{name.value}' is documented as {promised.value} on {device} and '{op.name}' is {given} there"
+            reader.report(name.location, what, "a row of a document is binding: give the op that category")

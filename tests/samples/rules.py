@@ -1,0 +1,458 @@
+"""The rules of the documents, sentence by sentence, and for each what a user would write to see it hold.
+
+python -m tests.samples.rules  # prints the table: sentence | documents | test
+"""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import polycast
+import torch
+import torch.nn.functional as F
+from polycast import policy
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tests.probe import device_type, flatten, is_here, probes, reach, region
+
+from .documented import Call, cell
+from .ops import Make
+
+F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a rule is looked at: a column of the policy, and a lower precision of its regions."""
+
+    column: str
+    lower: torch.dtype
+
+    @property
+    def kind(self) -> str:
+        return device_type(self.column)
+
+    def region(self, enabled: bool = True) -> AbstractContextManager[None]:
+        return region(self.column, self.lower) if enabled else nullcontext()
+
+    @contextmanager
+    def switched_off(self) -> Iterator[None]:
+        """No autocasting inside a region. torch.autocast asks for the driver, so elsewhere it is the bare switch."""
+        if is_here(self.column):
+            with polycast.autocast(self.kind, enabled=False):
+                yield
+        else:
+            torch.set_autocast_enabled(self.kind, False)
+            try:
+                yield
+            finally:
+                torch.set_autocast_enabled(self.kind, True)
+
+    def make(self, *dtypes: torch.dtype) -> Make:
+        return Make(self.kind, *dtypes)
+
+    def result(self, call: Call, *dtypes: torch.dtype, enabled: bool = True) -> torch.dtype:
+        """The type of what a call gives in a region, of float32 inputs unless others are asked for."""
+        with self.region(enabled):
+            return next(flatten(call(self.make(*dtypes)))).dtype
+
+    def types_below(self, op: str, call: Call) -> set[torch.dtype]:
+        """The types in which the inputs of an op arrive below autocast, of float32 inputs."""
+        with self.region(), probes(self.column, [op]):
+            return set(reach(lambda: call(self.make())).tensors)
+
+    def listed(self, op: str) -> torch.dtype:
+        """The type that the policy gives to an op of float32 inputs."""
+        return self.lower if policy.category(op, self.column) == "lower_precision_fp" else F32
+
+
+# What happens, and what the sentence says.
+Pair = tuple[object, object]
+Check = Callable[[Place], Iterable[Pair]]
+
+
+def multiply(make: Make) -> Tensor:
+    return torch.mm(make(2, 2), make(2, 2))
+
+
+def regions(at: Place) -> Iterable[Pair]:
+    yield at.result(multiply), at.lower
+    yield at.result(multiply, enabled=False), F32
+
+
+def out_of_place(at: Place) -> Iterable[Pair]:
+    def allowed(make: Make) -> Tensor:
+        return make(2, 4).addmm(make(2, 3), make(3, 4))
+
+    def in_place(make: Make) -> Tensor:
+        return make(2, 4).addmm_(make(2, 3), make(3, 4))
+
+    def out(make: Make) -> Tensor:
+        return torch.addmm(make(2, 4), make(2, 3), make(3, 4), out=make(2, 4))
+
+    yield at.result(allowed), at.lower
+    for op, call, wanted in (("addmm", allowed, at.lower), ("addmm_", in_place, F32), ("addmm.out", out, F32)):
+        yield at.types_below(op, call), {wanted}
+
+
+def not_eligible(at: Place) -> Iterable[Pair]:
+    for enabled in (True, False):
+        yield at.result(multiply, F64, enabled=enabled), F64
+        yield at.result(lambda make: torch.cdist(make(2, 3), make(2, 3)), F64, enabled=enabled), F64
+        yield at.result(lambda make: torch.mm(make.index(5, 2, 2), make.index(5, 2, 2)), enabled=enabled), INT
+        yield at.result(lambda make: torch.prod(make.index(5, 2, 2)), enabled=enabled), INT
+
+
+def explicit_dtype(at: Place) -> Iterable[Pair]:
+    def calls(dtype: torch.dtype) -> Iterator[Call]:
+        yield lambda make: torch.prod(make(2, 3), dim=1, dtype=dtype)
+        yield lambda make: torch.sum(make(2, 3), dim=1, dtype=dtype)
+        yield lambda make: make(2, 3).cumsum(dim=1, dtype=dtype)
+
+    for dtype in (F64, F32, HALF, BF16):
+        for call in calls(dtype):
+            yield at.result(call), dtype
+            yield at.result(call, at.lower), dtype
+
+
+def unlisted(at: Place) -> Iterable[Pair]:
+    yield "abs" in {op for column in policy.devices() for op in policy.ops(column)}, False
+    for given in (F32, HALF, BF16, F64):
+        yield at.result(lambda make: torch.abs(make(2, 3)), given), given
+
+
+def downstream(at: Place) -> Iterable[Pair]:
+    yield at.result(lambda make: torch.abs(multiply(make))), at.lower
+    yield at.result(lambda make: torch.abs(multiply(make)), enabled=False), F32
+
+
+def module(made: nn.Module, make: Make, *inputs: Tensor) -> Any:
+    parameters = {name: make(*parameter.shape) for name, parameter in made.named_parameters()}
+    return torch.func.functional_call(made, parameters, inputs)
+
+
+def namespaces(at: Place) -> Iterable[Pair]:
+    linear = torch.ops.aten.linear.default
+    for call in (
+        lambda make: module(nn.Linear(3, 4, device="meta"), make, make(2, 3)),
+        lambda make: F.linear(make(2, 3), make(4, 3), make(4)),
+        lambda make: linear(make(2, 3), make(4, 3), make(4)),
+        lambda make: make(2, 3) @ make(3, 4),
+        lambda make: make(2, 3).mm(make(3, 4)),
+        lambda make: torch.matmul(make(2, 3), make(3, 4)),
+        lambda make: torch.ops.aten.mm.default(make(2, 3), make(3, 4)),
+    ):
+        yield at.result(call), at.lower
+    for call in (
+        lambda make: nn.MSELoss()(make(2, 3), make(2, 3)),
+        lambda make: F.mse_loss(make(2, 3), make(2, 3)),
+        lambda make: torch.ops.aten.mse_loss.default(make(2, 3), make(2, 3)),
+    ):
+        yield at.result(call, at.lower), F32
+    for call in (
+        lambda make: nn.ReLU()(make(2, 3)),
+        lambda make: F.relu(make(2, 3)),
+        lambda make: torch.relu(make(2, 3)),
+        lambda make: make(2, 3).relu(),
+    ):
+        yield at.result(call), at.listed("relu")
+    for call in (
+        lambda make: nn.MaxPool2d(2)(make(1, 1, 4, 4)),
+        lambda make: F.max_pool2d(make(1, 1, 4, 4), 2),
+        lambda make: torch.max_pool2d(make(1, 1, 4, 4), 2),
+    ):
+        yield at.result(call), at.listed("max_pool2d")
+
+
+def recurrent_cells(at: Place) -> Iterable[Pair]:
+    for op, call in {
+        "gru_cell": lambda make: cell(nn.GRUCell, make),
+        "lstm_cell": lambda make: cell(nn.LSTMCell, make),
+        "rnn_tanh_cell": lambda make: cell(nn.RNNCell, make),
+        "rnn_relu_cell": lambda make: cell(nn.RNNCell, make, nonlinearity="relu"),
+    }.items():
+        yield at.types_below(op, call), {at.listed(op)}
+
+
+def promote(at: Place) -> Iterable[Pair]:
+    calls: dict[str, Call] = {
+        "addcmul": lambda make: torch.addcmul(make(2, 3), make(2, 3), make(2, 3)),
+        "stack": lambda make: torch.stack([make(2, 3), make(2, 3)]),
+    }
+    listed = [call for op, call in calls.items() if policy.category(op, at.column) == "promote"]
+    yield listed != [], True
+    for call in listed:
+        yield at.result(call, at.lower), at.lower
+        yield at.result(call, at.lower, F32), F32
+        yield at.result(call, F32, at.lower), F32
+
+
+def native_promotion(at: Place) -> Iterable[Pair]:
+    for enabled in (True, False):
+        for lower in (HALF, BF16):
+            yield at.result(lambda make: make(2, 3) + make(2, 3), lower, F32, enabled=enabled), F32
+            yield at.result(lambda make: torch.add(make(2, 3), make(2, 3)), F32, lower, enabled=enabled), F32
+
+
+def banned(at: Place) -> Iterable[Pair]:
+    for call in (
+        lambda make: F.binary_cross_entropy(make(2, 3), make(2, 3)),
+        lambda make: nn.BCELoss()(make(2, 3), make(2, 3)),
+    ):
+        try:
+            at.result(call)
+        except RuntimeError as error:
+            text = str(error)
+        yield "are unsafe to autocast" in text, True
+        yield "binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss, which are safe" in text, True
+
+
+def safe(at: Place) -> Iterable[Pair]:
+    for given in (F32, at.lower):
+        yield at.result(lambda make: F.binary_cross_entropy_with_logits(make(2, 3), make(2, 3)), given), F32
+        yield at.result(lambda make: nn.BCEWithLogitsLoss()(make(2, 3), make(2, 3)), given), F32
+
+
+def other_devices(at: Place) -> Iterable[Pair]:
+    for other in {"cpu", "cuda", "xpu", "mps", "mtia", "meta"} - {at.kind}:
+        with FakeTensorMode(), at.region():
+            yield (other, multiply(Make(other)).dtype), (other, F32)
+
+
+def disabled_inside(at: Place) -> Iterable[Pair]:
+    with at.region():
+        first = multiply(at.make())
+        with at.switched_off():
+            yield torch.mm(first.float(), first.float()).dtype, F32
+            yield torch.mm(first, first).dtype, at.lower  # of its inputs
+        yield torch.mm(first.float(), first.float()).dtype, at.lower
+
+
+def threads(at: Place) -> Iterable[Pair]:
+    a, b = at.make()(2, 3), at.make()(3, 4)
+
+    def forward() -> torch.dtype:
+        return torch.mm(a, b).dtype
+
+    def forward_in_region() -> torch.dtype:
+        with at.region():
+            return forward()
+
+    with at.region(), ThreadPoolExecutor(1) as thread:
+        yield thread.submit(forward).result(), F32
+        yield thread.submit(forward_in_region).result(), at.lower
+        yield forward(), at.lower
+
+
+def backward(at: Place) -> Iterable[Pair]:
+    seen: dict[str, torch.dtype] = {}
+
+    def watch(name: str, output: Tensor) -> Tensor:
+        assert output.grad_fn is not None
+        output.grad_fn.register_prehook(lambda grads: seen.update({name: grads[0].dtype}))
+        return output
+
+    a, b = at.make()(2, 3).requires_grad_(), at.make()(3, 4).requires_grad_()
+    with at.region(), torch.set_grad_enabled(True):
+        product = watch("product", torch.mm(a, b))
+        loss = watch("loss", F.mse_loss(product, torch.zeros_like(product)))
+    torch.autograd.backward(loss)
+    yield seen, {"product": at.lower, "loss": F32}
+    yield {leaf.grad.dtype for leaf in (a, b) if leaf.grad is not None}, {F32}
+
+
+def underflow(at: Place) -> Iterable[Pair]:
+    a, b = at.make()(2, 3).requires_grad_(), at.make()(3, 4)
+    with at.region(), torch.set_grad_enabled(True):
+        product = torch.mm(a, b)
+    torch.autograd.backward(product.float().sum() * 1e-9)
+    assert a.grad is not None
+    yield bool(a.grad.any()), at.lower is BF16
+
+
+def bfloat16_by_default(at: Place) -> Iterable[Pair]:
+    with polycast.autocast(at.kind), torch.no_grad():
+        yield multiply(at.make()).dtype, BF16
+
+
+def both_precisions(at: Place) -> Iterable[Pair]:
+    for dtype in (BF16, HALF):
+        with polycast.autocast(at.kind, dtype), torch.no_grad():
+            yield multiply(at.make()).dtype, dtype
+
+
+def tracing(at: Place) -> Iterable[Pair]:
+    # A cached cast is no part of the trace, with torch's kernels or with these.
+    with polycast.autocast(at.kind, at.lower, cache_enabled=False), torch.no_grad(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*torch.jit", category=DeprecationWarning)
+        model = nn.Linear(3, 4, device=at.kind).eval()
+        traced = torch.jit.freeze(torch.jit.trace(model, at.make()(2, 3)))  # type: ignore[no-untyped-call]
+    with torch.no_grad():
+        yield traced(at.make()(2, 3)).dtype, at.lower
+
+
+def rules_of_cuda(at: Place) -> Iterable[Pair]:
+    for op in policy.ops("cuda"):
+        yield policy.category(op, at.column) in (policy.category(op, "cuda"), policy.UNLISTED), True
+
+
+# The sentences stand as in the first document named; the others say the same, of their own device and lower precision.
+# What is said of one device holds on every device of the policy, unless the rule names some.
+XLA, CUDA, EXAMPLES = "000_1ddc69e16249b2f9.txt", "001_74d838cf59340b50.txt", "002_c3618d3a88958c87.txt"
+XPU, XLA_REPOSITORY = "003_79838daea11dc429.txt", "004_285a24f7706adc78.txt"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A sentence, where it stands, and how it is seen to hold: by a check, or by a test in another file."""
+
+    sentence: str
+    documents: tuple[str, ...]
+    check: Check | str
+    devices: tuple[str, ...] = policy.devices()
+    itself: bool = False  # needs the device: fake tensors of it will not do
+
+    @property
+    def test(self) -> str:
+        return self.check if isinstance(self.check, str) else f"tests/test_document_rules.py -k {self.check.__name__}"
+
+
+RULES = [
+    Rule("Instances of torch.cuda.amp.autocast enable autocasting for chosen regions.", (EXAMPLES,), regions),
+    Rule(
+        "Only out-of-place ops and Tensor methods are eligible to be autocasted. In-place variants and calls that "
+        "explicitly supply an out=... Tensor are allowed in autocast-enabled regions, but won't go through "
+        "autocasting.",
+        (XLA, CUDA, XPU),
+        out_of_place,
+    ),
+    Rule(
+        "Ops that run in float64 or non-floating-point dtypes are not eligible, and will run in these types whether or "
+        "not autocast is enabled.",
+        (XLA, CUDA, XPU),
+        not_eligible,
+    ),
+    Rule(
+        "Ops called with an explicit dtype=... argument are not eligible, and will produce output that respects the "
+        "dtype argument.",
+        (XLA, CUDA),
+        explicit_dtype,
+    ),
+    Rule(
+        "Ops not listed below do not go through autocasting. They run in the type defined by their inputs.",
+        (XLA, CUDA, XPU),
+        unlisted,
+    ),
+    Rule(
+        "Autocasting may still change the type in which unlisted ops run if they're downstream from autocasted ops.",
+        (XLA, CUDA, XPU),
+        downstream,
+    ),
+    Rule(
+        "If functions are exposed in multiple namespaces, they go through autocasting regardless of the namespace.",
+        (CUDA, XPU),
+        namespaces,
+    ),
+    Rule("Ops that can autocast to float16: GRUCell, LSTMCell, RNNCell", (CUDA,), recurrent_cells),
+    Rule(
+        "If all of the inputs are float16, the op runs in float16. If any of the inputs is float32, autocast casts all "
+        "inputs to float32 and runs the op in float32.",
+        (CUDA, XPU),
+        promote,
+    ),
+    Rule(
+        "If inputs are a mixture of float16 and float32, these ops run in float32 and produce float32 output, "
+        "regardless of whether autocast is enabled.",
+        (CUDA, XPU),
+        native_promotion,
+    ),
+    Rule(
+        "Therefore, binary_cross_entropy and BCELoss raise an error in autocast-enabled regions.",
+        (CUDA,),
+        banned,
+        tuple(column for column in policy.devices() if policy.category("binary_cross_entropy", column) == "banned"),
+    ),
+    Rule("binary_cross_entropy_with_logits and BCEWithLogits are safe to autocast.", (CUDA,), safe),
+    Rule("Only CUDA ops are eligible for autocasting.", (CUDA,), other_devices),
+    Rule(
+        "a safe fallback is to disable autocast and force execution in float32 ( or dtype) at any points of use where "
+        "errors occur",
+        (EXAMPLES,),
+        disabled_inside,
+    ),
+    Rule("The autocast state is thread local", (EXAMPLES,), threads),
+    Rule(
+        "Backward ops run in the same type that autocast used for the corresponding forward ops.",
+        (XLA,),
+        backward,
+        itself=True,
+    ),
+    Rule(
+        "Gradient values with small magnitudes may not be representable in float16. These values will flush to zero",
+        (CUDA,),
+        underflow,
+        ("cpu",),
+        itself=True,
+    ),
+    Rule(
+        "Since TPU's use bfloat16 mixed precision, gradient scaling is not necessary.",
+        (XLA, XLA_REPOSITORY),
+        underflow,
+        ("xla",),
+        itself=True,
+    ),
+    Rule("TPUs natively support bfloat16", (XLA, XLA_REPOSITORY), bfloat16_by_default, ("xla",), itself=True),
+    Rule(
+        "torch.bfloat16 is the default lower precision floating point data type when torch.xpu.amp is enabled.",
+        (XPU,),
+        bfloat16_by_default,
+        ("xpu",),
+    ),
+    Rule(
+        "Inference workloads using torch.xpu.amp support torch.bfloat16 and torch.float16.",
+        (XPU,),
+        both_precisions,
+        ("xpu",),
+    ),
+    Rule("torch.xpu.amp.autocast can be used with torch.jit.trace", (XPU,), tracing, ("cpu",)),
+    Rule("AMP on XLA:GPU devices reuse Pytorch's AMP rules.", (XLA,), rules_of_cuda, ("xla_gpu",)),
+    Rule(
+        "Do not set XLA_USE_BF16 flag when using AMP on TPUs. This will override the per-operator precision settings",
+        (XLA, XLA_REPOSITORY),
+        "tests/test_region.py::test_variables_that_override_the_policy_are_told_of_once",
+    ),
+    Rule(
+        "autocast(xm.xla_device()) aliases torch.amp.autocast('xla') when the XLA Device is a TPU.",
+        (XLA,),
+        "tests/test_region.py::test_a_device_is_a_text_or_a_device",
+    ),
+    Rule(
+        "autocast(xm.xla_device()) aliases torch.cuda.amp.autocast() when the XLA Device is a CUDA device.",
+        (XLA,),
+        "tests/test_region.py::test_xla_follows_the_hardware_in_use",
+    ),
+    Rule(
+        "These ensure forward executes with the current autocast state and backward executes with the same autocast "
+        "state as forward",
+        (EXAMPLES,),
+        "tests/test_custom_function.py::test_backward_runs_under_the_state_of_forward",
+    ),
+    Rule(
+        "the decorators cast floating-point CUDA Tensor inputs to float32, and locally disable autocast",
+        (EXAMPLES,),
+        "tests/test_custom_function.py::test_inputs_are_cast_wherever_they_are",
+    ),
+    Rule(
+        "The following lists describe the behavior of eligible ops",
+        (CUDA, XPU),
+        "tests/test_documented.py::test_a_documented_row_holds",
+    ),
+]
+
+if __name__ == "__main__":
+    for rule in RULES:
+        print(" | ".join((rule.sentence, ", ".join(rule.documents), rule.test)))

@@ -1,0 +1,94 @@
+"""With polycast installed the host computes what it computes without, bit for bit, wherever the policy means it to.
+
+It means to differ where a row's note says so, and in one thing more: of inputs in a lower precision that is not the
+region's, the promote kernels of torch raise, and the policy's take the widest type.
+"""
+
+import itertools
+from collections.abc import Iterator
+
+import polycast
+import pytest
+import torch
+
+from tests.cases import CASES, Case
+from tests.outcomes import SCRATCH, Tally, outcome, skip_what_cannot_run
+from tests.probe import region
+from tests.samples.ops import Make, arguments, find
+
+F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
+HOST = "cpu"
+ROWS = [case for case in CASES if case.device == HOST]
+GIVEN = ((F32,), (HALF,), (BF16,), (HALF, F32), (BF16, F32), (F32, BF16), (HALF, BF16))
+PROMOTE_RAISES = "Unexpected floating ScalarType in at::autocast::prioritize"
+# A LAPACK routine can differ in the last bit between two calls; so many show it.
+CALLS = 100
+
+Result = list[torch.Tensor] | str
+
+
+@pytest.fixture(scope="module")
+def tally(request: pytest.FixtureRequest) -> Tally:
+    tally = Tally("The same values as stock torch, bit for bit")
+    request.config.pluginmanager.register(tally)
+    return tally
+
+
+@pytest.fixture(autouse=True)
+def _as_found() -> Iterator[None]:
+    before = HOST in polycast.installed()
+    yield
+    (polycast.install if before else polycast.uninstall)(HOST)
+
+
+@pytest.mark.parametrize("case", ROWS, ids=str)
+def test_the_values_are_those_of_stock_torch(case: Case, tally: Tally) -> None:
+    skip_what_cannot_run(case)
+    cells = list(itertools.product((BF16, HALF), GIVEN))
+    polycast.uninstall(HOST)
+    stock = {cell: result(case, *cell) for cell in cells}
+    polycast.install(HOST)
+    ours = {cell: result(case, *cell) for cell in cells}
+    cells = [cell for cell in cells if PROMOTE_RAISES not in stock[cell]]
+    different = [cell for cell in cells if not same(case, ours[cell], stock[cell])]
+    unsteady = [cell for cell in different if is_unsteady(case, *cell)]
+    different = [cell for cell in different if cell not in unsteady]
+    note = polycast.policy.notes(HOST).get(case.op)
+    if different and note:
+        pytest.skip(f"differs on purpose: {note}")
+    with tally.count("ops"), tally.count("ops x dtypes", len(cells) - len(unsteady)):
+        assert different == []
+    for cell in unsteady:
+        with tally.count("ops x dtypes whose bits torch itself does not repeat, to 1e-6"):
+            torch.testing.assert_close(ours[cell], stock[cell], rtol=1e-6, atol=1e-6)
+
+
+def result(case: Case, lower: torch.dtype, given: tuple[torch.dtype, ...]) -> Result:
+    """Return what a region gives with the kernels that are in force."""
+    operator = find(case.name)
+    assert operator is not None
+    sample = arguments(case.name, Make(HOST, *given))
+    with region(HOST, lower):
+        return outcome(operator, sample)
+
+
+def is_unsteady(case: Case, lower: torch.dtype, given: tuple[torch.dtype, ...]) -> bool:
+    """Return whether stock torch itself does not give the same bits again."""
+    polycast.uninstall(HOST)
+    first = result(case, lower, given)
+    return not all(same(case, first, result(case, lower, given)) for _ in range(CALLS))
+
+
+def same(case: Case, ours: Result, stock: Result) -> bool:
+    """Return whether two results have the same types, shapes and bits, or the same error."""
+    if isinstance(ours, str) or isinstance(stock, str) or len(ours) != len(stock):
+        return ours == stock
+    return all(
+        (case.op, index) in SCRATCH or (mine.dtype, mine.shape, bits(mine)) == (other.dtype, other.shape, bits(other))
+        for index, (mine, other) in enumerate(zip(ours, stock, strict=True))
+    )
+
+
+def bits(tensor: torch.Tensor) -> bytes:
+    """Return the bytes of the values: NaNs and the signs of zeros count."""
+    return tensor.resolve_conj().resolve_neg().contiguous().flatten().view(torch.uint8).numpy().tobytes()
