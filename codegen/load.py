@@ -4,6 +4,7 @@ Every scalar is text: `on`, `1.0` and `~` stay what the author typed. Tags, anch
 and are refused, so nothing is constructed and nothing multiplies. A key that stands twice is an error.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from codegen.errors import Location, PolicyError, Problem
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_BYTES = 4 << 20
 MAX_DEPTH = 16
+
+_LINE_END = re.compile("[\n\x85\u2028\u2029]")  # what the parser counts as one; Python has read \r as \n
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,8 @@ def load(path: Path, name: str, problems: list[Problem]) -> Node | None:
         problems.append(Problem(place, f"broken YAML: {error.problem or error.context}", "mend the syntax here"))
     except yaml.reader.ReaderError as error:
         before = text[: text.index(chr(error.character))]  # its position counts bytes or characters, as the parser does
-        place = Location(name, before.count("\n") + 1, len(before) - before.rfind("\n"))
+        lines = _LINE_END.split(before)
+        place = Location(name, len(lines), len(lines[-1]) + 1)
         problems.append(Problem(place, f"broken YAML: {error.reason}", "remove the character"))
     except PolicyError as error:
         problems.extend(error.problems)

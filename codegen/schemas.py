@@ -19,6 +19,7 @@ class Schemas:
     def __init__(self, text: str, release: Release) -> None:
         self.release = release
         self._schemas: dict[str, dict[str, str]] = {}
+        self._parsed: dict[tuple[str, str], FunctionSchema] = {}
         for match in _FUNC.finditer(text):
             self._schemas.setdefault(match[2], {})[match[3] or "default"] = match[1]
 
@@ -42,4 +43,6 @@ class Schemas:
 
     def find(self, op: str, overload: str) -> FunctionSchema:
         """Return the parsed schema of one overload; KeyError where this torch has none."""
-        return FunctionSchema.parse(self._schemas[op][overload])
+        if (op, overload) not in self._parsed:
+            self._parsed[op, overload] = FunctionSchema.parse(self._schemas[op][overload])
+        return self._parsed[op, overload]

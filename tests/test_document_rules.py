@@ -37,6 +37,7 @@ def tally(request: pytest.FixtureRequest) -> Tally:
     ("column", "rule", "check"),
     [pytest.param(column, rule, check, id=f"{column}-{check.__name__}") for rule, check, column in CHECKED],
     indirect=["column"],
+    scope="module",
 )
 def test_a_rule_holds(column: str, rule: Rule, check: Check, tally: Tally) -> None:
     if rule.itself and not is_here(column):

@@ -29,7 +29,10 @@ def _name(row: Row) -> str:
 
 
 @pytest.mark.parametrize(
-    ("column", "row"), [pytest.param(row.device, row, id=_name(row)) for row in ROWS], indirect=["column"]
+    ("column", "row"),
+    [pytest.param(row.device, row, id=_name(row)) for row in ROWS],
+    indirect=["column"],
+    scope="module",
 )
 def test_a_documented_row_holds(column: str, row: Row) -> None:
     check(column, row)

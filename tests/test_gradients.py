@@ -65,7 +65,10 @@ def tally(request: pytest.FixtureRequest) -> Tally:
 # torch_xla has kernels for composite ops, of which torch warns; their gradients come all the same.
 @pytest.mark.filterwarnings("ignore:.*an autograd kernel was not registered:UserWarning")
 @pytest.mark.parametrize(
-    ("column", "case"), [pytest.param(case.device, case, id=str(case)) for case in HERE], indirect=["column"]
+    ("column", "case"),
+    [pytest.param(case.device, case, id=str(case)) for case in HERE],
+    indirect=["column"],
+    scope="module",
 )
 def test_gradients_are_those_of_casting_by_hand(column: str, case: Case, tally: Tally) -> None:
     skip_what_cannot_run(case)

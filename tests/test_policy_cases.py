@@ -35,7 +35,10 @@ def _rows_of(*categories: str) -> Callable[[Callable[..., None]], Callable[..., 
     cases = [case for case in CASES if case.category in categories]
     assert cases, f"the policy has no row of {categories}"
     return pytest.mark.parametrize(
-        ("column", "case"), [pytest.param(case.device, case, id=str(case)) for case in cases], indirect=["column"]
+        ("column", "case"),
+        [pytest.param(case.device, case, id=str(case)) for case in cases],
+        indirect=["column"],
+        scope="module",
     )
 
 

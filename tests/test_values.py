@@ -33,7 +33,10 @@ def test_every_row_has_a_sample_or_a_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "case"), [pytest.param(case.device, case, id=str(case)) for case in HERE], indirect=["column"]
+    ("column", "case"),
+    [pytest.param(case.device, case, id=str(case)) for case in HERE],
+    indirect=["column"],
+    scope="module",
 )
 def test_a_region_gives_what_casting_by_hand_gives(column: str, case: Case) -> None:
     skip_what_cannot_run(case)

@@ -27,7 +27,9 @@
 #include <ATen/ops/mm_ops.h>
 #include <ATen/ops/nll_loss_nd_ops.h>
 #include <ATen/ops/norm_ops.h>
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
 #include <ATen/ops/qr_ops.h>
+#endif
 #include <ATen/ops/quantile_ops.h>
 #include <ATen/ops/reflection_pad3d_ops.h>
 #include <ATen/ops/relu_ops.h>
@@ -202,8 +204,12 @@ void rows_0(std::vector<Row>& rows) {
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
   rows.push_back({"norm", "names_ScalarOpt_dim", "privateuse1", Category::fp32_append_dtype, kernel<ops::norm_names_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_names_ScalarOpt_dim_dtype>});
 #endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
   rows.push_back({"qr", "default", "xla", Category::fp32, kernel<ops::qr, Category::fp32>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
   rows.push_back({"qr", "default", "cpu", Category::fp32, kernel<ops::qr, Category::fp32>});
+#endif
   rows.push_back({"quantile", "default", "cpu", Category::fp32, kernel<ops::quantile, Category::fp32>});
   rows.push_back({"quantile", "scalar", "cpu", Category::fp32, kernel<ops::quantile_scalar, Category::fp32>});
   rows.push_back({"reflection_pad3d", "default", "xla", Category::fp32, kernel<ops::reflection_pad3d, Category::fp32>, "000_1ddc69e16249b2f9.txt lists reflection_pad; torch_xla registers the 1d and 2d forms only."});

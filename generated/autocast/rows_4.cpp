@@ -7,7 +7,9 @@
 #include <ATen/ops/addbmm_ops.h>
 #include <ATen/ops/binary_cross_entropy_ops.h>
 #include <ATen/ops/binary_cross_entropy_with_logits_ops.h>
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
 #include <ATen/ops/cholesky_ops.h>
+#endif
 #include <ATen/ops/cosine_similarity_ops.h>
 #include <ATen/ops/cross_entropy_loss_ops.h>
 #include <ATen/ops/fractional_max_pool2d_ops.h>
@@ -52,8 +54,12 @@ void rows_4(std::vector<Row>& rows) {
   rows.push_back({"binary_cross_entropy_with_logits", "default", "maia", Category::fp32, kernel<ops::binary_cross_entropy_with_logits, Category::fp32>});
   rows.push_back({"binary_cross_entropy_with_logits", "default", "hpu", Category::fp32, kernel<ops::binary_cross_entropy_with_logits, Category::fp32>});
   rows.push_back({"binary_cross_entropy_with_logits", "default", "privateuse1", Category::fp32, kernel<ops::binary_cross_entropy_with_logits, Category::fp32>});
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
   rows.push_back({"cholesky", "default", "xla", Category::fp32, kernel<ops::cholesky, Category::fp32>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
   rows.push_back({"cholesky", "default", "cpu", Category::fp32, kernel<ops::cholesky, Category::fp32>});
+#endif
   rows.push_back({"cosine_similarity", "default", "cuda", Category::fp32, kernel<ops::cosine_similarity, Category::fp32>});
   rows.push_back({"cosine_similarity", "default", "xla_gpu", Category::fp32, kernel<ops::cosine_similarity, Category::fp32>});
   rows.push_back({"cosine_similarity", "default", "xpu", Category::fp32, kernel<ops::cosine_similarity, Category::fp32>});

@@ -97,4 +97,6 @@ def _rows_by_op() -> dict[str, tuple[Row, ...]]:
 
 
 def _column(device: str) -> str:
+    if device not in DEVICES and device not in backends.types():
+        raise ValueError(f"polycast has no device '{device}' in its policy; it has {', '.join(DEVICES)}")
     return device if device in DEVICES else backends.column(device)

@@ -9,7 +9,7 @@ from codegen.errors import Problem
 from codegen.load import MAX_DEPTH, load
 from tests.codegen.sample import HEAD, POLICY, edited, problems
 
-_KEYS = "give it a mapping with the keys devices, categories, ops"
+_KEYS = "give it a mapping with the keys devices, categories, ops, documents"
 
 # id: the file, and what is said of it. The words after 'broken YAML' are those of the parser.
 FILES: dict[str, tuple[str | bytes, str]] = {
@@ -44,6 +44,10 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "a control character": (
         "devices: é\nops: éé \x07\n",
         "2:9: error: broken YAML: control characters are not allowed; remove the character",
+    ),
+    "a control character after a line of another kind": (
+        "devices: é\u2028ops: é\x07\n",
+        "2:7: error: broken YAML: control characters are not allowed; remove the character",
     ),
     "half a character": (
         r'ops: "\ud800"',

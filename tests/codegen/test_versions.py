@@ -23,6 +23,7 @@ def _range(specifier: str) -> VersionRange:
         *((specifier, None) for specifier in ("", "2.10", "==2.10", ">2.10", "<=2.10", "!=2.10", "~=2.10", ">=2")),
         *((specifier, None) for specifier in (">=2.10.1", ">=2.10rc1", ">=2.x", ">=2.10,", ">=2.10 <2.13", "new")),
         *((specifier, None) for specifier in (">=2.13,<2.10", ">=2.10,<2.10")),  # no release at all
+        *((specifier, None) for specifier in (">=2.1000", f"<2.{'9' * 5000}", ">=2.٣")),  # no release of torch's
     ],
 )
 def test_a_specifier_is_read(specifier: str, expected: VersionRange | None) -> None:

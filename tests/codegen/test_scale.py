@@ -1,0 +1,33 @@
+"""A policy twice as long is twice the work, counted in calls: seconds would depend on the machine."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.codegen_scale import policy, schemas
+from codegen.parse import read_policy
+from codegen.render import render
+
+
+def _calls(path: Path, ops: int) -> int:
+    """Return how many functions, of Python and of C, are called to read and render a policy of that many ops."""
+    path.write_text(policy(ops), encoding="utf-8")
+    torch, count = schemas(ops), 0
+
+    def count_calls(_: object, event: str, __: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count_calls)
+    try:
+        render(read_policy(path, path.name, torch))
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def test_every_further_op_costs_the_same(tmp_path: Path) -> None:
+    _, few, some, many = (_calls(tmp_path / "policy.yaml", ops) for ops in (1, 30, 60, 120))  # the first call imports
+    assert many - some == pytest.approx(2 * (some - few), rel=0.001)

@@ -1,0 +1,216 @@
+"""How each public name of the policy is called.
+
+Most names take a sample of their op: `torch.acos(*args)`, `torch.Tensor.acos(*args)`. A module takes as much of it as
+its forward requires, after it is built with the arguments in MODULES. ARGUMENTS holds what other names take instead.
+
+>>> prepare("conv2d", "torch.nn.Conv2d", ["conv2d"], Make("cpu"))().shape
+torch.Size([1, 3, 3, 3])
+"""
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch import nn
+
+from .ops import SAMPLES, Arguments, Make, Sample, arguments
+
+
+def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> Callable[[], Any]:
+    """Return the call of an op under a public name; AttributeError where torch has nothing of that name.
+
+    The arguments are made at once: those in ARGUMENTS, or the first sample of the op's `overloads` that fits.
+    """
+    function = attrgetter(name.removeprefix("torch."))(torch)
+    if (op, name) in ARGUMENTS:
+        args, kwargs = _arguments(ARGUMENTS[op, name](make))
+    else:
+        args, kwargs = _sample(overloads, make, first=torch.Tensor if name.startswith("torch.Tensor.") else object)
+    if not (isinstance(function, type) and issubclass(function, nn.Module)):
+        return partial(function, *args, **kwargs)
+    module, state = _module(function, make, _arguments(MODULES.get((op, name), ())))
+    return partial(torch.func.functional_call, module, state, tuple(args[: _required(module.forward)]))
+
+
+def _sample(overloads: Iterable[str], make: Make, *, first: type) -> Arguments:
+    """Return the first sample of `overloads` whose first argument is of the type `first`."""
+    for overload in overloads:
+        if overload in SAMPLES and isinstance((sample := arguments(overload, make)).args[0], first):
+            return sample
+    raise LookupError("no sample fits; give the name arguments in ARGUMENTS")
+
+
+def _module(kind: type[nn.Module], make: Make, build: Arguments) -> tuple[nn.Module, dict[str, torch.Tensor]]:
+    """Build a module for evaluation; return it with a state made by `make`."""
+    with torch.device("meta"):
+        module = kind(*build.args, **build.kwargs).eval()
+    return module, {name: make(*tensor.shape) for name, tensor in module.state_dict().items()}
+
+
+def _required(forward: Callable[..., object]) -> int:
+    """Return how many arguments a module's forward requires."""
+    parameters = inspect.signature(forward).parameters.values()
+    return sum(parameter.default is parameter.empty for parameter in parameters)
+
+
+def _arguments(values: tuple[object, ...] | Arguments) -> Arguments:
+    return values if isinstance(values, Arguments) else Arguments(values)
+
+
+# What the modules that need any arguments are built with, fit for the sample of the op.
+MODULES: dict[tuple[str, str], tuple[object, ...] | Arguments] = {
+    ("_upsample_nearest_exact1d", "torch.nn.Upsample"): (6, None, "nearest-exact"),
+    ("_upsample_nearest_exact2d", "torch.nn.Upsample"): (6, None, "nearest-exact"),
+    ("_upsample_nearest_exact3d", "torch.nn.Upsample"): (3, None, "nearest-exact"),
+    ("adaptive_avg_pool3d", "torch.nn.AdaptiveAvgPool3d"): (2,),
+    ("adaptive_max_pool3d", "torch.nn.AdaptiveMaxPool3d"): (2,),
+    ("avg_pool3d", "torch.nn.AvgPool3d"): (2,),
+    ("batch_norm", "torch.nn.BatchNorm1d"): (3,),
+    ("batch_norm", "torch.nn.BatchNorm2d"): (3,),
+    ("batch_norm", "torch.nn.BatchNorm3d"): (3,),
+    ("batch_norm", "torch.nn.InstanceNorm1d"): (3,),
+    ("batch_norm", "torch.nn.InstanceNorm2d"): (3,),
+    ("batch_norm", "torch.nn.InstanceNorm3d"): (3,),
+    ("bilinear", "torch.nn.Bilinear"): (3, 4, 5),
+    ("conv1d", "torch.nn.Conv1d"): (2, 3, 3),
+    ("conv2d", "torch.nn.Conv2d"): (2, 3, 3),
+    ("conv3d", "torch.nn.Conv3d"): (2, 3, 2),
+    ("conv_transpose1d", "torch.nn.ConvTranspose1d"): (2, 3, 3),
+    ("conv_transpose2d", "torch.nn.ConvTranspose2d"): (2, 3, 2),
+    ("conv_transpose3d", "torch.nn.ConvTranspose3d"): (2, 3, 2),
+    ("fractional_max_pool2d", "torch.nn.FractionalMaxPool2d"): (2, 2),
+    ("fractional_max_pool3d", "torch.nn.FractionalMaxPool3d"): (2, 2),
+    ("group_norm", "torch.nn.GroupNorm"): (2, 4),
+    ("gru_cell", "torch.nn.GRUCell"): (3, 4),
+    ("kl_div", "torch.nn.KLDivLoss"): Arguments((), {"reduction": "batchmean"}),
+    ("layer_norm", "torch.nn.LayerNorm"): (4,),
+    ("linear", "torch.nn.Linear"): (3, 4),
+    ("log_softmax", "torch.nn.LogSoftmax"): (1,),
+    ("lstm_cell", "torch.nn.LSTMCell"): (3, 4),
+    ("max_pool2d", "torch.nn.MaxPool2d"): (2,),
+    ("max_pool3d", "torch.nn.MaxPool3d"): (2,),
+    ("max_unpool2d", "torch.nn.MaxUnpool2d"): (2,),
+    ("max_unpool3d", "torch.nn.MaxUnpool3d"): (2,),
+    ("prelu", "torch.nn.PReLU"): (3,),
+    ("reflection_pad1d", "torch.nn.ReflectionPad1d"): (1,),
+    ("reflection_pad2d", "torch.nn.ReflectionPad2d"): (1,),
+    ("reflection_pad3d", "torch.nn.ReflectionPad3d"): (1,),
+    ("replication_pad1d", "torch.nn.ReplicationPad1d"): (1,),
+    ("replication_pad2d", "torch.nn.ReplicationPad2d"): (1,),
+    ("replication_pad3d", "torch.nn.ReplicationPad3d"): (1,),
+    ("rms_norm", "torch.nn.RMSNorm"): (4,),
+    ("rnn_relu_cell", "torch.nn.RNNCell"): Arguments((3, 4), {"nonlinearity": "relu"}),
+    ("rnn_tanh_cell", "torch.nn.RNNCell"): (3, 4),
+    ("softmax", "torch.nn.Softmax"): (1,),
+    ("softmax", "torch.nn.Softmin"): (1,),
+    ("upsample_bicubic2d", "torch.nn.Upsample"): (6, None, "bicubic"),
+    ("upsample_bilinear2d", "torch.nn.Upsample"): (6, None, "bilinear"),
+    ("upsample_bilinear2d", "torch.nn.UpsamplingBilinear2d"): (6,),
+    ("upsample_linear1d", "torch.nn.Upsample"): (6, None, "linear"),
+    ("upsample_nearest1d", "torch.nn.Upsample"): (6,),
+    ("upsample_nearest2d", "torch.nn.Upsample"): (6,),
+    ("upsample_nearest2d", "torch.nn.UpsamplingNearest2d"): (6,),
+    ("upsample_nearest3d", "torch.nn.Upsample"): (3,),
+    ("upsample_trilinear3d", "torch.nn.Upsample"): (3, None, "trilinear"),
+}
+
+# What the names take that do not take a sample of their op, and the names of ops that have none.
+ARGUMENTS: dict[tuple[str, str], Sample] = {
+    # The kernel of torch flattens weights of float32, which asks for cudnn
+    ("_cudnn_rnn", "torch._cudnn_rnn"): lambda make: (
+        *(make(5, 2, 3), [make(16, 3).half(), make(16, 4).half()], 4, None, make(1, 2, 4), make(1, 2, 4)),
+        *(2, 4, 0, 1, False, 0.0, False, False, [], None),
+    ),
+    ("_mps_convolution", "torch.ops.aten._mps_convolution"): lambda make: (
+        *(make(1, 2, 5, 5), make(3, 2, 3, 3), make(3)),
+        *([0, 0], [1, 1], [1, 1], 1),
+    ),
+    ("_thnn_fused_gru_cell", "torch.ops.aten._thnn_fused_gru_cell"): lambda make: (
+        *(make(2, 12), make(2, 12), make(2, 4)),
+        *(make(12), make(12)),
+    ),
+    ("_upsample_bicubic2d_aa", "torch.nn.functional.interpolate"): lambda make: Arguments(
+        (make(1, 1, 4, 4), 3), {"mode": "bicubic", "antialias": True}
+    ),
+    ("_upsample_bilinear2d_aa", "torch.nn.functional.interpolate"): lambda make: Arguments(
+        (make(1, 1, 4, 4), 3), {"mode": "bilinear", "antialias": True}
+    ),
+    ("_upsample_nearest_exact1d", "torch.nn.functional.interpolate"): lambda make: (
+        *(make(1, 1, 4), 6, None, "nearest-exact"),
+    ),
+    ("_upsample_nearest_exact2d", "torch.nn.functional.interpolate"): lambda make: (
+        *(make(1, 1, 4, 4), 6, None, "nearest-exact"),
+    ),
+    ("_upsample_nearest_exact3d", "torch.nn.functional.interpolate"): lambda make: (
+        *(make(1, 1, 2, 2, 2), 3, None, "nearest-exact"),
+    ),
+    ("batch_norm", "torch.nn.functional.batch_norm"): lambda make: (make(2, 3, 4), make(3), make(3)),
+    ("batch_norm", "torch.nn.functional.instance_norm"): lambda make: (make(2, 3, 4),),
+    ("batch_norm", "torch.nn.BatchNorm2d"): lambda make: (make(2, 3, 4, 4),),
+    ("batch_norm", "torch.nn.BatchNorm3d"): lambda make: (make(2, 3, 4, 4, 4),),
+    ("batch_norm", "torch.nn.InstanceNorm2d"): lambda make: (make(2, 3, 4, 4),),
+    ("batch_norm", "torch.nn.InstanceNorm3d"): lambda make: (make(2, 3, 4, 4, 4),),
+    ("binary_cross_entropy_with_logits", "torch.nn.functional.binary_cross_entropy_with_logits"): lambda make: (
+        *(make(2, 3), make(2, 3)),
+    ),
+    ("chain_matmul", "torch.chain_matmul"): lambda make: (make(2, 3), make(3, 4), make(4, 5)),
+    ("cudnn_convolution", "torch.cudnn_convolution"): lambda make: (
+        *(make(1, 2, 5, 5), make(3, 2, 3, 3)),
+        *([0, 0], [1, 1], [1, 1], 1, False, False, False),
+    ),
+    ("cudnn_convolution_transpose", "torch.cudnn_convolution_transpose"): lambda make: (
+        *(make(1, 2, 3, 3), make(2, 3, 2, 2)),
+        *([0, 0], [0, 0], [1, 1], [1, 1], 1, False, False, False),
+    ),
+    ("grid_sampler", "torch.nn.functional.grid_sample"): lambda make: Arguments(
+        (make(1, 1, 3, 3, 3), make(1, 2, 2, 2, 3)), {"align_corners": False}
+    ),
+    ("kl_div", "torch.nn.functional.kl_div"): lambda make: Arguments(
+        (make(2, 3), make(2, 3)), {"reduction": "batchmean"}
+    ),
+    ("linalg_matrix_norm", "torch.linalg.norm"): lambda make: (make.matrix(3, 2), 2),
+    ("linalg_vector_norm", "torch.linalg.norm"): lambda make: (make(2, 3),),
+    ("norm", "torch.nn.functional.normalize"): lambda make: (make(2, 3),),
+    ("norm", "torch.nn.functional.pairwise_distance"): lambda make: (make(2, 3), make(2, 3)),
+    ("norm", "torch.nn.PairwiseDistance"): lambda make: (make(2, 3), make(2, 3)),
+    ("poisson_nll_loss", "torch.nn.functional.poisson_nll_loss"): lambda make: (make(2, 3), make(2, 3)),
+    ("reciprocal", "torch.Tensor.__rdiv__"): lambda make: (make(2, 3), 2),
+    ("reciprocal", "torch.Tensor.__rtruediv__"): lambda make: (make(2, 3), 2),
+    ("reflection_pad1d", "torch.nn.functional.pad"): lambda make: (make(1, 2, 4), [1, 2], "reflect"),
+    ("reflection_pad2d", "torch.nn.functional.pad"): lambda make: (make(1, 2, 3, 4), [1, 2, 1, 0], "reflect"),
+    ("reflection_pad3d", "torch.nn.functional.pad"): lambda make: (
+        *(make(1, 1, 2, 3, 4), [1, 2, 1, 0, 0, 1], "reflect"),
+    ),
+    ("replication_pad1d", "torch.nn.functional.pad"): lambda make: (make(1, 2, 4), [1, 2], "replicate"),
+    ("replication_pad2d", "torch.nn.functional.pad"): lambda make: (make(1, 2, 3, 4), [1, 2, 1, 0], "replicate"),
+    ("replication_pad3d", "torch.nn.functional.pad"): lambda make: (
+        *(make(1, 1, 2, 3, 4), [1, 2, 1, 0, 0, 1], "replicate"),
+    ),
+    ("softmax", "torch.nn.Softmax2d"): lambda make: (make(2, 3, 4, 4),),
+    ("tensordot", "torch.tensordot"): lambda make: (make(2, 3), make(3, 4), 1),
+    ("upsample_bicubic2d", "torch.nn.functional.interpolate"): lambda make: (make(1, 1, 4, 4), 6, None, "bicubic"),
+    ("upsample_bilinear2d", "torch.nn.functional.interpolate"): lambda make: (make(1, 1, 4, 4), 6, None, "bilinear"),
+    ("upsample_linear1d", "torch.nn.functional.interpolate"): lambda make: (make(1, 1, 4), 6, None, "linear"),
+    ("upsample_trilinear3d", "torch.nn.functional.interpolate"): lambda make: (
+        *(make(1, 1, 2, 2, 2), 3, None, "trilinear"),
+    ),
+}
+
+# The names that on some devices arrive at another op than the one they are listed for, or at none that is listed.
+ELSEWHERE: dict[tuple[str, str], dict[str, str | None]] = {
+    # Where both ops are listed, the outer one comes first
+    ("linalg_inv_ex", "torch.linalg.inv"): {"cpu": "linalg_inv"},
+    ("nll_loss", "torch.nn.NLLLoss"): {"xpu": "nll_loss_nd"},
+    ("nll_loss", "torch.nn.functional.nll_loss"): {"xpu": "nll_loss_nd"},
+    ("nll_loss2d", "torch.nn.NLLLoss"): {"xpu": "nll_loss_nd"},
+    ("nll_loss2d", "torch.nn.functional.nll_loss"): {"xpu": "nll_loss_nd"},
+    # torch.norm is Python, which asks for the device
+    ("norm", "torch.Tensor.norm"): dict.fromkeys(("cuda", "xpu", "privateuse1"), "linalg_vector_norm"),
+    ("norm", "torch.nn.functional.normalize"): dict.fromkeys(("cuda", "xpu", "privateuse1"), "linalg_vector_norm"),
+    ("norm", "torch.norm"): dict.fromkeys(("cuda", "xpu", "privateuse1"), "linalg_vector_norm"),
+    # A number to the power of a tensor is an overload that xla does not list
+    ("pow", "torch.Tensor.__rpow__"): {"xla": None},
+}

@@ -1,0 +1,54 @@
+"""Every public name of the policy, called in a region of every device that lists its op: it arrives at that op."""
+
+import pytest
+from polycast import _compiled
+
+from codegen.parse import read_policy
+from codegen.schemas import Schemas
+from tests.cases import CASES, DEVICES, ROOT
+from tests.probe import ReachedError, device_type, is_here, is_reachable, kernels_of, probes, region, tensors_of
+from tests.samples.ops import Make
+from tests.samples.public import ARGUMENTS, ELSEWHERE, MODULES, prepare
+
+POLICY = read_policy(ROOT / "policy.yaml", "policy.yaml", Schemas.installed())
+NAMES = [(op.name, name) for op in POLICY.ops for name in op.public]
+# A named tensor does not get as far as a probe, and a banned op arrives nowhere.
+LISTED = [case for case in CASES if "name" not in case.overload.lower() and case.category != "banned"]
+COLUMNS = [device for device in DEVICES if is_here(device) or is_reachable(device)]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_every_public_name_arrives_at_its_op(column: str) -> None:
+    ops = {case.op for case in LISTED if case.device == column}
+    with kernels_of(column):
+        found = {(op, name): arrival(column, op, name) for op, name in NAMES if op in ops}
+    assert found == {(op, name): ELSEWHERE.get((op, name), {}).get(column, op) for op, name in found}
+
+
+def arrival(column: str, op: str, name: str) -> str | None:
+    """Return the first listed op that a call under a public name arrives at, or why it did not run."""
+    rows = [case for case in LISTED if case.device == column]
+    try:
+        with tensors_of(column):
+            call = prepare(op, name, [case.name for case in rows if case.op == op], Make(device_type(column)))
+            lower = _compiled.DEVICES[column].lower_precision[0]
+            with probes(column, [case.reaches for case in rows]), region(column, lower):
+                call()
+    except ReachedError as reached:
+        return reached.name.partition(".")[0]
+    except Exception as error:  # the names that are wrong are reported together
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def test_every_op_is_called_on_some_device() -> None:
+    assert {case.op for case in CASES} == {case.op for case in LISTED if case.device in COLUMNS}
+
+
+def test_no_name_arrives_only_elsewhere() -> None:
+    for (op, name), others in ELSEWHERE.items():
+        assert {case.device for case in LISTED if case.op == op} - set(others), f"{name} never arrives at {op}"
+
+
+def test_no_entry_is_of_another_name() -> None:
+    assert ARGUMENTS.keys() | MODULES.keys() | ELSEWHERE.keys() <= set(NAMES)
