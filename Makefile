@@ -33,7 +33,7 @@ build: $(VENV)/built
 
 $(VENV)/installed: $(REQUIREMENTS) requirements/common.txt
 	python3 -m venv $(VENV)
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check -r $(REQUIREMENTS)
+	$(PYTHON) -m pip install --disable-pip-version-check -r $(REQUIREMENTS)
 	touch $@
 
 $(VENV)/built: $(VENV)/installed $(SOURCES)

@@ -100,7 +100,7 @@ def _case(row: Registration) -> dict[str, str]:
 
 
 def _public_names(policy: Policy) -> dict[str, dict[tuple[Category, VersionRange], list[str]]]:
-    """Return for each device and category (and its releases) the public names of its ops, in the order of the file."""
+    """Return for each device and category (and its releases) the public names of its ops."""
     names: dict[str, dict[tuple[Category, VersionRange], list[str]]] = {}
     for device in policy.devices:
         groups = names.setdefault(device.name, {})
