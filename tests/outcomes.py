@@ -1,8 +1,6 @@
-"""What a sample gives: its values, the same values cast by hand, and the count of the rows that were compared."""
+"""What a sample gives, the same sample cast by hand, and what a backend cannot run."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -72,23 +70,3 @@ def skip_what_cannot_run(case: Case) -> None:
     reason = CANNOT_RUN.get((kind, "named" if "name" in case.overload.lower() else case.op))
     if reason:
         pytest.skip(reason)
-
-
-class Tally:
-    """Counts what holds among what was compared, and says so at the end of the run."""
-
-    def __init__(self, title: str) -> None:
-        self.title = title
-        self.compared: Counter[str] = Counter()
-        self.held: Counter[str] = Counter()
-
-    @contextmanager
-    def count(self, group: str, amount: int = 1) -> Iterator[None]:
-        """Count what the body compares; it holds unless the body raises."""
-        self.compared[group] += amount
-        yield
-        self.held[group] += amount
-
-    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        for group, compared in self.compared.items():
-            terminalreporter.write_line(f"{self.title}, {group}: {self.held[group]} of {compared}")

@@ -9,9 +9,9 @@ import pytest
 from polycast import _compiled
 
 from tests.cases import ROOT
-from tests.outcomes import Tally
 from tests.probe import device_type, is_here, is_reachable, kernels_of, tensors_of
 from tests.samples.rules import RULES, Check, Place, Rule
+from tests.tally import Tally
 
 CHECKED = [(rule, rule.check, column) for rule in RULES if not isinstance(rule.check, str) for column in rule.devices]
 

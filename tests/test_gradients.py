@@ -14,9 +14,10 @@ import torch
 from polycast import _compiled
 
 from tests.cases import CASES, Case
-from tests.outcomes import SCRATCH, Tally, cast_by_hand, nameless, replaced, skip_what_cannot_run, tensors
+from tests.outcomes import SCRATCH, cast_by_hand, nameless, replaced, skip_what_cannot_run, tensors
 from tests.probe import HAS_XLA, NO_XLA, device_type, flatten, kernels_of, region
 from tests.samples.ops import Arguments, Make, arguments, find
+from tests.tally import Tally
 
 F32 = torch.float32
 HERE = [

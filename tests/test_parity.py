@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from tests.cases import CASES, Case
-from tests.outcomes import SCRATCH, Tally, outcome, skip_what_cannot_run
+from tests.outcomes import SCRATCH, outcome, skip_what_cannot_run
 from tests.probe import region
 from tests.samples.ops import Make, arguments, find
+from tests.tally import Tally
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 HOST = "cpu"

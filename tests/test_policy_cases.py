@@ -17,9 +17,17 @@ from polycast import _compiled
 from codegen.schemas import Schemas
 from tests.cases import CASES, Case
 from tests.probe import ReachedError, device_type, is_reachable, kernels_of, probes, reach, region, tensors_of
+from tests.tally import Tally
 
 F64, F32, INT = torch.float64, torch.float32, torch.int64
 HALF, BF16 = torch.float16, torch.bfloat16
+
+
+@pytest.fixture(scope="module")
+def tally(request: pytest.FixtureRequest) -> Tally:
+    tally = Tally("Rows reached by a real dispatch")
+    request.config.pluginmanager.register(tally)
+    return tally
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +64,13 @@ def test_stock_rows_keep_the_kernel_of_torch(column: str, case: Case) -> None:
 
 
 @_rows_of("lower_precision_fp", "fp32", "promote", "fallthrough")
-def test_inputs_arrive_in_the_type_of_the_category(column: str, case: Case) -> None:
-    _skip_unreachable(case)
+def test_inputs_arrive_in_the_type_of_the_category(column: str, case: Case, tally: Tally) -> None:
+    with tally.count(column):
+        _skip_unreachable(case)
+        check_inputs(column, case)
+
+
+def check_inputs(column: str, case: Case) -> None:
     for lower in _compiled.DEVICES[column].lower_precision:
         for given in ([F32], [HALF], [BF16], [lower, F32], [HALF, BF16], [F64], [F64, lower, F32], [INT], [INT, F32]):
             made, reached = call(case, given, lower)
@@ -66,8 +79,13 @@ def test_inputs_arrive_in_the_type_of_the_category(column: str, case: Case) -> N
 
 
 @_rows_of("fp32_set_opt_dtype", "fp32_append_dtype")
-def test_the_dtype_argument_is_set_for_eligible_inputs_and_respected(column: str, case: Case) -> None:
-    _skip_unreachable(case)
+def test_the_dtype_argument_is_set_for_eligible_inputs_and_respected(column: str, case: Case, tally: Tally) -> None:
+    with tally.count(column):
+        _skip_unreachable(case)
+        check_dtype_argument(column, case)
+
+
+def check_dtype_argument(column: str, case: Case) -> None:
     appends = case.category == "fp32_append_dtype"
     for lower in _compiled.DEVICES[column].lower_precision:
         for given in (F32, HALF, BF16, F64, INT):
@@ -82,8 +100,13 @@ def test_the_dtype_argument_is_set_for_eligible_inputs_and_respected(column: str
 
 
 @_rows_of("banned")
-def test_banned_ops_raise_their_message(column: str, case: Case) -> None:
-    _skip_unreachable(case)
+def test_banned_ops_raise_their_message(column: str, case: Case, tally: Tally) -> None:
+    with tally.count(column):
+        _skip_unreachable(case)
+        check_ban(column, case)
+
+
+def check_ban(column: str, case: Case) -> None:
     with pytest.raises(RuntimeError, match="unsafe to autocast"):
         call(case, [F32], _compiled.DEVICES[column].lower_precision[0])
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,15 @@ def test_an_error_while_staging_leaves_everything_as_it_was(
     assert {path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()} == {1}
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Have SIGINT raise KeyboardInterrupt, also where the tests run in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("step", ["replace", "unlink"])
 def test_an_interrupt_while_renaming_waits_for_the_last_file(
     folder: Path, monkeypatch: pytest.MonkeyPatch, step: str
