@@ -73,5 +73,6 @@ def _check(reader: Reader, name: Text, op: Op, promised: Category, devices: list
         held = [category for category, _ in op.categories(device)]
         if not held or any(category not in family for category in held):
             given = " and ".join(category.value for category in held) or "unlisted"
-            what = f"'{name.value}' is documented as {promised.value} on {device} and '{op.name}' is {given} there"
-            reader.report(name.location, what, "a row of a document is binding: give the op that category")
+            what = f"'{name.value}' is documented as {promised.value} on {device}"
+            what += f", and the cast of '{op.name}' is {given} there"
+            reader.report(name.location, what, "give the op that category, or take the name out of this list")

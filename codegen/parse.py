@@ -88,6 +88,8 @@ class _PolicyParser(Reader):
                 "name one of torch's, as in AutocastCUDA",
             )
             dispatch_key = None
+        elif dispatch_key is not None and self.schemas.autocast_keys:
+            dispatch_key = self.name(fields["dispatch_key"], "dispatch_key", self.schemas.autocast_keys)
         dtypes = [
             dtype.value
             for dtype in self.texts(fields["lower_precision"], "lower_precision")

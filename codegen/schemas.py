@@ -1,6 +1,7 @@
 """The operator schemas of the installed torch, read from the file that its wheel packages, without importing torch."""
 
 import re
+from collections.abc import Iterable
 from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -12,12 +13,15 @@ from codegen.versions import Release
 
 _FUNC = re.compile(r"^- func: ((\w+)(?:\.(\w+))?\(.*)$", re.MULTILINE)
 
+_AUTOCAST_KEY = re.compile(r"^ *(Autocast\w+),", re.MULTILINE)
+
 
 class Schemas:
     """The ATen schemas of one torch release. An op's overload without a name is called 'default'."""
 
-    def __init__(self, text: str, release: Release) -> None:
+    def __init__(self, text: str, release: Release, autocast_keys: Iterable[str] = ()) -> None:
         self.release = release
+        self.autocast_keys = tuple(autocast_keys)  # empty where they are not known
         self._schemas: dict[str, dict[str, str]] = {}
         self._parsed: dict[tuple[str, str], FunctionSchema] = {}
         for match in _FUNC.finditer(text):
@@ -31,7 +35,9 @@ class Schemas:
         assert spec.origin is not None
         packaged = Path(spec.origin).parent / "packaged" / "ATen" / "native" / "native_functions.yaml"
         major, minor = version("torch").split(".")[:2]
-        return cls(packaged.read_text(encoding="utf-8"), (int(major), int(minor)))
+        header = Path(spec.origin).parent.parent / "torch" / "include" / "c10" / "core" / "DispatchKey.h"
+        keys = _AUTOCAST_KEY.findall(header.read_text(encoding="utf-8")) if header.is_file() else []
+        return cls(packaged.read_text(encoding="utf-8"), (int(major), int(minor)), keys)
 
     @cached_property
     def ops(self) -> list[str]:

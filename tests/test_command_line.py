@@ -26,7 +26,7 @@ def test_without_an_op_it_shows_what_is_installed(capsys: pytest.CaptureFixture[
         assert key == DEVICES[name].dispatch_key
         assert [f"torch.{dtype}" for dtype in dtypes.split(",")] == [*map(str, DEVICES[name].lower_precision)]
         assert int(count) == sum(row.device == name for row in ROWS)
-        assert kernels == (["installed"] if name in polycast.installed() else ["not", "installed"])
+        assert (kernels == ["installed"]) == (name in polycast.installed())
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,11 @@ def test_with_an_op_it_shows_its_row(op: str, lines: list[str], capsys: pytest.C
     assert [*shown] == lines
     for name, cells in shown.items():
         assert cells == [polycast.policy.category(name, device).replace("unlisted", "-") for device in DEVICES]
-    notes = {f"{row.device}: {row.note}" for row in polycast.policy.op_rows(op) if row.note}
     assert rest.splitlines()[0] == "-: not listed, runs in the type of its inputs."
-    assert {*rest.splitlines()[1:]} == notes
+    notes = {row.note for row in polycast.policy.op_rows(op) if row.note}
+    assert len(rest.splitlines()) == 1 + len(notes)
+    for note in notes:
+        assert note in rest
 
 
 def test_a_mistyped_op_is_one_line_and_exit_status_1() -> None:

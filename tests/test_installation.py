@@ -118,3 +118,12 @@ except ImportError as error:
 """
     wanted = f"polycast was built for torch 1.0.0 and finds torch {torch.__version__}; rebuild it with "
     assert python(code).startswith(wanted)
+
+
+def test_what_is_installed_can_be_named_to_uninstall() -> None:
+    code = """
+import polycast
+polycast.uninstall(*polycast.installed())
+print(polycast.installed())
+"""
+    assert python(code) == "()\n"

@@ -128,7 +128,8 @@ def test_regions_nest_with_torchs_own(regions: str, dtype: torch.dtype) -> None:
             ValueError,
             f"polycast has no device 'gpu' in its policy; it has {', '.join(backends.types())}",
         ),
-        ([5], TypeError, "device_type is 5; give a text such as 'cpu', or a torch.device"),
+        ([5], TypeError, "the device is 5; give a text such as 'cpu', or a torch.device"),
+        ([len], TypeError, "autocast decorates with parentheses only; write @polycast.autocast()"),
     ],
 )
 def test_what_the_policy_does_not_list_is_refused(arguments: list[object], error: type[Exception], text: str) -> None:

@@ -103,7 +103,6 @@ void hide_rows_of_siblings(const Device& device, const std::set<std::string>& ow
 void install(const std::string& device_name, bool fallback) {
   const Device& device = find_device(device_name);
   const std::lock_guard<std::mutex> lock(state().mutex);
-  state().libraries.erase(device_name);
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
   const c10::DispatchKey key = c10::parseDispatchKey(device.dispatch_key);
@@ -120,6 +119,7 @@ void install(const std::string& device_name, bool fallback) {
     }
   }
   hide_rows_of_siblings(device, own, library);
+  state().libraries.erase(device_name);  // only now: had a registration thrown, these would still be in force
   std::vector<torch::Library>& libraries = state().libraries[device_name];
   libraries.push_back(std::move(library));
   if (fallback && !c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(key)) {

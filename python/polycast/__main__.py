@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 
 import polycast
-from polycast import policy
+from polycast import backends, policy
 from polycast._compiled import DEVICES, ROWS
 
 
@@ -37,15 +37,20 @@ def _overview() -> str:
     rows: list[tuple[str, ...]] = [("device", "dispatch key", "lower precision", "rows", "kernels")]
     for device in DEVICES.values():
         dtypes = ", ".join(str(dtype).removeprefix("torch.") for dtype in device.lower_precision)
-        state = "installed" if device.name in installed else "not installed"
+        state = "installed" if device.name in installed else _why_not(device.name)
         rows.append((device.name, device.dispatch_key, dtypes, str(count[device.name]), state))
     versions = [("polycast", polycast.__version__), ("torch", str(torch.__version__)), *_backend_versions()]
     return "\n".join([", ".join(f"{name} {number}" for name, number in versions), "", *_table(rows)])
 
 
+def _why_not(column: str) -> str:
+    late = [package for package, types in backends.LATE.items() if backends.type_of(column) in types]
+    return f"when {late[0]} is imported" if late else "on request"
+
+
 def _backend_versions() -> list[tuple[str, str]]:
     found = []
-    for package in polycast.backends.LATE:
+    for package in backends.LATE:
         try:
             found.append((package, version(package)))
         except PackageNotFoundError:
@@ -62,8 +67,13 @@ def _op(name: str) -> str:
     lines = _table(
         [("op", *DEVICES), *((op, *(line.get(device, "-") for device in DEVICES)) for op, line in cells.items())]
     )
-    notes = {f"{row.device}: {row.note}": None for row in rows if row.note}
-    return "\n".join([*lines, "", "-: not listed, runs in the type of its inputs.", *notes])
+    notes: dict[str, list[str]] = {}
+    for row in rows:
+        if row.note:
+            name = row.op if row.overload == "default" else f"{row.op}.{row.overload}"
+            notes.setdefault(f"{name}: {row.note}", []).append(row.device)
+    footnotes = [f"{note} ({', '.join(devices)})" for note, devices in notes.items()]
+    return "\n".join([*lines, "", "-: not listed, runs in the type of its inputs.", *footnotes])
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:

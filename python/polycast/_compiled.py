@@ -7,10 +7,11 @@ import torch
 try:
     from polycast._built_for import SOURCES
     from polycast._built_for import TORCH as BUILT_FOR
-except ModuleNotFoundError as error:
+except ModuleNotFoundError:
     raise ImportError(
-        "polycast is not built here; run 'pip install --no-build-isolation .' in its source tree, import elsewhere"
-    ) from error
+        "polycast is not built here; run 'pip install --no-build-isolation .' in its source tree, then "
+        "import it from another folder"
+    ) from None
 
 
 def _mismatch() -> str:
@@ -29,6 +30,8 @@ if _release(BUILT_FOR) != _release(torch.__version__):
 try:
     from polycast import _C
 except ImportError as error:
+    if str(torch.__version__) == BUILT_FOR:
+        raise
     raise ImportError(_mismatch()) from error
 
 

@@ -6,7 +6,6 @@ policy drops the compiled code of this process, and marks the keys of the on-dis
 
 import os
 import sys
-from collections.abc import Iterable
 from functools import partial
 from types import ModuleType
 
@@ -26,7 +25,7 @@ _SIBLINGS = {
 }
 
 
-def install(*devices: str) -> None:
+def install(*devices: str | torch.device) -> None:
     """Register the policy's autocast kernels of the named devices on top of torch's.
 
     Args:
@@ -45,15 +44,21 @@ def install(*devices: str) -> None:
         >>> "cpu" in polycast.installed()
         True
     """
-    for column in _columns(devices or backends.served()):
-        for sibling in _SIBLINGS[column]:
-            uninstall_kernels(sibling)
-        install_kernels(column, column in backends.ON_REQUEST)
-    _forget_compiled_code()
+    columns = [backends.column(backends.kind_of(device)) for device in devices or backends.served()]
+    try:
+        for column in columns:
+            for sibling in _SIBLINGS[column]:
+                uninstall_kernels(sibling)
+            install_kernels(column, column in backends.ON_REQUEST)
+    finally:
+        _forget_compiled_code()
 
 
-def uninstall(*devices: str) -> None:
+def uninstall(*devices: str | torch.device) -> None:
     """Bring torch's own autocast kernels back, for the named devices, or for all without any.
+
+    Args:
+        devices: As for :func:`install`, or columns as :func:`installed` names them.
 
     Raises:
         ValueError: the policy has no such device.
@@ -65,7 +70,8 @@ def uninstall(*devices: str) -> None:
         False
         >>> polycast.install("cpu")
     """
-    for column in _columns(devices) if devices else installed_kernels():
+    names = [str(device) if device in DEVICES else backends.column(backends.kind_of(device)) for device in devices]
+    for column in names if devices else installed_kernels():
         uninstall_kernels(column)
     _forget_compiled_code()
 
@@ -78,15 +84,15 @@ def installed() -> tuple[str, ...]:
 def follow_hardware(column: str) -> None:
     """Put a column in the place of an installed sibling, which stands for what the hardware was taken for before.
 
-    The runtime of a device may settle on its hardware after the import. Code that is being compiled changes nothing.
+    The runtime of a device may settle on its hardware after the import.
     """
-    if not torch.compiler.is_compiling() and any(sibling in installed_kernels() for sibling in _SIBLINGS[column]):
+    if any(sibling in installed_kernels() for sibling in _SIBLINGS[column]):
         install(backends.type_of(column))
 
 
 def install_on_import() -> None:
     """Install what ``import polycast`` installs; the environment variable POLYCAST_INSTALL=0 switches it off."""
-    if os.environ.get(ENVIRONMENT_SWITCH, "1") == "0":
+    if os.environ.get(ENVIRONMENT_SWITCH, "1").lower() in ("0", "false", "no", "off"):
         return
     install()
     for package, devices in backends.LATE.items():
@@ -96,10 +102,6 @@ def install_on_import() -> None:
 
 def _install_late(devices: tuple[str, ...], _: ModuleType) -> None:
     install(*devices)
-
-
-def _columns(devices: Iterable[str]) -> list[str]:
-    return [backends.column(device) for device in devices]
 
 
 def _forget_compiled_code() -> None:

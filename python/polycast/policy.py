@@ -2,6 +2,8 @@
 
 from functools import cache
 
+import torch
+
 from polycast import backends
 from polycast._compiled import CATEGORIES, DEVICES, ROWS, Row
 from polycast._suggest import suggestion
@@ -21,7 +23,7 @@ def categories() -> dict[str, str]:
     return dict(CATEGORIES)
 
 
-def category(op: str, device: str) -> str:
+def category(op: str, device: str | torch.device) -> str:
     """Return the category of an ATen op on a device.
 
     Args:
@@ -63,7 +65,7 @@ def op_rows(op: str) -> tuple[Row, ...]:
     return rows
 
 
-def ops(device: str, category: str | None = None) -> tuple[str, ...]:
+def ops(device: str | torch.device, category: str | None = None) -> tuple[str, ...]:
     """Return the names of the ops that a device lists, of one category where it is given, in alphabetical order.
 
     Raises:
@@ -82,7 +84,7 @@ def ops(device: str, category: str | None = None) -> tuple[str, ...]:
     )
 
 
-def notes(device: str) -> dict[str, str]:
+def notes(device: str | torch.device) -> dict[str, str]:
     """Return the ops whose category on the device is not torch's own, each with the reason."""
     column = _column(device)
     return {op: row.note for op, rows in _rows_by_op().items() for row in rows if row.device == column and row.note}
@@ -96,7 +98,8 @@ def _rows_by_op() -> dict[str, tuple[Row, ...]]:
     return {op: tuple(groups[op]) for op in sorted(groups)}
 
 
-def _column(device: str) -> str:
-    if device not in DEVICES and device not in backends.types():
-        raise ValueError(f"polycast has no device '{device}' in its policy; it has {', '.join(DEVICES)}")
-    return device if device in DEVICES else backends.column(device)
+def _column(device: str | torch.device) -> str:
+    kind = backends.kind_of(device)
+    if kind not in DEVICES and kind not in backends.types():
+        raise backends.unknown(kind, DEVICES)
+    return kind if kind in DEVICES else backends.column(kind)

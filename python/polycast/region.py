@@ -22,7 +22,8 @@ def autocast(
         device_type: "cuda", "cpu", "xpu", "xla", ... or a ``torch.device``, such as an XLA device. None takes the
             current accelerator: what ``torch.accelerator`` names, else XLA where torch_xla is loaded, else the CPU.
         dtype: The lower precision, one that the policy lists for the device. None takes that of the region around this
-            one, else what ``torch.set_autocast_dtype`` was told, else the first that the policy lists.
+            one, else what ``torch.set_autocast_dtype`` was told unless that is what torch starts with, else the first
+            that the policy lists.
         enabled: False switches autocasting off inside a region.
         cache_enabled: Whether casts of weights are reused inside the region; None keeps what holds.
 
@@ -31,7 +32,7 @@ def autocast(
         knows. The state is per thread, so decorate ``forward`` where threads run it.
 
     Raises:
-        ValueError: The policy has no such device, or does not list the dtype for it.
+        ValueError: The policy has no such device, or, for an enabled region, does not list the dtype for it.
         TypeError: ``device_type`` is neither text nor a device.
         RuntimeError: An XLA region without torch_xla.
 
@@ -45,20 +46,16 @@ def autocast(
 
     Source: the documents of ``torch.autocast``, ``torch_xla.amp.autocast`` and ``torch.xpu.amp.autocast``.
     """
-    if device_type is None:
-        kind = backends.current()
-    elif isinstance(device_type, torch.device):
-        kind = device_type.type
-    elif isinstance(device_type, str):
-        kind = device_type.partition(":")[0]
-    else:
-        raise TypeError(f"device_type is {device_type!r}; give a text such as 'cpu', or a torch.device")
+    if callable(device_type):
+        raise TypeError("autocast decorates with parentheses only; write @polycast.autocast()")
+    kind = backends.current() if device_type is None else backends.kind_of(device_type)
     column = backends.column(kind)
     kind = backends.type_of(column)
     listed = DEVICES[column].lower_precision
     if enabled:
-        backends.check_region(kind)
-        follow_hardware(column)
+        if not torch.compiler.is_compiling():
+            backends.check_region(kind)
+            follow_hardware(column)
         if dtype is None:
             current = torch.get_autocast_dtype(kind)
             chosen = torch.is_autocast_enabled(kind) or current is not _INITIAL.get(kind, current)

@@ -20,12 +20,12 @@ BAD = {
     "a device without the category": (
         "[cuda, xla]",
         "[cpu]",
-        ["65: error: 'fold' is documented as promote on cpu and 'fold' is unlisted there"],
+        ["65: error: 'fold' is documented as promote on cpu, and the cast of 'fold' is unlisted there"],
     ),
     "another category": (
         "as: promote",
         "as: fp32",
-        ["68: error: 'fold' is documented as fp32 on cuda and 'fold' is promote there"],
+        ["68: error: 'fold' is documented as fp32 on cuda, and the cast of 'fold' is promote there"],
     ),
     "an unknown device": ("[cuda, xla]", "[cuda, xl]", ["24: error: unknown device 'xl'; did you mean 'xla'?"]),
     "a dtype that no device lists": (

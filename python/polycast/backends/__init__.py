@@ -1,5 +1,7 @@
 """What is particular to one backend. Only policy.yaml and this folder know devices by name."""
 
+from collections.abc import Iterable
+
 import torch
 
 from polycast._compiled import DEVICES
@@ -26,6 +28,24 @@ def types() -> list[str]:
     return list(dict.fromkeys(map(type_of, DEVICES)))
 
 
+def kind_of(device: str | torch.device) -> str:
+    """Return the type of a device given as text, with or without an index, or as a ``torch.device``.
+
+    Raises:
+        TypeError: It is neither.
+    """
+    if isinstance(device, torch.device):
+        return device.type
+    if isinstance(device, str):
+        return device.partition(":")[0]
+    raise TypeError(f"the device is {device!r}; give a text such as '{HOST}', or a torch.device")
+
+
+def unknown(device_type: str, known: Iterable[str]) -> ValueError:
+    """Return the error for a device that the policy does not have."""
+    return ValueError(f"polycast has no device '{device_type}' in its policy; it has {', '.join(known)}")
+
+
 def column(device_type: str) -> str:
     """Return the column of the policy that a device type takes its rules from.
 
@@ -36,7 +56,7 @@ def column(device_type: str) -> str:
         return xla.column()
     name = privateuse1.COLUMN if device_type == privateuse1.type_of_backend() else device_type
     if name not in DEVICES or name in xla.COLUMNS:
-        raise ValueError(f"polycast has no device '{device_type}' in its policy; it has {', '.join(types())}")
+        raise unknown(device_type, types())
     return name
 
 
