@@ -1,25 +1,13 @@
 """Every row of every op list in the documents, called by its public name in a region: does it keep its promise?"""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
-from tests.probe import HAS_XLA, NO_XLA, device_type, flatten, kernels_of, probes, reach, region, tensors_of
+from tests.probe import device_type, flatten, probes, reach, region, tensors_of
 from tests.samples.documented import ROWS, Row
 from tests.samples.ops import Make
 
 F32 = torch.float32
-
-
-@pytest.fixture(scope="module")
-def column(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The column that a row is about, its kernels installed."""
-    name: str = request.param
-    if device_type(name) == "xla" and not HAS_XLA:
-        pytest.skip(NO_XLA)
-    with kernels_of(name):
-        yield name
 
 
 def _name(row: Row) -> str:

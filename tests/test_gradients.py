@@ -5,7 +5,7 @@ the type that the op ran in, and reaches the leaf through the cast, in the leaf'
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from textwrap import shorten
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from polycast import _compiled
 
 from tests.cases import CASES, Case
 from tests.outcomes import SCRATCH, cast_by_hand, nameless, replaced, skip_what_cannot_run, tensors
-from tests.probe import HAS_XLA, NO_XLA, device_type, flatten, kernels_of, region
+from tests.probe import device_type, flatten, region
 from tests.samples.ops import Arguments, Make, arguments, find
 from tests.tally import Tally
 
@@ -44,16 +44,6 @@ class Cell(NamedTuple):
     case: Case
     lower: torch.dtype
     given: tuple[torch.dtype, ...]
-
-
-@pytest.fixture(scope="module")
-def column(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The column under test, its kernels installed."""
-    name: str = request.param
-    if device_type(name) == "xla" and not HAS_XLA:
-        pytest.skip(NO_XLA)
-    with kernels_of(name):
-        yield name
 
 
 @pytest.fixture(scope="module")

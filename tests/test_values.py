@@ -3,29 +3,17 @@
 The test names no operator; tests/samples/ops.py holds arguments for each.
 """
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 from polycast import _compiled
 
 from tests.cases import CASES, Case
 from tests.outcomes import SCRATCH, cast_by_hand, outcome, skip_what_cannot_run
-from tests.probe import HAS_XLA, NO_XLA, device_type, kernels_of, region
+from tests.probe import device_type, region
 from tests.samples.ops import SAMPLES, WITHOUT_SAMPLE, Make, arguments, find
 
 F32 = torch.float32
 HERE = [case for case in CASES if device_type(case.device) in ("cpu", "xla") and case.category != "stock"]
-
-
-@pytest.fixture(scope="module")
-def column(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The column under test, its kernels installed."""
-    name: str = request.param
-    if device_type(name) == "xla" and not HAS_XLA:
-        pytest.skip(NO_XLA)
-    with kernels_of(name):
-        yield name
 
 
 def test_every_row_has_a_sample_or_a_reason() -> None:

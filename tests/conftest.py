@@ -1,0 +1,17 @@
+"""Fixtures that several test modules share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.probe import HAS_XLA, NO_XLA, device_type, kernels_of
+
+
+@pytest.fixture(scope="module")
+def column(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A column of the policy, its kernels installed; without torch_xla there is nothing to run XLA's on."""
+    name: str = request.param
+    if device_type(name) == "xla" and not HAS_XLA:
+        pytest.skip(NO_XLA)
+    with kernels_of(name):
+        yield name
