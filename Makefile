@@ -4,7 +4,7 @@ TORCH ?= 2.9.0
 VENV := $(if $(filter 2.9.0,$(TORCH)),.venv,.venv-$(TORCH))
 PYTHON := $(VENV)/bin/python
 REQUIREMENTS := requirements/torch-$(TORCH).txt
-SOURCES := policy.yaml pyproject.toml setup.py $(shell find codegen csrc python -type f -not -path '*/__pycache__/*')
+SOURCES := policy.yaml pyproject.toml setup.py $(shell find codegen csrc python -type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 CPP := $(shell find csrc -name '*.cpp' -o -name '*.h')
 
 .PHONY: demo test lint format build syntax clean
