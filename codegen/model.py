@@ -28,6 +28,7 @@ class Device:
     dispatch_key: str
     lower_precision: tuple[str, ...]
     like: str | None = None
+    cache: bool = True  # whether the casts of its weights may be reused
 
 
 @dataclass(frozen=True)

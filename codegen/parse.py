@@ -13,6 +13,7 @@ from codegen.schemas import Schemas
 from codegen.versions import ALL, VersionRange, parse_range, subtract
 
 DTYPES = ("float16", "bfloat16")
+SWITCH = ("on", "off")
 UNLISTED = "unlisted"
 
 
@@ -75,7 +76,7 @@ class _PolicyParser(Reader):
     def read_device(self, key: Text, node: Node, names: list[str]) -> Device | None:
         what = f"device '{key.value}'"
         fields = self.fields(
-            node, what, ("dispatch_key", "lower_precision", "like"), ("dispatch_key", "lower_precision")
+            node, what, ("dispatch_key", "lower_precision", "like", "cache"), ("dispatch_key", "lower_precision")
         )
         if fields is None:
             return None
@@ -96,7 +97,10 @@ class _PolicyParser(Reader):
             if self.name(dtype, "dtype", DTYPES)
         ]
         like = self.name(fields["like"], "device", names) if "like" in fields else None
-        return Device(name, dispatch_key, tuple(dtypes), like) if name and dispatch_key and dtypes else None
+        cache = self.name(fields["cache"], "cache switch", SWITCH) if "cache" in fields else SWITCH[0]
+        if not (name and dispatch_key and dtypes and cache):
+            return None
+        return Device(name, dispatch_key, tuple(dtypes), like, cache == SWITCH[0])
 
     def read_categories(self, node: Node) -> dict[Category, str]:
         known = tuple(category.value for category in Category)

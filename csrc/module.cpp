@@ -2,6 +2,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "autocast/cast_cache_bindings.h"
 #include "autocast/registry.h"
 #include "autocast/table.h"
 
@@ -52,4 +53,5 @@ PYBIND11_MODULE(_C, module) {
   module.def("devices", &device_list);
   module.def("rows", &row_list);
   module.def("categories", &sentence_dict);
+  autocast::bind_cast_cache(module);
 }

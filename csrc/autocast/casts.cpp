@@ -1,4 +1,4 @@
-// The calls into torch's own autocast state, kept out of the headers because autocast_mode.h includes every operator.
+// Torch's own autocast state, kept out of the headers because autocast_mode.h includes every operator.
 #include "autocast/casts.h"
 
 #include <ATen/autocast_mode.h>
@@ -8,10 +8,6 @@
 #include "autocast/kernel.h"
 
 namespace polycast::autocast {
-
-at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
-  return at::autocast::cached_cast(to, tensor, device);
-}
 
 at::ScalarType lower_precision(c10::DeviceType device) {
   return at::autocast::get_autocast_dtype(device);

@@ -18,14 +18,14 @@ inline bool is_eligible(const at::Tensor& tensor, c10::DeviceType device) {
          tensor.scalar_type() != at::kDouble;
 }
 
-// Casts through torch's cast cache, which holds leaves that require grad.
+// Casts an eligible tensor of another type, or takes the cast from the cast cache.
 at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device);
 
 inline at::Tensor cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
   if (!is_eligible(tensor, device) || tensor.scalar_type() == to) {
     return tensor;
   }
-  return tensor.requires_grad() ? cached_cast(to, tensor, device) : tensor.to(to);
+  return cached_cast(to, tensor, device);
 }
 
 inline std::optional<at::Tensor> cast(

@@ -26,6 +26,7 @@ struct Device {
   const char* name;
   const char* dispatch_key;
   std::vector<const char*> lower_precision;
+  bool cache;  // whether the casts of its weights may be reused
 };
 
 struct Sentence {

@@ -14,16 +14,16 @@ void rows_7(std::vector<Row>& rows);
 
 const std::vector<Device>& devices() {
   static const std::vector<Device> table{
-      {"cuda", "AutocastCUDA", {"float16", "bfloat16"}},
-      {"xla", "AutocastXLA", {"bfloat16"}},
-      {"xla_gpu", "AutocastXLA", {"float16", "bfloat16"}},
-      {"xpu", "AutocastXPU", {"bfloat16", "float16"}},
-      {"cpu", "AutocastCPU", {"bfloat16", "float16"}},
-      {"mps", "AutocastMPS", {"float16", "bfloat16"}},
-      {"mtia", "AutocastMTIA", {"float16", "bfloat16"}},
-      {"maia", "AutocastMAIA", {"bfloat16", "float16"}},
-      {"hpu", "AutocastHPU", {"bfloat16", "float16"}},
-      {"privateuse1", "AutocastPrivateUse1", {"float16", "bfloat16"}},
+      {"cuda", "AutocastCUDA", {"float16", "bfloat16"}, true},
+      {"xla", "AutocastXLA", {"bfloat16"}, true},
+      {"xla_gpu", "AutocastXLA", {"float16", "bfloat16"}, true},
+      {"xpu", "AutocastXPU", {"bfloat16", "float16"}, true},
+      {"cpu", "AutocastCPU", {"bfloat16", "float16"}, true},
+      {"mps", "AutocastMPS", {"float16", "bfloat16"}, true},
+      {"mtia", "AutocastMTIA", {"float16", "bfloat16"}, true},
+      {"maia", "AutocastMAIA", {"bfloat16", "float16"}, true},
+      {"hpu", "AutocastHPU", {"bfloat16", "float16"}, true},
+      {"privateuse1", "AutocastPrivateUse1", {"float16", "bfloat16"}, true},
   };
   return table;
 }

@@ -1,11 +1,12 @@
 """What is particular to one backend. Only policy.yaml and this folder know devices by name."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
+from torch import nn
 
 from polycast._compiled import DEVICES
-from polycast.backends import privateuse1, xla
+from polycast.backends import privateuse1, recording, sharding, xla
 
 HOST = "cpu"
 SHAPES_ONLY = "meta"  # has no autocast state
@@ -78,3 +79,13 @@ def check_region(device_type: str) -> None:
     """Warn of, or refuse, what would make a region on the device do something else than its policy."""
     if device_type == xla.TYPE:
         xla.check_region()
+
+
+def recording_probes() -> dict[str, Callable[[], bool]]:
+    """Return, for each device type that can record work as a graph, what tells whether the current stream does."""
+    return recording.probes(types())
+
+
+def sharded_modules() -> tuple[type[nn.Module], ...]:
+    """Return the classes of modules that change the storage of their parameters without a trace."""
+    return sharding.managers()

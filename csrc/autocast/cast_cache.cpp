@@ -1,0 +1,163 @@
+#include "autocast/cast_cache.h"
+
+#include <ATen/autocast_mode.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include <atomic>
+
+#include "autocast/casts.h"
+#include "autocast/kernel.h"
+#include "autocast/region_end.h"
+#include "autocast/reuse.h"
+
+namespace polycast::autocast {
+
+namespace {
+
+struct DeviceSwitches {
+  std::atomic<bool> allowed{true};
+  std::atomic<RecordingProbe> probe{nullptr};
+};
+
+DeviceSwitches& switches(c10::DeviceType device) {
+  static std::array<DeviceSwitches, TensorTraits::devices> all;
+  return all[static_cast<size_t>(device)];
+}
+
+std::atomic<bool> verifying{false};
+
+uint64_t thread_number() {
+  static std::atomic<uint64_t> last{0};
+  thread_local const uint64_t number = ++last;
+  return number;
+}
+
+bool is_recording(c10::DeviceType device) {
+  const RecordingProbe probe = switches(device).probe.load(std::memory_order_relaxed);
+  return probe != nullptr && probe(device);
+}
+
+// Work that is queued on two streams is not ordered, so a cast serves the stream that it was made on.
+int64_t current_stream(c10::Device device) {
+  if (device.is_cpu() || !c10::impl::hasDeviceGuardImpl(device.type())) {
+    return 0;
+  }
+  return c10::impl::getDeviceGuardImpl(device.type())->getStream(device).id();
+}
+
+// Gradients add up in the one cast of a leaf, in its type. So the casts with history that are shared are those that
+// torch shares: any other sharing changes bits of the gradients.
+bool shares_history(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
+  return tensor.scalar_type() == at::kFloat && to == lower_precision(device);
+}
+
+at::Tensor cast_without_history(at::ScalarType to, const at::Tensor& tensor) {
+  const at::NoGradGuard no_grad;
+  if (!c10::InferenceMode::is_enabled()) {
+    return tensor.to(to);
+  }
+  // An inference tensor could not be saved for a backward pass later on.
+  const c10::InferenceMode normal(false);
+  const at::NoGradGuard still_no_grad;
+  return tensor.to(to);
+}
+
+void verify(const at::Tensor& cast, const at::Tensor& source, const TensorView& view) {
+  const auto bits = [](const at::Tensor& tensor) { return tensor.detach().cpu().reshape(-1).view(at::kByte); };
+  const at::Tensor fresh = cast_without_history(cast.scalar_type(), source);
+  if (bits(fresh).equal(bits(cast))) {
+    return;
+  }
+  const std::string name = cast_table().name_of(view.address());
+  TORCH_CHECK(
+      false,
+      "the cast of ",
+      name.empty() ? c10::str("a tensor of shape ", source.sizes()) : "'" + name + "'",
+      " to ",
+      cast.scalar_type(),
+      " that polycast reuses is not that of its values now: they were changed in a way that leaves no trace, as "
+      "through "
+      ".data or a raw pointer; change the tensor itself, or call polycast.cast_cache.release on it");
+}
+
+// Whether to store a cast without history, and for how long: an epoch, or nothing.
+uint64_t epoch_to_store_in(const at::Tensor& tensor, at::ScalarType to) {
+  thread_local ReuseDetector detector;
+  const c10::intrusive_ptr<c10::TensorImpl>& source = tensor.getIntrusivePtr();
+  switch (detector.note(source, to, epoch_is_watched() ? epoch() : no_epoch)) {
+    case ReuseDetector::Advice::store:
+      return watch_epoch();
+    case ReuseDetector::Advice::watch:
+      detector.note(source, to, watch_epoch());
+      return no_epoch;
+    default:
+      return no_epoch;
+  }
+}
+
+at::Tensor stored(const TensorView& view, const CastKind& kind, at::Tensor cast, uint64_t in_epoch) {
+  return cast_table().insert(view, kind, KeptCast(std::move(cast)), in_epoch).tensor();
+}
+
+at::Tensor cast_and_store(const at::Tensor& tensor, const TensorView& view, CastKind kind, bool kept) {
+  if (kind.history) {
+    const uint64_t region = watch_epoch();
+    return region == no_epoch ? tensor.to(kind.to) : stored(view, kind, tensor.to(kind.to), region);
+  }
+  if (kept) {
+    kind.thread = 0;
+    return stored(view, kind, cast_without_history(kind.to, tensor), no_epoch);
+  }
+  const uint64_t region = epoch_to_store_in(tensor, kind.to);
+  return region == no_epoch ? tensor.to(kind.to) : stored(view, kind, cast_without_history(kind.to, tensor), region);
+}
+
+}  // namespace
+
+at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
+  const bool region = in_region();
+  if ((!region && cast_table().empty()) || opaque(tensor) != nullptr || !at::autocast::is_autocast_cache_enabled() ||
+      !switches(device).allowed.load(std::memory_order_relaxed) || !unobserved() || is_recording(device)) {
+    return tensor.to(to);
+  }
+  const bool history = tensor.requires_grad() && c10::GradMode::is_enabled();
+  if (history && (!region || !shares_history(to, tensor, device))) {
+    return tensor.to(to);
+  }
+  const TensorView view(tensor);
+  const CastKind kind{to, history, current_stream(tensor.device()), thread_number()};
+  const Found<TensorTraits> found = cast_table().find(view, kind, region ? epoch() : no_epoch);
+  if (found.cast.has_value()) {
+    if (verifying.load(std::memory_order_relaxed)) {
+      verify(found.cast->tensor(), tensor, view);
+    }
+    return found.cast->tensor();
+  }
+  return region || found.kept ? cast_and_store(tensor, view, kind, found.kept) : tensor.to(to);
+}
+
+CastTable<TensorTraits>& cast_table() {
+  // Never destroyed: a device's runtime may be gone by the time that static objects are.
+  static auto* const table = new CastTable<TensorTraits>;
+  return *table;
+}
+
+void verify_casts(bool enabled) {
+  verifying = enabled;
+}
+
+void sweep_casts() {
+  cast_table().sweep(epoch());
+}
+
+void allow_cast_cache(c10::DeviceType device, bool allowed) {
+  switches(device).allowed = allowed;
+}
+
+void set_recording_probe(c10::DeviceType device, RecordingProbe probe) {
+  switches(device).probe = probe;
+}
+
+}  // namespace polycast::autocast

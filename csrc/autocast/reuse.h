@@ -1,0 +1,38 @@
+// Finding out in which regions a source is cast more than once.
+#pragma once
+
+#include <c10/core/TensorImpl.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace polycast::autocast {
+
+// Without gradients every activation is a leaf like a weight, but is cast once. So a cast without history is stored
+// when its source comes again in the same epoch. While an epoch is not watched nobody knows whether it is the same
+// region that the source comes again in: then watching begins, and storing when it comes once more. Where regions end
+// before that, they are watched ever more seldom.
+class ReuseDetector {
+ public:
+  enum class Advice { cast, watch, store };
+
+  // Notes that a source is cast. The epoch is no_epoch while it is not watched.
+  Advice note(const c10::intrusive_ptr<c10::TensorImpl>& source, at::ScalarType to, uint64_t epoch);
+
+ private:
+  struct Mark {
+    c10::weak_intrusive_ptr<c10::TensorImpl> source{c10::weak_intrusive_ptr<c10::TensorImpl>::reclaim(nullptr)};
+    uint32_t version = 0;
+    at::ScalarType to = at::ScalarType::Undefined;
+    uint64_t epoch = 0;
+    uint32_t times = 0;
+  };
+
+  Mark& mark_of(const void* address, at::ScalarType to);
+
+  std::vector<Mark> marks_;
+  uint32_t patience_ = 2;
+};
+
+}  // namespace polycast::autocast

@@ -1,0 +1,188 @@
+"""The cast cache: casts of weights that are reused inside a region, and, where asked for, beyond it.
+
+Inside an autocast region, up to the end of the outermost one, the cast of a leaf is made once and shared: that of a leaf
+that requires grad at once, as in torch, that of any other as soon as it is seen to come again. Nothing has to be called
+for that, and a changed weight is cast anew. Casts that :func:`keep` was asked for outlive regions.
+
+    >>> import torch, polycast
+    >>> layer = torch.nn.Linear(4, 4).requires_grad_(False)
+    >>> polycast.cast_cache.keep(layer)
+    >>> for _ in range(3):
+    ...     with polycast.autocast("cpu"):
+    ...         y = layer(torch.ones(1, 4, dtype=torch.bfloat16))
+    >>> polycast.cast_cache.info()["cpu"].entries  # the weight and the bias
+    2
+    >>> polycast.cast_cache.release(layer)
+"""
+
+import weakref
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from polycast import _compiled, backends
+
+__all__ = ["Counts", "clear", "info", "keep", "limit", "release", "verify"]
+
+# What tells that a tensor whose casts are kept is gone, so that its casts go at once; by the tensor's address.
+_kept: dict[int, weakref.ref[Tensor]] = {}
+
+
+class Counts(NamedTuple):
+    """What the cache holds for one type of device, and what has happened so far.
+
+    ``bytes`` are those of the ``entries``; ``drops`` counts the entries that are gone. A miss is a cast that was looked
+    for in vain; casts that are never shared, such as those of activations in training, are not looked for.
+    """
+
+    entries: int
+    bytes: int
+    hits: int
+    misses: int
+    drops: int
+
+
+def keep(target: nn.Module | Tensor | Iterable[Tensor]) -> None:
+    """Keep the casts of these tensors from one region to the next, until a tensor changes or dies.
+
+    It asks one thing: change the tensors themselves, never behind their back. In-place operations, optimizers,
+    ``load_state_dict``, ``set_``, a new ``.data`` and casts to other types are all seen. A write *through* ``.data``
+    (``w.data.add_(1)``), through NumPy, a raw pointer or another process is not: :func:`release` the tensor first, or
+    find such writes with :func:`verify`. Casts with gradient history are never kept, only shared inside a region.
+
+    Args:
+        target: A module, whose floating-point parameters and buffers are meant, a tensor, or several. A tensor that
+            comes in the place of a parameter later on is another one.
+
+    Raises:
+        ValueError: A tensor whose changes cannot be told: a DTensor or another subclass, what FSDP manages, an inference
+            tensor, a view, no leaf; or one that is not floating-point. Nothing is kept then.
+
+    Example:
+        >>> import torch, polycast
+        >>> weight = torch.ones(2, 2)
+        >>> polycast.cast_cache.keep(weight)
+        >>> with polycast.autocast("cpu"):
+        ...     before = weight @ weight
+        >>> _ = weight.mul_(2)
+        >>> with polycast.autocast("cpu"):
+        ...     after = weight @ weight
+        >>> before[0, 0].item(), after[0, 0].item()
+        (2.0, 8.0)
+        >>> polycast.cast_cache.release(weight)
+    """
+    named = list(_named(target))
+    for name, tensor in named:
+        obstacle = "is not floating-point" if not tensor.is_floating_point() else _compiled.cast_obstacle(tensor)
+        if obstacle is not None:
+            raise ValueError(f"cannot keep the casts of {name or 'the tensor'}: it {obstacle}")
+    for name, tensor in named:
+        address = _compiled.keep_casts(tensor, name)
+        _kept[address] = weakref.ref(tensor, partial(_dead, address))
+
+
+def release(target: nn.Module | Tensor | Iterable[Tensor]) -> None:
+    """Take :func:`keep` back and free the casts. Tensors that are not kept are passed over.
+
+    Example:
+        >>> import torch, polycast
+        >>> layer = torch.nn.Linear(2, 2)
+        >>> polycast.cast_cache.keep(layer)
+        >>> polycast.cast_cache.release(layer)
+    """
+    wanted = {id(tensor) for _, tensor in _named(target)}
+    for address, reference in list(_kept.items()):
+        if id(reference()) in wanted:
+            _release(address)
+
+
+def info() -> dict[str, Counts]:
+    """Return what the cache holds and has done, for each type of device on which it was asked.
+
+    Example:
+        >>> import polycast
+        >>> all(counts.bytes >= 0 for counts in polycast.cast_cache.info().values())
+        True
+    """
+    return {device: Counts(*counts) for device, counts in _compiled.cast_counts().items()}
+
+
+def clear() -> None:
+    """Drop every cast. What :func:`keep` was asked for is cast again, and kept again, at its next use."""
+    _compiled.clear_casts()
+
+
+def limit(size: int | None) -> None:
+    """Bound the bytes of all casts together; those that were not used for longest go first.
+
+    Casts with gradient history do not count: autograd's graph holds them as well, until the region or the backward ends.
+
+    Args:
+        size: In bytes. None, which holds at first, is no bound; with 0 no cast without history is reused.
+
+    Raises:
+        ValueError: A negative size.
+
+    Example:
+        >>> import polycast
+        >>> polycast.cast_cache.limit(2**30)
+        >>> polycast.cast_cache.limit(None)
+    """
+    if size is not None and size < 0:
+        raise ValueError(f"limit is {size}; give a number of bytes, or None for no limit")
+    _compiled.limit_casts(size)
+
+
+def verify(enabled: bool) -> None:
+    """Have each reused cast compared with a fresh one, bit for bit, to find writes that leave no trace.
+
+    A difference raises a RuntimeError with the name of the parameter. That costs every cast that the cache saves, and
+    on a device a read, so it is for looking for a mistake.
+
+    Example:
+        >>> import polycast
+        >>> polycast.cast_cache.verify(True)
+        >>> polycast.cast_cache.verify(False)
+    """
+    _compiled.verify_casts(enabled)
+
+
+def _named(target: nn.Module | Tensor | Iterable[Tensor]) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(target, nn.Module):
+        managed = backends.sharded_modules()
+        for module in target.modules():
+            if managed and isinstance(module, managed):
+                raise ValueError(f"cannot keep the casts of a {type(module).__name__}: FSDP changes its storage")
+        for tensors in (target.named_parameters(), target.named_buffers()):
+            yield from ((name, tensor) for name, tensor in tensors if tensor.is_floating_point())
+    elif isinstance(target, Tensor):
+        yield "", target
+    else:
+        yield from ((f"tensor {index}", tensor) for index, tensor in enumerate(target))
+
+
+def _release(address: int) -> None:
+    _kept.pop(address, None)
+    _compiled.release_casts(address)
+
+
+def _dead(address: int, reference: weakref.ref[Tensor]) -> None:
+    if _kept.get(address) is reference:
+        _release(address)
+
+
+def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
+    """Drop the casts of what an optimizer wrote to: fused steps count no versions."""
+    if torch.compiler.is_compiling() or _compiled.no_casts():
+        return
+    for group in optimizer.param_groups:
+        _compiled.forget_casts(group["params"])
+
+
+register_optimizer_step_post_hook(_forget_updated)
+for _kind, _probe in backends.recording_probes().items():
+    _compiled.set_recording_probe(_kind, _probe)
