@@ -92,6 +92,9 @@ class CastShard {
 
   template <class Condition>
   void drop(const Condition& condition) {
+    if (size_.load() == 0) {
+      return;
+    }
     Slots dropped;
     const std::lock_guard<std::mutex> lock(mutex_);
     drop_where(condition, dropped);
@@ -153,6 +156,7 @@ class CastShard {
   Node& node_at(const void* address) {
     const auto [node, added] = nodes_.try_emplace(address);
     *occupied += added ? 1 : 0;
+    size_ += added ? 1 : 0;
     return node->second;
   }
 
@@ -201,11 +205,13 @@ class CastShard {
       return std::next(node);
     }
     --*occupied;
+    --size_;
     return nodes_.erase(node);  // the hold of a dead keeper frees an address and runs nothing
   }
 
   std::mutex mutex_;
   Nodes nodes_;
+  std::atomic<size_t> size_{0};  // of the nodes, to be read without the lock
   std::array<Tally, Traits::devices> tallies_{};
   size_t bounded_bytes_ = 0;
   size_t insertions_ = 0;
