@@ -53,12 +53,17 @@ bool shares_history(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType
   return tensor.scalar_type() == at::kFloat && to == lower_precision(device);
 }
 
+// A cast that is stored is a normal tensor, since an inference tensor counts no versions and could not be saved for a
+// backward pass later on. But no view of a normal functional tensor can be made in inference mode.
+bool takes_stored_casts(const at::Tensor& tensor) {
+  return !c10::InferenceMode::is_enabled() || !tensor.key_set().has(c10::DispatchKey::Functionalize);
+}
+
 at::Tensor cast_without_history(at::ScalarType to, const at::Tensor& tensor) {
   const at::NoGradGuard no_grad;
   if (!c10::InferenceMode::is_enabled()) {
     return tensor.to(to);
   }
-  // An inference tensor could not be saved for a backward pass later on.
   const c10::InferenceMode normal(false);
   const at::NoGradGuard still_no_grad;
   return tensor.to(to);
@@ -119,7 +124,8 @@ at::Tensor cast_and_store(const at::Tensor& tensor, const TensorView& view, Cast
 at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
   const bool region = in_region();
   if ((!region && cast_table().empty()) || opaque(tensor) != nullptr || !at::autocast::is_autocast_cache_enabled() ||
-      !switches(device).allowed.load(std::memory_order_relaxed) || !unobserved() || is_recording(device)) {
+      !switches(device).allowed.load(std::memory_order_relaxed) || !takes_stored_casts(tensor) || !unobserved() ||
+      is_recording(device)) {
     return tensor.to(to);
   }
   const bool history = tensor.requires_grad() && c10::GradMode::is_enabled();

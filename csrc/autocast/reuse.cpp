@@ -8,17 +8,28 @@ namespace polycast::autocast {
 
 namespace {
 
-constexpr size_t mark_count = 4096;  // a power of two; sources that share a mark only take longer to be stored
+constexpr size_t group = 4;  // marks among which that of a source is
+constexpr size_t groups = 1024;
 constexpr uint32_t most_patience = 16;
 
 }  // namespace
 
 ReuseDetector::Mark& ReuseDetector::mark_of(const void* address, at::ScalarType to) {
   if (marks_.empty()) {
-    marks_ = std::vector<Mark>(mark_count);
+    marks_ = std::vector<Mark>(group * groups);
   }
   const uint64_t mixed = (reinterpret_cast<uintptr_t>(address) + static_cast<uint64_t>(to)) * 0x9E3779B97F4A7C15ULL;
-  return marks_[mixed >> 52];
+  Mark* const first = &marks_[(mixed >> 54) * group];
+  Mark* chosen = first + ++victim_ % group;
+  for (Mark* mark = first; mark != first + group; ++mark) {
+    if (mark->source._unsafe_get_target() == address && mark->to == to) {
+      return *mark;
+    }
+    if (mark->source.expired()) {
+      chosen = mark;
+    }
+  }
+  return *chosen;
 }
 
 ReuseDetector::Advice ReuseDetector::note(

@@ -29,9 +29,11 @@ class ReuseDetector {
     uint32_t times = 0;
   };
 
+  // Returns the mark of a source and type; a new one takes the place of a dead source's, or of one among the others.
   Mark& mark_of(const void* address, at::ScalarType to);
 
   std::vector<Mark> marks_;
+  size_t victim_ = 0;
   uint32_t patience_ = 2;
 };
 
