@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+import torch
 
 from tests.probe import HAS_XLA, NO_XLA, device_type, kernels_of
 
@@ -15,3 +16,12 @@ def column(request: pytest.FixtureRequest) -> Iterator[str]:
         pytest.skip(NO_XLA)
     with kernels_of(name):
         yield name
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Run each op in one thread: those of tiny ops wait for each other longer than they work."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
