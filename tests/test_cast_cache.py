@@ -13,7 +13,7 @@ from tests.probe import HAS_XLA, NO_XLA
 
 BF16, F32, HALF = torch.bfloat16, torch.float32, torch.float16
 DEVICES = ["cpu", pytest.param("xla", marks=pytest.mark.skipif(not HAS_XLA, reason=NO_XLA))]
-USES = 4  # of a weight, after which its cast is reused even where none of its uses needs a gradient
+USES = 12  # of a weight, after which its cast is reused even where none of its uses needs a gradient
 
 
 @pytest.fixture(autouse=True)

@@ -39,7 +39,7 @@ def x(device: str = "cpu") -> Tensor:
     return torch.ones(1, 8, dtype=torch.bfloat16, device=device)
 
 
-def use(module: nn.Module, device: str = "cpu", times: int = 4) -> None:
+def use(module: nn.Module, device: str = "cpu", times: int = 12) -> None:
     for _ in range(times):
         module(x(device))
 

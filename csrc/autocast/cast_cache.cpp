@@ -102,11 +102,21 @@ uint64_t epoch_to_store_in(const at::Tensor& tensor, at::ScalarType to) {
   }
 }
 
+// Sharded training gathers its weights into one storage again and again through an alias, and sets the version back to
+// 0.
+bool may_be_gathered(const at::Tensor& tensor) {
+  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  return impl->version_counter().current_version() == 0 && impl->unsafe_storage().use_count() > 1;
+}
+
 at::Tensor stored(const TensorView& view, const CastKind& kind, at::Tensor cast, uint64_t in_epoch) {
   return cast_table().insert(view, kind, KeptCast(std::move(cast)), in_epoch).tensor();
 }
 
 at::Tensor cast_and_store(const at::Tensor& tensor, const TensorView& view, CastKind kind, bool kept) {
+  if (!kept && may_be_gathered(tensor)) {
+    return tensor.to(kind.to);
+  }
   if (kind.history) {
     const uint64_t region = watch_epoch();
     return region == no_epoch ? tensor.to(kind.to) : stored(view, kind, tensor.to(kind.to), region);

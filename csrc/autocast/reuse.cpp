@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t group = 4;  // marks among which that of a source is
 constexpr size_t groups = 1024;
-constexpr uint32_t most_patience = 16;
+constexpr uint32_t most_patience = 8;
 
 }  // namespace
 

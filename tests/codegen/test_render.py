@@ -173,3 +173,11 @@ def test_the_cases_are_the_rows(tmp_path: Path) -> None:
         ("tally", "default", "cpu", "fp32", "", "tally"),
         ("tally", "dim", "cpu", "fp32", "<2.13", "tally.dim"),
     ]
+
+
+@pytest.mark.parametrize(("switch", "cache"), [("", "true"), (", cache: on", "true"), (", cache: off", "false")])
+def test_the_cache_switch_of_a_device_reaches_its_row(tmp_path: Path, switch: str, cache: str) -> None:
+    text = edited("AutocastCPU, lower_precision: [bfloat16]", f"AutocastCPU, lower_precision: [bfloat16]{switch}")
+    files = render(read(tmp_path, text))
+    assert f'{{"cpu", "AutocastCPU", {{"bfloat16"}}, {cache}}},' in files["autocast/table.cpp"]
+    assert ("Its weights are cast at every use." in files["op_reference.md"]) is (cache == "false")
