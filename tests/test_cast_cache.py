@@ -1,7 +1,8 @@
 """The cast cache is right: a cast is reused, and never for a weight that has changed since, however it changed."""
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import polycast
 import pytest
@@ -39,7 +40,7 @@ def values(device: str) -> Tensor:
     return (torch.rand(4, 4) + 1.001).to(device)
 
 
-def step(kind: type[torch.optim.Optimizer], **options: bool) -> Callable[[nn.Parameter], None]:
+def step(kind: type[torch.optim.Optimizer], **options: Any) -> Callable[[nn.Parameter], None]:
     def change(weight: nn.Parameter) -> None:
         weight.grad = torch.ones_like(weight)
         kind([weight], lr=0.5, **options).step()  # type: ignore[call-arg]
@@ -98,7 +99,7 @@ CHANGES: dict[str, Callable[[nn.Parameter], None]] = {
 }
 HOST_CHANGES: dict[str, Callable[[nn.Parameter], None]] = {
     "set_": without_grad(lambda w: w.set_(w + 1)),  # type: ignore[call-overload]
-    "foreach": without_grad(lambda w: torch._foreach_add_([w], 1)),  # type: ignore[arg-type]
+    "foreach": without_grad(lambda w: torch._foreach_add_([w], 1)),
     "SGD, fused": step(torch.optim.SGD, fused=True),
     "Adam, fused": step(torch.optim.Adam, fused=True),
 }
@@ -113,7 +114,9 @@ USE: dict[str, tuple[torch.dtype, Callable[[Tensor, Tensor], Tensor]]] = {
 }
 
 
-def check(device: str, category: str, change: Callable[[nn.Parameter], None], grad: bool, kept: bool, gap: bool) -> None:
+def check(
+    device: str, category: str, change: Callable[[nn.Parameter], None], grad: bool, kept: bool, gap: bool
+) -> None:
     """Use a weight until its cast is reused, change it, and use it again, in the same region or in the next one."""
     dtype, use = USE[category]
     weight, x = nn.Parameter(values(device).to(dtype)), values(device)
@@ -223,7 +226,7 @@ def test_the_switches_of_torch_hold(off: str) -> None:
     try:
         if off == "bare region":  # gives no sign of its end
             torch.set_autocast_enabled("cpu", True)
-            region = nullcontext()
+            region: AbstractContextManager[object] = nullcontext()
         else:
             region = polycast.autocast("cpu", cache_enabled=False if off == "argument" else None)
         with region:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from polycast import cast_cache
 from torch import Tensor, nn
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 distributed = pytest.importorskip("torch.distributed")
 fsdp = pytest.importorskip("torch.distributed.fsdp")
@@ -24,8 +25,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def step(model: nn.Module, x: Tensor, optimizer: torch.optim.Optimizer) -> Tensor:
-    loss = model(x).float().square().mean()
-    loss.backward()
+    loss: Tensor = model(x).float().square().mean()
+    loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     optimizer.zero_grad()
     return loss.detach()
@@ -66,9 +67,9 @@ def test_training_goes_on_with_new_weights(region_per_step: bool, reshard: bool)
 def test_managed_parameters_cannot_be_kept() -> None:
     model = nn.Sequential(nn.Linear(8, 8))
     fsdp.fully_shard(model[0], mesh=distributed.device_mesh.init_device_mesh("cpu", (1,)))
-    with pytest.raises(ValueError, match="^cannot keep the casts of a FSDPLinear: FSDP changes its storage$"):
+    with pytest.raises(ValueError, match=r"^cannot keep the casts of a FSDPLinear: FSDP changes its storage$"):
         cast_cache.keep(model)
-    with pytest.raises(ValueError, match="^cannot keep the casts of the tensor: it is a tensor subclass, a wrapper"):
+    with pytest.raises(ValueError, match=r"^cannot keep the casts of the tensor: it is a tensor subclass, a wrapper"):
         cast_cache.keep(model[0].weight)
 
 
@@ -79,7 +80,7 @@ def test_what_is_written_under_a_version_set_back_is_seen(requires_grad: bool) -
     weight, x = nn.Parameter(gathered, requires_grad=requires_grad), torch.rand(4, 4)
     with polycast.autocast("cpu"):
         for _ in range(5):
-            with torch.autograd._unsafe_preserve_version_counter(gathered):  # type: ignore[no-untyped-call]
+            with _unsafe_preserve_version_counter(gathered):
                 gathered.mul_(2)
             found = x @ weight
             with polycast.autocast("cpu", cache_enabled=False):

@@ -25,7 +25,8 @@ class Block(nn.Module):
         self.body = nn.Sequential(convolutions[0], norms[0], nn.ReLU(), convolutions[1], norms[1])
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.relu(x + self.body(x))
+        out: Tensor = torch.relu(x + self.body(x))
+        return out
 
 
 class Tied(nn.Module):
@@ -37,11 +38,14 @@ class Tied(nn.Module):
         self.table = nn.Parameter(torch.randn(16, 16))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.layer(self.layer(x @ self.table)) @ self.table.t()
+        out: Tensor = self.layer(self.layer(x @ self.table)) @ self.table.t()
+        return out
 
 
 def resnet() -> tuple[nn.Module, Tensor]:
-    return nn.Sequential(nn.Conv2d(3, 8, 3), Block(8), Block(8), nn.Flatten(), nn.LazyLinear(4)), torch.randn(4, 3, 8, 8)
+    return nn.Sequential(nn.Conv2d(3, 8, 3), Block(8), Block(8), nn.Flatten(), nn.LazyLinear(4)), torch.randn(
+        4, 3, 8, 8
+    )
 
 
 def transformer() -> tuple[nn.Module, Tensor]:
@@ -56,7 +60,7 @@ def plain(model: nn.Module, x: Tensor) -> None:
 
 def accumulated(model: nn.Module, x: Tensor) -> None:
     with torch.autocast("cpu", torch.bfloat16):
-        for part in x.split(2):
+        for part in torch.split(x, 2):
             model(part).float().square().mean().backward()
 
 
@@ -128,7 +132,9 @@ def train(model: nn.Module, x: Tensor, style: Callable[[nn.Module, Tensor], None
 @pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("make", [resnet, transformer])
-def test_gradients_are_those_of_stock_autocast(make: Callable[[], tuple[nn.Module, Tensor]], style: str, kept: bool) -> None:
+def test_gradients_are_those_of_stock_autocast(
+    make: Callable[[], tuple[nn.Module, Tensor]], style: str, kept: bool
+) -> None:
     torch.manual_seed(0)
     model, x = make()
     model(x)

@@ -68,7 +68,7 @@ def test_a_thread_sees_what_changed_before_its_region() -> None:
     weight, x = torch.rand(4, 4), torch.rand(4, 4)
     with ThreadPoolExecutor(1) as other:
         region = torch.autocast("cpu", torch.bfloat16)
-        other.submit(region.__enter__).result()  # type: ignore[no-untyped-call]
+        other.submit(region.__enter__).result()
         for _ in range(5):
             other.submit(torch.matmul, x, weight).result()
         weight.data.add_(1)
@@ -76,7 +76,7 @@ def test_a_thread_sees_what_changed_before_its_region() -> None:
             found = x @ weight
             with polycast.autocast("cpu", cache_enabled=False):
                 assert torch.equal(found, x @ weight)
-        other.submit(region.__exit__, None, None, None).result()  # type: ignore[no-untyped-call]
+        other.submit(region.__exit__, None, None, None).result()
 
 
 # An entry's cast holds its source through autograd, so the source dies with the entry, and its memory's owner casts.

@@ -42,12 +42,16 @@ def parameters(module: nn.Module) -> dict[str, Tensor]:
 
 
 def mapped(module: nn.Module) -> Tensor:
-    return vmap(lambda x: in_region(module, x[None])[0], randomness="error")(X)
+    result: Tensor = vmap(lambda x: in_region(module, x[None])[0], randomness="error")(X)
+    return result
 
 
 def differentiated(module: nn.Module) -> Tensor:
     weights = parameters(module)
-    return grad(lambda weights: in_region(lambda x: functional_call(module, weights, (x,)), X).sum())(weights)["3.weight"]
+    result: Tensor = grad(lambda weights: in_region(lambda x: functional_call(module, weights, (x,)), X).sum())(
+        weights
+    )["3.weight"]
+    return result
 
 
 def expected_gradient(module: nn.Module) -> Tensor:
@@ -59,7 +63,8 @@ def expected_gradient(module: nn.Module) -> Tensor:
 
 def differentiated_inputs(module: nn.Module) -> Tensor:
     """The weights are plain tensors inside of the transform."""
-    return vmap(grad(lambda x: in_region(module, x[None]).sum()))(X)
+    result: Tensor = vmap(grad(lambda x: in_region(module, x[None]).sum()))(X)
+    return result
 
 
 def expected_input_gradient(module: nn.Module) -> Tensor:
@@ -71,12 +76,14 @@ def expected_input_gradient(module: nn.Module) -> Tensor:
 
 
 def forward_mode(module: nn.Module) -> Tensor:
-    return jvp(lambda x: in_region(module, x), (X,), (torch.ones_like(X),))[0]
+    result: Tensor = jvp(lambda x: in_region(module, x), (X,), (torch.ones_like(X),))[0]
+    return result
 
 
 def compiled(module: nn.Module) -> Tensor:
     torch.compiler.reset()
-    return torch.compile(lambda x: in_region(module, x), backend="aot_eager", fullgraph=True)(X)
+    result: Tensor = torch.compile(lambda x: in_region(module, x), backend="aot_eager", fullgraph=True)(X)
+    return result
 
 
 def compiled_inside(module: nn.Module) -> Tensor:
@@ -85,12 +92,14 @@ def compiled_inside(module: nn.Module) -> Tensor:
 
 
 def traced_to_graph(module: nn.Module) -> Tensor:
-    return make_fx(lambda x: in_region(module, x))(X)(X)
+    result: Tensor = make_fx(lambda x: in_region(module, x))(X)(X)
+    return result
 
 
 def eager(module: nn.Module) -> Tensor:
     with torch.no_grad(), polycast.autocast("cpu", cache_enabled=False):
-        return module(X).float()
+        out: Tensor = module(X).float()
+        return out
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
@@ -136,7 +145,7 @@ def freeze(module: nn.Module, region: torch.autocast) -> Callable[[Tensor], Tens
     """The snippet of the XPU document, "Inference with TorchScript Path"."""
     with region:
         module(X)  # a cast that could become a constant of the graph
-        traced = torch.jit.trace(module, X)
+        traced = torch.jit.trace(module, X)  # type: ignore[no-untyped-call]
         frozen: Callable[[Tensor], Tensor] = torch.jit.freeze(traced)
         return frozen
 

@@ -1,8 +1,8 @@
 """The cast cache: casts of weights that are reused inside a region, and, where asked for, beyond it.
 
-Inside an autocast region, up to the end of the outermost one, the cast of a leaf is made once and shared: that of a leaf
-that requires grad at once, as in torch, that of any other as soon as it is seen to come again. Nothing has to be called
-for that, and a changed weight is cast anew. Casts that :func:`keep` was asked for outlive regions.
+Inside an autocast region, up to the end of the outermost one, the cast of a leaf is made once and shared: that of a
+leaf that requires grad at once, as in torch, that of any other as soon as it is seen to come again. Nothing has to be
+called for that, and a changed weight is cast anew. Casts that :func:`keep` was asked for outlive regions.
 
     >>> import torch, polycast
     >>> layer = torch.nn.Linear(4, 4).requires_grad_(False)
@@ -59,8 +59,8 @@ def keep(target: nn.Module | Tensor | Iterable[Tensor]) -> None:
             comes in the place of a parameter later on is another one.
 
     Raises:
-        ValueError: A tensor whose changes cannot be told: a DTensor or another subclass, what FSDP manages, an inference
-            tensor, a view, no leaf; or one that is not floating-point. Nothing is kept then.
+        ValueError: A tensor whose changes cannot be told: a DTensor or another subclass, what FSDP manages, an
+            inference tensor, a view, no leaf; or one that is not floating-point. Nothing is kept then.
 
     Example:
         >>> import torch, polycast
@@ -119,10 +119,10 @@ def clear() -> None:
 def limit(size: int | None) -> None:
     """Bound the bytes of all casts together; those that were not used for longest go first.
 
-    Casts with gradient history do not count: autograd's graph holds them as well, until the region or the backward ends.
+    Casts with gradient history do not count: autograd's graph holds them too, until the region or the backward ends.
 
     Args:
-        size: In bytes. None, which holds at first, is no bound; with 0 no cast without history is reused.
+        size: In bytes. None, as it is at first, is no bound; with 0 no cast without history is reused.
 
     Raises:
         ValueError: A negative size.
