@@ -66,6 +66,20 @@ def test_casts_are_freed_at_the_end_of_a_region_without_being_asked_for() -> Non
     assert _compiled.no_casts()
 
 
+def test_tensors_can_be_swapped_after_a_region() -> None:
+    """Torch refuses to swap a tensor that is held weakly."""
+    one, other = layer().weight, layer().weight
+    expected = other.clone()
+    with torch.no_grad(), polycast.autocast("cpu"):
+        for _ in range(12):
+            x() @ one
+    with torch.no_grad(), polycast.autocast("cpu"):
+        x() @ one
+    torch.utils.swap_tensors(one, other)
+    with torch.no_grad(), polycast.autocast("cpu"):
+        assert torch.equal(x() @ one, x() @ expected.bfloat16())
+
+
 def test_casts_of_inference_serve_training() -> None:
     module = layer()
     cast_cache.keep(module)

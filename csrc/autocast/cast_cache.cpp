@@ -90,7 +90,7 @@ void verify(const at::Tensor& cast, const at::Tensor& source, const TensorView& 
 // Whether to store a cast without history, and for how long: an epoch, or nothing.
 uint64_t epoch_to_store_in(const at::Tensor& tensor, at::ScalarType to) {
   thread_local ReuseDetector detector;
-  const c10::intrusive_ptr<c10::TensorImpl>& source = tensor.getIntrusivePtr();
+  const c10::TensorImpl& source = *tensor.unsafeGetTensorImpl();
   switch (detector.note(source, to, epoch_is_watched() ? epoch() : no_epoch)) {
     case ReuseDetector::Advice::store:
       return watch_epoch();

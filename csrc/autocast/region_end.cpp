@@ -2,9 +2,12 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/library.h>
 
 #include <atomic>
 #include <mutex>
+#include <optional>
+#include <utility>
 
 #include "autocast/cast_cache_slot.h"
 
@@ -23,27 +26,50 @@ void end_epoch(void* /*context*/) {
   }
 }
 
-// A leaf that requires grad, as torch's cache wants it, without values. Never destroyed: a cast of it can outlive
-// statics.
+at::Storage storage(at::DataPtr data) {
+  return {at::Storage::use_byte_size_t(), 0, std::move(data), nullptr, false};
+}
+
+at::Tensor tensor(at::Storage storage, c10::DispatchKey key, at::ScalarType type) {
+  return at::Tensor(
+      c10::make_intrusive<at::TensorImpl>(
+          std::move(storage), c10::DispatchKeySet(key), c10::scalarTypeToTypeMeta(type)));
+}
+
+// What the sign's source does where torch's cache casts it.
+at::Tensor make_sign(
+    const at::Tensor& /*self*/,
+    at::ScalarType to,
+    bool /*non_blocking*/,
+    bool /*copy*/,
+    std::optional<at::MemoryFormat> /*memory_format*/) {
+  static char anything;
+  const at::Device host(at::kCPU);
+  return tensor(storage(at::DataPtr(&anything, &anything, &end_epoch, host)), c10::DispatchKey::CPU, to);
+}
+
+// A leaf that requires grad, as torch's cache wants it. A true cast would take longer than all the rest, so the leaf is
+// on a key that torch leaves to prototypes, and its cast is ours. Never destroyed: the cache's key can outlive statics.
 const at::Tensor& source() {
-  static const at::Tensor* const tensor = [] {
+  static const at::Tensor* const leaf = [] {
+    static torch::Library* const library =
+        new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse2, "region_end", 0);
+    library->impl("to.dtype", TORCH_FN(make_sign));
     const c10::InferenceMode off(false);
-    return new at::Tensor(at::empty({0}, at::TensorOptions(at::kFloat)).set_requires_grad(true));
+    at::Tensor made = tensor(storage(at::DataPtr(nullptr, at::kCPU)), c10::DispatchKey::PrivateUse2, at::kFloat);
+    return new at::Tensor(made.set_requires_grad(true));
   }();
-  return *tensor;
+  return *leaf;
 }
 
 bool plant() {
-  static char anything;
   const at::Tensor& leaf = source();
   const at::ScalarType to = at::autocast::get_autocast_dtype(at::kCPU);
   if (to == leaf.scalar_type()) {
     return false;
   }
-  const at::AutoDispatchBelowADInplaceOrView plain;  // a cast without history is made faster
-  const at::Tensor planted = at::autocast::cached_cast(to, leaf, at::kCPU);
-  planted.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->set_data_ptr_noswap(
-      at::DataPtr(&anything, &anything, &end_epoch, at::Device(at::kCPU)));
+  const at::AutoDispatchBelowADInplaceOrView plain;
+  at::autocast::cached_cast(to, leaf, at::kCPU);
   return true;
 }
 

@@ -22,26 +22,26 @@ ReuseDetector::Mark& ReuseDetector::mark_of(const void* address, at::ScalarType 
   Mark* const first = &marks_[(mixed >> 54) * group];
   Mark* chosen = first + ++victim_ % group;
   for (Mark* mark = first; mark != first + group; ++mark) {
-    if (mark->source._unsafe_get_target() == address && mark->to == to) {
+    if (mark->source == address && mark->to == to) {
       return *mark;
     }
-    if (mark->source.expired()) {
+    if (mark->storage.expired()) {
       chosen = mark;
     }
   }
   return *chosen;
 }
 
-ReuseDetector::Advice ReuseDetector::note(
-    const c10::intrusive_ptr<c10::TensorImpl>& source, at::ScalarType to, uint64_t epoch) {
-  Mark& mark = mark_of(source.get(), to);
-  const uint32_t version = source->version_counter().current_version();
-  const bool again = mark.source._unsafe_get_target() == source.get() && mark.version == version && mark.to == to &&
-                     mark.epoch == epoch;
-  if (!again) {
-    if (mark.source._unsafe_get_target() != source.get()) {
-      mark.source = c10::weak_intrusive_ptr<c10::TensorImpl>(source);
+ReuseDetector::Advice ReuseDetector::note(const c10::TensorImpl& source, at::ScalarType to, uint64_t epoch) {
+  Mark& mark = mark_of(&source, to);
+  const uint32_t version = source.version_counter().current_version();
+  const at::Storage& storage = source.unsafe_storage();
+  const bool same_storage = mark.storage._unsafe_get_target() == storage.unsafeGetStorageImpl();
+  if (!same_storage || mark.source != &source || mark.version != version || mark.to != to || mark.epoch != epoch) {
+    if (!same_storage) {
+      mark.storage = storage.getWeakStorageImpl();
     }
+    mark.source = &source;
     mark.version = version;
     mark.to = to;
     mark.epoch = epoch;

@@ -1,6 +1,7 @@
 // Finding out in which regions a source is cast more than once.
 #pragma once
 
+#include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/util/intrusive_ptr.h>
 
@@ -18,11 +19,14 @@ class ReuseDetector {
   enum class Advice { cast, watch, store };
 
   // Notes that a source is cast. The epoch is no_epoch while it is not watched.
-  Advice note(const c10::intrusive_ptr<c10::TensorImpl>& source, at::ScalarType to, uint64_t epoch);
+  Advice note(const c10::TensorImpl& source, at::ScalarType to, uint64_t epoch);
 
  private:
+  // The storage is held weakly, so that its address cannot come back with another activation; the tensor is not, since
+  // torch.utils.swap_tensors refuses a tensor that is.
   struct Mark {
-    c10::weak_intrusive_ptr<c10::TensorImpl> source{c10::weak_intrusive_ptr<c10::TensorImpl>::reclaim(nullptr)};
+    const void* source = nullptr;
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage{c10::weak_intrusive_ptr<c10::StorageImpl>::reclaim(nullptr)};
     uint32_t version = 0;
     at::ScalarType to = at::ScalarType::Undefined;
     uint64_t epoch = 0;
