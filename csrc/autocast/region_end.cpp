@@ -68,6 +68,7 @@ bool plant() {
   if (to == leaf.scalar_type()) {
     return false;
   }
+  const c10::InferenceMode off(false);  // newer releases of torch cache nothing in inference mode
   const at::AutoDispatchBelowADInplaceOrView plain;
   at::autocast::cached_cast(to, leaf, at::kCPU);
   return true;
