@@ -18,7 +18,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 
 if __name__ == "__main__":  # ahead of the imports that take seconds, so that Ctrl-C ends those in one line too
     signal.signal(signal.SIGINT, lambda *_: sys.exit("\nStopped."))
@@ -35,6 +35,7 @@ from benchmarks.cast_cache_models import MODELS, Adapted, inputs
 WAYS = ("pure", "stock", "polycast", "kept")
 TRAINING_WAYS = ("stock", "polycast")
 LOOP_SECONDS = 0.05
+BATCHES = 40  # in one region
 
 
 @dataclass
@@ -45,14 +46,15 @@ class Case:
     runs: dict[str, Callable[[], object]]
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
-    def measure(self, rounds: int, device: str) -> "Case":
+    def measure(self, rounds: int, device: str, clock: Callable[[], float]) -> "Case":
         """Run all ways in every round, each as often as LOOP_SECONDS ask for."""
         self.seconds = {way: [] for way in self.runs}
-        numbers = {way: max(1, int(LOOP_SECONDS / seconds(run, 1, way, device))) for way, run in self.runs.items()}
+        first = {way: seconds(run, 1, way, device, clock) for way, run in self.runs.items()}
+        numbers = {way: max(1, int(LOOP_SECONDS / second)) for way, second in first.items()}
         for index in tqdm(range(rounds), desc=f"{self.name:34}", leave=False):
             order = list(self.runs)[index % len(self.runs) :] + list(self.runs)[: index % len(self.runs)]
             for way in order:
-                self.seconds[way].append(seconds(self.runs[way], numbers[way], way, device))
+                self.seconds[way].append(seconds(self.runs[way], numbers[way], way, device, clock))
         return self
 
     def ratio(self, way: str, other: str) -> float:
@@ -68,18 +70,18 @@ def finish(device: str) -> None:
         torch_xla.sync(wait=True)
 
 
-def seconds(run: Callable[[], object], number: int, way: str, device: str) -> float:
+def seconds(run: Callable[[], object], number: int, way: str, device: str, clock: Callable[[], float]) -> float:
     """Return how long one call of a way takes, after one that warms up."""
     if way == "stock":
         _compiled.uninstall_kernels(device)
     try:
         run()
         finish(device)
-        start = perf_counter()
+        start = clock()
         for _ in range(number):
             run()
             finish(device)
-        return (perf_counter() - start) / number
+        return (clock() - start) / number
     finally:
         if way == "stock":
             _compiled.install_kernels(device, False)
@@ -110,7 +112,7 @@ def inference(name: str, batch: int, device: str) -> Case:
 
 
 def evaluation(name: str, batch: int, device: str) -> Case:
-    """One region over 20 batches with frozen weights; a call is the whole region."""
+    """One region over many batches with frozen weights; a call is the whole region."""
     model = MODELS[name]().eval().requires_grad_(False).to(device)
     low, kept = deepcopy(model).bfloat16(), deepcopy(model)
     cast_cache.keep(kept)
@@ -119,7 +121,7 @@ def evaluation(name: str, batch: int, device: str) -> Case:
     def run(module: nn.Module, x: Tensor, enabled: bool) -> Callable[[], object]:
         def call() -> None:
             with torch.no_grad(), torch.autocast(device, torch.bfloat16, enabled=enabled):
-                for _ in range(20):
+                for _ in range(BATCHES):
                     module(x)
                     finish(device)
 
@@ -240,6 +242,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="rounds of each case (default: 15)")
     parser.add_argument("--only", default="", help="measure the cases whose names contain this")
     parser.add_argument("--quick", action="store_true", help="3 rounds at batch 1, to see that it runs")
+    parser.add_argument("--busy", action="store_true", help="one thread, processor time: for a machine with other work")
     parser.add_argument("--picture", type=Path, default=Path("cast_cache.png"))
     parser.add_argument("--peak", choices=TRAINING_WAYS, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -249,12 +252,15 @@ def main() -> None:
     if options.device == "xla":
         os.environ.setdefault("PJRT_DEVICE", "CPU")
         import torch_xla  # noqa: F401 -- brings the device
+    if options.busy:
+        torch.set_num_threads(1)
+    clock = process_time if options.busy else perf_counter
     cases = []
     makers = [*(lambda c=case: c for case in regions(options.device)), *all_cases(options.device, options.quick)]
     for make in makers:
         case = make()
         if options.only in case.name:
-            cases.append(case.measure(3 if options.quick else options.rounds, options.device))
+            cases.append(case.measure(3 if options.quick else options.rounds, options.device, clock))
             print_case(case)
         case.runs = dict.fromkeys(case.runs, lambda: None)  # lets the models go
         gc.collect()
