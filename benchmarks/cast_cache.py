@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -25,66 +24,15 @@ if __name__ == "__main__":  # ahead of the imports that take seconds, so that Ct
 
 import polycast
 import torch
-from matplotlib.figure import Figure
-from polycast import _compiled, cast_cache
+from polycast import cast_cache
 from torch import Tensor, nn
 from tqdm import tqdm
 
 from benchmarks.cast_cache_models import MODELS, Adapted, inputs
+from benchmarks.ways import Case, draw, finish, show
 
-WAYS = ("pure", "stock", "polycast", "kept")
 TRAINING_WAYS = ("stock", "polycast")
-LOOP_SECONDS = 0.05
 BATCHES = 40  # in one region
-
-
-@dataclass
-class Case:
-    """One workload, and the seconds that each way took for one call of it in every round."""
-
-    name: str
-    runs: dict[str, Callable[[], object]]
-    seconds: dict[str, list[float]] = field(default_factory=dict)
-
-    def measure(self, rounds: int, device: str, clock: Callable[[], float]) -> "Case":
-        """Run all ways in every round, each as often as LOOP_SECONDS ask for."""
-        self.seconds = {way: [] for way in self.runs}
-        first = {way: seconds(run, 1, way, device, clock) for way, run in self.runs.items()}
-        numbers = {way: max(1, int(LOOP_SECONDS / second)) for way, second in first.items()}
-        for index in tqdm(range(rounds), desc=f"{self.name:34}", leave=False):
-            order = list(self.runs)[index % len(self.runs) :] + list(self.runs)[: index % len(self.runs)]
-            for way in order:
-                self.seconds[way].append(seconds(self.runs[way], numbers[way], way, device, clock))
-        return self
-
-    def ratio(self, way: str, other: str) -> float:
-        """Return the median over the rounds of one way's time by another's."""
-        return median(one / two for one, two in zip(self.seconds[way], self.seconds[other], strict=True))
-
-
-def finish(device: str) -> None:
-    """Wait for the device."""
-    if device == "xla":
-        import torch_xla
-
-        torch_xla.sync(wait=True)
-
-
-def seconds(run: Callable[[], object], number: int, way: str, device: str, clock: Callable[[], float]) -> float:
-    """Return how long one call of a way takes, after one that warms up."""
-    if way == "stock":
-        _compiled.uninstall_kernels(device)
-    try:
-        run()
-        finish(device)
-        start = clock()
-        for _ in range(number):
-            run()
-            finish(device)
-        return (clock() - start) / number
-    finally:
-        if way == "stock":
-            _compiled.install_kernels(device, False)
 
 
 def region(device: str) -> torch.autocast:
@@ -200,30 +148,6 @@ def report_peak(way: str) -> None:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-def print_case(case: Case) -> None:
-    """Print the medians of a case, and the ratio of every way to stock."""
-    figures = "".join(f"{way:>10}{median(case.seconds[way]) * 1e3:9.3f} ms" for way in case.runs)
-    ratios = ", ".join(f"stock / {way} {case.ratio('stock', way):.2f}" for way in case.runs if way != "stock")
-    pure = f", kept / pure {case.ratio('kept', 'pure'):.2f}" if "pure" in case.runs else ""
-    print(f"{case.name:36}{figures}\n{'':38}{ratios}{pure}", flush=True)
-
-
-def draw(cases: list[Case], path: Path) -> None:
-    """Draw the time of each way, stock being 1."""
-    figure = Figure(figsize=(9, 0.6 + 0.5 * len(cases)), layout="constrained")
-    axes = figure.subplots()
-    colors = dict(zip(WAYS, ("#4daf4a", "#999999", "#377eb8", "#ff7f00"), strict=True))
-    for row, case in enumerate(reversed(cases)):
-        for index, way in enumerate(case.runs):
-            label = way if row == 0 and way in case.runs else None
-            axes.barh(row + 0.3 - 0.2 * index, case.ratio(way, "stock"), 0.2, color=colors[way], label=label)
-    axes.set_yticks(range(len(cases)), [case.name for case in reversed(cases)])
-    axes.axvline(1, color="black", linewidth=0.5)
-    axes.set_xlabel("time by that of stock autocast")
-    axes.legend([axes.barh(0, 0, color=color) for color in colors.values()], list(colors), loc="lower right")
-    figure.savefig(path, dpi=120)
-
-
 def all_cases(device: str, quick: bool) -> list[Callable[[], Case]]:
     """Return what makes each case, so that one model lives at a time."""
     batches = (1,) if quick or device != "cpu" else (1, 16, 128)
@@ -261,7 +185,7 @@ def main() -> None:
         case = make()
         if options.only in case.name:
             cases.append(case.measure(3 if options.quick else options.rounds, options.device, clock))
-            print_case(case)
+            show(case)
         case.runs = dict.fromkeys(case.runs, lambda: None)  # lets the models go
         gc.collect()
     if options.device == "cpu" and options.only in "peak memory":

@@ -75,7 +75,7 @@ def test_tensors_can_be_swapped_after_a_region() -> None:
             x() @ one
     with torch.no_grad(), polycast.autocast("cpu"):
         x() @ one
-    torch.utils.swap_tensors(one, other)
+    torch.utils.swap_tensors(one, other)  # type: ignore[no-untyped-call]
     with torch.no_grad(), polycast.autocast("cpu"):
         assert torch.equal(x() @ one, x() @ expected.bfloat16())
 

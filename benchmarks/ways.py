@@ -1,0 +1,86 @@
+"""Measuring the same work done in several ways, in turn: what benchmarks/cast_cache.py measures with."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from polycast import _compiled
+from tqdm import tqdm
+
+WAYS = ("pure", "stock", "polycast", "kept")
+LOOP_SECONDS = 0.05
+
+
+@dataclass
+class Case:
+    """One workload, and the seconds that each way took for one call of it in every round."""
+
+    name: str
+    runs: dict[str, Callable[[], object]]
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    def measure(self, rounds: int, device: str, clock: Callable[[], float]) -> "Case":
+        """Run all ways in every round, each as often as LOOP_SECONDS ask for."""
+        self.seconds = {way: [] for way in self.runs}
+        first = {way: seconds(run, 1, way, device, clock) for way, run in self.runs.items()}
+        numbers = {way: max(1, int(LOOP_SECONDS / second)) for way, second in first.items()}
+        for index in tqdm(range(rounds), desc=f"{self.name:34}", leave=False):
+            order = list(self.runs)[index % len(self.runs) :] + list(self.runs)[: index % len(self.runs)]
+            for way in order:
+                self.seconds[way].append(seconds(self.runs[way], numbers[way], way, device, clock))
+        return self
+
+    def ratio(self, way: str, other: str) -> float:
+        """Return the median over the rounds of one way's time by another's."""
+        return median(one / two for one, two in zip(self.seconds[way], self.seconds[other], strict=True))
+
+
+def finish(device: str) -> None:
+    """Wait for the device."""
+    if device == "xla":
+        import torch_xla
+
+        torch_xla.sync(wait=True)
+
+
+def seconds(run: Callable[[], object], number: int, way: str, device: str, clock: Callable[[], float]) -> float:
+    """Return how long one call of a way takes, after one that warms up."""
+    if way == "stock":
+        _compiled.uninstall_kernels(device)
+    try:
+        run()
+        finish(device)
+        start = clock()
+        for _ in range(number):
+            run()
+            finish(device)
+        return (clock() - start) / number
+    finally:
+        if way == "stock":
+            _compiled.install_kernels(device, False)
+
+
+def show(case: Case) -> None:
+    """Print the medians of a case, and the ratio of every way to stock."""
+    figures = "".join(f"{way:>10}{median(case.seconds[way]) * 1e3:9.3f} ms" for way in case.runs)
+    ratios = ", ".join(f"stock / {way} {case.ratio('stock', way):.2f}" for way in case.runs if way != "stock")
+    pure = f", kept / pure {case.ratio('kept', 'pure'):.2f}" if "pure" in case.runs else ""
+    print(f"{case.name:36}{figures}\n{'':38}{ratios}{pure}", flush=True)
+
+
+def draw(cases: list[Case], path: Path) -> None:
+    """Draw the time of each way, stock being 1."""
+    figure = Figure(figsize=(9, 0.6 + 0.5 * len(cases)), layout="constrained")
+    axes = figure.subplots()
+    colors = dict(zip(WAYS, ("#4daf4a", "#999999", "#377eb8", "#ff7f00"), strict=True))
+    for row, case in enumerate(reversed(cases)):
+        for index, way in enumerate(case.runs):
+            axes.barh(row + 0.3 - 0.2 * index, case.ratio(way, "stock"), 0.2, color=colors[way])
+    axes.set_yticks(range(len(cases)), [case.name for case in reversed(cases)])
+    axes.axvline(1, color="black", linewidth=0.5)
+    axes.set_xlabel("time by that of stock autocast")
+    axes.legend(handles=[Patch(color=color, label=way) for way, color in colors.items()], loc="lower right")
+    figure.savefig(path, dpi=120)
