@@ -97,6 +97,9 @@ CHANGES: dict[str, Callable[[nn.Parameter], None]] = {
     "AdamW": step(torch.optim.AdamW),
     "AdamW, foreach": step(torch.optim.AdamW, foreach=True),
 }
+# Ours, where this release has them, write through an operator that takes lists, like torch's fused ones.
+OURS = getattr(polycast, "syncfree", None)
+CHANGES |= {f"polycast's {name}": step(getattr(OURS, name)) for name in ("SGD", "Adam", "AdamW") if OURS}
 HOST_CHANGES: dict[str, Callable[[nn.Parameter], None]] = {
     "set_": without_grad(lambda w: w.set_(w + 1)),  # type: ignore[call-overload]
     "foreach": without_grad(lambda w: torch._foreach_add_([w], 1)),
