@@ -83,5 +83,6 @@ def draw(cases: list[Case], path: Path) -> None:
     axes.set_yticks(range(len(cases)), [case.name for case in reversed(cases)])
     axes.axvline(1, color="black", linewidth=0.5)
     axes.set_xlabel("time by that of stock autocast")
-    axes.legend(handles=[Patch(color=color, label=way) for way, color in colors.items()], loc="lower right")
+    handles = [Patch(color=color, label=way) for way, color in colors.items()]
+    figure.legend(handles=handles, loc="outside right upper")
     figure.savefig(path, dpi=120)
