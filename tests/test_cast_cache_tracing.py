@@ -173,3 +173,29 @@ def test_stock_cannot_trace_it() -> None:
             freeze(model(), torch.autocast("cpu", torch.bfloat16))
     finally:
         polycast.install("cpu")
+
+
+# The compiler says of the profiler's function and of ours that they run outside of the graph.
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_compiled_step_is_seen(fused: bool) -> None:
+    torch.compiler.reset()
+    layer, x = nn.Linear(4, 4), torch.rand(2, 4)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.5, fused=fused)
+    for parameter in layer.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    cast_cache.keep(layer)
+    step = torch.compile(optimizer.step, backend="aot_eager")
+    for _ in range(3):
+        with torch.no_grad():
+            old = in_region(layer, x)
+            step()
+            new = in_region(layer, x)
+        assert torch.equal(new, eager_of(layer, x)) and not torch.equal(new, old)
+    cast_cache.release(layer)
+
+
+def eager_of(module: nn.Module, x: Tensor) -> Tensor:
+    with torch.no_grad(), polycast.autocast("cpu", cache_enabled=False):
+        out: Tensor = module(x).float()
+        return out

@@ -177,13 +177,15 @@ def _dead(address: int, reference: weakref.ref[Tensor]) -> None:
 
 
 def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
-    """Drop the casts of what an optimizer wrote to: fused steps count no versions."""
-    if torch.compiler.is_compiling() or _compiled.no_casts():
+    """Drop the casts of what an optimizer wrote to: fused steps and compiled ones count no versions."""
+    if _compiled.no_casts():
         return
     for group in optimizer.param_groups:
         _compiled.forget_casts(group["params"])
 
 
+# As torch.compiler.disable does it, without the seconds that loading the compiler takes.
+_forget_updated._torchdynamo_disable = True  # type: ignore[attr-defined]
 register_optimizer_step_post_hook(_forget_updated)
 for _kind, _probe in backends.recording_probes().items():
     _compiled.set_recording_probe(_kind, _probe)
