@@ -4,6 +4,7 @@
 
 #include "autocast/registry.h"
 #include "autocast/table.h"
+#include "python/optimizer_lists.h"
 
 namespace py = pybind11;
 namespace autocast = polycast::autocast;
@@ -52,4 +53,5 @@ PYBIND11_MODULE(_C, module) {
   module.def("devices", &device_list);
   module.def("rows", &row_list);
   module.def("categories", &sentence_dict);
+  polycast::python::bind_optimizer_lists(module);
 }

@@ -9,12 +9,12 @@ where torch_xla is loaded, now or later. Set POLYCAST_INSTALL=0 to install none,
     torch.bfloat16
 """
 
-from polycast import policy
+from polycast import policy, syncfree
 from polycast.custom_function import custom_bwd, custom_fwd
 from polycast.installation import install, install_on_import, installed, uninstall
 from polycast.region import autocast
 
-__all__ = ["autocast", "custom_bwd", "custom_fwd", "install", "installed", "policy", "uninstall"]
+__all__ = ["autocast", "custom_bwd", "custom_fwd", "install", "installed", "policy", "syncfree", "uninstall"]
 __version__ = "0.1.0"
 
 install_on_import()

@@ -63,3 +63,14 @@ BUILD = SOURCES
 install_kernels = _C.install
 uninstall_kernels = _C.uninstall
 installed_kernels = _C.installed
+
+Batch = _C.Batch
+OptimizerLists = _C.OptimizerLists
+StepTensors = _C.StepTensors
+
+check = torch.ops.polycast.check.default
+norm = torch.ops.polycast.norm.default
+unscale = torch.ops.polycast.unscale_.default
+update_scale = torch.ops.polycast.update_scale_.default
+adam_step = torch.ops.polycast.adam_step_.default
+sgd_step = torch.ops.polycast.sgd_step_.default

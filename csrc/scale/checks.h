@@ -1,0 +1,13 @@
+// What every kernel of the operators over gradients asks of its arguments, whatever the device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace polycast::scale {
+
+void check_tensors(const char* op, at::TensorList tensors);
+void check_norm(at::TensorList tensors, double norm_type);
+void check_unscale(at::TensorList grads, const at::Tensor& found_inf, const at::Tensor& inv_scale);
+void check_update(const at::Tensor& scale, const at::Tensor& growth_tracker, const at::Tensor& found_inf);
+
+}  // namespace polycast::scale
