@@ -4,7 +4,9 @@
 
 #include "autocast/registry.h"
 #include "autocast/table.h"
+#include "python/gradients.h"
 #include "python/optimizer_lists.h"
+#include "python/write_back.h"
 
 namespace py = pybind11;
 namespace autocast = polycast::autocast;
@@ -53,5 +55,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("devices", &device_list);
   module.def("rows", &row_list);
   module.def("categories", &sentence_dict);
+  polycast::python::bind_gradients(module);
   polycast::python::bind_optimizer_lists(module);
+  polycast::python::bind_write_back(module);
 }

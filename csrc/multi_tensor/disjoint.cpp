@@ -19,7 +19,9 @@ struct Place {
   const List* list;
   size_t index;
 
-  const at::Tensor& tensor() const { return list->tensors[index]; }
+  const at::Tensor& tensor() const {
+    return list->tensors[index];
+  }
 };
 
 bool has_memory(const at::Tensor& tensor) {
@@ -59,7 +61,16 @@ std::array<std::atomic<size_t>, 256> known_disjoint{};
 
 [[noreturn]] void refuse(const char* op, const Place& one, const Place& other) {
   TORCH_CHECK_VALUE(
-      false, op, ": ", one.list->name, "[", one.index, "] shares memory with ", other.list->name, "[", other.index,
+      false,
+      op,
+      ": ",
+      one.list->name,
+      "[",
+      one.index,
+      "] shares memory with ",
+      other.list->name,
+      "[",
+      other.index,
       "]; give each tensor memory of its own");
 }
 

@@ -21,26 +21,28 @@ at::ScalarType real_type(const at::Tensor& tensor);
 // Whether the CPU engine can walk the tensor beside the model, element by element.
 bool walks_with(const at::Tensor& model, const at::Tensor& tensor);
 
+// Whether two tensors are as most are: of the same kind, place and sizes, real and contiguous. A pair that is needs no
+// further check.
+inline bool is_plain_pair(const at::Tensor& model, const at::Tensor& tensor) {
+  return tensor.key_set() == model.key_set() && tensor.sizes() == model.sizes() && tensor.is_contiguous() &&
+         is_real(tensor.scalar_type());
+}
+
 // A copy that can.
 at::Tensor copy_for(const at::Tensor& model, const at::Tensor& tensor);
 
-// The items of n lists that belong together, those of float64 arithmetic (the type of the first list decides) apart from
-// those of float32. Where the tensors of an item differ in layout it is made of copies, until write_back.
+// The items of n lists that belong together, those of float64 arithmetic (the type of the first list decides) apart
+// from those of float32. Where the tensors of an item differ in layout it is made of copies, until write_back.
 template <size_t n>
 class Items {
  public:
-  template <class Written>
-  Items(const std::array<at::TensorList, n>& lists, const Written& written) : in_float(lists[0].size()), lists_(lists) {
+  // check raises what is wrong with the lists, which are of one length. It is asked only where not all is plain.
+  template <class Written, class Check>
+  Items(const std::array<at::TensorList, n>& lists, const Written& written, const Check& check)
+      : in_float(lists[0].size()), lists_(lists) {
     std::copy_n(written.begin(), n, written_.begin());
-    std::atomic<bool> regular = true;
-    at::parallel_for(0, lists[0].size(), tensor_grain_size, [&](int64_t begin, int64_t end) {
-      for (int64_t index = begin; index < end; ++index) {
-        if (!add(index)) {
-          regular = false;
-        }
-      }
-    });
-    if (!regular) {
+    if (!add_all()) {
+      check();
       sort_out();
     }
   }
@@ -77,16 +79,35 @@ class Items {
   std::vector<Item<n>> in_double;
 
  private:
+  bool add_all() {
+    const at::TensorList models = lists_[0];
+    if (models.empty() || !is_plain_pair(models[0], models[0]) || !models[0].is_cpu() || models[0].is_inference()) {
+      return models.empty();
+    }
+    std::atomic<bool> regular = true;
+    at::parallel_for(0, models.size(), tensor_grain_size, [&](int64_t begin, int64_t end) {
+      for (int64_t index = begin; index < end; ++index) {
+        if (!add(models[0], index)) {
+          regular = false;
+        }
+      }
+    });
+    return regular;
+  }
+
   // False where the item is not one of float32 arithmetic on the tensors themselves.
-  bool add(size_t index) {
+  bool add(const at::Tensor& first, size_t index) {
     const at::Tensor& model = lists_[0][index];
+    if (model.key_set() != first.key_set()) {
+      return false;
+    }
     for (size_t list = 0; list < n; ++list) {
-      if (!walks_with(model, lists_[list][index])) {
+      if (!is_plain_pair(model, lists_[list][index])) {
         return false;
       }
     }
     Item<n>& item = in_float[index];
-    item.numel = model.numel() * (model.is_complex() ? 2 : 1);
+    item.numel = model.numel();
     item.index = index;
     for (size_t list = 0; list < n; ++list) {
       set(item, list, lists_[list][index]);
@@ -104,15 +125,14 @@ class Items {
     all.swap(in_float);
     for (size_t index = 0; index < all.size(); ++index) {
       const at::Tensor& model = lists_[0][index];
-      if (all[index].data[0] == nullptr && model.numel() > 0) {
-        all[index] = copied(index);
+      if (all[index].data[0] == nullptr) {
+        all[index] = arranged(index);
       }
       (real_type(model) == at::kDouble ? in_double : in_float).push_back(all[index]);
     }
   }
 
-  Item<n> copied(size_t index) {
-    is_copied_ = true;
+  Item<n> arranged(size_t index) {
     const at::Tensor& first = lists_[0][index];
     const at::Tensor model = walks_with(first, first) ? first : first.contiguous();
     Item<n> item{{}, {}, model.numel() * (model.is_complex() ? 2 : 1), index};
@@ -120,6 +140,7 @@ class Items {
       const at::Tensor& tensor = lists_[list][index];
       const at::Tensor used = list == 0 ? model : walks_with(model, tensor) ? tensor : copy_for(model, tensor);
       if (!used.is_same(tensor)) {
+        is_copied_ = true;
         (written_[list] ? copies_ : inputs_).emplace_back(tensor, used);
       }
       set(item, list, used);

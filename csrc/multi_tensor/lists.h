@@ -8,6 +8,11 @@
 
 namespace polycast::multi_tensor {
 
+// The real types that the operators compute with.
+constexpr bool is_real(at::ScalarType type) {
+  return type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16;
+}
+
 // Below this many tensors a second thread costs more than it saves.
 constexpr int64_t tensor_grain_size = 512;
 

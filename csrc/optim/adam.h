@@ -1,8 +1,8 @@
 // One element of an Adam or AdamW step, the same for every device.
 //
 // Diederik P. Kingma, Jimmy Ba: Adam, a method for stochastic optimization (2014); Ilya Loshchilov, Frank Hutter:
-// Decoupled weight decay regularization (2017); Sashank J. Reddi and others: On the convergence of Adam and beyond (2018)
-// for amsgrad. The order of the operations is that of torch.optim.
+// Decoupled weight decay regularization (2017); Sashank J. Reddi and others: On the convergence of Adam and beyond
+// (2018) for amsgrad. The order of the operations is that of torch.optim.
 #pragma once
 
 #include <c10/macros/Macros.h>
@@ -24,8 +24,8 @@ struct AdamOptions {
 template <class Math>
 struct AdamConstants {
   Math grad_factor;
-  Math weight_decay;   // added to the gradient
-  Math param_factor;   // the decoupled weight decay
+  Math weight_decay;  // added to the gradient
+  Math param_factor;  // the decoupled weight decay
   Math lerp_factor;
   Math beta2;
   Math one_minus_beta2;

@@ -57,12 +57,25 @@ void step_one(const Composition& composition, const AdamOptions& options, const 
 }
 
 void adam_step_composition(
-    at::TensorList params, at::TensorList grads, at::TensorList exp_avgs, at::TensorList exp_avg_sqs,
-    at::TensorList max_exp_avg_sqs, at::TensorList steps, const at::Tensor& lr, double beta1, double beta2,
-    double weight_decay, double eps, bool decoupled_weight_decay, bool maximize, const OptionalTensor& found_inf,
-    const OptionalTensor& grad_scale, const OptionalTensor& clip_coef) {
+    at::TensorList params,
+    at::TensorList grads,
+    at::TensorList exp_avgs,
+    at::TensorList exp_avg_sqs,
+    at::TensorList max_exp_avg_sqs,
+    at::TensorList steps,
+    const at::Tensor& lr,
+    double beta1,
+    double beta2,
+    double weight_decay,
+    double eps,
+    bool decoupled_weight_decay,
+    bool maximize,
+    const OptionalTensor& found_inf,
+    const OptionalTensor& grad_scale,
+    const OptionalTensor& clip_coef) {
   const AdamLists lists{params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps};
-  check_step(lists, {lr, found_inf, grad_scale, clip_coef});
+  check_arguments(lists, {lr, found_inf, grad_scale, clip_coef});
+  check_tensors(lists);
   check_memory(lists);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const Composition composition(lr, maximize, found_inf, grad_scale, clip_coef);
@@ -74,9 +87,14 @@ void adam_step_composition(
   const std::vector<at::Tensor> maxima = multi_tensor::as_real(max_exp_avg_sqs);
   for (size_t index = 0; index < params.size(); ++index) {
     step_one(
-        composition, options,
-        {real_params[index], real_grads[index], averages[index], squares[index],
-         maxima.empty() ? at::Tensor() : maxima[index], steps[index]});
+        composition,
+        options,
+        {real_params[index],
+         real_grads[index],
+         averages[index],
+         squares[index],
+         maxima.empty() ? at::Tensor() : maxima[index],
+         steps[index]});
   }
   raise_versions(lists);
 }

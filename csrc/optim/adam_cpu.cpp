@@ -78,7 +78,8 @@ void run(const Shared& shared, const std::vector<double>& steps, const Items& it
 
 template <bool amsgrad, bool decays_grad, size_t n>
 void run_all(const Shared& shared, const AdamLists& lists, const std::array<at::TensorList, n>& streams) {
-  const multi_tensor::Items<n> items(streams, AdamAlgorithm<float, amsgrad, decays_grad>::written);
+  const multi_tensor::Items<n> items(
+      streams, AdamAlgorithm<float, amsgrad, decays_grad>::written, [&] { check_tensors(lists); });
   check_memory(lists, c10::hash_combine(items.fingerprint(), multi_tensor::fingerprint(lists.steps)));
   raise_versions(lists);
   if (is_skipped(shared.scalars.found_inf)) {
@@ -95,13 +96,25 @@ void run_all(const Shared& shared, const AdamLists& lists, const std::array<at::
 }
 
 void adam_step_cpu(
-    at::TensorList params, at::TensorList grads, at::TensorList exp_avgs, at::TensorList exp_avg_sqs,
-    at::TensorList max_exp_avg_sqs, at::TensorList steps, const at::Tensor& lr, double beta1, double beta2,
-    double weight_decay, double eps, bool decoupled_weight_decay, bool maximize, const OptionalTensor& found_inf,
-    const OptionalTensor& grad_scale, const OptionalTensor& clip_coef) {
+    at::TensorList params,
+    at::TensorList grads,
+    at::TensorList exp_avgs,
+    at::TensorList exp_avg_sqs,
+    at::TensorList max_exp_avg_sqs,
+    at::TensorList steps,
+    const at::Tensor& lr,
+    double beta1,
+    double beta2,
+    double weight_decay,
+    double eps,
+    bool decoupled_weight_decay,
+    bool maximize,
+    const OptionalTensor& found_inf,
+    const OptionalTensor& grad_scale,
+    const OptionalTensor& clip_coef) {
   const AdamLists lists{params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps};
   const StepScalars scalars{lr, found_inf, grad_scale, clip_coef};
-  check_step(lists, scalars);
+  check_arguments(lists, scalars);
   const AdamOptions options{checked_lr("adam_step_", lr), beta1, beta2, weight_decay, eps, decoupled_weight_decay};
   const Shared shared{options, scalars, maximize};
   const at::AutoDispatchBelowADInplaceOrView below_autograd;

@@ -13,8 +13,15 @@ constexpr const char* sgd = "sgd_step_";
 
 void check_length(const char* op, const List& list, at::TensorList params) {
   TORCH_CHECK_VALUE(
-      list.tensors.size() == params.size(), op, ": ", list.name, " holds ", list.tensors.size(),
-      " tensors and params ", params.size(), "; pass one for each");
+      list.tensors.size() == params.size(),
+      op,
+      ": ",
+      list.name,
+      " holds ",
+      list.tensors.size(),
+      " tensors and params ",
+      params.size(),
+      "; pass one for each");
 }
 
 void check_scalars(const char* op, c10::Device device, const StepScalars& scalars) {
@@ -34,31 +41,48 @@ void check_memory(const char* op, c10::ArrayRef<List> lists, std::optional<size_
 
 }  // namespace
 
-void check_step(const AdamLists& lists, const StepScalars& scalars) {
-  const List first{"params", lists.params, true};
-  const List grads{"grads", lists.grads, false};
-  const List averages{"exp_avgs", lists.exp_avgs, true};
-  const List squares{"exp_avg_sqs", lists.exp_avg_sqs, true};
-  const List steps{"steps", lists.steps, true};
-  for (const List& list : {grads, averages, squares, steps}) {
-    check_length(adam, list, lists.params);
+void check_arguments(const AdamLists& lists, const StepScalars& scalars) {
+  check_length(adam, {"grads", lists.grads, false}, lists.params);
+  check_length(adam, {"exp_avgs", lists.exp_avgs, true}, lists.params);
+  check_length(adam, {"exp_avg_sqs", lists.exp_avg_sqs, true}, lists.params);
+  check_length(adam, {"steps", lists.steps, true}, lists.params);
+  if (!lists.max_exp_avg_sqs.empty()) {
+    check_length(adam, {"max_exp_avg_sqs", lists.max_exp_avg_sqs, true}, lists.params);
   }
-  multi_tensor::check_lists(adam, {first, grads, averages, squares, {"max_exp_avg_sqs", lists.max_exp_avg_sqs, true}});
   if (!lists.params.empty()) {
-    multi_tensor::check_counters(adam, first, steps);
+    multi_tensor::check_counters(adam, {"params", lists.params, true}, {"steps", lists.steps, true});
     check_scalars(adam, lists.params[0].device(), scalars);
   }
 }
 
-void check_step(const SgdLists& lists, const StepScalars& scalars) {
-  const List first{"params", lists.params, true};
-  const List grads{"grads", lists.grads, false};
-  check_length(sgd, grads, lists.params);
-  multi_tensor::check_lists(sgd, {first, grads, {"momentum_buffers", lists.momentum_buffers, true}});
+void check_arguments(const SgdLists& lists, const StepScalars& scalars) {
+  check_length(sgd, {"grads", lists.grads, false}, lists.params);
+  if (!lists.momentum_buffers.empty()) {
+    check_length(sgd, {"momentum_buffers", lists.momentum_buffers, true}, lists.params);
+  }
   if (!lists.params.empty()) {
-    multi_tensor::check_counters(sgd, first, {"momentum_started", lists.momentum_started, true});
+    multi_tensor::check_counters(
+        sgd, {"params", lists.params, true}, {"momentum_started", lists.momentum_started, true});
     check_scalars(sgd, lists.params[0].device(), scalars);
   }
+}
+
+void check_tensors(const AdamLists& lists) {
+  multi_tensor::check_lists(
+      adam,
+      {{"params", lists.params, true},
+       {"grads", lists.grads, false},
+       {"exp_avgs", lists.exp_avgs, true},
+       {"exp_avg_sqs", lists.exp_avg_sqs, true},
+       {"max_exp_avg_sqs", lists.max_exp_avg_sqs, true}});
+}
+
+void check_tensors(const SgdLists& lists) {
+  multi_tensor::check_lists(
+      sgd,
+      {{"params", lists.params, true},
+       {"grads", lists.grads, false},
+       {"momentum_buffers", lists.momentum_buffers, true}});
 }
 
 void check_memory(const AdamLists& lists, std::optional<size_t> fingerprint) {

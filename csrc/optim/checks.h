@@ -32,9 +32,13 @@ struct StepScalars {
   const OptionalTensor& clip_coef;
 };
 
-// Types, sizes and devices.
-void check_step(const AdamLists& lists, const StepScalars& scalars);
-void check_step(const SgdLists& lists, const StepScalars& scalars);
+// The lengths of the lists, the counters and the scalars.
+void check_arguments(const AdamLists& lists, const StepScalars& scalars);
+void check_arguments(const SgdLists& lists, const StepScalars& scalars);
+
+// The types, sizes and devices of the tensors.
+void check_tensors(const AdamLists& lists);
+void check_tensors(const SgdLists& lists);
 
 // That the tensors share no memory; a fingerprint of where they are spares looking again.
 void check_memory(const AdamLists& lists, std::optional<size_t> fingerprint = std::nullopt);

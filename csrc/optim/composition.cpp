@@ -15,8 +15,11 @@ at::Tensor scalar_or_undefined(const std::optional<at::Tensor>& tensor) {
 }  // namespace
 
 Composition::Composition(
-    const at::Tensor& lr, bool maximize, const std::optional<at::Tensor>& found_inf,
-    const std::optional<at::Tensor>& grad_scale, const std::optional<at::Tensor>& clip_coef)
+    const at::Tensor& lr,
+    bool maximize,
+    const std::optional<at::Tensor>& found_inf,
+    const std::optional<at::Tensor>& grad_scale,
+    const std::optional<at::Tensor>& clip_coef)
     : lr_(lr.reshape({})),
       maximize_(maximize),
       skip_(scalar_or_undefined(found_inf)),

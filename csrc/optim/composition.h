@@ -12,13 +12,18 @@ namespace polycast::optim {
 class Composition {
  public:
   Composition(
-      const at::Tensor& lr, bool maximize, const std::optional<at::Tensor>& found_inf,
-      const std::optional<at::Tensor>& grad_scale, const std::optional<at::Tensor>& clip_coef);
+      const at::Tensor& lr,
+      bool maximize,
+      const std::optional<at::Tensor>& found_inf,
+      const std::optional<at::Tensor>& grad_scale,
+      const std::optional<at::Tensor>& clip_coef);
 
   // float64 for parameters of float64, otherwise float32.
   static at::ScalarType arithmetic_type(const at::Tensor& param);
 
-  at::Tensor lr(at::ScalarType type) const { return lr_.to(type); }
+  at::Tensor lr(at::ScalarType type) const {
+    return lr_.to(type);
+  }
 
   // The gradient in the type of the arithmetic, unscaled, clipped and, to maximize, negated.
   at::Tensor gradient(const at::Tensor& grad, at::ScalarType type) const;

@@ -1,7 +1,7 @@
 // sgd_step_ as a composition of ATen ops.
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/where.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/where.h>
 #include <torch/library.h>
 
 #include "multi_tensor/lists.h"
@@ -41,11 +41,22 @@ void step_one(const Composition& composition, const SgdOptions& options, bool ne
 }
 
 void sgd_step_composition(
-    at::TensorList params, at::TensorList grads, at::TensorList momentum_buffers, at::TensorList momentum_started,
-    const at::Tensor& lr, double weight_decay, double momentum, double dampening, bool nesterov, bool maximize,
-    const OptionalTensor& found_inf, const OptionalTensor& grad_scale, const OptionalTensor& clip_coef) {
+    at::TensorList params,
+    at::TensorList grads,
+    at::TensorList momentum_buffers,
+    at::TensorList momentum_started,
+    const at::Tensor& lr,
+    double weight_decay,
+    double momentum,
+    double dampening,
+    bool nesterov,
+    bool maximize,
+    const OptionalTensor& found_inf,
+    const OptionalTensor& grad_scale,
+    const OptionalTensor& clip_coef) {
   const SgdLists lists{params, grads, momentum_buffers, momentum_started};
-  check_step(lists, {lr, found_inf, grad_scale, clip_coef});
+  check_arguments(lists, {lr, found_inf, grad_scale, clip_coef});
+  check_tensors(lists);
   check_memory(lists);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const Composition composition(lr, maximize, found_inf, grad_scale, clip_coef);
@@ -55,8 +66,12 @@ void sgd_step_composition(
   const std::vector<at::Tensor> buffers = multi_tensor::as_real(momentum_buffers);
   for (size_t index = 0; index < params.size(); ++index) {
     step_one(
-        composition, options, nesterov,
-        {real_params[index], real_grads[index], buffers.empty() ? at::Tensor() : buffers[index],
+        composition,
+        options,
+        nesterov,
+        {real_params[index],
+         real_grads[index],
+         buffers.empty() ? at::Tensor() : buffers[index],
          momentum_started.empty() ? at::Tensor() : momentum_started[index]});
   }
   raise_versions(lists);

@@ -62,14 +62,14 @@ void run(const Shared& shared, const std::vector<bool>& first, const Items& item
   const double factor = grad_factor(shared.scalars.grad_scale, shared.scalars.clip_coef, shared.maximize);
   multi_tensor::walk<Math>(
       SgdAlgorithm<Math, momentum, nesterov, decays_grad>{
-          first, sgd_constants<Math>(shared.options, true, factor),
-          sgd_constants<Math>(shared.options, false, factor)},
+          first, sgd_constants<Math>(shared.options, true, factor), sgd_constants<Math>(shared.options, false, factor)},
       items);
 }
 
 template <bool momentum, bool nesterov, bool decays_grad, size_t n>
 void run_all(const Shared& shared, const SgdLists& lists, const std::array<at::TensorList, n>& streams) {
-  const multi_tensor::Items<n> items(streams, SgdAlgorithm<float, momentum, nesterov, decays_grad>::written);
+  const multi_tensor::Items<n> items(
+      streams, SgdAlgorithm<float, momentum, nesterov, decays_grad>::written, [&] { check_tensors(lists); });
   check_memory(lists, c10::hash_combine(items.fingerprint(), multi_tensor::fingerprint(lists.momentum_started)));
   raise_versions(lists);
   if (is_skipped(shared.scalars.found_inf)) {
@@ -88,12 +88,22 @@ void run_decay(const Shared& shared, const SgdLists& lists, const std::array<at:
 }
 
 void sgd_step_cpu(
-    at::TensorList params, at::TensorList grads, at::TensorList momentum_buffers, at::TensorList momentum_started,
-    const at::Tensor& lr, double weight_decay, double momentum, double dampening, bool nesterov, bool maximize,
-    const OptionalTensor& found_inf, const OptionalTensor& grad_scale, const OptionalTensor& clip_coef) {
+    at::TensorList params,
+    at::TensorList grads,
+    at::TensorList momentum_buffers,
+    at::TensorList momentum_started,
+    const at::Tensor& lr,
+    double weight_decay,
+    double momentum,
+    double dampening,
+    bool nesterov,
+    bool maximize,
+    const OptionalTensor& found_inf,
+    const OptionalTensor& grad_scale,
+    const OptionalTensor& clip_coef) {
   const SgdLists lists{params, grads, momentum_buffers, momentum_started};
   const StepScalars scalars{lr, found_inf, grad_scale, clip_coef};
-  check_step(lists, scalars);
+  check_arguments(lists, scalars);
   const Shared shared{{checked_lr("sgd_step_", lr), weight_decay, momentum, dampening}, scalars, maximize};
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   if (momentum_buffers.empty()) {

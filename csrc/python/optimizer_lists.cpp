@@ -1,30 +1,13 @@
 #include "python/optimizer_lists.h"
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include <algorithm>
 
 #include "multi_tensor/lists.h"
+#include "python/params.h"
 
 namespace py = pybind11;
 
 namespace polycast::python {
-
-namespace {
-
-const at::Tensor& unpack(py::handle object) {
-  if (!THPVariable_Check(object.ptr())) {
-    throw py::type_error("an optimizer's list holds " + std::string(py::str(object.get_type())) + ", not a tensor");
-  }
-  return THPVariable_Unpack(object.ptr());
-}
-
-// Without the warning that Tensor::grad has for tensors that are no leaves.
-const at::Tensor& grad_of(const at::Tensor& param) {
-  return param.unsafeGetTensorImpl()->grad();
-}
-
-}  // namespace
 
 OptimizerLists::OptimizerLists(
     const py::dict& state, const py::list& param_groups, const std::vector<std::string>& keys)
@@ -32,11 +15,11 @@ OptimizerLists::OptimizerLists(
   for (size_t group = 0; group < param_groups.size(); ++group) {
     for (const py::handle param : py::list(py::dict(param_groups[group])["params"])) {
       if (state.contains(param)) {
-        add(group, unpack(param), state[param], keys);
-      } else if (grad_of(unpack(param)).defined()) {
-        add(group, unpack(param), py::dict(), keys);
+        add(group, unpack(param.ptr()), state[param], keys);
+      } else if (grad_of(unpack(param.ptr())).defined()) {
+        add(group, unpack(param.ptr()), py::dict(), keys);
       } else {
-        waiting_.push_back(unpack(param));
+        waiting_.push_back(unpack(param.ptr()));
       }
     }
   }
@@ -62,7 +45,7 @@ void OptimizerLists::add(
   batch->params.push_back(param);
   for (size_t key = 0; key < keys.size(); ++key) {
     if (values.contains(keys[key])) {
-      batch->state[key].push_back(unpack(values[keys[key].c_str()]));
+      batch->state[key].push_back(unpack(PyDict_GetItemString(values.ptr(), keys[key].c_str())));
     }
   }
 }

@@ -40,15 +40,16 @@ struct Batch {
   std::vector<at::Tensor> grads;
   std::vector<std::vector<at::Tensor>> state;  // one list for each key; empty where the state has no such key
 
-  Batch like() const { return {group, device, {}, {}, std::vector<std::vector<at::Tensor>>(state.size())}; }
+  Batch like() const {
+    return {group, device, {}, {}, std::vector<std::vector<at::Tensor>>(state.size())};
+  }
 };
 
 class OptimizerLists {
  public:
   // The keys name the tensors of a parameter's state, in the order of the operator's lists. Raises a ValueError where
   // parameters or state share memory.
-  OptimizerLists(
-      const pybind11::dict& state, const pybind11::list& param_groups, const std::vector<std::string>& keys);
+  OptimizerLists(const pybind11::dict& state, const pybind11::list& param_groups, const std::vector<std::string>& keys);
 
   // Whether the optimizer still holds what was gathered, and no further parameter has its first gradient.
   bool is_current(const pybind11::dict& state, const pybind11::list& param_groups) const;
@@ -57,8 +58,12 @@ class OptimizerLists {
   void gather();
 
   // What gather found: the batches that have dense gradients, and the parameters of each group with sparse ones.
-  const std::vector<const Batch*>& active() const { return active_; }
-  const std::vector<std::pair<size_t, at::Tensor>>& sparse() const { return sparse_; }
+  const std::vector<const Batch*>& active() const {
+    return active_;
+  }
+  const std::vector<std::pair<size_t, at::Tensor>>& sparse() const {
+    return sparse_;
+  }
 
  private:
   void add(size_t group, const at::Tensor& param, const pybind11::dict& values, const std::vector<std::string>& keys);

@@ -1,21 +1,9 @@
 #include "python/optimizer_lists.h"
+#include "python/params.h"
 
 namespace py = pybind11;
 
 namespace polycast::python {
-
-namespace {
-
-// Borrowed.
-PyObject* params_of(PyObject* group) {
-  PyObject* const params = PyDict_Check(group) ? PyDict_GetItemString(group, "params") : nullptr;
-  if (params == nullptr || !PyList_Check(params)) {
-    throw py::type_error("param_groups holds something that is not a dict with a list of 'params'");
-  }
-  return params;
-}
-
-}  // namespace
 
 Snapshot::Snapshot(const py::dict& state, const py::list& param_groups) {
   const auto keep = [this](PyObject* object) {

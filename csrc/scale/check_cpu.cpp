@@ -23,8 +23,7 @@ struct Check {
   Findings& findings;
 
   template <class Math>
-  [[gnu::always_inline]] void operator()(
-      const std::array<Math*, 1>& at, int64_t count, const Item<1>& item) const {
+  [[gnu::always_inline]] void operator()(const std::array<Math*, 1>& at, int64_t count, const Item<1>& item) const {
     if (any_non_finite(at[0], count)) {
       findings.add(item.index);
     }
@@ -39,8 +38,7 @@ struct Unscale {
   const double inv_scale;
 
   template <class Math>
-  [[gnu::always_inline]] void operator()(
-      const std::array<Math*, 1>& at, int64_t count, const Item<1>& item) const {
+  [[gnu::always_inline]] void operator()(const std::array<Math*, 1>& at, int64_t count, const Item<1>& item) const {
     if (any_non_finite(at[0], count)) {
       findings.add(item.index);
     }
@@ -51,32 +49,33 @@ struct Unscale {
   }
 };
 
-template <class Algorithm>
-void run(const Algorithm& algorithm, at::TensorList tensors) {
-  const Items<1> items(std::array<at::TensorList, 1>{tensors}, Algorithm::written);
+template <class Algorithm, class CheckArguments>
+void run(const Algorithm& algorithm, at::TensorList tensors, const CheckArguments& check) {
+  const Items<1> items(std::array<at::TensorList, 1>{tensors}, Algorithm::written, check);
   multi_tensor::walk<float>(algorithm, items.in_float);
   multi_tensor::walk<double>(algorithm, items.in_double);
   items.write_back();
 }
 
 std::tuple<at::Tensor, at::Tensor> check_cpu(at::TensorList tensors) {
-  check_tensors("check", tensors);
+  check_length("check", tensors);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   Findings findings(tensors.size());
-  run(Check{findings}, tensors);
+  run(Check{findings}, tensors, [&] { check_tensors("check", tensors); });
   return {findings.found_inf(), findings.non_finite()};
 }
 
-void unscale_cpu(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale) {
+at::Tensor unscale_cpu(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale) {
   check_unscale(grads, found_inf, inv_scale);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   multi_tensor::raise_versions(grads);
   multi_tensor::raise_versions(found_inf);
   Findings findings(grads.size());
-  run(Unscale{findings, inv_scale.item<double>()}, grads);
+  run(Unscale{findings, inv_scale.item<double>()}, grads, [] {});
   if (findings.any()) {
     found_inf.fill_(1);
   }
+  return findings.non_finite();
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ at::Tensor holds_non_finite(const at::Tensor& tensor) {
 }
 
 std::tuple<at::Tensor, at::Tensor> check_composition(at::TensorList tensors) {
+  check_length("check", tensors);
   check_tensors("check", tensors);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::vector<at::Tensor> found;
@@ -39,16 +40,16 @@ std::tuple<at::Tensor, at::Tensor> check_composition(at::TensorList tensors) {
 }
 
 at::ScalarType sum_type(at::TensorList tensors) {
-  const auto is_double = [](const at::Tensor& tensor) {
-    return multi_tensor::real_type(tensor) == at::kDouble;
-  };
+  const auto is_double = [](const at::Tensor& tensor) { return multi_tensor::real_type(tensor) == at::kDouble; };
   return std::any_of(tensors.begin(), tensors.end(), is_double) ? at::kDouble : at::kFloat;
 }
 
 // Divides by the largest magnitude first, so that no sum of powers overflows that a norm does not. Infinite and NaN
 // magnitudes stay as they are.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_composition(at::TensorList tensors, double norm_type) {
-  check_norm(tensors, norm_type);
+  check_length("norm", tensors);
+  check_norm_type(norm_type);
+  check_tensors("norm", tensors);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const at::ScalarType type = sum_type(tensors);
   std::vector<at::Tensor> magnitudes;
@@ -74,21 +75,31 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_composition(at::TensorList t
   return {norm, non_finite.any().to(at::kFloat), non_finite};
 }
 
-void unscale_composition(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale) {
+at::Tensor unscale_composition(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale) {
   check_unscale(grads, found_inf, inv_scale);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  std::vector<at::Tensor> found;
   for (const at::Tensor& grad : grads) {
-    found_inf.copy_(at::where(holds_non_finite(grad), at::ones_like(found_inf), found_inf));
+    found.push_back(holds_non_finite(grad));
     const at::ScalarType type = grad.is_complex() ? grad.scalar_type() : sum_type(grad);
     grad.copy_(grad.to(type) * inv_scale.reshape({}).to(c10::toRealValueType(type)));
   }
+  const at::Tensor non_finite = found.empty() ? at::zeros({0}, found_inf.options().dtype(at::kBool)) : at::stack(found);
+  found_inf.copy_(at::where(non_finite.any(), at::ones_like(found_inf), found_inf));
   multi_tensor::raise_versions(grads);
   multi_tensor::raise_versions(found_inf);
+  return non_finite;
 }
 
 void update_scale_composition(
-    at::Tensor& scale, at::Tensor& growth_tracker, const at::Tensor& found_inf, double growth_factor,
-    double backoff_factor, int64_t growth_interval, double min_scale, double max_scale) {
+    at::Tensor& scale,
+    at::Tensor& growth_tracker,
+    const at::Tensor& found_inf,
+    double growth_factor,
+    double backoff_factor,
+    int64_t growth_interval,
+    double min_scale,
+    double max_scale) {
   check_update(scale, growth_tracker, found_inf);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const at::Tensor skipped = found_inf.reshape(scale.sizes()).ne(0);

@@ -15,13 +15,17 @@ class Findings {
  public:
   explicit Findings(size_t tensors) : found_(tensors) {}
 
-  void add(size_t index) { found_[index].store(true, std::memory_order_relaxed); }
+  void add(size_t index) {
+    found_[index].store(true, std::memory_order_relaxed);
+  }
 
   bool any() const {
     return std::any_of(found_.begin(), found_.end(), [](const std::atomic<bool>& found) { return found.load(); });
   }
 
-  at::Tensor found_inf() const { return at::scalar_tensor(any() ? 1.0 : 0.0, at::kFloat); }
+  at::Tensor found_inf() const {
+    return at::scalar_tensor(any() ? 1.0 : 0.0, at::kFloat);
+  }
 
   at::Tensor non_finite() const {
     at::Tensor result = at::empty({static_cast<int64_t>(found_.size())}, at::kBool);

@@ -102,8 +102,7 @@ struct Norm {
   std::vector<Partial>& partials;  // one for each thread
 
   template <class Math>
-  [[gnu::always_inline]] void operator()(
-      const std::array<Math*, 1>& at, int64_t count, const Item<1>& item) const {
+  [[gnu::always_inline]] void operator()(const std::array<Math*, 1>& at, int64_t count, const Item<1>& item) const {
     Partial& partial = partials[at::get_thread_num()];
     if (any_non_finite(at[0], count)) {
       findings.add(item.index);
@@ -119,7 +118,8 @@ double reduce(const Reduction& reduction, Findings& findings, at::TensorList ten
   using Algorithm = Norm<Reduction>;
   std::vector<Partial> partials(std::max(at::get_num_threads(), at::get_thread_num() + 1));
   const Algorithm algorithm{reduction, findings, partials};
-  const Items<1> items(std::array<at::TensorList, 1>{tensors}, Algorithm::written);
+  const Items<1> items(
+      std::array<at::TensorList, 1>{tensors}, Algorithm::written, [&] { check_tensors("norm", tensors); });
   multi_tensor::walk<float>(algorithm, items.in_float);
   multi_tensor::walk<double>(algorithm, items.in_double);
   double total = 0;
@@ -155,16 +155,15 @@ std::vector<at::Tensor> magnitudes(at::TensorList tensors) {
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_cpu(at::TensorList tensors, double norm_type) {
-  check_norm(tensors, norm_type);
+  check_length("norm", tensors);
+  check_norm_type(norm_type);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   Findings findings(tensors.size());
   const auto is_complex = [](const at::Tensor& tensor) { return tensor.is_complex(); };
   const bool halves = norm_type != 2 && std::any_of(tensors.begin(), tensors.end(), is_complex);
   const std::vector<at::Tensor> absolute = halves ? magnitudes(tensors) : std::vector<at::Tensor>{};
   const double norm = norm_of(norm_type, findings, halves ? at::TensorList(absolute) : tensors);
-  const auto is_double = [](const at::Tensor& tensor) {
-    return multi_tensor::real_type(tensor) == at::kDouble;
-  };
+  const auto is_double = [](const at::Tensor& tensor) { return multi_tensor::real_type(tensor) == at::kDouble; };
   const bool wide = std::any_of(tensors.begin(), tensors.end(), is_double);
   return {at::scalar_tensor(norm, wide ? at::kDouble : at::kFloat), findings.found_inf(), findings.non_finite()};
 }

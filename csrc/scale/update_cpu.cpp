@@ -12,8 +12,14 @@ namespace polycast::scale {
 namespace {
 
 void update_scale_cpu(
-    at::Tensor& scale, at::Tensor& growth_tracker, const at::Tensor& found_inf, double growth_factor,
-    double backoff_factor, int64_t growth_interval, double min_scale, double max_scale) {
+    at::Tensor& scale,
+    at::Tensor& growth_tracker,
+    const at::Tensor& found_inf,
+    double growth_factor,
+    double backoff_factor,
+    int64_t growth_interval,
+    double min_scale,
+    double max_scale) {
   check_update(scale, growth_tracker, found_inf);
   multi_tensor::raise_versions({scale, growth_tracker});
   float& value = *scale.mutable_data_ptr<float>();

@@ -11,10 +11,23 @@ where torch_xla is loaded, now or later. Set POLYCAST_INSTALL=0 to install none,
 
 from polycast import policy, syncfree
 from polycast.custom_function import custom_bwd, custom_fwd
+from polycast.grad_scaler import GradScaler
 from polycast.installation import install, install_on_import, installed, uninstall
+from polycast.lr_schedule import RealStepLR
 from polycast.region import autocast
 
-__all__ = ["autocast", "custom_bwd", "custom_fwd", "install", "installed", "policy", "syncfree", "uninstall"]
+__all__ = [
+    "GradScaler",
+    "RealStepLR",
+    "autocast",
+    "custom_bwd",
+    "custom_fwd",
+    "install",
+    "installed",
+    "policy",
+    "syncfree",
+    "uninstall",
+]
 __version__ = "0.1.0"
 
 install_on_import()

@@ -65,8 +65,13 @@ uninstall_kernels = _C.uninstall
 installed_kernels = _C.installed
 
 Batch = _C.Batch
+DeviceGradients = _C.DeviceGradients
+gather_gradients = _C.gather_gradients
 OptimizerLists = _C.OptimizerLists
 StepTensors = _C.StepTensors
+check_adam_step = _C.check_adam_step
+check_sgd_step = _C.check_sgd_step
+write_back = _C.write_back
 
 check = torch.ops.polycast.check.default
 norm = torch.ops.polycast.norm.default

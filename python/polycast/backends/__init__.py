@@ -74,6 +74,16 @@ def current() -> str:
     return xla.TYPE if xla.is_loaded() else HOST
 
 
+def why_not_scale(device_type: str) -> str | None:
+    """Return why gradients need no scaling on the device, if so."""
+    return xla.why_not_scale() if device_type == xla.TYPE else None
+
+
+def reads_stall(device_type: str) -> bool:
+    """Return whether a host read ends the tracing of a step, and so costs far more than waiting for the device."""
+    return device_type == xla.TYPE
+
+
 def check_region(device_type: str) -> None:
     """Warn of, or refuse, what would make a region on the device do something else than its policy."""
     if device_type == xla.TYPE:

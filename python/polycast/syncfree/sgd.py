@@ -63,9 +63,7 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
     ) -> None:
         refuse_options("SGD", foreach=foreach, differentiable=differentiable, fused=fused)
         self.state_dtype = check_state_dtype(state_dtype)
-        torch.optim.SGD.__init__(
-            self, params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize
-        )
+        torch.optim.SGD.__init__(self, params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as ``torch.optim.SGD`` keeps it.
@@ -74,7 +72,9 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
         """
         state_dict = super().state_dict()
         flagged = [values for values in state_dict["state"].values() if "momentum_started" in values]
-        started = iter(torch.stack([values["momentum_started"].cpu() for values in flagged]).tolist() if flagged else ())
+        started = iter(
+            torch.stack([values["momentum_started"].cpu() for values in flagged]).tolist() if flagged else ()
+        )
         state_dict["state"] = {
             key: _without_flag(values, next(started)) if "momentum_started" in values else values
             for key, values in state_dict["state"].items()
