@@ -37,7 +37,7 @@ void step_one(const Composition& composition, const AdamOptions& options, const 
   if (options.decoupled_weight_decay) {
     param = param * (1 - lr * options.weight_decay);
   } else if (options.weight_decay != 0) {
-    grad = grad + param * options.weight_decay;
+    grad = grad.add(param, options.weight_decay);
   }
   const at::Tensor exp_avg = tensors.exp_avg.to(type).lerp(grad, 1 - options.beta1);
   const at::Tensor exp_avg_sq = tensors.exp_avg_sq.to(type) * options.beta2 + grad * grad * (1 - options.beta2);

@@ -115,7 +115,7 @@ void adam_step_cpu(
   const AdamLists lists{params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps};
   const StepScalars scalars{lr, found_inf, grad_scale, clip_coef};
   check_arguments(lists, scalars);
-  const AdamOptions options{checked_lr("adam_step_", lr), beta1, beta2, weight_decay, eps, decoupled_weight_decay};
+  const AdamOptions options{lr.item<double>(), beta1, beta2, weight_decay, eps, decoupled_weight_decay};
   const Shared shared{options, scalars, maximize};
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const bool decays_grad = weight_decay != 0 && !decoupled_weight_decay;

@@ -1,5 +1,7 @@
 #include "optim/checks.h"
 
+#include <cmath>
+
 #include "multi_tensor/lists.h"
 
 namespace polycast::optim {
@@ -26,6 +28,11 @@ void check_length(const char* op, const List& list, at::TensorList params) {
 
 void check_scalars(const char* op, c10::Device device, const StepScalars& scalars) {
   multi_tensor::check_scalar(op, "lr", scalars.lr, scalars.lr.is_cpu() ? scalars.lr.device() : device);
+  // On the host there is a value to look at.
+  if (scalars.lr.is_cpu() && !scalars.lr.key_set().has(c10::DispatchKey::Python)) {
+    const auto value = scalars.lr.item<double>();
+    TORCH_CHECK_VALUE(!std::isnan(value), op, ": lr is ", value, "; pass a number");
+  }
   multi_tensor::check_found_inf(op, scalars.found_inf, device);
   multi_tensor::check_scalar(op, "grad_scale", scalars.grad_scale, device);
   multi_tensor::check_scalar(op, "clip_coef", scalars.clip_coef, device);

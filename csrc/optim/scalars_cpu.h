@@ -3,7 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cmath>
 #include <optional>
 
 namespace polycast::optim {
@@ -20,12 +19,6 @@ inline bool is_skipped(const std::optional<at::Tensor>& found_inf) {
 inline double grad_factor(
     const std::optional<at::Tensor>& grad_scale, const std::optional<at::Tensor>& clip_coef, bool maximize) {
   return (maximize ? -1.0 : 1.0) / value_or(grad_scale, 1) * value_or(clip_coef, 1);
-}
-
-inline double checked_lr(const char* op, const at::Tensor& lr) {
-  const double value = lr.item<double>();
-  TORCH_CHECK_VALUE(!std::isnan(value), op, ": lr is ", value, "; pass a number");
-  return value;
 }
 
 }  // namespace polycast::optim

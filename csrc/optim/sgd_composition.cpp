@@ -25,7 +25,7 @@ void step_one(const Composition& composition, const SgdOptions& options, bool ne
   const at::Tensor param = tensors.param.to(type);
   at::Tensor grad = composition.gradient(tensors.grad, type);
   if (options.weight_decay != 0) {
-    grad = grad + param * options.weight_decay;
+    grad = grad.add(param, options.weight_decay);
   }
   if (tensors.momentum_buffer.defined()) {
     at::Tensor dampened = grad * (1 - options.dampening);
@@ -33,9 +33,9 @@ void step_one(const Composition& composition, const SgdOptions& options, bool ne
       dampened = at::where(tensors.momentum_started.reshape({}).ne(0), dampened, grad);
       composition.write(tensors.momentum_started, at::ones_like(tensors.momentum_started));
     }
-    const at::Tensor buffer = tensors.momentum_buffer.to(type) * options.momentum + dampened;
+    const at::Tensor buffer = dampened.add(tensors.momentum_buffer.to(type), options.momentum);
     composition.write(tensors.momentum_buffer, buffer);
-    grad = nesterov ? grad + buffer * options.momentum : buffer;
+    grad = nesterov ? grad.add(buffer, options.momentum) : buffer;
   }
   composition.write(tensors.param, param - grad * composition.lr(type));
 }

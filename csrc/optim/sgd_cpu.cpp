@@ -104,7 +104,7 @@ void sgd_step_cpu(
   const SgdLists lists{params, grads, momentum_buffers, momentum_started};
   const StepScalars scalars{lr, found_inf, grad_scale, clip_coef};
   check_arguments(lists, scalars);
-  const Shared shared{{checked_lr("sgd_step_", lr), weight_decay, momentum, dampening}, scalars, maximize};
+  const Shared shared{{lr.item<double>(), weight_decay, momentum, dampening}, scalars, maximize};
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   if (momentum_buffers.empty()) {
     run_decay<false, false>(shared, lists, std::array<at::TensorList, 2>{params, grads});

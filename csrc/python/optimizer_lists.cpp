@@ -14,12 +14,11 @@ OptimizerLists::OptimizerLists(
     : snapshot_(state, param_groups) {
   for (size_t group = 0; group < param_groups.size(); ++group) {
     for (const py::handle param : py::list(py::dict(param_groups[group])["params"])) {
-      if (state.contains(param)) {
-        add(group, unpack(param.ptr()), state[param], keys);
-      } else if (grad_of(unpack(param.ptr())).defined()) {
-        add(group, unpack(param.ptr()), py::dict(), keys);
+      const at::Tensor& tensor = unpack(param.ptr());
+      if (!grad_of(tensor).defined()) {
+        waiting_.push_back(tensor);
       } else {
-        waiting_.push_back(unpack(param.ptr()));
+        add(group, tensor, state.contains(param) ? py::dict(state[param]) : py::dict(), keys);
       }
     }
   }
@@ -44,9 +43,8 @@ void OptimizerLists::add(
   }
   batch->params.push_back(param);
   for (size_t key = 0; key < keys.size(); ++key) {
-    if (values.contains(keys[key])) {
-      batch->state[key].push_back(unpack(PyDict_GetItemString(values.ptr(), keys[key].c_str())));
-    }
+    PyObject* const value = PyDict_GetItemString(values.ptr(), keys[key].c_str());
+    batch->state[key].push_back(value == nullptr ? at::Tensor() : unpack(value));
   }
 }
 
@@ -90,9 +88,7 @@ void OptimizerLists::gather(size_t index) {
     part.params.push_back(all.params[at]);
     part.grads.push_back(grad);
     for (size_t key = 0; key < all.state.size(); ++key) {
-      if (!all.state[key].empty()) {
-        part.state[key].push_back(all.state[key].at(at));
-      }
+      part.state[key].push_back(all.state[key][at]);
     }
   }
   if (!part.params.empty()) {

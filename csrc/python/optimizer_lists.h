@@ -38,7 +38,7 @@ struct Batch {
   c10::Device device;
   std::vector<at::Tensor> params;
   std::vector<at::Tensor> grads;
-  std::vector<std::vector<at::Tensor>> state;  // one list for each key; empty where the state has no such key
+  std::vector<std::vector<at::Tensor>> state;  // one list for each key; undefined where the state has no such key
 
   Batch like() const {
     return {group, device, {}, {}, std::vector<std::vector<at::Tensor>>(state.size())};
@@ -51,7 +51,7 @@ class OptimizerLists {
   // parameters or state share memory.
   OptimizerLists(const pybind11::dict& state, const pybind11::list& param_groups, const std::vector<std::string>& keys);
 
-  // Whether the optimizer still holds what was gathered, and no further parameter has its first gradient.
+  // Whether the optimizer still holds what was gathered, and no further parameter has a gradient.
   bool is_current(const pybind11::dict& state, const pybind11::list& param_groups) const;
 
   // Takes the gradients that the parameters have now. A parameter without one sits this step out.
@@ -74,7 +74,7 @@ class OptimizerLists {
   std::vector<Batch> parts_;  // of each batch what has dense gradients, where that is not the whole
   std::vector<const Batch*> active_;
   std::vector<std::pair<size_t, at::Tensor>> sparse_;
-  std::vector<at::Tensor> waiting_;  // for their first gradient, and their state
+  std::vector<at::Tensor> waiting_;  // for a gradient
 };
 
 void bind_optimizer_lists(pybind11::module_& module);

@@ -1,4 +1,4 @@
-// Giving tensors new values in place, for a kernel in Python that computes them out of place.
+// What a kernel in Python needs that is compiled for lists of tensors, and computes new values out of place.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -165,7 +165,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_cpu(at::TensorList tensors, 
   const double norm = norm_of(norm_type, findings, halves ? at::TensorList(absolute) : tensors);
   const auto is_double = [](const at::Tensor& tensor) { return multi_tensor::real_type(tensor) == at::kDouble; };
   const bool wide = std::any_of(tensors.begin(), tensors.end(), is_double);
-  return {at::scalar_tensor(norm, wide ? at::kDouble : at::kFloat), findings.found_inf(), findings.non_finite()};
+  // A norm beyond float32 is infinite there, which is no finding.
+  const at::Tensor result =
+      wide ? at::scalar_tensor(norm, at::kDouble) : at::scalar_tensor(static_cast<float>(norm), at::kFloat);
+  return {result, findings.found_inf(), findings.non_finite()};
 }
 
 }  // namespace

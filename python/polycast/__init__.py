@@ -9,7 +9,7 @@ where torch_xla is loaded, now or later. Set POLYCAST_INSTALL=0 to install none,
     torch.bfloat16
 """
 
-from polycast import policy, syncfree
+from polycast import backends, policy, syncfree
 from polycast.custom_function import custom_bwd, custom_fwd
 from polycast.grad_scaler import GradScaler
 from polycast.installation import install, install_on_import, installed, uninstall
@@ -30,4 +30,5 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
+backends.register_operators()
 install_on_import()

@@ -71,6 +71,8 @@ OptimizerLists = _C.OptimizerLists
 StepTensors = _C.StepTensors
 check_adam_step = _C.check_adam_step
 check_sgd_step = _C.check_sgd_step
+own_memory = _C.own_memory
+signature = _C.signature
 write_back = _C.write_back
 
 check = torch.ops.polycast.check.default

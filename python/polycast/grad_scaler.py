@@ -7,12 +7,13 @@ what is not finite, and the step unscales, clips and skips by itself, on the dev
 
 import warnings
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from torch.amp.grad_scaler import GradScaler as TorchGradScaler
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
 from polycast import backends, region
@@ -22,7 +23,7 @@ from polycast._step_record import StepRecord
 Optimizer = torch.optim.Optimizer
 
 
-class GradScaler(torch.amp.GradScaler):
+class GradScaler(TorchGradScaler):
     """A ``torch.amp.GradScaler`` for every device, without host reads.
 
     Args:
@@ -59,6 +60,9 @@ class GradScaler(torch.amp.GradScaler):
     Source: the documents of ``torch.amp.GradScaler`` and the AMP examples.
     """
 
+    _device: str
+    _per_optimizer_states: dict[int, dict[str, Any]]
+
     def __init__(
         self,
         device: str | torch.device | None = None,
@@ -78,7 +82,11 @@ class GradScaler(torch.amp.GradScaler):
                 "choose bounds that enclose it"
             )
         kind = "" if device is None else torch.device(device).type
-        super().__init__(kind, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            super().__init__(kind, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+        for warning in caught:  # that there is no such device, told to the caller
+            warnings.warn(warning.message, warning.category, stacklevel=2)
         self._bounds = (min_scale, max_scale)
         self._report_skips = report_skips
         self._records: WeakKeyDictionary[Optimizer, StepRecord] = WeakKeyDictionary()
@@ -129,7 +137,7 @@ class GradScaler(torch.amp.GradScaler):
         Example: see :class:`GradScaler`.
         """
         scale, _ = self._check_scale_growth_tracker("clip_grad_norm")
-        _check_max_norm(max_norm)
+        _check_clipping(max_norm, norm_type)
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("clip_grad_norm() is being called after step().")
@@ -159,13 +167,20 @@ class GradScaler(torch.amp.GradScaler):
             RuntimeError: As in torch: the optimizer was stepped since the last ``update``, or a closure is given.
             AssertionError: As in torch: nothing was scaled, or no gradient was found.
         """
-        if not takes_found_inf(optimizer):
+        sync_free = takes_found_inf(optimizer)
+        if not sync_free:
             self._tell_of_reads(optimizer)
+        if sync_free or self._report_skips:
+            self._prepare_step(optimizer, args, kwargs)
+        if self._report_skips and self._found_inf(optimizer).item():
+            self._per_optimizer_states[id(optimizer)]["stage"] = OptState.STEPPED
+            result = None
+        elif sync_free:
+            result = self._step_sync_free(optimizer, self._found_inf(optimizer), kwargs)
+        else:
             result = super().step(optimizer, *args, **kwargs)
-            self._record(optimizer).count(self._found_inf(optimizer))
-            return result
-        self._prepare_step(optimizer, args, kwargs)
-        return self._step_sync_free(optimizer, self._found_inf(optimizer), args, kwargs)
+        self._record(optimizer).count(self._found_inf(optimizer))
+        return result
 
     def step_together(self, *optimizers: Optimizer) -> None:
         """Step several optimizers, or none of them if a gradient of any holds an infinity or a NaN.
@@ -185,16 +200,16 @@ class GradScaler(torch.amp.GradScaler):
         """
         for optimizer in optimizers:
             self._prepare_step(optimizer, (), {})
-        found_inf = _combined([self._found_inf(optimizer) for optimizer in optimizers])
+        found_inf = self._combined([self._found_inf(optimizer) for optimizer in optimizers])
+        reads = self._report_skips or not all(map(_steps_by_itself, optimizers))
+        is_skipped = reads and bool(found_inf.item())
         for optimizer in optimizers:
-            if takes_found_inf(optimizer):
-                self._step_sync_free(optimizer, found_inf, (), {})
-            else:
-                state = self._per_optimizer_states[id(optimizer)]
-                own, state["found_inf_per_device"] = state["found_inf_per_device"], {found_inf.device: found_inf}
-                super().step(optimizer)
-                state["found_inf_per_device"] = own
-                self._record(optimizer).count(found_inf)
+            self._record(optimizer).count(found_inf)
+            if takes_found_inf(optimizer) and not (is_skipped and self._report_skips):
+                self._step_sync_free(optimizer, found_inf, {})
+            elif not is_skipped:
+                self._step_others(optimizer, found_inf)
+            self._per_optimizer_states[id(optimizer)]["stage"] = OptState.STEPPED
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Set the scale for the next iteration: back off after a skipped step, grow after enough real ones.
@@ -214,7 +229,7 @@ class GradScaler(torch.amp.GradScaler):
         update_scale(
             scale,
             growth_tracker,
-            _combined(found_infs),
+            self._combined(found_infs),
             self._growth_factor,
             self._backoff_factor,
             self._growth_interval,
@@ -246,33 +261,38 @@ class GradScaler(torch.amp.GradScaler):
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if not takes_found_inf(optimizer) and not getattr(optimizer, "_step_supports_amp_scaling", False):
+        if not _steps_by_itself(optimizer):
             if state["stage"] is OptState.READY:
                 self.unscale_(optimizer)
         elif not state["found_inf_per_device"]:
             self._check_inf_per_device(optimizer)
         assert len(state["found_inf_per_device"]) > 0, "No inf checks were recorded for this optimizer."
 
-    def _step_sync_free(
-        self, optimizer: Optimizer, found_inf: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> float | None:
+    def _step_sync_free(self, optimizer: Optimizer, found_inf: Tensor, kwargs: dict[str, Any]) -> float | None:
         state = self._per_optimizer_states[id(optimizer)]
-        self._record(optimizer).count(found_inf)
-        result = None
-        if not (self._report_skips and found_inf.item()):
-            tensors = {
-                "found_inf": found_inf,
-                "grad_scale": self._scale if state["stage"] is OptState.READY else None,
-                "clip_coef": state.get("clip_coef"),
-            }
-            result = optimizer.step(*args, **kwargs, **tensors)
+        grad_scale = self._scale if state["stage"] is OptState.READY else None
+        step: Callable[..., float | None] = optimizer.step
+        result = step(**kwargs, found_inf=found_inf, grad_scale=grad_scale, clip_coef=state.get("clip_coef"))
         state["stage"] = OptState.STEPPED
-        return cast("float | None", result)
+        return result
+
+    def _step_others(self, optimizer: Optimizer, found_inf: Tensor) -> None:
+        """Step one of torch's optimizers; a fused one is told by attributes, which is its protocol."""
+        if not _steps_by_itself(optimizer):
+            optimizer.step()
+            return
+        is_scaled = self._per_optimizer_states[id(optimizer)]["stage"] is OptState.READY
+        fused: Any = optimizer
+        fused.grad_scale, fused.found_inf = self._scale if is_scaled else None, found_inf
+        try:
+            optimizer.step()
+        finally:
+            del fused.grad_scale, fused.found_inf
 
     def _maybe_opt_step(
         self, optimizer: Optimizer, optimizer_state: dict[str, Any], *args: Any, **kwargs: Any
     ) -> float | None:
-        found_inf = _combined(list(optimizer_state["found_inf_per_device"].values()))
+        found_inf = self._combined(list(optimizer_state["found_inf_per_device"].values()))
         return None if found_inf.item() else cast("float | None", optimizer.step(*args, **kwargs))
 
     def _unscale_grads_(
@@ -289,7 +309,7 @@ class GradScaler(torch.amp.GradScaler):
         record.unscale(gathered, inv_scale)
         return record.found_inf
 
-    def _check_inf_per_device(self, optimizer: Optimizer) -> dict[torch.device, Tensor]:
+    def _check_inf_per_device(self, optimizer: Optimizer) -> dict[Any, Any]:
         record = self._record(optimizer)
         record.check(optimizer)
         self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = record.found_inf
@@ -321,7 +341,13 @@ class GradScaler(torch.amp.GradScaler):
     def _found_inf(self, optimizer: Optimizer) -> Tensor:
         scale, _ = self._check_scale_growth_tracker("step")
         found_infs = self._per_optimizer_states[id(optimizer)]["found_inf_per_device"].values()
-        return _combined([found_inf.to(scale.device, non_blocking=True) for found_inf in found_infs])
+        return self._combined([found_inf.to(scale.device, non_blocking=True) for found_inf in found_infs])
+
+    def _combined(self, found_infs: list[Tensor]) -> Tensor:
+        """Return one element that is not zero where any is; the tensors are on one device."""
+        if not found_infs:
+            return torch.zeros((), device=self._device_of_scale())
+        return found_infs[0] if len(found_infs) == 1 else torch.stack(found_infs).sum()
 
     def _device_of_scale(self) -> torch.device:
         return torch.device("cpu") if self._scale is None else self._scale.device
@@ -342,7 +368,7 @@ class DisabledGradScaler(GradScaler):
 
     def clip_grad_norm(self, optimizer: Optimizer, max_norm: float, norm_type: float = 2.0) -> Tensor:
         """Clip the gradients in place, as ``torch.nn.utils.clip_grad_norm_`` does."""
-        _check_max_norm(max_norm)
+        _check_clipping(max_norm, norm_type)
         return torch.nn.utils.clip_grad_norm_(_params(optimizer), max_norm, norm_type)
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> float | None:
@@ -354,8 +380,25 @@ class DisabledGradScaler(GradScaler):
         for optimizer in optimizers:
             optimizer.step()
 
-    def update(self, new_scale: float | Tensor | None = None) -> None:  # noqa: ARG002
+    def update(self, new_scale: float | Tensor | None = None) -> None:
         """Do nothing."""
+
+    def skipped(self, optimizer: Optimizer) -> Tensor:  # noqa: ARG002
+        """Return False: every step was a real one."""
+        return torch.zeros((), dtype=torch.bool)
+
+    def skip_count(self, optimizer: Optimizer) -> Tensor:  # noqa: ARG002
+        """Return 0."""
+        return torch.zeros((), dtype=torch.int64)
+
+    def non_finite(self, optimizer: Optimizer) -> list[str]:  # noqa: ARG002
+        """Return nothing: no gradient was looked at."""
+        return []
+
+
+def _steps_by_itself(optimizer: Optimizer) -> bool:
+    """Return whether an optimizer skips without being told by the host: a sync-free one, or a fused one of torch's."""
+    return takes_found_inf(optimizer) or getattr(optimizer, "_step_supports_amp_scaling", False)
 
 
 def takes_found_inf(optimizer: Optimizer) -> bool:
@@ -367,12 +410,8 @@ def _params(optimizer: Optimizer) -> list[Tensor]:
     return [param for group in optimizer.param_groups for param in group["params"]]
 
 
-def _combined(found_infs: list[Tensor]) -> Tensor:
-    """Return one element that is not zero where any is; the tensors are on one device."""
-    first, *others = found_infs
-    return torch.stack([first, *others]).sum() if others else first
-
-
-def _check_max_norm(max_norm: float) -> None:
+def _check_clipping(max_norm: float, norm_type: float) -> None:
     if not max_norm > 0:
         raise ValueError(f"max_norm is {max_norm}; it takes a positive number")
+    if not float(norm_type) > 0:
+        raise ValueError(f"norm_type is {norm_type}; it takes a positive number, or infinity")

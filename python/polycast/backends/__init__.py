@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch
 
 from polycast._compiled import DEVICES
-from polycast.backends import privateuse1, xla
+from polycast.backends import privateuse1, xla, xla_kernels
 
 HOST = "cpu"
 SHAPES_ONLY = "meta"  # has no autocast state
@@ -88,3 +88,8 @@ def check_region(device_type: str) -> None:
     """Warn of, or refuse, what would make a region on the device do something else than its policy."""
     if device_type == xla.TYPE:
         xla.check_region()
+
+
+def register_operators() -> None:
+    """Register the kernels in Python of polycast's operators, for backends that are loaded now or later."""
+    xla_kernels.register_on_import()

@@ -88,4 +88,4 @@ def on_device(tensor: Tensor, device: torch.device) -> Tensor:
 
 def as_real(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Return complex tensors as views of pairs, the others as they are."""
-    return [torch.view_as_real(tensor.detach()) if tensor.is_complex() else tensor for tensor in tensors]
+    return [torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor for tensor in tensors]

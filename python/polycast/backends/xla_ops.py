@@ -63,7 +63,9 @@ def total_norm(ops: Sequence[Op], pairs: Sequence[bool], norm_type: float) -> Op
     Sums are in float64. Where they could overflow, all elements are divided by the largest one first.
     """
     dtype = "f64" if any(op.shape().dtype == "f64" for op in ops) else "f32"
-    sizes = [_magnitudes(op.cast("f64")) if pair else _size(op.cast("f64")) for op, pair in zip(ops, pairs, strict=True)]
+    sizes = [
+        _magnitudes(op.cast("f64")) if pair else _size(op.cast("f64")) for op, pair in zip(ops, pairs, strict=True)
+    ]
     if dtype == "f32" and norm_type <= _SAFE_NORM:
         return _norm(sizes, norm_type).cast(dtype)
     largest = _folded(sizes, lambda a, b: a.max(b))

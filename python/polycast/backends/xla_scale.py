@@ -2,6 +2,7 @@
 
 from torch import Tensor
 
+from polycast._compiled import own_memory
 from polycast.backends.xla_arithmetic import compute_dtype
 from polycast.backends.xla_computation import as_real, call, on_device, update, upload
 from polycast.backends.xla_ops import Op, all_finite, constant, like, non_finite_flags, scalar, total_norm
@@ -47,6 +48,7 @@ def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tenso
         flag = like(any_found, found)
         return [*new, (flag != constant(flag, 0)).select(flag, found), non_finite]
 
+    own_memory(grads)
     (non_finite,) = update("unscale", build, [*as_real(grads), found_inf], [on_device(inv_scale, found_inf.device)])
     return non_finite
 

@@ -42,6 +42,7 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
     """
 
     _state_names = ("exp_avg", "exp_avg_sq", "step", "max_exp_avg_sq")
+    _average_names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
 
     def __init__(
         self,
@@ -110,9 +111,8 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
         if group["amsgrad"] and "max_exp_avg_sq" not in state:
             state["max_exp_avg_sq"] = self._new_state(param)
 
-    def _convert_state(self, param: Tensor) -> None:
-        super()._convert_state(param)
-        state = self.state[param]
+    def _convert_state(self, param: Tensor, state: dict[str, Any]) -> None:
+        super()._convert_state(param, state)
         step = torch.as_tensor(state["step"], dtype=None if isinstance(state["step"], Tensor) else torch.float32)
         # torch.optim keeps the count of steps on the host, unless it is fused or capturable.
         state["step"] = step if step.device == param.device else step.to(param.device)

@@ -45,6 +45,7 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
     # momentum_started is 0 until the step that makes the buffer the gradient itself. It is kept only where dampening
     # would treat that step as any other, and no checkpoint has it.
     _state_names = ("momentum_buffer", "momentum_started")
+    _average_names = ("momentum_buffer",)
 
     def __init__(
         self,
@@ -96,9 +97,8 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
         elif "momentum_started" not in state:
             state["momentum_started"] = torch.full((), float(has_buffer), dtype=torch.float32, device=param.device)
 
-    def _convert_state(self, param: Tensor) -> None:
-        super()._convert_state(param)
-        state = self.state[param]
+    def _convert_state(self, param: Tensor, state: dict[str, Any]) -> None:
+        super()._convert_state(param, state)
         buffer = state.get("momentum_buffer")
         if buffer is None:
             state.pop("momentum_buffer", None)

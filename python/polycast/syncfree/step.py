@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 
 from polycast._compiled import Batch, OptimizerLists, StepTensors
 
@@ -26,13 +27,14 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     takes_found_inf: ClassVar[bool] = True
     #: The names of a parameter's state, in the order of the operator's lists.
     _state_names: ClassVar[tuple[str, ...]]
+    #: Those of them that have the sizes of the parameter.
+    _average_names: ClassVar[tuple[str, ...]]
 
     state_dtype: torch.dtype | None
     _lists: OptimizerLists | None = None
     _prepared_for: list[tuple[bool, ...]]
-    _warned_of_conversion = False
 
-    def step(  # type: ignore[override]
+    def step(
         self,
         closure: Closure | None = None,
         *,
@@ -70,25 +72,32 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         """
         loss = None
         if closure is not None:
-            with torch.enable_grad():
+            with torch.enable_grad():  # type: ignore[no-untyped-call]
                 loss = closure()
-        with torch.no_grad():
-            scalars = (found_inf, grad_scale, clip_coef)
-            lists = self._current_lists()
-            batches = [(batch, self.param_groups[batch.group]) for batch in lists.gather()]
-            calls = [(batch, group, self._tensors(batch.device, group, scalars)) for batch, group in batches]
-            # One call checks all that it is given before it writes; several must be checked before the first.
-            if len(calls) > 1 or lists.sparse:
-                for index, param in lists.sparse:
-                    self._check_sparse(param, self.param_groups[index])
-                for batch, group, tensors in calls:
-                    self._check_batch(batch, group, tensors)
-            for index, param in lists.sparse:
-                group = self.param_groups[index]
-                self._step_sparse(param, group, self._tensors(param.device, group, scalars))
-            for batch, group, tensors in calls:
-                self._step_batch(batch, group, tensors)
+        self._update(found_inf, grad_scale, clip_coef)
         return loss
+
+    # One fused call for all tensors: torch.compile has nothing to gain in here, and would take the lists apart.
+    @_disable_dynamo
+    @torch.no_grad()
+    def _update(self, *scalars: Tensor | None) -> None:
+        lists = self._current_lists()
+        calls = [
+            (batch, group, self._tensors(batch.device, group, scalars))
+            for batch in lists.gather()
+            for group in [self.param_groups[batch.group]]
+        ]
+        # One call checks all that it is given before it writes; several must be checked before the first.
+        if len(calls) > 1 or lists.sparse:
+            for index, param in lists.sparse:
+                self._check_sparse(param, self.param_groups[index])
+            for batch, group, tensors in calls:
+                self._check_batch(batch, group, tensors)
+        for index, param in lists.sparse:
+            group = self.param_groups[index]
+            self._step_sparse(param, group, self._tensors(param.device, group, scalars))
+        for batch, group, tensors in calls:
+            self._step_batch(batch, group, tensors)
 
     @abstractmethod
     def _init_state(self, param: Tensor, group: Group) -> None:
@@ -122,37 +131,28 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
                 for param in group["params"]:
                     if param.grad is not None:
                         self._init_state(param, group)
-                    if param in self.state:
-                        self._convert_state(param)
+                        if param in self.state:
+                            self._convert_state(param, self.state[param])
             lists = OptimizerLists(self.state, self.param_groups, self._state_names)
             self._lists = lists
             self._prepared_for = needs
         return lists
 
-    def _convert_state(self, param: Tensor) -> None:
-        """Bring state that was loaded or put in by hand to the types that this optimizer keeps."""
-        state = self.state[param]
-        dtype = self.state_dtype
-        for name in self._state_names:
+    def _convert_state(self, param: Tensor, state: dict[str, Any]) -> None:
+        """Bring state that was put in by hand to the types that this optimizer keeps."""
+        for name in self._average_names:
             value = state.get(name)
-            if isinstance(value, Tensor) and value.shape == param.shape and dtype is not None:
-                kept = _like(param.dtype, dtype)
-                if value.dtype != kept:
-                    self._warn_of_conversion(value.dtype, kept)
-                    state[name] = value.to(kept)
-
-    def _warn_of_conversion(self, found: torch.dtype, kept: torch.dtype) -> None:
-        if not self._warned_of_conversion:
-            self._warned_of_conversion = True
-            warnings.warn(f"state of {found} is converted to the state_dtype {kept}", stacklevel=5)
+            if isinstance(value, Tensor) and self.state_dtype is not None:
+                state[name] = value.to(self._kept_type(param))
 
     def _new_state(self, param: Tensor) -> Tensor:
-        dtype = None if self.state_dtype is None else _like(param.dtype, self.state_dtype)
-        return torch.zeros_like(param, dtype=dtype, memory_format=torch.preserve_format)
+        return torch.zeros_like(param, dtype=self._kept_type(param), memory_format=torch.preserve_format)
 
-    def _tensors(
-        self, device: torch.device, group: Group, scalars: tuple[Tensor | None, Tensor | None, Tensor | None]
-    ) -> StepTensors:
+    def _kept_type(self, param: Tensor) -> torch.dtype:
+        dtype = self.state_dtype
+        return param.dtype if dtype is None else dtype.to_complex() if param.is_complex() else dtype
+
+    def _tensors(self, device: torch.device, group: Group, scalars: tuple[Tensor | None, ...]) -> StepTensors:
         found_inf, grad_scale, clip_coef = (_on(device, scalar) for scalar in scalars)
         return StepTensors(_learning_rate(group["lr"]), found_inf, grad_scale, clip_coef)
 
@@ -160,17 +160,23 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         """Load what ``state_dict`` of this class or of torch.optim's returned.
 
         Source: ``torch.optim.Optimizer.load_state_dict``, which casts the state to the type of its parameter. Here it
-        goes to ``state_dtype``, from the type it was saved in.
+        goes to ``state_dtype``, from the type it was saved in; a warning says so where the two differ.
         """
         super().load_state_dict(state_dict)
         if self.state_dtype is None:
             return
         saved_ids = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
         params = chain.from_iterable(group["params"] for group in self.param_groups)
+        converted = set()
         for saved_id, param in zip(saved_ids, params, strict=True):
             for name, value in state_dict["state"].get(saved_id, {}).items():
-                if name in self._state_names and isinstance(value, Tensor) and value.shape == param.shape:
-                    self.state[param][name] = value.to(param.device, copy=True)
+                if name in self._average_names and isinstance(value, Tensor):
+                    kept = self._kept_type(param)
+                    self.state[param][name] = value.to(param.device, kept, copy=True)
+                    converted |= {value.dtype} - {kept}
+        if converted:
+            names = " and ".join(sorted(map(str, converted)))
+            warnings.warn(f"loaded state of {names} is converted to the state_dtype {self.state_dtype}", stacklevel=2)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "state_dtype": self.state_dtype}
@@ -198,10 +204,6 @@ def check_state_dtype(dtype: torch.dtype | None) -> torch.dtype | None:
             "type of each parameter"
         )
     return dtype
-
-
-def _like(param: torch.dtype, dtype: torch.dtype) -> torch.dtype:
-    return dtype.to_complex() if param.is_complex else dtype
 
 
 def _on(device: torch.device, tensor: Tensor | None) -> Tensor | None:
