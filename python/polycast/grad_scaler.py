@@ -344,10 +344,13 @@ class GradScaler(TorchGradScaler):
         return self._combined([found_inf.to(scale.device, non_blocking=True) for found_inf in found_infs])
 
     def _combined(self, found_infs: list[Tensor]) -> Tensor:
-        """Return one element that is not zero where any is; the tensors are on one device."""
+        """Return one element that is 1 where any is, else 0; the tensors are on one device.
+
+        Torch's fused optimizers skip where it is 1, and for no other value.
+        """
         if not found_infs:
             return torch.zeros((), device=self._device_of_scale())
-        return found_infs[0] if len(found_infs) == 1 else torch.stack(found_infs).sum()
+        return found_infs[0] if len(found_infs) == 1 else torch.stack(found_infs).amax()
 
     def _device_of_scale(self) -> torch.device:
         return torch.device("cpu") if self._scale is None else self._scale.device

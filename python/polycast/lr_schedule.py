@@ -91,7 +91,8 @@ class RealStepLR:
         table = self._tables.get(count.device)
         if table is None:
             table = self._tables[count.device] = self._host_table.to(count.device)
-        for group, lr in zip(self._optimizer.param_groups, table.index_select(0, count)[0], strict=True):
+        rates = table.index_select(0, count).squeeze(0).unbind()
+        for group, lr in zip(self._optimizer.param_groups, rates, strict=True):
             group["lr"] = lr
 
 
