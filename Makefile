@@ -7,7 +7,7 @@ REQUIREMENTS := requirements/torch-$(TORCH).txt
 SOURCES := policy.yaml pyproject.toml setup.py $(shell find codegen csrc python -type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 CPP := $(shell find csrc -name '*.cpp' -o -name '*.h')
 
-.PHONY: demo test lint format build syntax clean
+.PHONY: demo test lint format build syntax sanitize clean
 .DELETE_ON_ERROR:
 
 demo: build
@@ -44,6 +44,11 @@ $(VENV)/built: $(VENV)/installed $(SOURCES)
 # Downloads the headers of these releases once, 80 MB and more for each; takes minutes, and is no part of `make test`.
 syntax: $(VENV)/installed
 	$(PYTHON) -m tests.headers 2.10.0 2.11.0 2.12.0 newest
+
+# Compiles everything once more, with AddressSanitizer and UndefinedBehaviorSanitizer, and runs the kernels' tests on it;
+# takes minutes, and is no part of `make test`.
+sanitize: $(VENV)/installed
+	$(PYTHON) -m tests.sanitize
 
 clean:
 	rm -rf build .venv .venv-* python/*.egg-info

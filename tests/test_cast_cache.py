@@ -260,3 +260,15 @@ def test_a_recording_is_left_alone() -> None:
             assert hits("cpu") == before
     finally:
         _compiled.set_recording_probe("cpu", None)
+
+
+def test_another_part_of_the_same_storage_is_seen() -> None:
+    """Same tensor, storage, version, sizes and strides."""
+    parts = torch.stack([values("cpu"), values("cpu")])
+    weight = nn.Parameter(parts[0])
+    cast_cache.keep(weight)
+    with polycast.autocast("cpu"), torch.no_grad():
+        for part in parts:
+            weight.data = part
+            for _ in range(2):
+                assert torch.equal(torch.eye(4) @ weight, part.to(BF16))

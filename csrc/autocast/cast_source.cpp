@@ -50,6 +50,7 @@ TensorState TensorView::hold() const {
       impl_->unsafe_storage().getWeakStorageImpl(),
       std::move(inner),
       storage_->data(),
+      tensor_.storage_offset(),
       impl_->version_counter().current_version(),
       mutations_,
       impl_->key_set(),
@@ -62,9 +63,10 @@ bool TensorView::same(const TensorState& state) const {
   // The addresses are those of the objects themselves: what is held weakly keeps its address to itself.
   return state.tensor._unsafe_get_target() == impl_ && state.storage._unsafe_get_target() == storage_ &&
          (state.inner.has_value() ? state.inner->_unsafe_get_target() : nullptr) == inner_ &&
-         state.data == storage_->data() && state.version == impl_->version_counter().current_version() &&
-         state.mutations == mutations_ && state.keys == impl_->key_set() && state.type == tensor_.scalar_type() &&
-         state.sizes == tensor_.sizes() && state.strides == tensor_.strides();
+         state.data == storage_->data() && state.offset == tensor_.storage_offset() &&
+         state.version == impl_->version_counter().current_version() && state.mutations == mutations_ &&
+         state.keys == impl_->key_set() && state.type == tensor_.scalar_type() && state.sizes == tensor_.sizes() &&
+         state.strides == tensor_.strides();
 }
 
 KeptCast::KeptCast(at::Tensor tensor)

@@ -46,6 +46,7 @@ struct TensorState {
   c10::weak_intrusive_ptr<c10::StorageImpl> storage;
   std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> inner;  // below a functional wrapper
   const void* data;
+  int64_t offset;
   uint32_t version;
   uint64_t mutations;
   c10::DispatchKeySet keys;

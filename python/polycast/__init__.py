@@ -9,12 +9,27 @@ where torch_xla is loaded, now or later. Set POLYCAST_INSTALL=0 to install none,
     torch.bfloat16
 """
 
-from polycast import cast_cache, policy
+from polycast import backends, cast_cache, policy, syncfree
 from polycast.custom_function import custom_bwd, custom_fwd
+from polycast.grad_scaler import GradScaler
 from polycast.installation import install, install_on_import, installed, uninstall
+from polycast.lr_schedule import RealStepLR
 from polycast.region import autocast
 
-__all__ = ["autocast", "cast_cache", "custom_bwd", "custom_fwd", "install", "installed", "policy", "uninstall"]
+__all__ = [
+    "GradScaler",
+    "RealStepLR",
+    "autocast",
+    "cast_cache",
+    "custom_bwd",
+    "custom_fwd",
+    "install",
+    "installed",
+    "policy",
+    "syncfree",
+    "uninstall",
+]
 __version__ = "0.1.0"
 
+backends.register_operators()
 install_on_import()

@@ -73,3 +73,21 @@ no_casts = _C.no_casts
 release_casts = _C.release_casts
 set_recording_probe = _C.set_recording_probe
 verify_casts = _C.verify_casts
+
+Batch = _C.Batch
+DeviceGradients = _C.DeviceGradients
+gather_gradients = _C.gather_gradients
+OptimizerLists = _C.OptimizerLists
+StepTensors = _C.StepTensors
+check_adam_step = _C.check_adam_step
+check_sgd_step = _C.check_sgd_step
+own_memory = _C.own_memory
+signature = _C.signature
+write_back = _C.write_back
+
+check = torch.ops.polycast.check.default
+norm = torch.ops.polycast.norm.default
+unscale = torch.ops.polycast.unscale_.default
+update_scale = torch.ops.polycast.update_scale_.default
+adam_step = torch.ops.polycast.adam_step_.default
+sgd_step = torch.ops.polycast.sgd_step_.default

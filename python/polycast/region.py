@@ -8,6 +8,8 @@ from polycast.installation import follow_hardware
 
 # What torch has for each device type until a region or a user chooses something else.
 _INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.types()}
+# The lower precision of the last region, by device type.
+_last: dict[str, torch.dtype] = {}
 
 
 def autocast(
@@ -63,4 +65,12 @@ def autocast(
         if dtype not in listed:
             names = " and ".join(map(str, listed))
             raise ValueError(f"autocast on {kind} runs in {names}; {dtype} is not listed for it in the policy")
+        if not torch.compiler.is_compiling():
+            _last[kind] = dtype
     return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+
+
+def why_not_scale(device_type: str) -> str | None:
+    """Return why the gradients of the last region on a device need no scaling, if so."""
+    is_bfloat16 = _last.get(device_type) is torch.bfloat16
+    return "the last region ran in bfloat16, which has float32's range" if is_bfloat16 else None

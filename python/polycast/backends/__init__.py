@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from polycast._compiled import DEVICES
-from polycast.backends import privateuse1, recording, sharding, xla
+from polycast.backends import privateuse1, recording, sharding, xla, xla_kernels
 
 HOST = "cpu"
 SHAPES_ONLY = "meta"  # has no autocast state
@@ -75,6 +75,16 @@ def current() -> str:
     return xla.TYPE if xla.is_loaded() else HOST
 
 
+def why_not_scale(device_type: str) -> str | None:
+    """Return why gradients need no scaling on the device, if so."""
+    return xla.why_not_scale() if device_type == xla.TYPE else None
+
+
+def reads_stall(device_type: str) -> bool:
+    """Return whether a host read ends the tracing of a step, and so costs far more than waiting for the device."""
+    return device_type == xla.TYPE
+
+
 def check_region(device_type: str) -> None:
     """Warn of, or refuse, what would make a region on the device do something else than its policy."""
     if device_type == xla.TYPE:
@@ -89,3 +99,8 @@ def recording_probes() -> dict[str, Callable[[], bool]]:
 def sharded_modules() -> tuple[type[nn.Module], ...]:
     """Return the classes of modules that change the storage of their parameters without a trace."""
     return sharding.managers()
+
+
+def register_operators() -> None:
+    """Register the kernels in Python of polycast's operators, for backends that are loaded now or later."""
+    xla_kernels.register_on_import()

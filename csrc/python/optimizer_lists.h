@@ -1,0 +1,82 @@
+// The tensors of a Python optimizer, gathered once and used at every step until its dicts hold something else, so that
+// a step costs no Python work for each tensor.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <pybind11/pybind11.h>
+
+#include <string>
+#include <vector>
+
+namespace polycast::python {
+
+// What param_groups and state held. Compared by identity; the references keep the identities from being used again.
+class Snapshot {
+ public:
+  Snapshot(const pybind11::dict& state, const pybind11::list& param_groups);
+
+  bool holds(const pybind11::dict& state, const pybind11::list& param_groups) const;
+
+ private:
+  struct Entry {
+    PyObject* param;
+    PyObject* values;  // the dict of the parameter
+    size_t end;        // of its tensors in values_
+  };
+
+  std::vector<pybind11::object> references_;
+  std::vector<PyObject*> groups_;
+  std::vector<PyObject*> param_lists_;
+  std::vector<PyObject*> params_;
+  std::vector<Entry> entries_;
+  std::vector<PyObject*> values_;
+};
+
+// Parameters of one group on one device, with their gradients and their state, list by list.
+struct Batch {
+  size_t group;
+  c10::Device device;
+  std::vector<at::Tensor> params;
+  std::vector<at::Tensor> grads;
+  std::vector<std::vector<at::Tensor>> state;  // one list for each key; undefined where the state has no such key
+
+  Batch like() const {
+    return {group, device, {}, {}, std::vector<std::vector<at::Tensor>>(state.size())};
+  }
+};
+
+class OptimizerLists {
+ public:
+  // The keys name the tensors of a parameter's state, in the order of the operator's lists. Raises a ValueError where
+  // parameters or state share memory.
+  OptimizerLists(const pybind11::dict& state, const pybind11::list& param_groups, const std::vector<std::string>& keys);
+
+  // Whether the optimizer still holds what was gathered, and no further parameter has a gradient.
+  bool is_current(const pybind11::dict& state, const pybind11::list& param_groups) const;
+
+  // Takes the gradients that the parameters have now. A parameter without one sits this step out.
+  void gather();
+
+  // What gather found: the batches that have dense gradients, and the parameters of each group with sparse ones.
+  const std::vector<const Batch*>& active() const {
+    return active_;
+  }
+  const std::vector<std::pair<size_t, at::Tensor>>& sparse() const {
+    return sparse_;
+  }
+
+ private:
+  void add(size_t group, const at::Tensor& param, const pybind11::dict& values, const std::vector<std::string>& keys);
+  void gather(size_t index);
+
+  Snapshot snapshot_;
+  std::vector<Batch> all_;
+  std::vector<Batch> parts_;  // of each batch what has dense gradients, where that is not the whole
+  std::vector<const Batch*> active_;
+  std::vector<std::pair<size_t, at::Tensor>> sparse_;
+  std::vector<at::Tensor> waiting_;  // for a gradient
+};
+
+void bind_optimizer_lists(pybind11::module_& module);
+
+}  // namespace polycast::python

@@ -1,0 +1,27 @@
+"""Accumulate gradients over several batches, clip their norm, and step without asking the device anything."""
+
+import polycast
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2))
+optimizer = polycast.syncfree.AdamW(model.parameters(), lr=0.01)
+scaler = polycast.GradScaler()
+weight = torch.randn(8, 2)
+accumulate = 4
+
+for number in range(80):
+    input = torch.randn(64, 8)
+    with polycast.autocast("cpu", torch.float16):
+        loss = nn.functional.mse_loss(model(input), input @ weight) / accumulate
+    scaler.scale(loss).backward()  # adds scaled gradients
+    if (number + 1) % accumulate == 0:
+        # Instead of unscale_ and torch.nn.utils.clip_grad_norm_: the step itself unscales and clips.
+        norm = scaler.clip_grad_norm(optimizer, max_norm=5.0)
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        if (number + 1) % 20 == 0:
+            print(f"batch {number + 1}: loss {accumulate * loss.item():.3f}, norm {norm.item():.3f}")
+print(f"{scaler.skip_count(optimizer)} of {80 // accumulate} steps skipped, the scale is {scaler.get_scale():g}")

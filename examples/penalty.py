@@ -1,0 +1,26 @@
+"""Penalize the norm of the gradients, under autocast and with a scaler that is not read."""
+
+import polycast
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 2))
+optimizer = polycast.syncfree.SGD(model.parameters(), lr=0.05)
+scaler = polycast.GradScaler()
+input = torch.randn(64, 8)
+target = input @ torch.randn(8, 2)
+
+for number in range(40):
+    optimizer.zero_grad()
+    with polycast.autocast("cpu", torch.float16):
+        loss = nn.functional.mse_loss(model(input), target)
+    scaled_grads = torch.autograd.grad(scaler.scale(loss), list(model.parameters()), create_graph=True)
+    grads = scaler.unscale(scaled_grads)  # the document divides by scaler.get_scale(), which waits for the device
+    with polycast.autocast("cpu", torch.float16):
+        penalty = torch.stack([grad.square().sum() for grad in grads]).sum().sqrt()
+    scaler.scale(loss + 0.1 * penalty).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    if number % 10 == 9:
+        print(f"step {number + 1}: loss {loss.item():.3f}, norm of the gradients {penalty.item():.3f}")

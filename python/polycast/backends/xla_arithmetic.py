@@ -1,0 +1,154 @@
+"""The element arithmetic of torch.optim's Adam and SGD in XLA ops, in the order of its for-loop.
+
+Factors that are the same for all elements of a tensor are made in float64, as the for-loop makes them in Python; the
+elements are computed in float32, or in float64 where the parameter is, and rounded once on the way back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from polycast.backends.xla_ops import Op, constant, like, scalar
+
+
+@dataclass(frozen=True)
+class Given:
+    """Which of the optional one-element tensors follow the vector of numbers, in this order."""
+
+    lr: bool
+    found_inf: bool
+    grad_scale: bool
+    clip_coef: bool
+
+
+class Controls(NamedTuple):
+    """The one-element inputs of a step, as scalars; the numbers and lr in float64."""
+
+    numbers: list[Op]
+    found_inf: Op | None
+    grad_scale: Op | None
+    clip_coef: Op | None
+
+    @classmethod
+    def read(cls, given: Given, ops: Sequence[Op]) -> "Controls":
+        """Take the vector of numbers, whose first is lr, and what is given after it."""
+        vector, rest = ops[0], iter(ops[1:])
+        numbers = [scalar(vector, index) for index in range(vector.shape().sizes[0])]
+        if given.lr:
+            numbers[0] = scalar(next(rest)).cast(vector.shape().dtype)
+        flags = (given.found_inf, given.grad_scale, given.clip_coef)
+        return cls(numbers, *[scalar(next(rest)) if flag else None for flag in flags])
+
+    def gradient(self, grad: Op, dtype: str, maximize: bool) -> Op:
+        """Return the gradient unscaled and clipped, of the sign to descend."""
+        grad = grad.cast(dtype)
+        if self.grad_scale is not None:
+            grad = grad / like(self.grad_scale, grad)
+        if self.clip_coef is not None:
+            grad = grad * like(self.clip_coef, grad)
+        return -grad if maximize else grad
+
+    def keep(self, old: Op, new: Op) -> Op:
+        """Return the new value in the old one's dtype, or the old value on a step to skip."""
+        new = new.cast(old.shape().dtype)
+        if self.found_inf is None:
+            return new
+        skip = self.found_inf != constant(self.found_inf, 0)
+        return skip.broadcast(old.shape().sizes).select(old, new)
+
+
+def compute_dtype(param: Op) -> str:
+    """Return the dtype in which the elements of a parameter are computed."""
+    return "f64" if param.shape().dtype == "f64" else "f32"
+
+
+def carried(new: Op, kept: Op) -> Op:
+    """Return what the parameter's update should read: the value already in memory, unless it is rounded.
+
+    XLA computes again, from all of its inputs, what it reads before the selection. A skipped update is of no effect.
+    """
+    return kept if kept.shape().dtype == new.shape().dtype else new
+
+
+@dataclass(frozen=True)
+class Adam:
+    """One step of Adam or AdamW; its numbers are lr, beta1, beta2, weight_decay, eps."""
+
+    maximize: bool
+    weight_decay: bool
+    decoupled: bool
+    towards_grad: bool
+    """How lerp_ is written for a weight 1 - beta1 of at least one half."""
+
+    def update(self, controls: Controls, grad: Op, param: Op, *state: Op) -> list[Op]:
+        """Return param, exp_avg, exp_avg_sq, max_exp_avg_sq if there is one, and step, one step later."""
+        *moments, step = state
+        dtype = compute_dtype(param)
+        value, first, second, *maximum = [op.cast(dtype) for op in (param, *moments)]
+        grad = controls.gradient(grad, dtype, self.maximize)
+        value, grad = self._decayed(controls, value, grad)
+        first, second = self._moments(controls, grad, first, second)
+        new = [first, second, *[op.max(second) for op in maximum]]
+        kept = [controls.keep(*pair) for pair in zip(moments, new, strict=True)]
+        next_step = step + constant(step, 1)
+        value = value + self._change(controls, carried(first, kept[0]), carried(new[-1], kept[-1]), next_step)
+        return [controls.keep(param, value), *kept, controls.keep(step, next_step)]
+
+    def _decayed(self, controls: Controls, value: Op, grad: Op) -> tuple[Op, Op]:
+        lr, _, _, weight_decay, _ = controls.numbers
+        if not self.weight_decay:
+            return value, grad
+        if self.decoupled:
+            return value * like(constant(lr, 1) - lr * weight_decay, value), grad
+        return value, grad + like(weight_decay, grad) * value
+
+    def _moments(self, controls: Controls, grad: Op, first: Op, second: Op) -> tuple[Op, Op]:
+        _, beta1, beta2, _, _ = controls.numbers
+        one = constant(beta1, 1)
+        if self.towards_grad:
+            first = grad - (grad - first) * (constant(grad, 1) - like(one - beta1, grad))
+        else:
+            first = first + like(one - beta1, grad) * (grad - first)
+        return first, second * like(beta2, grad) + like(one - beta2, grad) * grad * grad
+
+    def _change(self, controls: Controls, first: Op, second: Op, step: Op) -> Op:
+        lr, beta1, beta2, _, eps = controls.numbers
+        step, one = step.cast(lr.shape().dtype), constant(lr, 1)
+        size = lr / (one - beta1**step)
+        root = (one - beta2**step).sqrt()
+        denominator = second.sqrt() / like(root, second) + like(eps, second)
+        return like(-size, first) * first / denominator
+
+
+@dataclass(frozen=True)
+class SGD:
+    """One step of SGD; its numbers are lr, weight_decay, momentum, dampening."""
+
+    maximize: bool
+    weight_decay: bool
+    momentum: bool
+    nesterov: bool
+
+    def update(self, controls: Controls, grad: Op, param: Op, *state: Op) -> list[Op]:
+        """Return param, momentum_buffer and momentum_started if there are such, one step later."""
+        lr, weight_decay, momentum, _ = controls.numbers
+        dtype = compute_dtype(param)
+        value = param.cast(dtype)
+        grad = controls.gradient(grad, dtype, self.maximize)
+        if self.weight_decay:
+            grad = grad + like(weight_decay, grad) * value
+        kept: list[Op] = []
+        if self.momentum:
+            buffer, kept = self._buffer(controls, grad, *state)
+            grad = grad + like(momentum, grad) * buffer if self.nesterov else buffer
+        return [controls.keep(param, value + like(-lr, grad) * grad), *kept]
+
+    def _buffer(self, controls: Controls, grad: Op, old: Op, *flag: Op) -> tuple[Op, list[Op]]:
+        _, _, momentum, dampening = controls.numbers
+        share = like(constant(dampening, 1) - dampening, grad)
+        new = old.cast(grad.shape().dtype) * like(momentum, grad) + share * grad
+        if flag:
+            started = flag[0] != constant(flag[0], 0)
+            new = started.broadcast(grad.shape().sizes).select(new, grad)
+        kept = [controls.keep(old, new), *[controls.keep(op, constant(op, 1)) for op in flag]]
+        return carried(new, kept[0]), kept

@@ -1,0 +1,111 @@
+"""What the computations on XLA are built of: functions of ``torch_xla.core.xla_builder.Op``."""
+
+from collections.abc import Callable, Sequence
+from math import inf, prod
+from typing import Any, TypeAlias
+
+Op: TypeAlias = Any
+"""A ``torch_xla.core.xla_builder.Op``."""
+
+
+def scalar(op: Op, index: int = 0) -> Op:
+    """Return one element of an op of any shape, of rank 0."""
+    flat = op.reshape((prod(op.shape().sizes),))
+    return flat.slice_in_dim(index, index + 1, 0).reshape(())
+
+
+def like(op: Op, other: Op) -> Op:
+    """Spread a scalar over the shape and dtype of the other op."""
+    shape = other.shape()
+    return op.cast(shape.dtype).broadcast(shape.sizes)
+
+
+def constant(op: Op, value: float) -> Op:
+    """Return a constant of the op's shape and dtype."""
+    return op.scalar_like(value)
+
+
+def boolean(op: Op, value: bool) -> Op:
+    """Return a truth value of rank 0, on the op's builder."""
+    return type(op).scalar(op.builder(), value, dtype="pred")
+
+
+def concatenated(ops: Sequence[Op]) -> Op:
+    """Return the scalars as a vector."""
+    return ops[0].concat_in_dim([op.reshape((1,)) for op in ops], 0)
+
+
+def reduced(op: Op, start: float, combine: Callable[[Op, Op], Op]) -> Op:
+    """Return all elements combined into one, of the op's dtype."""
+    return op.reduce_all(type(op).scalar(op.builder(), start, dtype=op.shape().dtype), combine)
+
+
+def all_finite(op: Op) -> Op:
+    """Return whether no element is inf or NaN; every comparison with NaN is false."""
+    return reduced(op.max(-op) < constant(op, inf), True, lambda a, b: a & b)
+
+
+def non_finite_flags(ops: Sequence[Op]) -> list[Op]:
+    """Return whether any op has an inf or NaN, as 0 or 1 in float32, and a vector of which ones do."""
+    finite = concatenated([all_finite(op) for op in ops])
+    found_inf = reduced(finite, True, lambda a, b: a & b) != boolean(finite, True)
+    return [found_inf.cast("f32"), finite != constant(finite, True)]
+
+
+def total_norm(ops: Sequence[Op], pairs: Sequence[bool], norm_type: float) -> Op:
+    """Return the norm of all elements of all ops, in float64 if any op is, else in float32.
+
+    Args:
+        ops: What to take the norm of.
+        pairs: Whether the last dimension of each op holds the parts of complex elements.
+        norm_type: A positive number, or infinity.
+
+    Sums are in float64. Where they could overflow, all elements are divided by the largest one first.
+    """
+    dtype = "f64" if any(op.shape().dtype == "f64" for op in ops) else "f32"
+    sizes = [
+        _magnitudes(op.cast("f64")) if pair else _size(op.cast("f64")) for op, pair in zip(ops, pairs, strict=True)
+    ]
+    if dtype == "f32" and norm_type <= _SAFE_NORM:
+        return _norm(sizes, norm_type).cast(dtype)
+    largest = _folded(sizes, lambda a, b: a.max(b))
+    if norm_type == inf:
+        return largest.cast(dtype)
+    divisor = _divisor(largest)
+    return (_norm([size / like(divisor, size) for size in sizes], norm_type) * divisor).cast(dtype)
+
+
+# Squares of squares of float32 values, subnormal ones too, are normal float64 values.
+_SAFE_NORM = 4.0
+
+
+def _norm(sizes: Sequence[Op], norm_type: float) -> Op:
+    return _power(_folded([_power(size, norm_type) for size in sizes], lambda a, b: a + b), 1 / norm_type)
+
+
+def _size(op: Op) -> Op:
+    return op.max(-op)
+
+
+def _magnitudes(op: Op) -> Op:
+    """Return the magnitudes of complex elements, given as pairs."""
+    last = op.shape().rank - 1
+    real, imaginary = [_size(op.slice_in_dim(part, part + 1, last)) for part in (0, 1)]
+    large = real.max(imaginary)
+    ratio = real.min(imaginary) / _divisor(large)
+    return large * (constant(ratio, 1) + ratio * ratio).sqrt()
+
+
+def _divisor(op: Op) -> Op:
+    """Return the op where it is positive and finite, else 1."""
+    return ((op > constant(op, 0)) & (op < constant(op, inf))).select(op, constant(op, 1))
+
+
+def _folded(ops: Sequence[Op], combine: Callable[[Op, Op], Op]) -> Op:
+    return reduced(concatenated([reduced(op, 0, combine) for op in ops]), 0, combine)
+
+
+def _power(op: Op, exponent: float) -> Op:
+    if exponent == 0.5:
+        return op.sqrt()
+    return op * op if exponent == 2 else op if exponent == 1 else op ** constant(op, exponent)

@@ -1,0 +1,93 @@
+"""The steps of SGD and Adam on XLA: each call is one computation over all its tensors, and no value is read back."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from polycast._compiled import StepTensors, check_adam_step, check_sgd_step
+from polycast.backends.xla import TYPE
+from polycast.backends.xla_arithmetic import SGD, Adam, Controls, Given
+from polycast.backends.xla_computation import as_real, on_device, update, upload
+from polycast.backends.xla_ops import Op
+
+
+def _step(
+    rule: Adam | SGD,
+    tensors: Sequence[Sequence[Tensor]],
+    numbers: tuple[float, ...],
+    lr: Tensor,
+    found_inf: Tensor | None,
+    grad_scale: Tensor | None,
+    clip_coef: Tensor | None,
+) -> None:
+    """Update the lists of tensors by the rule; the second holds the gradients, which are only read."""
+    device = tensors[0][0].device
+    options = (lr if lr.device.type == TYPE else None, found_inf, grad_scale, clip_coef)
+    given = Given(*[option is not None for option in options])
+    vector = upload((0.0 if given.lr else float(lr.item()), *numbers), device)
+    scalars = [vector, *[on_device(option, device) for option in options if option is not None]]
+    params, grads, *states = map(as_real, tensors) if any(map(torch.is_complex, tensors[0])) else tensors
+    rows = list(zip(params, *states, strict=True))
+    written = [tensor for row in rows for tensor in row]
+
+    def build(ops: list[Op]) -> list[Op]:
+        count = len(written)
+        gradients, controls = ops[count : count + len(rows)], Controls.read(given, ops[count + len(rows) :])
+        taken = iter(ops[:count])
+        return [op for grad in gradients for op in rule.update(controls, grad, *islice(taken, len(rows[0])))]
+
+    update((rule, given, len(rows)), build, written, [*grads, *scalars])
+
+
+def adam_step_(
+    params: list[Tensor],
+    grads: list[Tensor],
+    exp_avgs: list[Tensor],
+    exp_avg_sqs: list[Tensor],
+    max_exp_avg_sqs: list[Tensor],
+    steps: list[Tensor],
+    *,
+    lr: Tensor,
+    beta1: float,
+    beta2: float,
+    weight_decay: float,
+    eps: float,
+    decoupled_weight_decay: bool,
+    maximize: bool,
+    found_inf: Tensor | None = None,
+    grad_scale: Tensor | None = None,
+    clip_coef: Tensor | None = None,
+) -> None:
+    """Take a step of Adam or AdamW."""
+    tensors = StepTensors(lr, found_inf, grad_scale, clip_coef)
+    check_adam_step(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, tensors)
+    rule = Adam(maximize, weight_decay != 0, decoupled_weight_decay, beta1 <= 0.5)
+    columns = [column for column in (params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps) if column]
+    if columns:
+        _step(rule, columns, (beta1, beta2, weight_decay, eps), lr, found_inf, grad_scale, clip_coef)
+
+
+def sgd_step_(
+    params: list[Tensor],
+    grads: list[Tensor],
+    momentum_buffers: list[Tensor],
+    momentum_started: list[Tensor],
+    *,
+    lr: Tensor,
+    weight_decay: float,
+    momentum: float,
+    dampening: float,
+    nesterov: bool,
+    maximize: bool,
+    found_inf: Tensor | None = None,
+    grad_scale: Tensor | None = None,
+    clip_coef: Tensor | None = None,
+) -> None:
+    """Take a step of SGD."""
+    check_sgd_step(params, grads, momentum_buffers, momentum_started, StepTensors(lr, found_inf, grad_scale, clip_coef))
+    rule = SGD(maximize, weight_decay != 0, bool(momentum_buffers), nesterov)
+    columns = [params, grads, *[column for column in (momentum_buffers, momentum_started) if column]]
+    if params:
+        _step(rule, columns, (weight_decay, momentum, dampening), lr, found_inf, grad_scale, clip_coef)

@@ -1,0 +1,81 @@
+"""What a gradient scaler does on XLA: each call is one computation over all its tensors; no value is read back."""
+
+from torch import Tensor
+
+from polycast._compiled import own_memory
+from polycast.backends.xla_arithmetic import compute_dtype
+from polycast.backends.xla_computation import as_real, call, on_device, update, upload
+from polycast.backends.xla_ops import Op, all_finite, constant, like, non_finite_flags, scalar, total_norm
+
+
+def check(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return whether any tensor holds an inf or NaN, as 0 or 1 in float32, and for each tensor whether it does."""
+    found_inf, non_finite = call("check", non_finite_flags, as_real(tensors))
+    return found_inf, non_finite
+
+
+def norm(tensors: list[Tensor], norm_type: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the norm of all tensors as one vector, in float64 if any of them is, and what ``check`` returns.
+
+    Finite gradients of any size have the norm that they have.
+
+    Raises:
+        ValueError: ``norm_type`` is no positive number.
+    """
+    if not norm_type > 0:
+        raise ValueError(f"norm: norm_type is {norm_type}; it takes a positive number, or infinity")
+    pairs = tuple(tensor.is_complex() for tensor in tensors)
+
+    def build(ops: list[Op]) -> list[Op]:
+        return [total_norm(ops, pairs, norm_type), *non_finite_flags(ops)]
+
+    total, found_inf, non_finite = call(("norm", norm_type, pairs), build, as_real(tensors))
+    return total, found_inf, non_finite
+
+
+def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tensor:
+    """Multiply the gradients by ``inv_scale``, and set ``found_inf`` where one of them holds an inf or NaN.
+
+    Returns:
+        For each gradient whether it does.
+    """
+
+    def build(ops: list[Op]) -> list[Op]:
+        *tensors, found, factor = ops
+        wide = [op.cast(compute_dtype(op)) for op in tensors]
+        new = [(op * like(scalar(factor), op)).cast(old.shape().dtype) for op, old in zip(wide, tensors, strict=True)]
+        any_found, non_finite = non_finite_flags(tensors)
+        flag = like(any_found, found)
+        return [*new, (flag != constant(flag, 0)).select(flag, found), non_finite]
+
+    own_memory(grads)
+    (non_finite,) = update("unscale", build, [*as_real(grads), found_inf], [on_device(inv_scale, found_inf.device)])
+    return non_finite
+
+
+def update_scale_(
+    scale: Tensor,
+    growth_tracker: Tensor,
+    found_inf: Tensor,
+    growth_factor: float,
+    backoff_factor: float,
+    growth_interval: int,
+    min_scale: float,
+    max_scale: float,
+) -> None:
+    """Lower the scale, not below its floor, after an overflow; raise it, not above its ceiling, after enough steps."""
+    numbers = upload((growth_factor, backoff_factor, growth_interval, min_scale, max_scale), scale.device)
+    update("scale", _next_scale, [scale, growth_tracker], [on_device(found_inf, scale.device), numbers])
+
+
+def _next_scale(ops: list[Op]) -> list[Op]:
+    old, tracker = [scalar(op) for op in ops[:2]]
+    growth, backoff, interval, floor, ceiling = [scalar(ops[3], index) for index in range(5)]
+    found, wide = scalar(ops[2]) != constant(scalar(ops[2]), 0), old.cast("f64")
+    following = tracker + constant(tracker, 1)
+    reached = following.cast("f64") >= interval
+    grown = (wide * growth).cast(old.shape().dtype)
+    raised = all_finite(grown).select(grown.cast("f64").min(ceiling), wide)
+    new = found.select((wide * backoff).max(floor), reached.select(raised, wide)).cast(old.shape().dtype)
+    count = (found | reached).select(constant(tracker, 0), following)
+    return [op.reshape(tuple(like_.shape().sizes)) for op, like_ in zip((new, count), ops, strict=False)]

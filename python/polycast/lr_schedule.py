@@ -1,0 +1,124 @@
+"""Learning rates that follow the steps an optimizer really took, without asking the device which those were."""
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import lr_scheduler
+
+from polycast.grad_scaler import GradScaler, takes_found_inf
+
+Scheduler = lr_scheduler.LRScheduler
+
+
+class RealStepLR:
+    """Advances a scheduler only when a step was not skipped.
+
+    A scheduler of torch's is told by the host that it should advance, and the host does not know about a skipped step.
+    If what it gives is a function of the step count, the learning rates of all steps are a table. This puts the table
+    on the device, counts the real steps there, and gives each parameter group its learning rate as a tensor.
+
+    Args:
+        scheduler: One of ``torch.optim.lr_scheduler``, of a sync-free optimizer, that has not advanced yet.
+        scaler: What steps the optimizer.
+        steps: How many steps the table covers; after them the last learning rate stays.
+
+    Raises:
+        TypeError: The scheduler's learning rate is no function of the step count, it changes more than the learning
+            rate, or the optimizer takes no ``found_inf``.
+        ValueError: ``steps`` is not positive.
+
+    Example:
+        >>> import torch, polycast
+        >>> weight = torch.nn.Parameter(torch.ones(1))
+        >>> optimizer = polycast.syncfree.SGD([weight], lr=1.0)
+        >>> scaler = polycast.GradScaler()
+        >>> schedule = polycast.RealStepLR(torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5), scaler, steps=100)
+        >>> for factor in (1.0, float("inf"), 1.0):
+        ...     optimizer.zero_grad()
+        ...     scaler.scale(factor * weight.sum()).backward()
+        ...     scaler.step(optimizer)
+        ...     scaler.update()
+        ...     schedule.step()
+        >>> schedule.get_last_lr()  # after two real steps
+        [0.25]
+    """
+
+    def __init__(self, scheduler: Scheduler, scaler: GradScaler, steps: int) -> None:
+        if steps < 1:
+            raise ValueError(f"steps is {steps}; it takes a positive number of steps")
+        reason = _why_no_table(scheduler)
+        if reason:
+            raise TypeError(f"{type(scheduler).__name__} cannot follow real steps without a read: {reason}")
+        self._optimizer = scheduler.optimizer
+        if not takes_found_inf(self._optimizer):
+            raise TypeError(
+                f"{type(self._optimizer).__name__} takes its learning rate from the host; use an optimizer of "
+                "polycast.syncfree, or step the scheduler yourself"
+            )
+        self._scaler = scaler
+        self._host_table = _table(scheduler, steps)
+        self._last = steps
+        self._tables: dict[torch.device, Tensor] = {}
+        self._count: Tensor | None = None
+        self._initial_count = 0
+
+    def step(self) -> None:
+        """Advance the learning rates, if the last step of the optimizer was a real one. Nothing is read back."""
+        skipped = self._scaler.skipped(self._optimizer)
+        if self._count is None:
+            self._count = torch.tensor([self._initial_count]).to(skipped.device)
+        self._count = (self._count + skipped.logical_not()).clamp(max=self._last)
+        self._set_lr(self._count)
+
+    def get_last_lr(self) -> list[float]:
+        """Return the learning rate of each group; reads from the device."""
+        return [float(group["lr"]) for group in self._optimizer.param_groups]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the count of real steps; reads from the device."""
+        return {"real_steps": self._initial_count if self._count is None else int(self._count.item())}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go to the count of real steps that ``state_dict`` returned."""
+        self._initial_count = min(int(state_dict["real_steps"]), self._last)
+        self._count = None
+        for group, lr in zip(self._optimizer.param_groups, self._host_table[self._initial_count], strict=True):
+            group["lr"] = lr.item()
+
+    def _set_lr(self, count: Tensor) -> None:
+        table = self._tables.get(count.device)
+        if table is None:
+            table = self._tables[count.device] = self._host_table.to(count.device)
+        rates = table.index_select(0, count).squeeze(0).unbind()
+        for group, lr in zip(self._optimizer.param_groups, rates, strict=True):
+            group["lr"] = lr
+
+
+def _why_no_table(scheduler: Scheduler) -> str | None:
+    if isinstance(scheduler, lr_scheduler.ReduceLROnPlateau):
+        return "it follows a metric that the host hands to it"
+    if getattr(scheduler, "cycle_momentum", False):
+        return "it changes the momentum too, which a step takes as a number; pass cycle_momentum=False"
+    for part in getattr(scheduler, "_schedulers", ()):
+        reason = _why_no_table(part)
+        if reason:
+            return f"its {type(part).__name__} cannot, because {reason}"
+    return None
+
+
+def _table(scheduler: Scheduler, steps: int) -> Tensor:
+    """Return the learning rates of [steps + 1, groups], and leave the scheduler and its optimizer as they were."""
+    groups = scheduler.optimizer.param_groups
+    state = scheduler.state_dict()
+    rows = [[float(group["lr"]) for group in groups]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the optimizer was not stepped, and how many steps there may be
+        for _ in range(steps):
+            scheduler.step()
+            rows.append([float(group["lr"]) for group in groups])
+    scheduler.load_state_dict(state)
+    for group, lr in zip(groups, rows[0], strict=True):
+        group["lr"] = lr
+    return torch.tensor(rows, dtype=torch.float32)

@@ -1,0 +1,197 @@
+"""Adam and AdamW."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import ParamsT
+
+from polycast._compiled import Batch, StepTensors
+from polycast.syncfree.step import Group, SyncFreeOptimizer, check_state_dtype, refuse_options
+
+
+class Adam(SyncFreeOptimizer, torch.optim.Adam):
+    """Adam, as ``torch.optim.Adam`` documents it, with a sync-free step.
+
+    Args:
+        params: Parameters, groups of them, or named ones, float32, float64, bfloat16, float16 or complex.
+        lr: The learning rate: a float, or a one-element tensor on the host or on the device of the parameters.
+        betas: Coefficients of the running averages of the gradient and of its square.
+        eps: Added to the denominator.
+        weight_decay: Coefficient of the parameters that are added to the gradients.
+        amsgrad: Divide by the largest of the running averages so far.
+        maximize: Maximize the objective.
+        state_dtype: The type of the running averages; None takes that of each parameter, as torch.optim does.
+            Parameters of float16 need torch.float32: float16 cannot hold the squares of their gradients.
+        foreach, capturable, differentiable, fused: Choose between torch.optim's implementations, which makes no sense
+            here; none but their defaults is taken.
+
+    Raises:
+        TypeError: An option makes no sense here, or float16 parameters come without a ``state_dtype``.
+        ValueError: As torch.optim raises it.
+
+    Example:
+        >>> import torch
+        >>> from polycast import syncfree
+        >>> model = torch.nn.Linear(4, 2)
+        >>> optimizer = syncfree.Adam(model.parameters(), lr=1e-3)
+        >>> model(torch.ones(1, 4)).sum().backward()
+        >>> optimizer.step()
+
+    Source: Diederik P. Kingma, Jimmy Ba: Adam, a method for stochastic optimization, 2014.
+    """
+
+    _state_names = ("exp_avg", "exp_avg_sq", "step", "max_exp_avg_sq")
+    _average_names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+        state_dtype: torch.dtype | None = None,
+    ) -> None:
+        refuse_options(
+            type(self).__name__, foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused
+        )
+        self.state_dtype = check_state_dtype(state_dtype)
+        torch.optim.Adam.__init__(
+            self,
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            maximize=maximize,
+            decoupled_weight_decay=decoupled_weight_decay,
+        )
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group of parameters, as ``torch.optim.Optimizer.add_param_group`` does.
+
+        Raises:
+            TypeError: It has parameters of float16, and the optimizer keeps its state in their type.
+        """
+        super().add_param_group(param_group)
+        try:
+            for param in self.param_groups[-1]["params"]:
+                self._check_state_type(param)
+        except TypeError:
+            self.param_groups.pop()
+            raise
+
+    def _check_state_type(self, param: Tensor) -> None:
+        if torch.float16 in (self.state_dtype, self.state_dtype or param.dtype):
+            raise TypeError(
+                f"syncfree.{type(self).__name__} cannot keep the state of a parameter of {tuple(param.shape)} in "
+                "float16, which does not hold the squares of its gradients; pass state_dtype=torch.float32"
+            )
+
+    def _needs(self, group: Group) -> tuple[bool, ...]:
+        return (group["amsgrad"],)
+
+    def _init_state(self, param: Tensor, group: Group) -> None:
+        state: dict[str, Any] = self.state[param]
+        if "step" not in state:
+            self._check_state_type(param)
+            state["step"] = torch.zeros((), dtype=torch.float32, device=param.device)
+            state["exp_avg"] = self._new_state(param)
+            state["exp_avg_sq"] = self._new_state(param)
+        if group["amsgrad"] and "max_exp_avg_sq" not in state:
+            state["max_exp_avg_sq"] = self._new_state(param)
+
+    def _convert_state(self, param: Tensor, state: dict[str, Any]) -> None:
+        super()._convert_state(param, state)
+        step = torch.as_tensor(state["step"], dtype=None if isinstance(state["step"], Tensor) else torch.float32)
+        # torch.optim keeps the count of steps on the host, unless it is fused or capturable.
+        state["step"] = step if step.device == param.device else step.to(param.device)
+
+    def _check_batch(self, batch: Batch, group: Group, tensors: StepTensors) -> None:
+        batch.check_adam(tensors, amsgrad=group["amsgrad"])
+
+    def _step_batch(self, batch: Batch, group: Group, tensors: StepTensors) -> None:
+        beta1, beta2 = group["betas"]
+        batch.adam_step(
+            tensors,
+            beta1=float(beta1),
+            beta2=float(beta2),
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            decoupled_weight_decay=group["decoupled_weight_decay"],
+            maximize=group["maximize"],
+            amsgrad=group["amsgrad"],
+        )
+
+    def _check_sparse(self, param: Tensor, group: Group) -> None:  # noqa: ARG002
+        raise RuntimeError(
+            f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead"
+        )
+
+
+class AdamW(Adam, torch.optim.AdamW):
+    """AdamW, as ``torch.optim.AdamW`` documents it, with a sync-free step.
+
+    Args:
+        params, lr, betas, eps, amsgrad, maximize, state_dtype: As for :class:`Adam`.
+        weight_decay: Coefficient by which the parameters shrink at each step, times the learning rate.
+        foreach, capturable, differentiable, fused: None but their defaults is taken.
+
+    Raises:
+        TypeError, ValueError: As :class:`Adam`.
+
+    Example:
+        >>> import torch
+        >>> from polycast import syncfree
+        >>> weight = torch.nn.Parameter(torch.ones(2, dtype=torch.bfloat16))
+        >>> optimizer = syncfree.AdamW([weight], lr=0.5, state_dtype=torch.float32)
+        >>> weight.grad = torch.ones_like(weight)
+        >>> optimizer.step()
+        >>> weight.detach()
+        tensor([0.4941, 0.4941], dtype=torch.bfloat16)
+
+    Source: Ilya Loshchilov, Frank Hutter: Decoupled weight decay regularization, 2017.
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        state_dtype: torch.dtype | None = None,
+    ) -> None:
+        Adam.__init__(
+            self,
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=True,
+            state_dtype=state_dtype,
+        )

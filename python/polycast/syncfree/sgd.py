@@ -1,0 +1,150 @@
+"""SGD."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import ParamsT
+
+from polycast._compiled import Batch, StepTensors, sgd_step
+from polycast.syncfree.step import Group, SyncFreeOptimizer, check_state_dtype, refuse_options
+
+
+class SGD(SyncFreeOptimizer, torch.optim.SGD):
+    """SGD with momentum, as ``torch.optim.SGD`` documents it, with a sync-free step.
+
+    Args:
+        params: Parameters, groups of them, or named ones, float32, float64, bfloat16, float16 or complex. Their
+            gradients may be sparse, on the host without weight decay.
+        lr: The learning rate: a float, or a one-element tensor on the host or on the device of the parameters.
+        momentum: Factor of the momentum buffer.
+        dampening: Dampens the gradients that enter the buffer, but for the first one.
+        weight_decay: Coefficient of the parameters that are added to the gradients.
+        nesterov: Look ahead by the momentum.
+        maximize: Maximize the objective.
+        state_dtype: The type of the momentum buffers; None takes that of each parameter, as torch.optim does.
+        foreach, differentiable, fused: Choose between torch.optim's implementations, which makes no sense here; none
+            but their defaults is taken.
+
+    Raises:
+        TypeError: An option makes no sense here.
+        ValueError: As torch.optim raises it.
+
+    Example:
+        >>> import torch
+        >>> from polycast import syncfree
+        >>> model = torch.nn.Linear(4, 2)
+        >>> optimizer = syncfree.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        >>> model(torch.ones(1, 4)).sum().backward()
+        >>> optimizer.step()
+
+    Source: Ilya Sutskever and others: On the importance of initialization and momentum in deep learning, 2013, in the
+    form that ``torch.optim.SGD`` gives it.
+    """
+
+    # momentum_started is 0 until the step that makes the buffer the gradient itself. It is kept only where dampening
+    # would treat that step as any other, and no checkpoint has it.
+    _state_names = ("momentum_buffer", "momentum_started")
+    _average_names = ("momentum_buffer",)
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        state_dtype: torch.dtype | None = None,
+    ) -> None:
+        refuse_options("SGD", foreach=foreach, differentiable=differentiable, fused=fused)
+        self.state_dtype = check_state_dtype(state_dtype)
+        torch.optim.SGD.__init__(self, params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state as ``torch.optim.SGD`` keeps it.
+
+        With dampening, and if steps were told of ``found_inf``, it is read from the device which buffers have started.
+        """
+        state_dict = super().state_dict()
+        flagged = [values for values in state_dict["state"].values() if "momentum_started" in values]
+        started = iter(
+            torch.stack([values["momentum_started"].cpu() for values in flagged]).tolist() if flagged else ()
+        )
+        state_dict["state"] = {
+            key: _without_flag(values, next(started)) if "momentum_started" in values else values
+            for key, values in state_dict["state"].items()
+        }
+        return state_dict
+
+    def _needs(self, group: Group) -> tuple[bool, ...]:
+        return group["momentum"] != 0, group["dampening"] != 0
+
+    def _init_state(self, param: Tensor, group: Group) -> None:
+        if group["momentum"] == 0:
+            return
+        state = self.state[param]
+        has_buffer = state.get("momentum_buffer") is not None
+        if not has_buffer:
+            state["momentum_buffer"] = self._new_state(param)
+        if group["dampening"] == 0:
+            state.pop("momentum_started", None)
+        elif "momentum_started" not in state:
+            state["momentum_started"] = torch.full((), float(has_buffer), dtype=torch.float32, device=param.device)
+
+    def _convert_state(self, param: Tensor, state: dict[str, Any]) -> None:
+        super()._convert_state(param, state)
+        buffer = state.get("momentum_buffer")
+        if buffer is None:
+            state.pop("momentum_buffer", None)
+        elif buffer.layout != torch.strided:
+            # Torch keeps a sparse momentum for sparse gradients.
+            state["momentum_buffer"] = buffer.to_dense()
+
+    def _check_batch(self, batch: Batch, group: Group, tensors: StepTensors) -> None:
+        batch.check_sgd(tensors, momentum=group["momentum"], dampening=group["dampening"])
+
+    def _step_batch(self, batch: Batch, group: Group, tensors: StepTensors) -> None:
+        batch.sgd_step(tensors, **_options(group))
+
+    def _check_sparse(self, param: Tensor, group: Group) -> None:
+        if group["weight_decay"] != 0:
+            raise RuntimeError(
+                f"weight_decay is {group['weight_decay']} and the gradient of a parameter of {tuple(param.shape)} is "
+                "sparse; put such parameters into a group with weight_decay=0"
+            )
+
+    def _step_sparse(self, param: Tensor, group: Group, tensors: StepTensors) -> None:
+        assert param.grad is not None
+        options = {
+            **_options(group),
+            "lr": tensors.lr,
+            "found_inf": tensors.found_inf,
+            "grad_scale": tensors.grad_scale,
+            "clip_coef": tensors.clip_coef,
+        }
+        if group["momentum"] != 0:
+            # The momentum of rows without a gradient goes on.
+            state = self.state[param]
+            started = [state["momentum_started"]] if group["dampening"] != 0 else []
+            sgd_step([param], [param.grad.to_dense()], [state["momentum_buffer"]], started, **options)
+            return
+        grad = param.grad.coalesce()
+        where = tuple(grad.indices())
+        rows = param[where]
+        sgd_step([rows], [grad.values()], [], [], **options)
+        param[where] = rows
+
+
+def _options(group: Group) -> dict[str, Any]:
+    return {name: group[name] for name in ("weight_decay", "momentum", "dampening", "nesterov", "maximize")}
+
+
+def _without_flag(values: dict[str, Any], started: float) -> dict[str, Any]:
+    dropped = {"momentum_started"} if started else {"momentum_started", "momentum_buffer"}
+    return {name: value for name, value in values.items() if name not in dropped}

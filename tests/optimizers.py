@@ -1,0 +1,161 @@
+"""What the tests of the optimizers share: the kernels to run on, models of a few parameters, and steps."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import product
+from typing import Any, NamedTuple
+
+import torch
+from polycast import syncfree
+from torch import Tensor
+
+Options = dict[str, Any]
+OURS: dict[str, Any] = {"SGD": syncfree.SGD, "Adam": syncfree.Adam, "AdamW": syncfree.AdamW}
+THEIRS: dict[str, Any] = {name: getattr(torch.optim, name) for name in OURS}
+FOR_LOOP = {"foreach": False, "fused": False}
+
+OPERATORS = ("adam_step_", "sgd_step_", "check", "norm", "unscale_", "update_scale_")
+_ELSEWHERE = torch._C.DispatchKeySet(torch._C.DispatchKey.XPU)
+
+
+@contextmanager
+def composition() -> Iterator[None]:
+    """Run the compositions of ATen ops on CPU tensors: what a device without kernels of its own runs."""
+    with torch.library._scoped_library("polycast", "IMPL") as library:
+        for name in OPERATORS:
+            operator = getattr(torch.ops.polycast, name).default
+            library.impl(name, _elsewhere(operator), "CPU", allow_override=True)
+        yield
+
+
+def _elsewhere(operator: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: operator.redispatch(_ELSEWHERE, *args, **kwargs)
+
+
+PATHS: dict[str, Callable[[], AbstractContextManager[None]]] = {"fused": nullcontext, "composition": composition}
+
+
+def combinations(**choices: Iterable[Any]) -> list[Options]:
+    return [dict(zip(choices, values, strict=True)) for values in product(*choices.values())]
+
+
+SGD_OPTIONS = [
+    options
+    for options in combinations(
+        momentum=[0, 0.9], dampening=[0, 0.3], nesterov=[False, True], weight_decay=[0, 0.1], maximize=[False, True]
+    )
+    if not options["nesterov"] or (options["momentum"] and not options["dampening"])
+]
+ADAM_OPTIONS = [
+    {**options, **more}
+    for options in combinations(
+        amsgrad=[False, True], weight_decay=[0, 0.1], maximize=[False, True], lr=[0.01, torch.tensor(0.01)]
+    )
+    for more in ({"betas": (0.9, 0.999), "eps": 1e-8}, {"betas": (0.3, 0.7), "eps": 1e-3})
+]
+# Without weight decay AdamW is Adam.
+OPTIONS = {
+    "SGD": SGD_OPTIONS,
+    "Adam": ADAM_OPTIONS,
+    "AdamW": [options for options in ADAM_OPTIONS if options["weight_decay"]],
+}
+
+# One of each kind, where every combination would prove no more.
+KINDS: dict[str, tuple[str, Options]] = {
+    "SGD": ("SGD", {"lr": 0.1}),
+    "SGD momentum": ("SGD", {"lr": 0.1, "momentum": 0.9}),
+    "SGD nesterov": ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
+    "SGD dampening": ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.5}),
+    "SGD tensor lr": ("SGD", {"lr": torch.tensor(0.1), "momentum": 0.9}),
+    "Adam": ("Adam", {"lr": 0.01, "weight_decay": 0.01}),
+    "Adam amsgrad": ("Adam", {"lr": 0.01, "amsgrad": True}),
+    "Adam tensor lr": ("Adam", {"lr": torch.tensor(0.01)}),
+    "AdamW": ("AdamW", {"lr": 0.01, "weight_decay": 0.1}),
+    "AdamW amsgrad maximize": ("AdamW", {"lr": 0.01, "amsgrad": True, "maximize": True}),
+}
+
+
+def make(library: dict[str, Any], kind: str, params: Any, **more: Any) -> torch.optim.Optimizer:
+    """Return an optimizer of one of KINDS, torch's as the for-loop."""
+    name, options = KINDS[kind]
+    optimizer: torch.optim.Optimizer = library[name](
+        params, **_own(options), **(FOR_LOOP if library is THEIRS else {}), **more
+    )
+    return optimizer
+
+
+def _own(options: Options) -> Options:
+    """Return options whose tensors no other optimizer shares."""
+    return {name: value.clone() if isinstance(value, Tensor) else value for name, value in options.items()}
+
+
+def parameters(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float32, seed: int = 0) -> list[Tensor]:
+    """Return leaves of random numbers."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator).to(dtype).requires_grad_() for shape in shapes]
+
+
+def set_grads(params: Iterable[Tensor], seed: int, factor: float = 1.0) -> None:
+    """Give each parameter a gradient: the same ones for the same seed."""
+    generator = torch.Generator().manual_seed(1000 + seed)
+    for param in params:
+        real = torch.randn(param.shape, generator=generator) * factor
+        param.grad = torch.empty_like(param).copy_(real)
+
+
+def clones(params: Iterable[Tensor]) -> list[Tensor]:
+    return [param.detach().clone().requires_grad_(param.requires_grad) for param in params]
+
+
+def tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """Return all that a step may write: the parameters and their state."""
+    state = [value for values in optimizer.state.values() for value in values.values() if isinstance(value, Tensor)]
+    return [param for group in optimizer.param_groups for param in group["params"]] + state
+
+
+def step(optimizer: Any, **scalars: float) -> None:
+    """Step with one-element tensors of these values."""
+    optimizer.step(**{name: torch.tensor(value) for name, value in scalars.items()})
+
+
+def same_bits(left: Tensor, right: Tensor) -> bool:
+    return left.dtype == right.dtype and left.shape == right.shape and _bits(left).equal(_bits(right))
+
+
+def _bits(tensor: Tensor) -> Tensor:
+    return tensor.detach().resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8)
+
+
+SHAPES = ((7,), (3, 5), ())
+
+
+class Run(NamedTuple):
+    """An optimizer in training, with the list of its parameters, which a change may edit."""
+
+    library: dict[str, Any]
+    kind: str
+    optimizer: Any
+    params: list[Tensor]
+
+
+Change = Callable[[Run], Run | None]
+
+
+def gradients_of(params: list[Tensor], number: int) -> None:
+    """Set gradients; the middle parameter gets its first one late, and the last one sits some steps out."""
+    set_grads(params, number)
+    if number < 4 and len(params) > 1:
+        params[1].grad = None
+    if number in (2, 5):
+        params[-1].grad = None
+
+
+def trained(library: dict[str, Any], kind: str, changed: Change) -> list[Tensor]:
+    params = parameters(*SHAPES)
+    run = Run(library, kind, make(library, kind, params), params)
+    for number in range(7):
+        gradients_of(run.params, number)
+        run.optimizer.step()
+        if number in (0, 4):
+            run = changed(run) or run
+    return run.params

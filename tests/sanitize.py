@@ -1,0 +1,58 @@
+"""Runs the tests of the kernels on a build with sanitizers: `make sanitize`, or `python -m tests.sanitize [pytest's]`.
+
+The C++ is compiled with AddressSanitizer and UndefinedBehaviorSanitizer into build/sanitize/, as a package beside the
+installed one, and the tests run on it. A memory or undefined-behaviour error ends the process, and so fails.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+ROOT = Path(__file__).parent.parent
+BUILD = ROOT / "build" / "sanitize" / f"torch-{torch.__version__.split('+')[0]}"
+# vptr would need the type information of torch's classes, which torch does not export.
+FLAGS = "-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer"
+TESTS = [
+    f"tests/{path.name}" for kind in ("kernels", "optimizer") for path in (ROOT / "tests").glob(f"test_{kind}_*.py")
+]
+# XLA's threads and its compiler are not ours to check, and accuracy is arithmetic, 100 steps of it.
+LEFT_OUT = ["tests/test_kernels_xla.py", "tests/test_xla_kernels.py", "tests/test_optimizer_accuracy.py"]
+
+
+def main(arguments: list[str]) -> int:
+    """Build, run, and return pytest's exit status."""
+    build()
+    # Torch and Python are not compiled with the sanitizers: the runtime comes first, and they may keep what they like.
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": " ".join(_runtime(name) for name in ("libasan.so", "libubsan.so")),
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "PYTHONPATH": str(BUILD / "lib"),
+    }
+    check = f"import polycast; assert polycast.__file__.startswith({str(BUILD)!r}), polycast.__file__"
+    subprocess.run([sys.executable, "-c", check], cwd=BUILD, env=environment, check=True)
+    tests = arguments or [test for test in sorted(TESTS) if test not in LEFT_OUT]
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *tests], cwd=ROOT, env=environment, check=False
+    ).returncode
+
+
+def build() -> None:
+    """Compile into the folder of this torch; what has not changed is not compiled again."""
+    environment = {"MAX_JOBS": "2", **os.environ, "CFLAGS": FLAGS, "LDFLAGS": FLAGS}
+    command = [sys.executable, "setup.py", "--quiet", "build", f"--build-base={BUILD}", f"--build-lib={BUILD / 'lib'}"]
+    subprocess.run(command, cwd=ROOT, env=environment, check=True)
+
+
+def _runtime(name: str) -> str:
+    """Return the path of the compiler's library."""
+    found = subprocess.run(["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+    return found.stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

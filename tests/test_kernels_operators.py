@@ -1,0 +1,196 @@
+"""The operators in torch's own checks, on tensors without memory, and on each instruction set."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.optimizers import KINDS, OPERATORS, OURS, PATHS, make
+from tests.process import python
+
+ADAM = {
+    "beta1": 0.9,
+    "beta2": 0.999,
+    "weight_decay": 0.1,
+    "eps": 1e-8,
+    "decoupled_weight_decay": True,
+    "maximize": False,
+}
+SGD = {"weight_decay": 0.1, "momentum": 0.9, "dampening": 0.1, "nesterov": False, "maximize": False}
+
+
+def arguments(name: str, device: str = "cpu") -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return fresh arguments of an operator."""
+
+    def ones() -> list[Tensor]:
+        shapes: list[tuple[int, ...]] = [(3, 2), (), (4,)]
+        return [torch.ones(shape, device=device) for shape in shapes]
+
+    def one(dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.ones((), dtype=dtype, device=device)
+
+    counters = [one() for _ in ones()]
+    scalars = {"lr": torch.tensor(0.1), "found_inf": one() * 0, "grad_scale": one() * 2, "clip_coef": one() / 2}
+    table: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+        "check": ((ones(),), {}),
+        "norm": ((ones(), 2.0), {}),
+        "unscale_": ((ones(), one() * 0, one() / 2), {}),
+        "update_scale_": ((one(), one(torch.int32), one() * 0, 2.0, 0.5, 2, 1e-3, 65536.0), {}),
+        "adam_step_": ((ones(), ones(), ones(), ones(), ones(), counters), {**ADAM, **scalars}),
+        "sgd_step_": ((ones(), ones(), ones(), counters), {**SGD, **scalars}),
+    }
+    return table[name]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_opcheck(name: str) -> None:
+    args, kwargs = arguments(name)
+    results = torch.library.opcheck(getattr(torch.ops.polycast, name).default, args, kwargs)
+    assert set(results.values()) == {"SUCCESS"}
+
+
+class NoReads(TorchDispatchMode):
+    """Raises where a value is read back on the host."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        assert name not in ("_local_scalar_dense", "item", "is_nonzero", "equal"), f"{name} reads back"
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def without_memory(device: str) -> Iterator[None]:
+    """Make tensors of a device creatable that is not here, none of which can be read."""
+    if device == "meta":
+        yield
+    else:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            yield
+
+
+FOUND, WHICH = ((), torch.float32), ((3,), torch.bool)
+
+
+@pytest.mark.parametrize("device", ["meta", "cuda:0", "xpu:0", "mtia:0"])
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_without_memory(name: str, device: str) -> None:
+    with without_memory(device):
+        args, kwargs = arguments(name, device)
+        kwargs.pop("lr", None)
+        lr = {"lr": torch.ones((), device=device)} if "step" in name else {}
+        with NoReads():  # type: ignore[no-untyped-call]
+            results = getattr(torch.ops.polycast, name)(*args, **kwargs, **lr)
+        found = [results] if isinstance(results, Tensor) else list(results or ())
+        wanted = {"check": [FOUND, WHICH], "norm": [FOUND, FOUND, WHICH], "unscale_": [WHICH]}.get(name, [])
+        assert [(tuple(item.shape), item.dtype) for item in found] == wanted
+        assert {item.device for item in found} <= {torch.device(device)}
+
+
+@pytest.mark.parametrize("device", ["meta", "cuda:0", "xpu:0"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "tensor lr" not in kind])
+def test_steps_without_memory(kind: str, device: str) -> None:
+    with without_memory(device):
+        params = [torch.ones(3, 2, device=device), torch.ones(4, device=device)]
+        optimizer: Any = make(OURS, kind, params)
+        for scalars in (
+            {},
+            {"found_inf": torch.ones((), device=device)},
+            {"grad_scale": torch.ones((), device=device)},
+        ):
+            for param in params:
+                param.grad = torch.ones_like(param)
+            versions = [param._version for param in params]
+            with NoReads():  # type: ignore[no-untyped-call]
+                optimizer.step(**scalars)
+            optimizer.param_groups[0]["lr"] = torch.ones((), device=device)
+            assert all(param._version > version for param, version in zip(params, versions, strict=True))
+        state = [value for values in optimizer.state.values() for value in values.values()]
+        assert {value.device for value in state} <= {torch.device(device)}
+
+
+SMALL = """
+import polycast, torch
+from polycast import syncfree
+torch.manual_seed(0)
+momentum, amsgrad = dict(lr=0.1, momentum=0.9, weight_decay=0.01), dict(amsgrad=True)
+for kind, options in ((syncfree.SGD, momentum), (syncfree.AdamW, amsgrad)):
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        params = [torch.randn(n).to(dtype).requires_grad_() for n in (1, 17, 1100)]
+        optimizer = kind(params, **options, state_dtype=torch.float32 if dtype is torch.float16 else None)
+        for _ in range(5):
+            for param in params:
+                param.grad = torch.randn(param.shape).to(dtype)
+            optimizer.step(grad_scale=torch.tensor(3.0))
+        print(*(param.double().sum().item() for param in params))
+    grads = [torch.randn(n) for n in (1, 17, 1100, 40_000)]
+    print(*(torch.ops.polycast.norm(grads, p)[0].item() for p in (1.0, 2.0, 3.0, float("inf"))))
+    bad = [torch.where(torch.arange(40) == place, float("inf"), 1.0) for place in range(41)]
+    found = torch.zeros(())
+    print(*torch.ops.polycast.check(bad)[1].double().tolist())
+    torch.ops.polycast.unscale_(grads, found, torch.tensor(0.3))
+    print(found.item(), *(grad.double().sum().item() for grad in grads))
+print(torch.backends.cpu.get_cpu_capability())
+"""
+
+
+run = cache(python)
+
+
+def _rows(text: str) -> list[list[float]]:
+    return [[float(word) for word in line.split()] for line in text.splitlines()[:-1]]
+
+
+@pytest.mark.parametrize(("capability", "name"), [("default", "DEFAULT"), ("avx2", "AVX2")])
+def test_instruction_sets(capability: str, name: str) -> None:
+    text = python(SMALL, ATEN_CPU_CAPABILITY=capability)
+    assert text.splitlines()[-1] == name
+    wanted = _rows(run(SMALL))
+    for found_row, wanted_row in zip(_rows(text), wanted, strict=True):
+        assert found_row == pytest.approx(wanted_row, rel=2e-3, abs=2e-3)
+
+
+UPDATES: dict[str, tuple[float, int, float, dict[str, float], float, int]] = {
+    # scale, tracker, found_inf, options -> scale, tracker
+    "counts": (8.0, 0, 0.0, {}, 8.0, 1),
+    "grows": (8.0, 1, 0.0, {}, 16.0, 0),
+    "backs off": (8.0, 1, 1.0, {}, 4.0, 0),
+    "backs off from a NaN": (8.0, 1, float("nan"), {}, 4.0, 0),
+    "floor": (1.5, 1, 1.0, {"min_scale": 1.0}, 1.0, 0),
+    "ceiling": (40_000.0, 1, 0.0, {"max_scale": 65536.0}, 65536.0, 0),
+    "stays finite": (3e38, 1, 0.0, {"max_scale": float("inf")}, 3e38, 0),
+}
+
+
+@pytest.mark.parametrize("case", UPDATES)
+@pytest.mark.parametrize("device", ["fused", "composition"])
+def test_update_scale(case: str, device: str) -> None:
+    scale, tracker, found_inf, options, new_scale, new_tracker = UPDATES[case]
+    limits = {"min_scale": 0.0, "max_scale": 2.0**24, **options}
+    tensors = torch.tensor(scale), torch.tensor(tracker, dtype=torch.int32)
+    versions = [tensor._version for tensor in tensors]
+    with PATHS[device]():
+        torch.ops.polycast.update_scale_(*tensors, torch.tensor(found_inf), 2.0, 0.5, 2, *limits.values())
+    assert (tensors[0].item(), tensors[1].item()) == (torch.tensor(new_scale).item(), new_tracker)
+    assert all(tensor._version > version for tensor, version in zip(tensors, versions, strict=True))
+
+
+def test_the_composition_is_another_kernel() -> None:
+    """What the other tests call the composition calls ATen ops, and the fused kernel does not."""
+
+    def called(path: str, call: Callable[[], object]) -> set[str]:
+        with PATHS[path](), torch.autograd.profiler.profile() as profile:  # type: ignore[no-untyped-call]
+            call()
+        return {event.name for event in profile.function_events}
+
+    for name in OPERATORS:
+        (args, kwargs), operator = arguments(name), getattr(torch.ops.polycast, name)
+        fused = called("fused", lambda call=operator, a=args, k=kwargs: call(*a, **k))  # type: ignore[misc]
+        composed = called("composition", lambda call=operator, a=args, k=kwargs: call(*a, **k))  # type: ignore[misc]
+        assert "aten::mul" in composed or "aten::isfinite" in composed
+        assert not fused & {"aten::mul", "aten::isfinite"}

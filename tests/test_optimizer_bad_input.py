@@ -1,0 +1,180 @@
+"""Bad input: one clear error, and nothing is written, also where the fault is in the second of two groups."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.optimizers import KINDS, OURS, PATHS, make, parameters, same_bits, set_grads, tensors
+
+ONE = torch.ones(())
+NAN = float("nan")
+Fault = Callable[[Any, Tensor], None]
+
+
+def with_inference_tensor(optimizer: Any, param: Tensor) -> None:  # noqa: ARG001
+    with torch.inference_mode():
+        frozen = torch.ones(3)
+    _replace(optimizer, frozen)
+
+
+def with_itself(optimizer: Any, param: Tensor) -> None:
+    _replace(optimizer, param.detach()[1:])
+
+
+def _replace(optimizer: Any, other: Tensor) -> None:
+    other.grad = torch.ones_like(other)
+    optimizer.param_groups[1]["params"].append(other)
+
+
+def with_state(optimizer: Any, param: Tensor, value: Tensor) -> None:
+    name = "momentum_buffer" if "momentum_buffer" in optimizer.state[param] else "exp_avg"
+    optimizer.state[param][name] = value
+
+
+# What is wrong in the second group, the error, and what it says.
+FAULTS: dict[str, tuple[Fault, type[Exception], str]] = {
+    "NaN lr": (lambda o, _: o.param_groups[1].update(lr=NAN), ValueError, "lr is nan"),
+    "NaN tensor lr": (lambda o, _: o.param_groups[1].update(lr=torch.tensor(NAN)), ValueError, "lr is nan"),
+    "lr of two": (
+        lambda o, _: o.param_groups[1].update(lr=torch.ones(2)),
+        ValueError,
+        "lr has 2 elements; it takes one",
+    ),
+    "lr of int": (
+        lambda o, _: o.param_groups[1].update(lr=torch.tensor(1)),
+        TypeError,
+        "lr is of Int|lr is of Long; it takes a floating-point type",
+    ),
+    "shared memory": (with_itself, ValueError, "shares memory with"),
+    "inference tensor": (with_inference_tensor, RuntimeError, "is an inference tensor, which cannot be written"),
+    "state on another device": (
+        lambda o, param: with_state(o, param, torch.ones(3, device="meta")),
+        RuntimeError,
+        "is on meta and params.* on cpu; one call takes tensors of one device",
+    ),
+    "state of other sizes": (
+        lambda o, param: with_state(o, param, torch.ones(4)),
+        ValueError,
+        r"has the sizes \[4\] and params\[0\] \[3\]; they must agree",
+    ),
+    "state of int": (
+        lambda o, param: with_state(o, param, torch.ones(3, dtype=torch.int32)),
+        TypeError,
+        "tensor of Int; pass strided tensors of",
+    ),
+}
+
+
+@contextmanager
+def unchanged(optimizer: Any) -> Iterator[None]:
+    """Assert that no tensor that a step may write, but on meta, changes by a bit."""
+    before = [(tensor, tensor.detach().clone()) for tensor in tensors(optimizer) if not tensor.is_meta]
+    yield
+    assert all(same_bits(tensor, value) for tensor, value in before)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("kind", ["SGD momentum", "SGD dampening", "Adam", "Adam amsgrad"])
+def test_a_fault_in_the_second_group(kind: str, fault: str, path: str) -> None:
+    change, error, text = FAULTS[fault]
+    if "tensor lr" in fault and path == "composition":
+        pytest.skip("reads nothing back, so takes a NaN for what it is")
+    params = parameters((3,), (3,))
+    optimizer: Any = make(OURS, kind, [{"params": params[:1]}, {"params": params[1:]}])
+    set_grads(params, 0)
+    with PATHS[path]():
+        optimizer.step()
+        change(optimizer, params[1])
+        with unchanged(optimizer), pytest.raises(error, match=text):
+            optimizer.step()
+
+
+SCALARS: dict[str, tuple[dict[str, Tensor], type[Exception], str]] = {
+    "two": ({"found_inf": torch.zeros(2)}, ValueError, "found_inf has 2 elements; it takes one"),
+    "none": ({"found_inf": torch.zeros(0)}, ValueError, "found_inf has 0 elements; it takes one"),
+    "int": ({"found_inf": torch.zeros((), dtype=torch.int32)}, TypeError, "found_inf is of Int; it takes Float"),
+    "bool": ({"found_inf": torch.zeros((), dtype=torch.bool)}, TypeError, "found_inf is of Bool; it takes Float"),
+    "float64": (
+        {"found_inf": torch.zeros((), dtype=torch.float64)},
+        TypeError,
+        "found_inf is of Double; it takes Float",
+    ),
+    "scale of two": ({"grad_scale": torch.ones(2)}, ValueError, "grad_scale has 2 elements; it takes one"),
+    "scale of int": (
+        {"grad_scale": torch.tensor(2)},
+        TypeError,
+        "grad_scale is of Long; it takes a floating-point type",
+    ),
+    "clip of two": ({"clip_coef": torch.ones(1, 2)}, ValueError, "clip_coef has 2 elements; it takes one"),
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("scalar", SCALARS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_scalars(kind: str, scalar: str, path: str) -> None:
+    scalars, error, text = SCALARS[scalar]
+    params = parameters((3,), (2, 2))
+    optimizer: Any = make(OURS, kind, params)
+    set_grads(params, 0)
+    with PATHS[path]():
+        optimizer.step()
+        with unchanged(optimizer), pytest.raises(error, match=text):
+            optimizer.step(**scalars)
+
+
+MIXED: dict[str, tuple[Callable[[list[Tensor]], object], str]] = {
+    "check": (lambda mixed: torch.ops.polycast.check(mixed), r"tensors\[1\] is on meta and tensors.* on cpu"),
+    "norm": (lambda mixed: torch.ops.polycast.norm(mixed, 2.0), r"tensors\[1\] is on meta and tensors.* on cpu"),
+    "unscale_": (lambda mixed: torch.ops.polycast.unscale_(mixed, torch.zeros(()), ONE * 2), r"grads\[1\] is on meta"),
+    "scale": (
+        lambda mixed: torch.ops.polycast.unscale_(mixed[:1], torch.zeros(()), torch.ones((), device="meta")),
+        "inv_scale is on meta and the tensors on cpu; move it there",
+    ),
+    "sgd_step_": (
+        lambda mixed: torch.ops.polycast.sgd_step_(
+            mixed, [tensor.clone() for tensor in mixed], [], [], lr=ONE, weight_decay=0.0, momentum=0.0,
+            dampening=0.0, nesterov=False, maximize=False,
+        ),
+        r"params\[1\] is on meta and params.* on cpu",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("case", MIXED)
+def test_lists_of_mixed_devices(case: str, path: str) -> None:
+    call, text = MIXED[case]
+    mixed = [torch.ones(3), torch.ones(3, device="meta")]
+    with PATHS[path](), pytest.raises(RuntimeError, match=text):
+        call(mixed)
+    assert mixed[0].tolist() == [1, 1, 1]
+
+
+def test_norms_and_checks_of_nothing() -> None:
+    for operator, arguments in ((torch.ops.polycast.check, ()), (torch.ops.polycast.norm, (2.0,))):
+        with pytest.raises(ValueError, match="tensors is empty; pass at least one"):
+            operator([], *arguments)
+    for norm_type in (0.0, -1.0, NAN):
+        with pytest.raises(ValueError, match=r"norm: norm_type is .*; it takes a positive number, or infinity"):
+            torch.ops.polycast.norm([ONE], norm_type)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_after_an_error_the_next_step_is_right(kind: str) -> None:
+    params, others = parameters((3,)), parameters((3,))
+    ours: Any = make(OURS, kind, params)
+    wanted: Any = make(OURS, kind, others)
+    for number in range(3):
+        set_grads(params, number)
+        set_grads(others, number)
+        with suppress(ValueError):
+            ours.step(found_inf=torch.zeros(2))
+        ours.step()
+        wanted.step()
+    assert same_bits(params[0], others[0])

@@ -1,0 +1,150 @@
+"""The sync-free optimizers as optimizers: hooks, closures, schedulers, named parameters, torch's scaler."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.optim import lr_scheduler
+
+from tests.optimizers import KINDS, OURS, THEIRS, make, parameters, same_bits, set_grads
+
+EACH = pytest.mark.parametrize("kind", KINDS)
+
+
+@EACH
+def test_they_are_torchs_optimizers(kind: str) -> None:
+    name, _ = KINDS[kind]
+    assert isinstance(make(OURS, kind, parameters((3,))), THEIRS[name])
+
+
+@EACH
+def test_hooks(kind: str) -> None:
+    (weight,) = params = parameters((3,))
+    optimizer: Any = make(OURS, kind, params)
+    seen: list[object] = []
+
+    def arguments_of(optimizer: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001
+        seen.append(sorted(kwargs))
+
+    def doubled(optimizer: object, state_dict: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001
+        seen.append("state_dict")
+        return state_dict
+
+    optimizer.register_step_pre_hook(arguments_of)
+    optimizer.register_step_post_hook(lambda *_: seen.append(weight.detach().clone()))
+    optimizer.register_state_dict_pre_hook(lambda _: seen.append("before"))
+    optimizer.register_state_dict_post_hook(doubled)
+    optimizer.register_load_state_dict_pre_hook(doubled)
+    optimizer.register_load_state_dict_post_hook(lambda _: seen.append("loaded"))
+    before = weight.detach().clone()
+    set_grads(params, 0)
+    optimizer.step(found_inf=torch.zeros(()))
+    arguments, after = seen
+    assert arguments == ["found_inf"]
+    assert isinstance(after, torch.Tensor)
+    assert same_bits(after, weight)
+    assert not same_bits(after, before)
+    del seen[:]
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert seen == ["before", "state_dict", "state_dict", "loaded"]
+
+
+@EACH
+def test_closures(kind: str) -> None:
+    def run(library: dict[str, Any]) -> tuple[list[float], torch.Tensor]:
+        (weight,) = parameters((3,))
+        optimizer: Any = make(library, kind, [weight])
+
+        def closure() -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = weight.square().sum()
+            loss.backward()  # type: ignore[no-untyped-call]
+            return loss
+
+        return [optimizer.step(closure).item() for _ in range(3)], weight
+
+    torch.testing.assert_close(run(OURS), run(THEIRS), rtol=1e-5, atol=1e-6)
+
+
+SCHEDULERS: dict[str, Callable[[Any], Any]] = {
+    "LambdaLR": lambda o: lr_scheduler.LambdaLR(o, lambda epoch: 1 / (epoch + 1)),
+    "MultiplicativeLR": lambda o: lr_scheduler.MultiplicativeLR(o, lambda _: 0.9),
+    "StepLR": lambda o: lr_scheduler.StepLR(o, 2),
+    "MultiStepLR": lambda o: lr_scheduler.MultiStepLR(o, [1, 3]),
+    "ConstantLR": lambda o: lr_scheduler.ConstantLR(o, total_iters=2),
+    "LinearLR": lambda o: lr_scheduler.LinearLR(o, total_iters=3),
+    "ExponentialLR": lambda o: lr_scheduler.ExponentialLR(o, 0.5),
+    "PolynomialLR": lambda o: lr_scheduler.PolynomialLR(o, 4),
+    "CosineAnnealingLR": lambda o: lr_scheduler.CosineAnnealingLR(o, 3),
+    "CosineAnnealingWarmRestarts": lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 2),
+    "CyclicLR": lambda o: lr_scheduler.CyclicLR(o, 0.001, 0.1, step_size_up=2, cycle_momentum="momentum" in o.defaults),
+    "OneCycleLR": lambda o: lr_scheduler.OneCycleLR(o, 0.1, total_steps=9),
+    "ReduceLROnPlateau": lambda o: lr_scheduler.ReduceLROnPlateau(o, patience=0),
+    "ChainedScheduler": lambda o: lr_scheduler.ChainedScheduler([lr_scheduler.ExponentialLR(o, 0.5)], o),
+    "SequentialLR": lambda o: lr_scheduler.SequentialLR(
+        o, [lr_scheduler.ConstantLR(o), lr_scheduler.ExponentialLR(o, 0.5)], [2]
+    ),
+    "SWALR": lambda o: torch.optim.swa_utils.SWALR(o, 0.05),
+}
+
+
+def test_every_scheduler_of_torchs_is_here() -> None:
+    theirs = {name for name in lr_scheduler.__all__ if name not in ("LRScheduler",)}
+    assert theirs <= SCHEDULERS.keys()
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("kind", ["SGD momentum", "SGD tensor lr", "Adam", "Adam tensor lr"])
+def test_schedulers(kind: str, scheduler: str) -> None:
+    def weights(library: dict[str, Any]) -> list[Any]:
+        params = parameters((3,))
+        optimizer: Any = make(library, kind, params)
+        schedule = SCHEDULERS[scheduler](optimizer)
+        rates = []
+        for number in range(6):
+            set_grads(params, number)
+            optimizer.step()
+            schedule.step(*([1.0] if scheduler == "ReduceLROnPlateau" else []))
+            rates.append(float(optimizer.param_groups[0]["lr"]))
+        assert len(set(rates)) > 1
+        return [*params, torch.tensor(rates)]
+
+    torch.testing.assert_close(weights(OURS), weights(THEIRS), rtol=2e-6, atol=2e-6)
+
+
+@EACH
+def test_named_parameters(kind: str) -> None:
+    params = parameters((3,), (2,))
+    named: Any = make(OURS, kind, [("weight", params[0]), ("bias", params[1])])
+    set_grads(params, 0)
+    named.step()
+    assert named.state_dict()["param_groups"][0]["param_names"] == ["weight", "bias"]
+    others = parameters((3,), (2,))
+    plain: Any = make(OURS, kind, others)
+    set_grads(others, 0)
+    plain.step()
+    assert all(same_bits(left, right) for left, right in zip(params, others, strict=True))
+
+
+@EACH
+def test_torchs_scaler(kind: str) -> None:
+    def run(library: dict[str, Any]) -> tuple[list[float], list[torch.Tensor]]:
+        params = parameters((3,), (2, 2))
+        optimizer: Any = make(library, kind, params)
+        scaler: Any = torch.amp.grad_scaler.GradScaler("cpu", init_scale=1024.0, growth_interval=2)
+        scales = []
+        for number in range(6):
+            optimizer.zero_grad()
+            factor = float("inf") if number in (0, 3) else 1.0
+            loss = torch.stack([param.square().sum() for param in params]).sum() * factor
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            scales.append(scaler.get_scale())
+        return scales, params
+
+    (scales, params), (wanted_scales, wanted) = run(OURS), run(THEIRS)
+    assert scales == wanted_scales
+    assert len(set(scales)) > 1
+    torch.testing.assert_close(params, wanted, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,205 @@
+"""The snippets of the XLA and XPU documents, and the examples of this package, which the table names."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polycast
+import pytest
+import torch
+from polycast import syncfree
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tests.cases import ROOT
+from tests.probe import kernels_of
+from tests.process import python
+from tests.workflows import NEEDS_XLA, UNNEEDED, WORKFLOWS, Workflow, compare, data, network
+
+pytestmark = UNNEEDED
+F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
+loss_fn = nn.MSELoss()
+Step = Callable[[Any, Tensor], None]
+
+
+def train_on_xla(optimizer_of: Any, step: Step) -> list[Tensor]:
+    """Run the loop of the XLA documents; step is what comes after the forward pass, the optimizer has xm's."""
+    import torch_xla.core.xla_model as xm
+
+    model = network("cpu").to(xm.xla_device())
+    optimizer = optimizer_of(model.parameters())
+    losses = []
+    for input, target in data("xla"):
+        optimizer.zero_grad()
+        with polycast.autocast(xm.xla_device()):
+            output = model(input)
+            loss = loss_fn(output, target)
+        assert output.dtype is BF16
+        step(optimizer, loss)
+        losses.append(loss.detach())
+    return losses
+
+
+def reference() -> list[Tensor]:
+    model = network("cpu")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for input, target in data("cpu"):
+        optimizer.zero_grad()
+        loss = loss_fn(model(input), target)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return losses
+
+
+XLA_OPTIMIZERS = pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
+
+
+@NEEDS_XLA
+@XLA_OPTIMIZERS
+@pytest.mark.parametrize("barrier", [False, True])
+def test_xla_optimizer_step(library: Any, barrier: bool) -> None:
+    import torch_xla.core.xla_model as xm
+
+    def step(optimizer: Any, loss: Tensor) -> None:
+        loss.backward()
+        xm.optimizer_step(optimizer, barrier=barrier)
+
+    compare(train_on_xla(lambda params: library.SGD(params, lr=0.1), step), reference(), "xla")
+
+
+@NEEDS_XLA
+@XLA_OPTIMIZERS
+@pytest.mark.filterwarnings("ignore:each step of .* waits until the device:UserWarning")
+def test_xla_all_reduce_before_the_step(library: Any) -> None:
+    import torch_xla.core.xla_model as xm
+    import torch_xla.runtime as xr
+
+    scaler = polycast.GradScaler(init_scale=256.0)
+    reduced: list[int] = []
+
+    def step(optimizer: Any, loss: Tensor) -> None:
+        scaler.scale(loss).backward()
+        gradients = xm._fetch_gradients(optimizer)
+        xm.all_reduce("sum", gradients, scale=1.0 / xr.world_size())
+        reduced.append(len(gradients))
+        scaler.step(optimizer)
+        scaler.update()
+
+    compare(train_on_xla(lambda params: library.SGD(params, lr=0.1), step), reference(), "xla")
+    assert reduced == [4] * 8
+
+
+class SimpleNet(nn.Module):
+    """That of the XPU document, smaller."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(8, 16, (3, 3), stride=(2, 2), padding=(1, 1), bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(x)  # type: ignore[no-any-return]
+
+
+def simple() -> tuple[SimpleNet, Tensor]:
+    torch.manual_seed(0)
+    return SimpleNet().eval(), torch.rand(4, 8, 20, 20)
+
+
+LOWERS = [("cpu", BF16), ("cpu", HALF), pytest.param("xla", BF16, marks=NEEDS_XLA)]
+TOLERANCE = {BF16: 0.02, HALF: 0.003}
+
+
+@pytest.mark.parametrize(("device", "dtype"), LOWERS)
+def test_inference(device: str, dtype: torch.dtype) -> None:
+    model, x = simple()
+    wanted = model(x)
+    assert wanted.dtype is F32
+    model, x = model.to(device), x.to(device)
+    with polycast.autocast(device, dtype):
+        y = model(x)
+    assert y.dtype is dtype
+    torch.testing.assert_close(y.float().cpu(), wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", [BF16, HALF])
+def test_inference_on_fake_tensors_of_xpu(dtype: torch.dtype) -> None:
+    with kernels_of("xpu"), FakeTensorMode():
+        model = nn.utils.skip_init(nn.Conv2d, 8, 16, 3, device="xpu").requires_grad_(False)  # type: ignore[arg-type]
+        with polycast.autocast("xpu", dtype=dtype):
+            assert model(torch.empty(4, 8, 20, 20, device="xpu")).dtype is dtype
+
+
+@pytest.mark.parametrize("form", ["no_grad", "frozen parameters", "no cache"])
+@pytest.mark.parametrize("dtype", [BF16, HALF])
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_inference_traced(dtype: torch.dtype, form: str) -> None:
+    """The document's snippet leaves out what torch needs: the cached cast of a weight that requires a gradient is no
+    part of the trace, so it becomes a constant with a gradient, which trace refuses. Any of these forms will do."""
+    model, x = simple()
+    wanted = model(x)
+    if form == "frozen parameters":
+        model.requires_grad_(False)
+    with torch.set_grad_enabled(form != "no_grad"), polycast.autocast("cpu", dtype, cache_enabled=form != "no cache"):
+        traced: Any = torch.jit.trace(model, x)  # type: ignore[no-untyped-call]
+        traced = torch.jit.freeze(traced)
+        y = traced(x)
+    again = traced(2 * x)  # the casts are part of it, outside of a region too
+    assert y.dtype is again.dtype is dtype
+    for found, factor in ((y, 1), (again, 2)):
+        torch.testing.assert_close(
+            found.float(), factor * wanted, rtol=TOLERANCE[dtype], atol=factor * TOLERANCE[dtype]
+        )
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("xla", marks=NEEDS_XLA)])
+@pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
+def test_xpu_training(device: str, library: Any) -> None:
+    """The loop without a scaler: bfloat16 needs none."""
+    model = network(device)
+    optimizer = library.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for images, label in data(device):
+        with polycast.autocast(device, BF16):
+            loss = loss_fn(model(images), label)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.detach())
+    compare(losses, reference(), "xla")
+
+
+@pytest.mark.parametrize("row", WORKFLOWS, ids=lambda row: row.section)
+def test_a_test_and_an_example_that_are_named_exist(row: Workflow) -> None:
+    file, name = row.test.split("::")
+    assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8")
+    assert not row.example or (ROOT / row.example).is_file()
+
+
+SEEDS = Path("seeds")
+# What is no training loop or snippet of its own, or stands under another heading as well.
+HEADINGS = r"(?m)^(?:Typical Mixed .*|Working with .*|Gradient .*|DataParallel .*|DistributedDataParallel.*|Autocast and .*|Functions .*)$"
+
+
+@pytest.mark.skipif(not SEEDS.is_dir(), reason="the documents are not beside this repository")
+def test_no_section_of_the_examples_is_left_out() -> None:
+    (name,) = {row.document for row in WORKFLOWS if row.section == "Gradient penalty"}
+    sections = {row.section for row in WORKFLOWS if row.document == name}
+    headings = {
+        line.strip() for line in re.findall(HEADINGS, (SEEDS / name).read_text(encoding="utf-8")) if len(line) < 60
+    }
+    assert headings - sections == {"Working with Multiple GPUs"}
+    assert sections - headings == {"Gradient penalty, without a read"}
+
+
+EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py") if path.name != "digits.py")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_runs(name: str) -> None:
+    """digits.py is what `make demo` runs; it takes longer."""
+    path = ROOT / "examples" / name
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 40
+    assert python(f"import runpy; runpy.run_path({str(path)!r}, run_name='__main__')")
