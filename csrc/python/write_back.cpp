@@ -47,8 +47,8 @@ bool is_expanded(const at::Tensor& tensor) {
   if (!impl::isFunctionalTensor(tensor) || impl::unsafeGetFunctionalWrapper(tensor)->isBaseTensor()) {
     return false;
   }
-  auto* const storage = static_cast<at::functionalization::FunctionalStorageImpl*>(
-      tensor.storage().unsafeGetStorageImpl());
+  auto* const storage =
+      static_cast<at::functionalization::FunctionalStorageImpl*>(tensor.storage().unsafeGetStorageImpl());
   return storage->base().numel() < std::max<int64_t>(tensor.numel(), 2);
 }
 

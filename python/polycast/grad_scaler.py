@@ -350,7 +350,7 @@ class GradScaler(TorchGradScaler):
         """
         if not found_infs:
             return torch.zeros((), device=self._device_of_scale())
-        return found_infs[0] if len(found_infs) == 1 else torch.stack(found_infs).amax()
+        return found_infs[0] if len(found_infs) == 1 else torch.stack(found_infs).max()
 
     def _device_of_scale(self) -> torch.device:
         return torch.device("cpu") if self._scale is None else self._scale.device

@@ -115,9 +115,9 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     def _check_sparse(self, param: Tensor, group: Group) -> None:
         """Raise if a parameter cannot be updated by a sparse gradient."""
 
-    @abstractmethod
     def _step_sparse(self, param: Tensor, group: Group, tensors: StepTensors) -> None:
-        """Update a parameter whose gradient is sparse."""
+        """Update a parameter whose gradient is sparse, where `_check_sparse` lets it pass."""
+        raise NotImplementedError
 
     @abstractmethod
     def _needs(self, group: Group) -> tuple[bool, ...]:
