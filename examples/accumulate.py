@@ -9,12 +9,13 @@ model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2))
 optimizer = polycast.syncfree.AdamW(model.parameters(), lr=0.01)
 scaler = polycast.GradScaler()
 weight = torch.randn(8, 2)
+loss_fn = nn.MSELoss()
 accumulate = 4
 
 for number in range(80):
-    input = torch.randn(64, 8)
+    inputs = torch.randn(64, 8)
     with polycast.autocast("cpu", torch.float16):
-        loss = nn.functional.mse_loss(model(input), input @ weight) / accumulate
+        loss = loss_fn(model(inputs), inputs @ weight) / accumulate
     scaler.scale(loss).backward()  # adds scaled gradients
     if (number + 1) % accumulate == 0:
         # Instead of unscale_ and torch.nn.utils.clip_grad_norm_: the step itself unscales and clips.

@@ -8,13 +8,14 @@ torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 2))
 optimizer = polycast.syncfree.SGD(model.parameters(), lr=0.05)
 scaler = polycast.GradScaler()
-input = torch.randn(64, 8)
-target = input @ torch.randn(8, 2)
+loss_fn = nn.MSELoss()
+inputs = torch.randn(64, 8)
+targets = inputs @ torch.randn(8, 2)
 
 for number in range(40):
     optimizer.zero_grad()
     with polycast.autocast("cpu", torch.float16):
-        loss = nn.functional.mse_loss(model(input), target)
+        loss = loss_fn(model(inputs), targets)
     scaled_grads = torch.autograd.grad(scaler.scale(loss), list(model.parameters()), create_graph=True)
     grads = scaler.unscale(scaled_grads)  # the document divides by scaler.get_scale(), which waits for the device
     with polycast.autocast("cpu", torch.float16):

@@ -8,17 +8,18 @@ torch.manual_seed(0)
 models = [nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2)) for _ in range(2)]
 optimizers = [polycast.syncfree.AdamW(model.named_parameters(), lr=0.02) for model in models]
 scaler = polycast.GradScaler()
+loss_fn = nn.MSELoss()
 cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizers[0], T_max=40)
 schedule = polycast.RealStepLR(cosine, scaler, steps=40)
-input = torch.randn(64, 8)
-target = input @ torch.randn(8, 2)
+inputs = torch.randn(64, 8)
+targets = inputs @ torch.randn(8, 2)
 
 for number in range(40):
     for optimizer in optimizers:
         optimizer.zero_grad()
     with polycast.autocast("cpu", torch.float16):
-        first, second = (model(input) for model in models)
-        losses = [nn.functional.mse_loss(2 * first + 3 * second, target), nn.functional.mse_loss(3 * first, 5 * second)]
+        first, second = (model(inputs) for model in models)
+        losses = [loss_fn(2 * first + 3 * second, targets), loss_fn(3 * first, 5 * second)]
     scaler.scale(losses[0]).backward(retain_graph=True)
     scaler.scale(losses[1] * (float("inf") if number == 10 else 1)).backward()
     scaler.step_together(*optimizers)

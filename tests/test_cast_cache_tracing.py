@@ -175,8 +175,9 @@ def test_stock_cannot_trace_it() -> None:
         polycast.install("cpu")
 
 
-# The compiler says of the profiler's function and of ours that they run outside of the graph.
-@pytest.mark.filterwarnings("ignore::UserWarning")
+# The compiler says of the profiler's function and of ours that they run outside of the graph; newer releases of torch
+# warn of what they themselves import for it.
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("fused", [False, True])
 def test_a_compiled_step_is_seen(fused: bool) -> None:
     torch.compiler.reset()

@@ -14,6 +14,7 @@ import torch
 from polycast import region, syncfree
 from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+from torch.amp.grad_scaler import GradScaler as Scaler
 from torch.optim import lr_scheduler
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -38,7 +39,7 @@ class Ops(TorchDispatchMode):
     """Counts the operators that are called."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.count: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -100,7 +101,7 @@ def test_stock_reads(device: str) -> None:
     """Its device is the host's by name only, so that it is enabled: the scale goes to the device of the outputs."""
     params = leaves(device)
     optimizer = torch.optim.SGD(params, lr=0.1)
-    scaler = started(torch.amp.GradScaler("cpu"), device)
+    scaler = started(Scaler("cpu"), device)
     give(params)
     with pytest.raises(DataDependentOutputException, match="_local_scalar_dense"):
         scaler.step(optimizer)

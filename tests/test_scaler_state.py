@@ -4,15 +4,16 @@ import copy
 import pickle
 import random
 from collections.abc import Iterator
+from typing import Any
 
 import polycast
 import pytest
 import torch
 from polycast import region, syncfree
+from torch.amp.grad_scaler import GradScaler as Scaler
 
 INF, NAN = float("inf"), float("nan")
-Scaler = torch.amp.GradScaler
-OPTIONS = {"init_scale": 1024.0, "growth_factor": 1.7, "backoff_factor": 0.4, "growth_interval": 3}
+OPTIONS: dict[str, Any] = {"init_scale": 1024.0, "growth_factor": 1.7, "backoff_factor": 0.4, "growth_interval": 3}
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +25,9 @@ def _no_region_yet(monkeypatch: pytest.MonkeyPatch) -> None:
 class Loop:
     """A scaler and an optimizer of one parameter; an iteration is told which gradient it finds."""
 
-    def __init__(self, scaler: Scaler, library: object) -> None:
+    def __init__(self, scaler: Scaler, library: Any) -> None:
         self.param = torch.ones((), requires_grad=True)
-        self.optimizer: torch.optim.Optimizer = library.SGD([self.param], lr=0.0)  # type: ignore[attr-defined]
+        self.optimizer: torch.optim.Optimizer = library.SGD([self.param], lr=0.0)
         self.start(scaler)
 
     def start(self, scaler: Scaler) -> None:
@@ -52,8 +53,8 @@ def gradients(number: int) -> Iterator[float]:
 
 
 @pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
-def test_5000_scales_are_torchs_through_checkpoints_in_both_directions(library: object) -> None:
-    ours, theirs = Loop(polycast.GradScaler(**OPTIONS), library), Loop(Scaler("cpu", **OPTIONS), torch.optim)  # type: ignore[arg-type]
+def test_5000_scales_are_torchs_through_checkpoints_in_both_directions(library: Any) -> None:
+    ours, theirs = Loop(polycast.GradScaler(**OPTIONS), library), Loop(Scaler("cpu", **OPTIONS), torch.optim)
     scales = []
     for number, grad in enumerate(gradients(5000)):
         scales.append(ours.iterate(grad))
@@ -72,7 +73,7 @@ def test_5000_scales_are_torchs_through_checkpoints_in_both_directions(library: 
 
 @pytest.mark.parametrize("scaled_before", [False, True])
 def test_a_state_is_loaded_before_or_after_the_first_scale(scaled_before: bool) -> None:
-    saved = Loop(Scaler("cpu", **OPTIONS), torch.optim)  # type: ignore[arg-type]
+    saved = Loop(Scaler("cpu", **OPTIONS), torch.optim)
     for grad in (1.0, INF, 1.0, 1.0):
         saved.iterate(grad)
     scaler = polycast.GradScaler()
@@ -104,7 +105,7 @@ def test_the_empty_state_of_a_disabled_scaler_is_refused_as_torch_refuses_it() -
     ],
     ids=str,
 )
-def test_the_scale_stays_within_its_bounds(bounds: dict[str, float], grads: list[float], scales: list[float]) -> None:
+def test_the_scale_stays_within_its_bounds(bounds: dict[str, Any], grads: list[float], scales: list[float]) -> None:
     loop = Loop(polycast.GradScaler(init_scale=8.0, growth_interval=1, **bounds), syncfree)
     assert [loop.iterate(grad) for grad in grads] == scales
 
@@ -120,11 +121,11 @@ def test_bounds_enclose_the_first_scale(bounds: tuple[float, float]) -> None:
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda scaler: pickle.loads(pickle.dumps(scaler))])
 @pytest.mark.parametrize("started", [False, True])
-def test_a_copy_goes_on_by_itself(duplicate: object, started: bool) -> None:
+def test_a_copy_goes_on_by_itself(duplicate: Any, started: bool) -> None:
     scaler = polycast.GradScaler(init_scale=8.0, growth_interval=2, max_scale=16.0, report_skips=True)
     if started:
         Loop(scaler, syncfree).iterate(1.0)
-    twin: polycast.GradScaler = duplicate(scaler)  # type: ignore[operator]
+    twin: polycast.GradScaler = duplicate(scaler)
     assert twin.state_dict() == scaler.state_dict()
     loop = Loop(twin, syncfree)
     assert [loop.iterate(1.0) for _ in range(5)] == ([16.0] * 5 if started else [8.0, 16.0, 16.0, 16.0, 16.0])

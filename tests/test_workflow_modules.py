@@ -1,4 +1,4 @@
-"""Threads, processes and custom autograd functions of the AMP examples, within training steps under a scaler."""
+"""Threads and processes of the AMP examples, in training steps under a scaler."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -6,48 +6,13 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast import syncfree
 from torch import Tensor, nn
 
 from tests.process import python
-from tests.workflows import DEVICES, LOWER, UNNEEDED, compare, data, floats, network, sync
+from tests.workflows import DEVICES, LOWER, UNNEEDED, compare, network, reference, train
 
 pytestmark = UNNEEDED
-loss_fn = nn.MSELoss()
 F32 = torch.float32
-
-
-def train(
-    device: str, model: Any, params: list[Tensor], steps: int = 8, **region: Any
-) -> tuple[list[Tensor], list[Any]]:
-    """Train as the documents' typical loop does; return the losses and the types of the outputs."""
-    optimizer = syncfree.SGD(params, lr=0.1)
-    scaler = polycast.GradScaler(init_scale=256.0)
-    losses, dtypes = [], []
-    for input, target in data(device, steps, same=True):
-        optimizer.zero_grad()
-        with polycast.autocast(device, LOWER[device], **region):
-            output = model(input)
-            loss = loss_fn(output, target)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        losses.append(loss.detach())
-        dtypes.append(output.dtype)
-    return losses, dtypes
-
-
-def reference(model: Any, params: list[Tensor]) -> list[Tensor]:
-    """Train in float32 on the host, with torch's optimizer and without scaler."""
-    optimizer = torch.optim.SGD(params, lr=0.1)
-    losses = []
-    for input, target in data("cpu", same=True):
-        optimizer.zero_grad()
-        loss = loss_fn(model(input), target)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.detach())
-    return losses
 
 
 class Replicas(nn.Module):
@@ -57,9 +22,9 @@ class Replicas(nn.Module):
         super().__init__()
         self.module = module
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, inputs: Tensor) -> Tensor:
         with ThreadPoolExecutor(2) as threads:
-            return torch.cat(list(threads.map(self.module, input.chunk(2))))
+            return torch.cat(list(threads.map(self.module, inputs.chunk(2))))
 
 
 class Decorated(nn.Module):
@@ -68,14 +33,14 @@ class Decorated(nn.Module):
         self.net = network(device)
         self.inner = polycast.autocast(device, LOWER[device])(self.net)
 
-    def forward(self, input: Tensor) -> Tensor:
-        return self.inner(input)  # type: ignore[no-any-return]
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.inner(inputs)  # type: ignore[no-any-return]
 
 
 class Region(Decorated):
-    def forward(self, input: Tensor) -> Tensor:
-        with polycast.autocast(input.device, LOWER[input.device.type]):
-            return self.net(input)  # type: ignore[no-any-return]
+    def forward(self, inputs: Tensor) -> Tensor:
+        with polycast.autocast(inputs.device, LOWER[inputs.device.type]):
+            return self.net(inputs)  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("form", [Decorated, Region])
@@ -144,118 +109,3 @@ def test_distributed_data_parallel_skips_on_all_ranks() -> None:
     """What is not finite on one rank is not on the others either once gradients are averaged."""
     lines = python(RANKS, GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1").splitlines()
     assert lines[-2:] == ["True [False, True, False, False] 128.0", "True False"]
-
-
-class MyMM(torch.autograd.Function):
-    @staticmethod
-    @polycast.custom_fwd
-    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        ctx.save_for_backward(a, b)
-        return a.mm(b)
-
-    @staticmethod
-    @polycast.custom_bwd
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        a, b = ctx.saved_tensors
-        return grad.mm(b.t()), a.t().mm(grad)
-
-
-class MyMMApart(torch.autograd.Function):
-    @staticmethod
-    @polycast.custom_fwd
-    def forward(a: Tensor, b: Tensor) -> Tensor:
-        return a.mm(b)
-
-    @staticmethod
-    @polycast.custom_fwd
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:  # noqa: ARG004
-        ctx.save_for_backward(*inputs)
-
-    backward = MyMM.backward
-
-
-class MyFloat32Func(torch.autograd.Function):
-    seen: tuple[torch.dtype, ...] = ()
-
-    @staticmethod
-    @polycast.custom_fwd(cast_inputs=F32)
-    def forward(ctx: Any, input: Tensor) -> Tensor:
-        ctx.save_for_backward(input)
-        result = input.mm(input.t()).diagonal()[:, None] * input
-        MyFloat32Func.seen = (input.dtype, result.dtype)
-        return result
-
-    @staticmethod
-    @polycast.custom_bwd
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        assert (x @ x.t()).dtype is F32
-        return grad * (x * x).sum(1, keepdim=True) + 2 * x * (grad * x).sum(1, keepdim=True)
-
-
-def weights(device: str) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    shapes = ((8, 16), (16, 2))
-    return [(torch.randn(shape, generator=generator) / 4).to(device).requires_grad_() for shape in shapes]
-
-
-def both(device: str, build: Any) -> None:
-    """Train with a function and, in float32 on the host, without."""
-    params, others = weights(device), weights("cpu")
-    losses, dtypes = train(device, build(params, True), params)
-    assert dtypes == [LOWER[device]] * 8
-    compare(losses, reference(build(others, False), others), device, fall=0.8)
-
-
-@pytest.mark.parametrize("function", [MyMM, MyMMApart])
-@DEVICES
-def test_functions_with_multiple_inputs(device: str, function: Any) -> None:
-    def build(params: list[Tensor], amp: bool) -> Any:
-        mymm = function.apply if amp else torch.mm
-        return lambda input: mymm(torch.relu(mymm(input, params[0])), params[1])
-
-    both(device, build)
-
-
-@DEVICES
-def test_functions_that_need_a_particular_dtype(device: str) -> None:
-    def build(params: list[Tensor], amp: bool) -> Any:
-        def plain(x: Tensor) -> Tensor:
-            return x.mm(x.t()).diagonal()[:, None] * x
-
-        func: Any = MyFloat32Func.apply if amp else plain
-        return lambda input: torch.mm(func(torch.mm(input, params[0]) / 4), params[1])
-
-    both(device, build)
-    assert MyFloat32Func.seen == (F32, F32)
-
-
-@DEVICES
-def test_an_imported_function(device: str) -> None:
-    """A function that cannot be altered, and would raise for inputs of a lower precision."""
-
-    def imported_function(input1: Tensor, input2: Tensor) -> Tensor:
-        assert (input1.dtype, input2.dtype) == (F32, F32)
-        result = torch.empty(len(input1), input2.shape[1], device=input1.device)
-        assert torch.mm(input1.detach(), input2.detach(), out=result).dtype is F32
-        return torch.mm(input1, input2)
-
-    def build(params: list[Tensor], _: bool) -> Any:
-        def model(input: Tensor) -> Tensor:
-            hidden = torch.relu(torch.mm(input, params[0]))
-            with polycast.autocast(device, enabled=False):
-                output = imported_function(hidden.float(), params[1].float())
-                assert output.dtype is F32
-            return torch.mm(output, torch.eye(2, device=device))
-
-        return model
-
-    params, others = weights(device), weights("cpu")
-    losses, dtypes = train(device, build(params, True), params)
-    assert dtypes == [LOWER[device]] * 8
-    plain = lambda input: torch.relu(input @ others[0]) @ others[1]  # noqa: E731
-    compare(losses, reference(plain, others), device, fall=0.8)
-    sync(device)
-    assert floats([param.detach().sum() for param in params]) == pytest.approx(
-        floats([param.detach().sum() for param in others]), abs=0.1
-    )

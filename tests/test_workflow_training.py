@@ -33,11 +33,11 @@ def typical(amp: Amp, init_scale: float = 256.0, same: bool = False, steps: int 
     optimizer = amp.optim.SGD(model.parameters(), lr=0.1)
     scaler = amp.GradScaler(init_scale)
     losses = []
-    for input, target in data(amp.device, steps, same):
+    for inputs, targets in data(amp.device, steps, same):
         optimizer.zero_grad()
         with amp.autocast():
-            output = model(input)
-            loss = loss_fn(output, target)
+            output = model(inputs)
+            loss = loss_fn(output, targets)
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
@@ -67,10 +67,10 @@ def inspecting(amp: Amp) -> tuple[list[Tensor], list[Tensor]]:
     optimizer = amp.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     scaler = amp.GradScaler()
     losses, seen = [], []
-    for input, target in data(amp.device):
+    for inputs, targets in data(amp.device):
         optimizer.zero_grad()
         with amp.autocast():
-            loss = loss_fn(model(input), target)
+            loss = loss_fn(model(inputs), targets)
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         grads = [param.grad for param in model.parameters() if param.grad is not None]
@@ -96,11 +96,11 @@ def clipped(amp: Amp, inside: bool) -> tuple[list[Tensor], list[Tensor]]:
     scaler = amp.GradScaler()
     max_norm = 0.7
     losses, norms = [], []
-    for input, target in data(amp.device):
+    for inputs, targets in data(amp.device):
         optimizer.zero_grad()
         with amp.autocast():
-            output = model(input)
-            loss = loss_fn(output, target)
+            output = model(inputs)
+            loss = loss_fn(output, targets)
         scaler.scale(loss).backward()
         if inside:
             norms.append(scaler.clip_grad_norm(optimizer, max_norm))
@@ -127,10 +127,10 @@ def accumulated(amp: Amp, iters_to_accumulate: int, max_norm: float | None = Non
     optimizer = amp.optim.SGD(model.parameters(), lr=0.2)
     scaler = amp.GradScaler()
     losses = []
-    for i, (input, target) in enumerate(data(amp.device, 12)):
+    for i, (inputs, targets) in enumerate(data(amp.device, 12)):
         with amp.autocast():
-            output = model(input)
-            loss = loss_fn(output, target)
+            output = model(inputs)
+            loss = loss_fn(output, targets)
             loss = loss / iters_to_accumulate
         scaler.scale(loss).backward()
         if (i + 1) % iters_to_accumulate == 0:
@@ -157,11 +157,11 @@ def penalized(amp: Amp, inverse: str) -> list[Tensor]:
     optimizer = amp.optim.SGD(model.parameters(), lr=0.03)
     scaler = amp.GradScaler()
     losses = []
-    for input, target in data(amp.device, same=True):
+    for inputs, targets in data(amp.device, same=True):
         optimizer.zero_grad()
         with amp.autocast():
-            output = model(input)
-            loss = loss_fn(output, target)
+            output = model(inputs)
+            loss = loss_fn(output, targets)
         scaled_grad_params = torch.autograd.grad(
             outputs=scaler.scale(loss), inputs=list(model.parameters()), create_graph=True
         )
@@ -195,14 +195,14 @@ def several(amp: Amp, together: bool) -> list[Tensor]:
     optimizer1 = amp.optim.AdamW(model1.parameters(), lr=0.02)
     scaler = amp.GradScaler()
     losses = []
-    for input, target in data(amp.device):
+    for inputs, targets in data(amp.device):
         optimizer0.zero_grad()
         optimizer1.zero_grad()
         with amp.autocast():
-            output0 = model0(input)
-            output1 = model1(input)
-            loss0 = loss_fn(2 * output0 + 3 * output1, target)
-            loss1 = loss_fn(3 * output0 - 5 * output1, target)
+            output0 = model0(inputs)
+            output1 = model1(inputs)
+            loss0 = loss_fn(2 * output0 + 3 * output1, targets)
+            loss1 = loss_fn(3 * output0 - 5 * output1, targets)
         scaler.scale(loss0).backward(retain_graph=True)
         scaler.scale(loss1).backward()
         scaler.unscale_(optimizer0)

@@ -93,7 +93,7 @@ def test_one_optimizer_skips_alone() -> None:
     a, b = [nn.Parameter(torch.ones(2, device="xla")) for _ in range(2)]
     optimizers = [syncfree.SGD([param], lr=1.0) for param in (a, b)]
     scaler = polycast.GradScaler()
-    scaler.scale(a.sum() * float("inf") + b.sum()).backward()
+    scaler.scale(a.sum() * float("inf") + b.sum()).backward()  # type: ignore[no-untyped-call]
     for optimizer in optimizers:
         scaler.step(optimizer)
     scaler.update()
@@ -106,7 +106,7 @@ def test_expanded_gradients_are_unscaled_and_clipped_each_for_itself() -> None:
     """Autograd on XLA hands out gradients that are expanded from one element, and here all from the same one."""
     params = [nn.Parameter(torch.ones(size, device="xla")) for size in (1, 3, 1)]
     optimizer, scaler = syncfree.SGD(params, lr=1.0), polycast.GradScaler()
-    scaler.scale(torch.stack([param.sum() for param in params]).sum()).backward()
+    scaler.scale(torch.stack([param.sum() for param in params]).sum()).backward()  # type: ignore[no-untyped-call]
     scaler.unscale_(optimizer)
     torch.nn.utils.clip_grad_norm_(params, 5**0.5 / 2, foreach=False)
     scaler.step(optimizer)
@@ -121,7 +121,7 @@ def test_gradients_reduced_before_the_step() -> None:
 
     weight = nn.Parameter(torch.ones(2, device="xla"))
     optimizer, scaler = syncfree.SGD([weight], lr=1.0), polycast.GradScaler()
-    scaler.scale((weight * 3).sum()).backward()
+    scaler.scale((weight * 3).sum()).backward()  # type: ignore[no-untyped-call]
     gradients = xm._fetch_gradients(optimizer)
     xm.all_reduce("sum", gradients, scale=1.0 / runtime.world_size())
     scaler.step(optimizer)
@@ -135,7 +135,7 @@ def test_unscaled_gradients_are_clipped_as_documented(clip: str) -> None:
     weight = nn.Parameter(torch.ones(2, device="xla"))
     optimizer, scaler = syncfree.SGD([weight], lr=1.0), polycast.GradScaler()
     traffic = Traffic()
-    scaler.scale((weight * torch.tensor([3.0, 4.0]).to("xla")).sum()).backward()
+    scaler.scale((weight * torch.tensor([3.0, 4.0]).to("xla")).sum()).backward()  # type: ignore[no-untyped-call]
     scaler.unscale_(optimizer)
     if clip == "norm":
         torch.nn.utils.clip_grad_norm_([weight], 1.0)
@@ -154,7 +154,7 @@ def test_torch_optimizers_are_told_of_the_remedy_once() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):
-            scaler.scale(weight.sum()).backward()
+            scaler.scale(weight.sum()).backward()  # type: ignore[no-untyped-call]
             scaler.step(optimizer)
             scaler.update()
             optimizer.zero_grad()
@@ -169,7 +169,7 @@ def test_steps_together() -> None:
     scaler = polycast.GradScaler()
     traffic = Traffic()
     for factor in (float("inf"), 1.0):
-        scaler.scale(a.sum() * torch.tensor([factor]).to("xla") + b.sum()).backward()
+        scaler.scale(a.sum() * torch.tensor([factor]).to("xla") + b.sum()).backward()  # type: ignore[no-untyped-call]
         scaler.step_together(*optimizers)
         scaler.update()
         sync()

@@ -6,10 +6,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
+SHAPES = [(5, 3), (7,), (), (0, 2), (2, 3, 4)]
+# Dtypes of parameters, and how near to float64 a few steps of them are.
+DTYPES = {torch.float64: 1e-14, torch.float32: 1e-6, torch.bfloat16: 2e-2, torch.float16: 2e-3}
+
+
+def random(dtype: torch.dtype, seed: int) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in SHAPES]
+
 
 def on_xla(tensors: Iterable[Tensor]) -> list[Tensor]:
     """Return leaves on XLA of the same values."""
     return [tensor.detach().to("xla").requires_grad_(tensor.requires_grad) for tensor in tensors]
+
+
+def xla() -> torch.device:
+    import torch_xla
+
+    device: torch.device = torch_xla.device()
+    return device
 
 
 def set_lr(optimizer: torch.optim.Optimizer, lr: float | Tensor) -> None:

@@ -47,9 +47,9 @@ class GradScaler(TorchGradScaler):
         >>> import torch, polycast
         >>> model = torch.nn.Linear(4, 2)
         >>> optimizer = polycast.syncfree.SGD(model.parameters(), lr=0.1)
-        >>> scaler = polycast.GradScaler()
+        >>> scaler = polycast.GradScaler(init_scale=2.0**10)
         >>> with polycast.autocast("cpu", dtype=torch.float16):
-        ...     loss = model(torch.ones(8, 4)).sum()
+        ...     loss = model(torch.ones(8, 4)).mean()
         >>> scaler.scale(loss).backward()
         >>> norm = scaler.clip_grad_norm(optimizer, max_norm=1.0)  # a tensor
         >>> scaler.step(optimizer)
@@ -118,8 +118,7 @@ class GradScaler(TorchGradScaler):
         infinities and NaNs, and the step multiplies in registers. So a hook that looks at the gradients sees them
         scaled and unclipped. With any other optimizer the gradients are unscaled and clipped here, in place.
 
-        It goes before or after ``unscale_``, and at most the last of several calls counts twice: each clips what the
-        ones before leave.
+        It goes before or after ``unscale_``. Of several calls each clips what the ones before leave.
 
         Args:
             optimizer: What will be stepped.
@@ -144,7 +143,7 @@ class GradScaler(TorchGradScaler):
         if not takes_found_inf(optimizer):
             if state["stage"] is OptState.READY:
                 self.unscale_(optimizer)
-            return torch.nn.utils.clip_grad_norm_(_params(optimizer), max_norm, norm_type)
+            return _clip_in_place(optimizer, max_norm, norm_type)
         norm = self._record(optimizer).measure(optimizer, norm_type, scale.device)
         if state["stage"] is OptState.READY:
             state["found_inf_per_device"] = self._record(optimizer).found_inf
@@ -372,7 +371,7 @@ class DisabledGradScaler(GradScaler):
     def clip_grad_norm(self, optimizer: Optimizer, max_norm: float, norm_type: float = 2.0) -> Tensor:
         """Clip the gradients in place, as ``torch.nn.utils.clip_grad_norm_`` does."""
         _check_clipping(max_norm, norm_type)
-        return torch.nn.utils.clip_grad_norm_(_params(optimizer), max_norm, norm_type)
+        return _clip_in_place(optimizer, max_norm, norm_type)
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> float | None:
         """Step the optimizer."""
@@ -409,8 +408,12 @@ def takes_found_inf(optimizer: Optimizer) -> bool:
     return bool(getattr(optimizer, "takes_found_inf", False))
 
 
-def _params(optimizer: Optimizer) -> list[Tensor]:
-    return [param for group in optimizer.param_groups for param in group["params"]]
+def _clip_in_place(optimizer: Optimizer, max_norm: float, norm_type: float) -> Tensor:
+    """Do what ``torch.nn.utils.clip_grad_norm_`` does, which torch_xla replaces by one that loses a NaN."""
+    params = [param for group in optimizer.param_groups for param in group["params"] if param.grad is not None]
+    norm = torch.nn.utils.get_total_norm([param.grad for param in params], norm_type)
+    torch.nn.utils.clip_grads_with_norm_(params, max_norm, norm)
+    return norm
 
 
 def _check_clipping(max_norm: float, norm_type: float) -> None:

@@ -1,0 +1,126 @@
+"""How long the whole optimizer step of mixed precision training takes, beside torch's best.
+
+    python benchmarks/amp_step.py                 # AdamW in float32 on the CPU
+    python benchmarks/amp_step.py --workload 64x1M 4000x64 --rounds 12 --picture amp_step.png
+
+What comes after backward: unscale, look for infinities and NaNs, clip the norm, step, update the scale. Forward and
+backward are left out; gradients are preset. polycast: clip_grad_norm, step and update of its GradScaler with
+syncfree.AdamW. torch's best: unscale_, clip_grad_norm_, step and update of torch.amp.GradScaler with a fused AdamW, the
+clipping by its foreach implementation. torch for-loop is the same with an AdamW that is neither fused nor foreach.
+
+torch's unscale_ and clip_grad_norm_ write the gradients, so each contestant has its own, and each starts where the last
+iteration of it left off. The scale is 1 and grows never, so no gradient leaves the range of its dtype; the largest norm
+is a thousandth below that of the first gradients, so that all clip in the first iteration, and after it torch
+multiplies by 1 or just about, as it does whenever there is nothing to clip. Its work does not depend on the values.
+
+GB/s counts the bytes that the least work moves: gradients read once for the norm, 4 bytes in float32, and 28 bytes for
+the step, which unscales and clips in registers: 32 for each element. What else is counted: benchmarks/optimizers.py.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import polycast
+import torch
+from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
+from tqdm import tqdm
+
+from benchmarks import side_by_side
+from benchmarks.shapes import CPU_WORKLOADS, Workload, new_parser, parse
+from benchmarks.side_by_side import Measure, Ratios, interleave, timed
+
+TARGETS = {"64 x 1M": 1.35, "GPT-2 small": 1.35, "4000 x 64": 20.0}
+BOUNDED, BOUND_TARGET = CPU_WORKLOADS["64x1M"], 1.2
+ELEMENTS_MOVED = 8
+PEER = "torch fused"
+IMPLEMENTATIONS: dict[str, dict[str, Any]] = {PEER: {"fused": True}, "torch for-loop": {"foreach": False}}
+SCALER: dict[str, Any] = {"init_scale": 1.0, "growth_interval": 2**31 - 1}
+
+
+def parameters(workload: Workload, grads: list[Tensor]) -> list[nn.Parameter]:
+    """Return new parameters, with gradients of their own that equal the ones given."""
+    params = [nn.Parameter(tensor) for tensor in workload.random()]
+    for param, grad in zip(params, grads, strict=True):
+        param.grad = grad.clone()
+    return params
+
+
+def polycast_step(params: list[nn.Parameter], max_norm: float) -> Callable[[], None]:
+    """Return polycast's iteration."""
+    scaler = polycast.GradScaler(**SCALER)
+    optimizer = polycast.syncfree.AdamW(params, lr=1e-3)
+    scaler.scale(torch.ones(1))
+
+    def iterate() -> None:
+        scaler.clip_grad_norm(optimizer, max_norm)
+        scaler.step(optimizer)
+        scaler.update()
+
+    return iterate
+
+
+def torch_step(params: list[nn.Parameter], max_norm: float, implementation: dict[str, Any]) -> Callable[[], None]:
+    """Return the iteration of the documents."""
+    scaler = GradScaler("cpu", **SCALER)
+    optimizer = torch.optim.AdamW(params, lr=1e-3, **implementation)
+    scaler.scale(torch.ones(1))
+
+    def iterate() -> None:
+        scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(params, max_norm, foreach=True)
+        scaler.step(optimizer)
+        scaler.update()
+
+    return iterate
+
+
+def contestants(workload: Workload) -> dict[str, Measure]:
+    """Return the measurements of polycast's iteration and of torch's."""
+    grads = workload.random()
+    max_norm = 0.999 * torch.nn.utils.get_total_norm(grads).item()
+    measures = {"polycast": timed(polycast_step(parameters(workload, grads), max_norm))}
+    for name, implementation in IMPLEMENTATIONS.items():
+        measures[name] = timed(torch_step(parameters(workload, grads), max_norm, implementation))
+    return measures
+
+
+def report(workload: Workload, rounds: int) -> Ratios:
+    """Measure one workload and print its table; return the ratios to torch's best."""
+    measures = contestants(workload)
+    bandwidths, moved = side_by_side.streams()
+    records = interleave(measures | bandwidths, tqdm(range(rounds), workload.title, leave=False, disable=None))
+    size = workload.dtype.itemsize * ELEMENTS_MOVED
+    moved |= dict.fromkeys(measures, size * workload.elements)
+    print(f"\n{workload.description}, {size} bytes each; {rounds} rounds")
+    target = BOUND_TARGET if workload is BOUNDED else None
+    return {workload.title: side_by_side.print_bandwidths(records, moved, PEER, target)}
+
+
+def main() -> None:
+    """Measure one workload after the other, print the tables, and save the picture that was asked for."""
+    parser = new_parser(__doc__)
+    options, workloads = parse(parser)
+    if options.device != "cpu":
+        parser.error(f"--device {options.device}: torch has no scaler to compare with there; it takes cpu")
+    print(side_by_side.machine(), flush=True)
+
+    torch.manual_seed(0)
+    ratios = Ratios()
+    for workload in workloads:
+        ratios |= report(workload, options.rounds)
+    side_by_side.print_ratios(f"unscale, clip, AdamW, update: {PEER} / this", ratios, TARGETS)
+    if options.picture:
+        side_by_side.draw(options.picture, f"The whole mixed precision step against {PEER}", ratios, PEER)
+        print(f"\nSaved {options.picture}.")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("\nStopped.")
