@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "multi_tensor/instruction_set.h"
+#include "multi_tensor/prefetch.h"
 
 namespace polycast::multi_tensor {
 
@@ -102,6 +103,11 @@ struct Walk {
     size_t index = std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin();
     for (int64_t at = begin; at < end; ++index) {
       const Item<n>& item = items[index];
+      if (item.numel < block_size && index + 4 < items.size()) {
+        for (void* const data : items[index + 4].data) {
+          prefetch(data, 256);
+        }
+      }
       const int64_t first = ends[index] - item.numel;
       const int64_t stop = std::min(ends[index], end);
       for (; at < stop; at += block_size) {

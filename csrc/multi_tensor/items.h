@@ -12,6 +12,7 @@
 
 #include "multi_tensor/cpu.h"
 #include "multi_tensor/lists.h"
+#include "multi_tensor/prefetch.h"
 
 namespace polycast::multi_tensor {
 
@@ -87,6 +88,9 @@ class Items {
     std::atomic<bool> regular = true;
     at::parallel_for(0, models.size(), tensor_grain_size, [&](int64_t begin, int64_t end) {
       for (int64_t index = begin; index < end; ++index) {
+        for (const at::TensorList list : lists_) {
+          prefetch_ahead(list, index);
+        }
         if (!add(models[0], index)) {
           regular = false;
         }

@@ -1,7 +1,10 @@
 #include "multi_tensor/lists.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/view_as_real.h>
 #include <c10/core/InferenceMode.h>
+
+#include "multi_tensor/prefetch.h"
 
 namespace polycast::multi_tensor {
 
@@ -133,21 +136,35 @@ void check_counters(const char* op, const List& first, const List& counters) {
       " ",
       first.tensors.size(),
       "; pass one for each");
-  for (size_t index = 0; index < counters.tensors.size(); ++index) {
-    const at::Tensor& counter = counters.tensors[index];
-    check_tensor(op, counters, index, first, first.tensors[0].device());
-    TORCH_CHECK_VALUE(
-        counter.sym_numel() == 1 && (counter.scalar_type() == at::kFloat || counter.scalar_type() == at::kDouble),
-        op,
-        ": ",
-        counters.name,
-        "[",
-        index,
-        "] has ",
-        counter.sym_numel(),
-        " elements of ",
-        counter.scalar_type(),
-        "; it takes one of Float or Double");
+  if (counters.tensors.empty()) {
+    return;
+  }
+  const c10::Device device = first.tensors[0].device();
+  const auto check_range = [&](int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index) {
+      prefetch_ahead(counters.tensors, index);
+      const at::Tensor& counter = counters.tensors[index];
+      check_tensor(op, counters, index, first, device);
+      TORCH_CHECK_VALUE(
+          counter.sym_numel() == 1 && (counter.scalar_type() == at::kFloat || counter.scalar_type() == at::kDouble),
+          op,
+          ": ",
+          counters.name,
+          "[",
+          index,
+          "] has ",
+          counter.sym_numel(),
+          " elements of ",
+          counter.scalar_type(),
+          "; it takes one of Float or Double");
+    }
+  };
+  const auto count = static_cast<int64_t>(counters.tensors.size());
+  // The sizes of a tensor that Python made may need Python.
+  if (first.tensors[0].key_set().has(c10::DispatchKey::Python)) {
+    check_range(0, count);
+  } else {
+    at::parallel_for(0, count, tensor_grain_size, check_range);
   }
 }
 
@@ -187,11 +204,13 @@ void check_found_inf(const char* op, const std::optional<at::Tensor>& found_inf,
 }
 
 void raise_versions(at::TensorList tensors) {
-  for (const at::Tensor& tensor : tensors) {
-    if (!tensor.is_inference()) {
-      tensor.unsafeGetTensorImpl()->bump_version();
+  at::parallel_for(0, tensors.size(), tensor_grain_size, [&](int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index) {
+      if (!tensors[index].is_inference()) {
+        tensors[index].unsafeGetTensorImpl()->bump_version();
+      }
     }
-  }
+  });
 }
 
 std::vector<at::Tensor> as_real(at::TensorList tensors) {

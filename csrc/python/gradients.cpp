@@ -21,17 +21,17 @@ at::Tensor elements(const at::Tensor& grad) {
 
 std::tuple<at::Tensor, at::Tensor> check(const DeviceGradients& gradients) {
   static const auto op = operators::find<operators::Check>("polycast::check");
-  return op.call(gradients.tensors);
+  return operators::call(op, gradients.tensors, gradients.tensors);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> norm(const DeviceGradients& gradients, double norm_type) {
   static const auto op = operators::find<operators::Norm>("polycast::norm");
-  return op.call(gradients.tensors, norm_type);
+  return operators::call(op, gradients.tensors, gradients.tensors, norm_type);
 }
 
 at::Tensor unscale(const DeviceGradients& gradients, at::Tensor& found_inf, const at::Tensor& inv_scale) {
   static const auto op = operators::find<operators::Unscale>("polycast::unscale_");
-  return op.call(gradients.tensors, found_inf, inv_scale);
+  return operators::call(op, gradients.tensors, gradients.tensors, found_inf, inv_scale);
 }
 
 bool has_type(const DeviceGradients& gradients, at::ScalarType type) {

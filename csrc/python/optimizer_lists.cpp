@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "multi_tensor/lists.h"
+#include "multi_tensor/prefetch.h"
 #include "python/params.h"
 
 namespace py = pybind11;
@@ -64,8 +65,9 @@ void OptimizerLists::gather() {
 void OptimizerLists::gather(size_t index) {
   Batch& all = all_[index];
   all.grads.clear();
-  for (const at::Tensor& param : all.params) {
-    const at::Tensor& grad = grad_of(param);
+  for (size_t at = 0; at < all.params.size(); ++at) {
+    multi_tensor::prefetch(all.params, at + multi_tensor::prefetch_distance);
+    const at::Tensor& grad = grad_of(all.params[at]);
     if (!grad.defined() || grad.layout() != at::kStrided) {
       break;
     }
@@ -75,6 +77,7 @@ void OptimizerLists::gather(size_t index) {
     active_.push_back(&all);
     return;
   }
+  all.grads.clear();
   Batch& part = parts_[index] = all.like();
   for (size_t at = 0; at < all.params.size(); ++at) {
     const at::Tensor& grad = grad_of(all.params[at]);
@@ -93,6 +96,16 @@ void OptimizerLists::gather(size_t index) {
   }
   if (!part.params.empty()) {
     active_.push_back(&part);
+  }
+}
+
+void OptimizerLists::release() {
+  active_.clear();
+  for (Batch& batch : all_) {
+    batch.grads.clear();
+  }
+  for (Batch& part : parts_) {
+    part = part.like();
   }
 }
 

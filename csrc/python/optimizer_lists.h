@@ -57,6 +57,9 @@ class OptimizerLists {
   // Takes the gradients that the parameters have now. A parameter without one sits this step out.
   void gather();
 
+  // Lets go of what gather took, so that no gradient outlives its parameter's hold on it.
+  void release();
+
   // What gather found: the batches that have dense gradients, and the parameters of each group with sparse ones.
   const std::vector<const Batch*>& active() const {
     return active_;

@@ -63,7 +63,9 @@ void adam_step(
     bool amsgrad) {
   static const auto op = operators::find<operators::AdamStep>("polycast::adam_step_");
   const optim::AdamLists lists = adam_lists(batch, amsgrad);
-  op.call(
+  operators::call(
+      op,
+      lists.params,
       lists.params,
       lists.grads,
       lists.exp_avgs,
@@ -99,7 +101,9 @@ void sgd_step(
     bool maximize) {
   static const auto op = operators::find<operators::SgdStep>("polycast::sgd_step_");
   const optim::SgdLists lists = sgd_lists(batch, momentum, dampening);
-  op.call(
+  operators::call(
+      op,
+      lists.params,
       lists.params,
       lists.grads,
       lists.momentum_buffers,
@@ -198,6 +202,7 @@ void bind_optimizer_lists(py::module_& module) {
             return lists.active();
           },
           reference)
+      .def("release", &OptimizerLists::release)
       .def_property_readonly("sparse", &OptimizerLists::sparse);
   // For kernels in Python.
   module.def("check_adam_step", &check_adam_step);

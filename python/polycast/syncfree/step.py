@@ -82,6 +82,12 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     @torch.no_grad()
     def _update(self, *scalars: Tensor | None) -> None:
         lists = self._current_lists()
+        try:
+            self._step_lists(lists, scalars)
+        finally:
+            lists.release()
+
+    def _step_lists(self, lists: OptimizerLists, scalars: tuple[Tensor | None, ...]) -> None:
         calls = [
             (batch, group, self._tensors(batch.device, group, scalars))
             for batch in lists.gather()
