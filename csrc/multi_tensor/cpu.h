@@ -72,6 +72,16 @@ template <class Visit>
   }
 }
 
+// Asks for the next block while this one is computed, stream after stream: memory gives a run of one stream sooner than
+// the same bytes of all streams by turns.
+template <size_t n>
+[[gnu::always_inline]] inline void prefetch_block(const Item<n>& item, int64_t offset) {
+  for (size_t stream = 0; stream < n; ++stream) {
+    const auto* const data = static_cast<const char*>(item.data[stream]);
+    prefetch(data + offset * static_cast<int64_t>(c10::elementSize(item.type[stream])), block_size * sizeof(float));
+  }
+}
+
 template <class Math, class Algorithm, size_t n>
 [[gnu::always_inline]] inline void run_block(
     const Algorithm& algorithm, const Item<n>& item, int64_t offset, int64_t count) {
@@ -111,6 +121,9 @@ struct Walk {
       const int64_t first = ends[index] - item.numel;
       const int64_t stop = std::min(ends[index], end);
       for (; at < stop; at += block_size) {
+        if (at + block_size < stop) {
+          prefetch_block(item, at + block_size - first);
+        }
         run_block<Math>(algorithm, item, at - first, std::min(block_size, stop - at));
       }
       at = stop;
