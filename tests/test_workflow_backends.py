@@ -1,8 +1,6 @@
 """The snippets of the XLA and XPU documents, and the examples of this package, which the table names."""
 
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import polycast
@@ -183,19 +181,7 @@ def test_a_test_and_an_example_that_are_named_exist(row: Workflow) -> None:
     assert not row.example or (ROOT / row.example).is_file()
 
 
-SEEDS = Path("seeds")
 # What is no training loop or snippet of its own, or stands under another heading as well.
-HEADINGS = r"^(?:Typical|Working with|Gradient|DataParallel|DistributedDataParallel,|Autocast and|Functions) "
-
-
-@pytest.mark.skipif(not SEEDS.is_dir(), reason="the documents are not beside this repository")
-def test_no_section_of_the_examples_is_left_out() -> None:
-    (name,) = {row.document for row in WORKFLOWS if row.section == "Gradient penalty"}
-    sections = {row.section for row in WORKFLOWS if row.document == name}
-    lines = (SEEDS / name).read_text(encoding="utf-8").splitlines()
-    headings = {line for line in lines if re.match(HEADINGS, line) and len(line) < 60 and not line.endswith(".")}
-    assert headings - sections == {"Working with Multiple GPUs"}
-    assert sections - headings == {"Gradient penalty, without a read"}
 
 
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py") if path.name != "digits.py")
