@@ -34,7 +34,7 @@ TORCHS: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def _no_region_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other tests' regions ran in is forgotten, so that no scaler tells that it is not needed."""
-    monkeypatch.setattr(region, "_last", {})
+    monkeypatch.setattr(region, "_seen", {})
 
 
 def started(scaler: Any = None) -> Any:

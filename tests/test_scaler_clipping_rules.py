@@ -18,7 +18,7 @@ INF, NAN = float("inf"), float("nan")
 @pytest.fixture(autouse=True)
 def _no_region_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other tests' regions ran in is forgotten, so that no scaler tells that it is not needed."""
-    monkeypatch.setattr("polycast.region._last", {})
+    monkeypatch.setattr("polycast.region._seen", {})
 
 
 @pytest.mark.parametrize("bad", [INF, -INF, NAN])

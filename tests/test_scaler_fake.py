@@ -30,7 +30,7 @@ KINDS: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(region, "_last", {})
+    monkeypatch.setattr(region, "_seen", {})
     with FakeTensorMode():
         yield
 

@@ -31,7 +31,7 @@ LOOKS: dict[str, Callable[[polycast.GradScaler, Any], object]] = {
 @pytest.fixture(autouse=True)
 def _no_region_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other tests' regions ran in is forgotten, so that no scaler tells that it is not needed."""
-    monkeypatch.setattr(region, "_last", {})
+    monkeypatch.setattr(region, "_seen", {})
 
 
 def started(**options: Any) -> polycast.GradScaler:

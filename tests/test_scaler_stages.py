@@ -54,7 +54,7 @@ GRADLESS: dict[str, Call] = {
 @pytest.fixture(autouse=True)
 def _no_region_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other tests' regions ran in is forgotten, so that no scaler tells that it is not needed."""
-    monkeypatch.setattr(region, "_last", {})
+    monkeypatch.setattr(region, "_seen", {})
 
 
 def outcome(call: Call, scaler: Any, optimizer: Any) -> object:

@@ -19,7 +19,7 @@ OPTIONS: dict[str, Any] = {"init_scale": 1024.0, "growth_factor": 1.7, "backoff_
 @pytest.fixture(autouse=True)
 def _no_region_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other tests' regions ran in is forgotten, so that no scaler tells that it is not needed."""
-    monkeypatch.setattr(region, "_last", {})
+    monkeypatch.setattr(region, "_seen", {})
 
 
 class Loop:

@@ -12,6 +12,7 @@ class StepRecord:
     def __init__(self) -> None:
         self.found_inf: dict[torch.device, Tensor] = {}
         self._flags: list[tuple[DeviceGradients, Tensor]] = []
+        self.steps = 0  # taken or skipped
         self._last: Tensor | None = None
         self._total: Tensor | None = None
 
@@ -44,6 +45,7 @@ class StepRecord:
 
     def count(self, found_inf: Tensor) -> None:
         """Record a step, skipped where the element is not zero."""
+        self.steps += 1
         self._last = found_inf != 0
         skipped = self._last.to(torch.int64)
         self._total = skipped if self._total is None else self._total + skipped

@@ -18,13 +18,15 @@ called for that, and a changed weight is cast anew. Casts that :func:`keep` was 
 import weakref
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from polycast import _compiled, backends
+
+Casts: TypeAlias = nn.Module | Tensor | Iterable[nn.Module | Tensor]
 
 __all__ = ["Counts", "clear", "info", "keep", "limit", "release", "verify"]
 
@@ -46,7 +48,7 @@ class Counts(NamedTuple):
     drops: int
 
 
-def keep(target: nn.Module | Tensor | Iterable[Tensor]) -> None:
+def keep(target: Casts) -> None:
     """Keep the casts of these tensors from one region to the next, until a tensor changes or dies.
 
     It asks one thing: change the tensors themselves, never behind their back. In-place operations, optimizers,
@@ -56,12 +58,13 @@ def keep(target: nn.Module | Tensor | Iterable[Tensor]) -> None:
     ``torch.utils.swap_tensors`` refuses a tensor while its casts are kept.
 
     Args:
-        target: A module, whose floating-point parameters and buffers are meant, a tensor, or several. A tensor that
-            comes in the place of a parameter later on is another one.
+        target: A module, whose floating-point parameters and buffers are meant, a tensor, or an iterable of such. A
+            tensor that comes in the place of a parameter later on is another one.
 
     Raises:
         ValueError: A tensor whose changes cannot be told: a DTensor or another subclass, what FSDP manages, an
             inference tensor, a view, no leaf; or one that is not floating-point. Nothing is kept then.
+        TypeError: It is none of these.
 
     Example:
         >>> import torch, polycast
@@ -86,7 +89,7 @@ def keep(target: nn.Module | Tensor | Iterable[Tensor]) -> None:
         _kept[address] = weakref.ref(tensor, partial(_dead, address))
 
 
-def release(target: nn.Module | Tensor | Iterable[Tensor]) -> None:
+def release(target: Casts) -> None:
     """Take :func:`keep` back and free the casts. Tensors that are not kept are passed over.
 
     Example:
@@ -152,7 +155,7 @@ def verify(enabled: bool) -> None:
     _compiled.verify_casts(enabled)
 
 
-def _named(target: nn.Module | Tensor | Iterable[Tensor]) -> Iterator[tuple[str, Tensor]]:
+def _named(target: Casts) -> Iterator[tuple[str, Tensor]]:
     if isinstance(target, nn.Module):
         managed = backends.sharded_modules()
         for module in target.modules():
@@ -162,8 +165,11 @@ def _named(target: nn.Module | Tensor | Iterable[Tensor]) -> Iterator[tuple[str,
             yield from ((name, tensor) for name, tensor in tensors if tensor.is_floating_point())
     elif isinstance(target, Tensor):
         yield "", target
+    elif isinstance(target, Iterable) and not isinstance(target, (str, dict)):
+        for index, part in enumerate(target):
+            yield from ((name or f"tensor {index}", tensor) for name, tensor in _named(part))
     else:
-        yield from ((f"tensor {index}", tensor) for index, tensor in enumerate(target))
+        raise TypeError(f"{type(target).__name__} holds no casts; give a module, a tensor, or an iterable of them")
 
 
 def _release(address: int) -> None:

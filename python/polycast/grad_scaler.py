@@ -28,7 +28,8 @@ class GradScaler(TorchGradScaler):
 
     Args:
         device: A device type, "cpu", "cuda", "xla", ..., or a ``torch.device``; None takes that of the first outputs
-            that are scaled. As in torch, "cuda" on a machine without CUDA disables the scaler, with a warning.
+            that are scaled. As in torch, "cuda" where torch finds neither CUDA nor torch_xla disables the scaler, with
+            a warning.
         init_scale: The first scale.
         growth_factor: What the scale is multiplied by after ``growth_interval`` steps without an infinity or a NaN.
         backoff_factor: What it is multiplied by after a step with one.
@@ -76,6 +77,8 @@ class GradScaler(TorchGradScaler):
         max_scale: float = float("inf"),
         report_skips: bool = False,
     ) -> None:
+        if not init_scale > 0:
+            raise ValueError(f"init_scale is {init_scale}; it takes a positive number")
         if not min_scale <= init_scale <= max_scale:
             raise ValueError(
                 f"init_scale is {init_scale}, outside of min_scale={min_scale} and max_scale={max_scale}; "
@@ -116,7 +119,8 @@ class GradScaler(TorchGradScaler):
 
         With a sync-free optimizer no gradient changes, hence no underscore: one pass computes the norm and looks for
         infinities and NaNs, and the step multiplies in registers. So a hook that looks at the gradients sees them
-        scaled and unclipped. With any other optimizer the gradients are unscaled and clipped here, in place.
+        scaled and unclipped. With any other optimizer the gradients are unscaled and clipped here, in place, and a
+        disabled scaler clips every optimizer's in place.
 
         It goes before or after ``unscale_``. Of several calls each clips what the ones before leave.
 
@@ -197,6 +201,8 @@ class GradScaler(TorchGradScaler):
             >>> a.item(), b.item(), scaler.get_scale()
             (1.0, 1.0, 32768.0)
         """
+        if len(set(map(id, optimizers))) < len(optimizers):
+            raise ValueError("step_together was given one optimizer twice; name each once")
         for optimizer in optimizers:
             self._prepare_step(optimizer, (), {})
         found_inf = self._combined([self._found_inf(optimizer) for optimizer in optimizers])
@@ -217,6 +223,7 @@ class GradScaler(TorchGradScaler):
         """
         if new_scale is not None:
             super().update(new_scale)
+            self._keep_bounds()
             return
         scale, growth_tracker = self._check_scale_growth_tracker("update")
         found_infs = [
@@ -235,6 +242,20 @@ class GradScaler(TorchGradScaler):
             *self._bounds,
         )
         self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what ``state_dict`` of this class or of torch's returned; the scale stays within the bounds."""
+        super().load_state_dict(state_dict)
+        self._init_scale = min(max(self._init_scale, self._bounds[0]), self._bounds[1])
+        self._keep_bounds()
+
+    def _keep_bounds(self) -> None:
+        if self._scale is not None and self._bounds != (0.0, float("inf")):
+            self._scale.clamp_(*self._bounds)
+
+    def step_count(self, optimizer: Optimizer) -> int:
+        """Return how many times an optimizer was stepped, the skipped steps included."""
+        return self._record(optimizer).steps
 
     def skipped(self, optimizer: Optimizer) -> Tensor:
         """Return whether the last step of an optimizer was skipped: one bool, on the device of the scale."""
@@ -375,14 +396,19 @@ class DisabledGradScaler(GradScaler):
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> float | None:
         """Step the optimizer."""
-        return cast("float | None", optimizer.step(*args, **kwargs))
+        result = cast("float | None", optimizer.step(*args, **kwargs))
+        self._record(optimizer).steps += 1
+        return result
 
     def step_together(self, *optimizers: Optimizer) -> None:
         """Step the optimizers."""
         for optimizer in optimizers:
-            optimizer.step()
+            self.step(optimizer)
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
+        """Do nothing."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Do nothing."""
 
     def skipped(self, optimizer: Optimizer) -> Tensor:  # noqa: ARG002
@@ -417,7 +443,7 @@ def _clip_in_place(optimizer: Optimizer, max_norm: float, norm_type: float) -> T
 
 
 def _check_clipping(max_norm: float, norm_type: float) -> None:
-    if not max_norm > 0:
+    if not float(max_norm) > 0:
         raise ValueError(f"max_norm is {max_norm}; it takes a positive number")
     if not float(norm_type) > 0:
         raise ValueError(f"norm_type is {norm_type}; it takes a positive number, or infinity")

@@ -46,8 +46,13 @@ class RealStepLR:
     """
 
     def __init__(self, scheduler: Scheduler, scaler: GradScaler, steps: int) -> None:
-        if steps < 1:
-            raise ValueError(f"steps is {steps}; it takes a positive number of steps")
+        if not isinstance(steps, int) or steps < 1:
+            raise ValueError(f"steps is {steps!r}; it takes a positive number of steps")
+        if not isinstance(scheduler, Scheduler) or not isinstance(scaler, GradScaler):
+            raise TypeError(
+                f"RealStepLR was given a {type(scheduler).__name__} and a {type(scaler).__name__}; it takes a "
+                "scheduler of torch.optim.lr_scheduler and a polycast.GradScaler, in this order"
+            )
         reason = _why_no_table(scheduler)
         if reason:
             raise TypeError(f"{type(scheduler).__name__} cannot follow real steps without a read: {reason}")
@@ -63,9 +68,17 @@ class RealStepLR:
         self._tables: dict[torch.device, Tensor] = {}
         self._count: Tensor | None = None
         self._initial_count = 0
+        self._seen_steps = scaler.step_count(self._optimizer)
 
     def step(self) -> None:
-        """Advance the learning rates, if the last step of the optimizer was a real one. Nothing is read back."""
+        """Advance the learning rates, if the optimizer was stepped since the last call, and not skipped.
+
+        Call it at most once for each step. Nothing is read back.
+        """
+        steps = self._scaler.step_count(self._optimizer)
+        if steps == self._seen_steps:
+            return
+        self._seen_steps = steps
         skipped = self._scaler.skipped(self._optimizer)
         if self._count is None:
             self._count = torch.tensor([self._initial_count]).to(skipped.device)
@@ -77,14 +90,31 @@ class RealStepLR:
         return [float(group["lr"]) for group in self._optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the count of real steps; reads from the device."""
-        return {"real_steps": self._initial_count if self._count is None else int(self._count.item())}
+        """Return the count of real steps and the table, [steps + 1, groups]; reads from the device."""
+        count = self._initial_count if self._count is None else int(self._count.item())
+        return {"real_steps": count, "table": self._host_table.clone()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go to the count of real steps that ``state_dict`` returned."""
-        self._initial_count = min(int(state_dict["real_steps"]), self._last)
-        self._count = None
-        for group, lr in zip(self._optimizer.param_groups, self._host_table[self._initial_count], strict=True):
+        """Go on where ``state_dict`` was called, with its table: the order of loading does not matter.
+
+        Raises:
+            ValueError: It is not what ``state_dict`` returns, or of another number of parameter groups.
+        """
+        table, count = state_dict.get("table"), state_dict.get("real_steps", -1)
+        groups = self._optimizer.param_groups
+        if (
+            not isinstance(table, Tensor)
+            or table.ndim != 2
+            or table.shape[1] != len(groups)
+            or not 0 <= count < len(table)
+        ):
+            raise ValueError(
+                f"a state with {sorted(state_dict)} does not fit {len(groups)} parameter groups; load what "
+                "RealStepLR.state_dict() returned for the same groups"
+            )
+        self._host_table, self._last, self._tables = table.cpu().clone(), len(table) - 1, {}
+        self._initial_count, self._count = int(count), None
+        for group, lr in zip(groups, self._host_table[self._initial_count], strict=True):
             group["lr"] = lr.item()
 
     def _set_lr(self, count: Tensor) -> None:
@@ -113,12 +143,16 @@ def _table(scheduler: Scheduler, steps: int) -> Tensor:
     groups = scheduler.optimizer.param_groups
     state = scheduler.state_dict()
     rows = [[float(group["lr"]) for group in groups]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that the optimizer was not stepped, and how many steps there may be
-        for _ in range(steps):
-            scheduler.step()
-            rows.append([float(group["lr"]) for group in groups])
-    scheduler.load_state_dict(state)
-    for group, lr in zip(groups, rows[0], strict=True):
-        group["lr"] = lr
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that the optimizer was not stepped
+            for _ in range(steps):
+                scheduler.step()
+                rows.append([float(group["lr"]) for group in groups])
+    except ValueError as error:
+        raise ValueError(f"the scheduler gives no table of steps={steps}: {error}; choose fewer") from error
+    finally:
+        scheduler.load_state_dict(state)
+        for group, lr in zip(groups, rows[0], strict=True):
+            group["lr"] = lr
     return torch.tensor(rows, dtype=torch.float32)

@@ -8,8 +8,8 @@ from polycast.installation import follow_hardware
 
 # What torch has for each device type until a region or a user chooses something else.
 _INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.types()}
-# The lower precision of the last region, by device type.
-_last: dict[str, torch.dtype] = {}
+# The lower precisions of the regions so far, by device type, the last one last.
+_seen: dict[str, list[torch.dtype]] = {}
 
 
 def autocast(
@@ -66,11 +66,11 @@ def autocast(
             names = " and ".join(map(str, listed))
             raise ValueError(f"autocast on {kind} runs in {names}; {dtype} is not listed for it in the policy")
         if not torch.compiler.is_compiling():
-            _last[kind] = dtype
+            _seen[kind] = [seen for seen in _seen.get(kind, ()) if seen is not dtype] + [dtype]
     return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
 
 
 def why_not_scale(device_type: str) -> str | None:
-    """Return why the gradients of the last region on a device need no scaling, if so."""
-    is_bfloat16 = _last.get(device_type) is torch.bfloat16
-    return "the last region ran in bfloat16, which has float32's range" if is_bfloat16 else None
+    """Return why the gradients of the regions on a device need no scaling, if so."""
+    all_bfloat16 = _seen.get(device_type) == [torch.bfloat16]
+    return "the last region ran in bfloat16, which has float32's range" if all_bfloat16 else None

@@ -81,6 +81,9 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     @_disable_dynamo
     @torch.no_grad()
     def _update(self, *scalars: Tensor | None) -> None:
+        for name, scalar in zip(("found_inf", "grad_scale", "clip_coef"), scalars, strict=True):
+            if scalar is not None and not isinstance(scalar, Tensor):
+                raise TypeError(f"{name} is {scalar!r}; it takes a tensor of one element")
         lists = self._current_lists()
         try:
             self._step_lists(lists, scalars)
@@ -166,7 +169,8 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         """Load what ``state_dict`` of this class or of torch.optim's returned.
 
         Source: ``torch.optim.Optimizer.load_state_dict``, which casts the state to the type of its parameter. Here it
-        goes to ``state_dtype``, from the type it was saved in; a warning says so where the two differ.
+        goes to ``state_dtype``, where one was chosen, from the type it was saved in; a warning says so where the two
+        differ.
         """
         super().load_state_dict(state_dict)
         if self.state_dtype is None:
