@@ -14,7 +14,7 @@ import torch
 from polycast import _compiled
 
 from tests.cases import CASES, Case
-from tests.outcomes import SCRATCH, cast_by_hand, nameless, replaced, skip_what_cannot_run, tensors
+from tests.outcomes import SCRATCH, cast_by_hand, filled_memory, nameless, replaced, skip_what_cannot_run, tensors
 from tests.probe import device_type, flatten, region
 from tests.samples.ops import Arguments, Make, arguments, find
 from tests.tally import Tally
@@ -24,6 +24,7 @@ HERE = [
     case for case in CASES if device_type(case.device) in ("cpu", "xla") and case.category not in ("banned", "stock")
 ]
 
+pytestmark = filled_memory
 
 NOTHING_TO_DERIVE = "no floating-point output depends on it"
 # What torch answers by hand where it has no gradient, and last two mistakes: of torch, and of torch_xla in evaluation.
