@@ -47,7 +47,6 @@ struct Traits {
   };
   struct View {
     const Reference& number;
-    int64_t version;  // read once, as a tensor's is for one call
     const void* address() const {
       return number.get();
     }
@@ -58,10 +57,10 @@ struct Traits {
       return {number};
     }
     Source hold() const {
-      return {{number}, version};
+      return {{number}, number->value.load()};
     }
     bool same(const Source& source) const {
-      return source.version == version && source.number.lock() == number;
+      return source.version == number->value.load() && source.number.lock() == number;
     }
   };
   struct Cast {
@@ -80,23 +79,26 @@ CastTable<Traits> table;
 std::atomic<uint64_t> epoch{1};
 std::atomic<int> wrong{0};
 
-Traits::Cast cast_of(int64_t version) {
-  return {std::shared_ptr<const int64_t>(new int64_t(2 * version), [](const int64_t* number) {
+Traits::Cast cast_of(const Reference& source) {
+  return {std::shared_ptr<const int64_t>(new int64_t(2 * source->value.load()), [](const int64_t* number) {
     table.name_of(number);
     delete number;
   })};
 }
 
 void use(const Reference& number, int to, uint64_t thread, bool keep) {
-  const Traits::View view{number, number->value.load()};
+  const Traits::View view{number};
+  const int64_t before = number->value.load();
   Traits::Kind kind{to, thread};
   const uint64_t now = epoch.load();
   Found<Traits> found = table.find(view, kind, now);
   if (!found.cast.has_value()) {
     kind.thread = found.kept ? 0 : thread;
-    found.cast = table.insert(view, kind, cast_of(view.version), found.kept ? no_epoch : now);
+    Traits::Source state = view.hold();
+    found.cast = table.insert(view, std::move(state), kind, cast_of(number), found.kept ? no_epoch : now);
   }
-  wrong += *found.cast->number == 2 * view.version ? 0 : 1;
+  const int64_t version = *found.cast->number / 2;
+  wrong += before <= version && version <= number->value.load() ? 0 : 1;
   if (keep) {
     table.keep(view, "number");
   }

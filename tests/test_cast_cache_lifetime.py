@@ -1,7 +1,10 @@
 """How long casts live: by default as long as the outermost region, kept ones as long as their weight, or the limit."""
 
 import re
+import resource
 from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
 
 import polycast
 import pytest
@@ -238,3 +241,35 @@ def test_what_cannot_be_kept_is_refused(target: Tensor | list[Tensor], text: str
 def test_a_negative_limit_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^limit is -1; give a number of bytes, or None for no limit$"):
         cast_cache.limit(-1)
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def test_threads_leave_nothing_while_the_main_thread_waits() -> None:
+    """Nothing of the main thread runs meanwhile; the thread that stores next frees what others left."""
+    weight = torch.ones(2000, 2000, requires_grad=True)
+
+    def request() -> None:
+        with polycast.autocast("cpu"):
+            torch.ones(1, 2000) @ weight
+
+    def serve() -> None:
+        for _ in range(40):
+            thread = Thread(target=request)
+            thread.start()
+            thread.join()
+
+    before = resident_bytes()
+    server = Thread(target=serve)
+    server.start()
+    server.join()
+    assert resident_bytes() - before < 10 * weight.numel() * 2
+
+
+def test_gradients_that_inference_mode_takes_away() -> None:
+    module = layer().requires_grad_(True)
+    with torch.inference_mode(), torch.enable_grad(), polycast.autocast("cpu"):
+        outputs = [module(x()) for _ in range(3)]
+    assert all(torch.equal(output, outputs[0]) and output.is_inference() for output in outputs)

@@ -109,24 +109,29 @@ bool may_be_gathered(const at::Tensor& tensor) {
   return impl->version_counter().current_version() == 0 && impl->unsafe_storage().use_count() > 1;
 }
 
-at::Tensor stored(const TensorView& view, const CastKind& kind, at::Tensor cast, uint64_t in_epoch) {
-  return cast_table().insert(view, kind, KeptCast(std::move(cast)), in_epoch).tensor();
+// The epoch up to which all that is over was dropped.
+std::atomic<uint64_t> swept{no_epoch};
+
+// The state of the source is taken before its values: another thread may write between the two.
+at::Tensor stored(const at::Tensor& tensor, const TensorView& view, const CastKind& kind, uint64_t in_epoch) {
+  if (in_epoch != no_epoch && swept.load(std::memory_order_relaxed) != in_epoch) {
+    sweep_casts();
+  }
+  TensorState state = view.hold();
+  KeptCast cast(kind.history ? tensor.to(kind.to) : cast_without_history(kind.to, tensor));
+  return cast_table().insert(view, std::move(state), kind, std::move(cast), in_epoch).tensor();
 }
 
 at::Tensor cast_and_store(const at::Tensor& tensor, const TensorView& view, CastKind kind, bool kept) {
   if (!kept && may_be_gathered(tensor)) {
     return tensor.to(kind.to);
   }
-  if (kind.history) {
-    const uint64_t region = watch_epoch();
-    return region == no_epoch ? tensor.to(kind.to) : stored(view, kind, tensor.to(kind.to), region);
-  }
-  if (kept) {
+  if (kept && !kind.history) {
     kind.thread = 0;
-    return stored(view, kind, cast_without_history(kind.to, tensor), no_epoch);
+    return stored(tensor, view, kind, no_epoch);
   }
-  const uint64_t region = epoch_to_store_in(tensor, kind.to);
-  return region == no_epoch ? tensor.to(kind.to) : stored(view, kind, cast_without_history(kind.to, tensor), region);
+  const uint64_t region = kind.history ? watch_epoch() : epoch_to_store_in(tensor, kind.to);
+  return region == no_epoch ? tensor.to(kind.to) : stored(tensor, view, kind, region);
 }
 
 }  // namespace
@@ -138,7 +143,7 @@ at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceT
       is_recording(device)) {
     return tensor.to(to);
   }
-  const bool history = tensor.requires_grad() && c10::GradMode::is_enabled();
+  const bool history = tensor.requires_grad() && c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled();
   if (history && (!region || !shares_history(to, tensor, device))) {
     return tensor.to(to);
   }
@@ -165,7 +170,9 @@ void verify_casts(bool enabled) {
 }
 
 void sweep_casts() {
-  cast_table().sweep(epoch());
+  const uint64_t now = epoch();
+  swept = now;
+  cast_table().sweep(now);
 }
 
 void allow_cast_cache(c10::DeviceType device, bool allowed) {

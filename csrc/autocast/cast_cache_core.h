@@ -23,6 +23,7 @@ class CastTable {
   using Kind = typename Traits::Kind;
   using View = typename Traits::View;
   using Cast = typename Traits::Cast;
+  using Source = typename Traits::Source;
 
   static constexpr size_t no_limit = std::numeric_limits<size_t>::max();
 
@@ -41,8 +42,9 @@ class CastTable {
     return shard_of(view.address()).find(view, kind, epoch);
   }
 
-  // Stores a cast for an epoch, or for good with no_epoch; returns it, or the one that another thread stored meanwhile.
-  Cast insert(const View& view, const Kind& kind, Cast cast, uint64_t epoch) {
+  // Stores the cast of a source in a state for an epoch, or for good with no_epoch, unless the source has changed
+  // since. Returns it, or the one that another thread stored meanwhile.
+  Cast insert(const View& view, Source source, const Kind& kind, Cast cast, uint64_t epoch) {
     const size_t bytes = cast.bytes();
     if (kind.bounded() && bytes > limit_.load(std::memory_order_relaxed)) {
       return cast;
@@ -52,7 +54,7 @@ class CastTable {
       drop_passed();
     }
     CastShard<Traits>& shard = shard_of(view.address());
-    cast = shard.insert(view, Slot<Traits>{kind, view.hold(), std::move(cast), epoch, bytes, view.device()});
+    cast = shard.insert(view, Slot<Traits>{kind, std::move(source), std::move(cast), epoch, bytes, view.device()});
     if (passing) {
       note(view.address());
     }

@@ -44,9 +44,12 @@ class CastShard {
     return found;
   }
 
-  // Stores a cast and returns it, or the one that another thread stored meanwhile.
+  // Stores a cast, unless its source has changed since. Returns it, or the one that another thread stored meanwhile.
   Cast insert(const View& view, Slot<Traits> slot) {
     Slots dropped;
+    if (!view.same(slot.source)) {
+      return std::move(slot.cast);
+    }
     const std::lock_guard<std::mutex> lock(mutex_);
     if (++insertions_ > 8 + nodes_.size() / 2) {
       insertions_ = 0;

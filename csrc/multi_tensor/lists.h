@@ -44,7 +44,8 @@ void check_disjoint(const char* op, c10::ArrayRef<List> lists, size_t fingerprin
 size_t fingerprint(at::TensorList tensors);
 
 // An operator in C++ that writes to a list raises no version by itself, and a backward through a tensor saved before
-// the write would use the new values unnoticed.
+// the write would use the new values unnoticed. It goes after the write: what another thread makes of the values
+// meanwhile then belongs to the old version.
 void raise_versions(at::TensorList tensors);
 
 // Complex tensors as real ones with a last dimension of two; the others as they are.

@@ -81,18 +81,17 @@ void run_all(const Shared& shared, const AdamLists& lists, const std::array<at::
   const multi_tensor::Items<n> items(
       streams, AdamAlgorithm<float, amsgrad, decays_grad>::written, [&] { check_tensors(lists); });
   check_memory(lists, c10::hash_combine(items.fingerprint(), multi_tensor::fingerprint(lists.steps)));
+  if (!is_skipped(shared.scalars.found_inf)) {
+    std::vector<double> steps;
+    steps.reserve(lists.steps.size());
+    for (const at::Tensor& step : lists.steps) {
+      steps.push_back(advance(step));
+    }
+    run<float, amsgrad, decays_grad>(shared, steps, items.in_float);
+    run<double, amsgrad, decays_grad>(shared, steps, items.in_double);
+    items.write_back();
+  }
   raise_versions(lists);
-  if (is_skipped(shared.scalars.found_inf)) {
-    return;
-  }
-  std::vector<double> steps;
-  steps.reserve(lists.steps.size());
-  for (const at::Tensor& step : lists.steps) {
-    steps.push_back(advance(step));
-  }
-  run<float, amsgrad, decays_grad>(shared, steps, items.in_float);
-  run<double, amsgrad, decays_grad>(shared, steps, items.in_double);
-  items.write_back();
 }
 
 void adam_step_cpu(

@@ -71,14 +71,13 @@ void run_all(const Shared& shared, const SgdLists& lists, const std::array<at::T
   const multi_tensor::Items<n> items(
       streams, SgdAlgorithm<float, momentum, nesterov, decays_grad>::written, [&] { check_tensors(lists); });
   check_memory(lists, c10::hash_combine(items.fingerprint(), multi_tensor::fingerprint(lists.momentum_started)));
-  raise_versions(lists);
-  if (is_skipped(shared.scalars.found_inf)) {
-    return;
+  if (!is_skipped(shared.scalars.found_inf)) {
+    const std::vector<bool> first = start(lists.momentum_started);
+    run<float, momentum, nesterov, decays_grad>(shared, first, items.in_float);
+    run<double, momentum, nesterov, decays_grad>(shared, first, items.in_double);
+    items.write_back();
   }
-  const std::vector<bool> first = start(lists.momentum_started);
-  run<float, momentum, nesterov, decays_grad>(shared, first, items.in_float);
-  run<double, momentum, nesterov, decays_grad>(shared, first, items.in_double);
-  items.write_back();
+  raise_versions(lists);
 }
 
 template <bool momentum, bool nesterov, size_t n>

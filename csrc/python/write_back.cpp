@@ -28,7 +28,6 @@ void write_back(const std::vector<at::Tensor>& targets, const std::vector<at::Te
       values.size(),
       " values; pass one for each");
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  multi_tensor::raise_versions(targets);
   for (size_t index = 0; index < targets.size(); ++index) {
     const at::Tensor& target = targets[index];
     if (!at::functionalization::impl::isFunctionalTensor(target)) {
@@ -40,6 +39,7 @@ void write_back(const std::vector<at::Tensor>& targets, const std::vector<at::Te
     at::functionalization::impl::commit_update(target);
     at::functionalization::impl::sync(target);
   }
+  multi_tensor::raise_versions(targets);
 }
 
 bool is_expanded(const at::Tensor& tensor) {

@@ -68,13 +68,13 @@ std::tuple<at::Tensor, at::Tensor> check_cpu(at::TensorList tensors) {
 at::Tensor unscale_cpu(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale) {
   check_unscale(grads, found_inf, inv_scale);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  multi_tensor::raise_versions(grads);
-  multi_tensor::raise_versions(found_inf);
   Findings findings(grads.size());
   run(Unscale{findings, inv_scale.item<double>()}, grads, [] {});
   if (findings.any()) {
     found_inf.fill_(1);
   }
+  multi_tensor::raise_versions(grads);
+  multi_tensor::raise_versions(found_inf);
   return findings.non_finite();
 }
 

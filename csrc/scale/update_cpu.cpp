@@ -21,7 +21,6 @@ void update_scale_cpu(
     double min_scale,
     double max_scale) {
   check_update(scale, growth_tracker, found_inf);
-  multi_tensor::raise_versions({scale, growth_tracker});
   float& value = *scale.mutable_data_ptr<float>();
   int32_t& tracker = *growth_tracker.mutable_data_ptr<int32_t>();
   if (*found_inf.const_data_ptr<float>() != 0) {
@@ -32,6 +31,7 @@ void update_scale_cpu(
     value = std::isfinite(grown) ? grown : value;
     tracker = 0;
   }
+  multi_tensor::raise_versions({scale, growth_tracker});
 }
 
 }  // namespace
