@@ -25,6 +25,7 @@ class ScaledStep:
     adds "clip_coef", by which it has to multiply.
     """
 
+    __slots__ = ("optimizer", "record", "scale", "scaler", "state")
     skips_by_itself = False
 
     def __init__(self, scaler: TorchGradScaler, scale: Tensor, optimizer: Optimizer, record: StepRecord) -> None:
@@ -77,6 +78,7 @@ class ScaledStep:
 class FusedStep(ScaledStep):
     """The step of one of torch's fused optimizers, which unscales and skips; attributes tell it, torch's protocol."""
 
+    __slots__ = ()
     skips_by_itself = True
 
     def _look(self) -> None:
@@ -96,6 +98,8 @@ class FusedStep(ScaledStep):
 
 class SyncFreeStep(FusedStep):
     """The step of an optimizer that takes found_inf, grad_scale and clip_coef: it unscales, clips and skips."""
+
+    __slots__ = ()
 
     def clip(self, max_norm: float, norm_type: float) -> Tensor:
         """Have the step clip; the gradients keep their values."""

@@ -183,7 +183,7 @@ def _dead(address: int, reference: weakref.ref[Tensor]) -> None:
         _release(address)
 
 
-@_disable_dynamo
+@_disable_dynamo(recursive=False)
 def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
     """Drop the casts of what an optimizer wrote to: fused steps and compiled ones count no versions."""
     if _compiled.no_casts():

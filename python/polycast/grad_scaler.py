@@ -142,9 +142,8 @@ class GradScaler(RecordingGradScaler):
 
         Example: see :class:`GradScaler`.
         """
-        self._check_scale_growth_tracker("clip_grad_norm")
         check_clipping(max_norm, norm_type)
-        step = self._step_of(optimizer)
+        step = self._step_of(optimizer, "clip_grad_norm")
         if step.state["stage"] is OptState.STEPPED:
             raise RuntimeError("clip_grad_norm() is being called after step().")
         return step.clip(max_norm, norm_type)
@@ -164,15 +163,21 @@ class GradScaler(RecordingGradScaler):
             self._notices.tell_of_reads(optimizer, self._scale.device.type)
         if "closure" in kwargs or (args and (self._report_skips or not is_torchs)):
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        if is_torchs and not self._report_skips:  # torch looks at the gradients itself
+            result = super().step(optimizer, *args, **kwargs)
+            step = self._step_of(optimizer)
+            step.record.count(step.found_inf())
+            return result
         step = self._step_of(optimizer)
-        if self._report_skips and read(step.look()):
+        found_inf = step.look()
+        if self._report_skips and read(found_inf):
             result = None
             step.end()
         elif is_torchs:
             result = super().step(optimizer, *args, **kwargs)
         else:
-            result = step.take(step.look(), **kwargs)
-        step.record.count(step.found_inf())
+            result = step.take(found_inf, **kwargs)
+        step.record.count(found_inf)
         return result
 
     def step_together(self, *optimizers: Optimizer) -> None:
@@ -241,6 +246,6 @@ class GradScaler(RecordingGradScaler):
         self._device = self._device or dev.type
         self._notices.tell_if_needless(dev.type)
 
-    def _step_of(self, optimizer: Optimizer) -> ScaledStep:
-        scale, _ = self._check_scale_growth_tracker("step")
+    def _step_of(self, optimizer: Optimizer, asked: str = "step") -> ScaledStep:
+        scale, _ = self._check_scale_growth_tracker(asked)
         return kind_of(optimizer)(self, scale, optimizer, self._record(optimizer))
