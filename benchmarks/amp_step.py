@@ -31,6 +31,7 @@ from torch.amp.grad_scaler import GradScaler
 from tqdm import tqdm
 
 from benchmarks import side_by_side
+from benchmarks.comparison import Comparison
 from benchmarks.shapes import CPU_WORKLOADS, Workload, new_parser, parse
 from benchmarks.side_by_side import Measure, Ratios, interleave, timed
 
@@ -107,16 +108,8 @@ def main() -> None:
     options, workloads = parse(parser)
     if options.device != "cpu":
         parser.error(f"--device {options.device}: torch has no scaler to compare with there; it takes cpu")
-    print(side_by_side.machine(), flush=True)
-
-    torch.manual_seed(0)
-    ratios = Ratios()
-    for workload in workloads:
-        ratios |= report(workload, options.rounds)
-    side_by_side.print_ratios(f"unscale, clip, AdamW, update: {PEER} / this", ratios, TARGETS)
-    if options.picture:
-        side_by_side.draw(options.picture, f"The whole mixed precision step against {PEER}", ratios, PEER)
-        print(f"\nSaved {options.picture}.")
+    comparison = Comparison("unscale, clip, AdamW, update:", "The whole mixed precision step", PEER, TARGETS)
+    comparison.run(lambda workload: report(workload, options.rounds), workloads, options.picture)
 
 
 if __name__ == "__main__":

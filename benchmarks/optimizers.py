@@ -31,6 +31,7 @@ from torch.optim import Optimizer
 from tqdm import tqdm
 
 from benchmarks import side_by_side
+from benchmarks.comparison import Comparison
 from benchmarks.shapes import CPU_WORKLOADS, Workload, new_parser, parse
 from benchmarks.side_by_side import Measure, Ratios, Seconds, interleave, ratio, repeated, timed
 
@@ -151,23 +152,15 @@ def main() -> None:
     parser = new_parser(__doc__)
     parser.add_argument("--optimizer", choices=ALGORITHMS, default="adamw", help="(default: adamw)")
     options, workloads = parse(parser)
-    report, peer, targets = report_cpu, PEER, TARGETS
+    algorithm = ALGORITHMS[options.optimizer]
+    comparison = Comparison(f"{algorithm.name},", f"A step of {algorithm.name}", PEER, TARGETS)
+    report = report_cpu
     if options.device == "xla":
         os.environ.setdefault("PJRT_DEVICE", "CPU")
         import torch_xla  # noqa: F401
 
-        report, peer, targets = report_xla, XLA_PEER, {}
-    print(side_by_side.machine(), flush=True)
-
-    torch.manual_seed(0)
-    algorithm = ALGORITHMS[options.optimizer]
-    ratios = Ratios()
-    for workload in workloads:
-        ratios |= report(workload, algorithm, options.rounds)
-    side_by_side.print_ratios(f"{algorithm.name}, {peer} / this", ratios, targets or dict.fromkeys(ratios, XLA_TARGET))
-    if options.picture:
-        side_by_side.draw(options.picture, f"A step of {algorithm.name} against {peer}", ratios, peer)
-        print(f"\nSaved {options.picture}.")
+        comparison, report = comparison._replace(peer=XLA_PEER, targets=XLA_TARGET), report_xla
+    comparison.run(lambda workload: report(workload, algorithm, options.rounds), workloads, options.picture)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import polycast
 import pytest
 import torch
 from polycast import region, syncfree
-from polycast.grad_scaler import DisabledGradScaler
+from polycast._disabled_scaler import DisabledGradScaler
 from torch import Tensor
 from torch.amp.grad_scaler import GradScaler as Scaler
 

@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo
 
 from polycast._compiled import DeviceGradients, gather_gradients
 
@@ -43,6 +44,7 @@ class StepRecord:
             return torch.zeros((), device=device)
         return norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms), norm_type)
 
+    @_disable_dynamo(recursive=False)
     def count(self, found_inf: Tensor) -> None:
         """Record a step, skipped where the element is not zero."""
         self.steps += 1

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch._compile import _disable_dynamo
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from polycast import _compiled, backends
@@ -182,6 +183,7 @@ def _dead(address: int, reference: weakref.ref[Tensor]) -> None:
         _release(address)
 
 
+@_disable_dynamo(recursive=False)
 def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
     """Drop the casts of what an optimizer wrote to: fused steps and compiled ones count no versions."""
     if _compiled.no_casts():
@@ -190,8 +192,6 @@ def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) 
         _compiled.forget_casts(group["params"])
 
 
-# As torch.compiler.disable does it, without the seconds that loading the compiler takes.
-_forget_updated._torchdynamo_disable = True  # type: ignore[attr-defined]
 register_optimizer_step_post_hook(_forget_updated)
 for _kind, _probe in backends.recording_probes().items():
     _compiled.set_recording_probe(_kind, _probe)

@@ -7,23 +7,25 @@ what is not finite, and the step unscales, clips and skips by itself, on the dev
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from torch.amp.grad_scaler import GradScaler as TorchGradScaler
+from torch._compile import _disable_dynamo
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
-from polycast import backends, region
-from polycast._compiled import gather_gradients, update_scale
-from polycast._step_record import StepRecord
+from polycast._clipping import check_clipping
+from polycast._compiled import update_scale
+from polycast._notices import Notices
+from polycast._recording_scaler import RecordingGradScaler
+from polycast._scaled_step import ScaledStep, SyncFreeStep, any_of, kind_of, read, takes_found_inf
 
 Optimizer = torch.optim.Optimizer
 
 
-class GradScaler(TorchGradScaler):
+class GradScaler(RecordingGradScaler):
     """A ``torch.amp.GradScaler`` for every device, without host reads.
 
     Args:
@@ -61,9 +63,6 @@ class GradScaler(TorchGradScaler):
     Source: the documents of ``torch.amp.GradScaler`` and the AMP examples.
     """
 
-    _device: str
-    _per_optimizer_states: dict[int, dict[str, Any]]
-
     def __init__(
         self,
         device: str | torch.device | None = None,
@@ -92,9 +91,12 @@ class GradScaler(TorchGradScaler):
             warnings.warn(warning.message, warning.category, stacklevel=2)
         self._bounds = (min_scale, max_scale)
         self._report_skips = report_skips
-        self._records: WeakKeyDictionary[Optimizer, StepRecord] = WeakKeyDictionary()
-        self._told: set[str] = set()
+        self._records = WeakKeyDictionary()
+        self._notices = Notices()
         if not self._enabled:
+            # It is a GradScaler, so its module cannot come before this one.
+            from polycast._disabled_scaler import DisabledGradScaler
+
             self.__class__ = DisabledGradScaler
 
     def unscale(self, tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -114,6 +116,7 @@ class GradScaler(TorchGradScaler):
         inverse = scale.double().reciprocal().float()
         return [tensor * inverse.to(tensor.device, non_blocking=True) for tensor in tensors]
 
+    @_disable_dynamo
     def clip_grad_norm(self, optimizer: Optimizer, max_norm: float, norm_type: float = 2.0) -> Tensor:
         """Have the next step of an optimizer clip the norm of its gradients, all together.
 
@@ -139,26 +142,11 @@ class GradScaler(TorchGradScaler):
 
         Example: see :class:`GradScaler`.
         """
-        scale, _ = self._check_scale_growth_tracker("clip_grad_norm")
-        _check_clipping(max_norm, norm_type)
-        state = self._per_optimizer_states[id(optimizer)]
-        if state["stage"] is OptState.STEPPED:
+        check_clipping(max_norm, norm_type)
+        step = self._step_of(optimizer, "clip_grad_norm")
+        if step.state["stage"] is OptState.STEPPED:
             raise RuntimeError("clip_grad_norm() is being called after step().")
-        if not takes_found_inf(optimizer):
-            if state["stage"] is OptState.READY:
-                self.unscale_(optimizer)
-            return _clip_in_place(optimizer, max_norm, norm_type)
-        norm = self._record(optimizer).measure(optimizer, norm_type, scale.device)
-        if state["stage"] is OptState.READY:
-            state["found_inf_per_device"] = self._record(optimizer).found_inf
-            norm = norm / scale
-        clip_coef = state.get("clip_coef")
-        if clip_coef is not None:
-            norm = norm * clip_coef
-        # As torch.nn.utils.clip_grad_norm_ computes it.
-        factor = (max_norm / (norm + 1e-6)).clamp(max=1.0).float()
-        state["clip_coef"] = factor if clip_coef is None else clip_coef * factor
-        return norm
+        return step.clip(max_norm, norm_type)
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> float | None:
         """Step an optimizer, unless its gradients hold an infinity or a NaN.
@@ -170,19 +158,26 @@ class GradScaler(TorchGradScaler):
             RuntimeError: As in torch: the optimizer was stepped since the last ``update``, or a closure is given.
             AssertionError: As in torch: nothing was scaled, or no gradient was found.
         """
-        sync_free = takes_found_inf(optimizer)
-        if not sync_free:
-            self._tell_of_reads(optimizer)
-        if sync_free or self._report_skips:
-            self._prepare_step(optimizer, args, kwargs)
-        if self._report_skips and self._found_inf(optimizer).item():
-            self._per_optimizer_states[id(optimizer)]["stage"] = OptState.STEPPED
-            result = None
-        elif sync_free:
-            result = self._step_sync_free(optimizer, self._found_inf(optimizer), kwargs)
-        else:
+        is_torchs = not takes_found_inf(optimizer)
+        if is_torchs and self._scale is not None:
+            self._notices.tell_of_reads(optimizer, self._scale.device.type)
+        if "closure" in kwargs or (args and (self._report_skips or not is_torchs)):
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        if is_torchs and not self._report_skips:  # torch looks at the gradients itself
             result = super().step(optimizer, *args, **kwargs)
-        self._record(optimizer).count(self._found_inf(optimizer))
+            step = self._step_of(optimizer)
+            step.record.count(step.found_inf())
+            return result
+        step = self._step_of(optimizer)
+        found_inf = step.look()
+        if self._report_skips and read(found_inf):
+            result = None
+            step.end()
+        elif is_torchs:
+            result = super().step(optimizer, *args, **kwargs)
+        else:
+            result = step.take(found_inf, **kwargs)
+        step.record.count(found_inf)
         return result
 
     def step_together(self, *optimizers: Optimizer) -> None:
@@ -203,19 +198,18 @@ class GradScaler(TorchGradScaler):
         """
         if len(set(map(id, optimizers))) < len(optimizers):
             raise ValueError("step_together was given one optimizer twice; name each once")
-        for optimizer in optimizers:
-            self._prepare_step(optimizer, (), {})
-        found_inf = self._combined([self._found_inf(optimizer) for optimizer in optimizers])
-        reads = self._report_skips or not all(map(_steps_by_itself, optimizers))
-        is_skipped = reads and bool(found_inf.item())
-        for optimizer in optimizers:
-            self._record(optimizer).count(found_inf)
-            if takes_found_inf(optimizer) and not (is_skipped and self._report_skips):
-                self._step_sync_free(optimizer, found_inf, {})
-            elif not is_skipped:
-                self._step_others(optimizer, found_inf)
-            self._per_optimizer_states[id(optimizer)]["stage"] = OptState.STEPPED
+        steps = [self._step_of(optimizer) for optimizer in optimizers]
+        found_inf = any_of([step.look() for step in steps], self._device_of_scale())
+        reads = self._report_skips or not all(step.skips_by_itself for step in steps)
+        is_skipped = reads and read(found_inf)
+        for step in steps:
+            step.record.count(found_inf)
+            # Only report_skips keeps a sync-free optimizer from being called.
+            if not is_skipped or (isinstance(step, SyncFreeStep) and not self._report_skips):
+                step.take(found_inf)
+            step.end()
 
+    @_disable_dynamo
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Set the scale for the next iteration: back off after a skipped step, grow after enough real ones.
 
@@ -227,20 +221,14 @@ class GradScaler(TorchGradScaler):
             return
         scale, growth_tracker = self._check_scale_growth_tracker("update")
         found_infs = [
-            found_inf.to(scale.device, non_blocking=True)
+            found_inf
             for state in self._per_optimizer_states.values()
             for found_inf in state["found_inf_per_device"].values()
         ]
         assert len(found_infs) > 0, "No inf checks were recorded prior to update."
-        update_scale(
-            scale,
-            growth_tracker,
-            self._combined(found_infs),
-            self._growth_factor,
-            self._backoff_factor,
-            self._growth_interval,
-            *self._bounds,
-        )
+        found_inf = any_of(found_infs, scale.device)
+        factors = self._growth_factor, self._backoff_factor, self._growth_interval
+        update_scale(scale, growth_tracker, found_inf, *factors, *self._bounds)
         self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -253,197 +241,11 @@ class GradScaler(TorchGradScaler):
         if self._scale is not None and self._bounds != (0.0, float("inf")):
             self._scale.clamp_(*self._bounds)
 
-    def step_count(self, optimizer: Optimizer) -> int:
-        """Return how many times an optimizer was stepped, the skipped steps included."""
-        return self._record(optimizer).steps
-
-    def skipped(self, optimizer: Optimizer) -> Tensor:
-        """Return whether the last step of an optimizer was skipped: one bool, on the device of the scale."""
-        return self._record(optimizer).last(self._device_of_scale())
-
-    def skip_count(self, optimizer: Optimizer) -> Tensor:
-        """Return how many steps of an optimizer were skipped: one int64, on the device of the scale."""
-        return self._record(optimizer).total(self._device_of_scale())
-
-    def non_finite(self, optimizer: Optimizer) -> list[str]:
-        """Return which parameters had gradients that were not finite when they were last looked at.
-
-        Names are those that the optimizer was given, else "param_groups[0]['params'][3]". What was found is kept until
-        the gradients are looked at again, and read back only here.
-        """
-        return self._record(optimizer).non_finite(optimizer)
-
-    def _prepare_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Raise what torch raises before a step, and look for infinities and NaNs if nobody has."""
-        if "closure" in kwargs or args:
-            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
-        self._check_scale_growth_tracker("step")
-        state = self._per_optimizer_states[id(optimizer)]
-        if state["stage"] is OptState.STEPPED:
-            raise RuntimeError("step() has already been called since the last update().")
-        if not _steps_by_itself(optimizer):
-            if state["stage"] is OptState.READY:
-                self.unscale_(optimizer)
-        elif not state["found_inf_per_device"]:
-            self._check_inf_per_device(optimizer)
-        assert len(state["found_inf_per_device"]) > 0, "No inf checks were recorded for this optimizer."
-
-    def _step_sync_free(self, optimizer: Optimizer, found_inf: Tensor, kwargs: dict[str, Any]) -> float | None:
-        state = self._per_optimizer_states[id(optimizer)]
-        grad_scale = self._scale if state["stage"] is OptState.READY else None
-        step: Callable[..., float | None] = optimizer.step
-        result = step(**kwargs, found_inf=found_inf, grad_scale=grad_scale, clip_coef=state.get("clip_coef"))
-        state["stage"] = OptState.STEPPED
-        return result
-
-    def _step_others(self, optimizer: Optimizer, found_inf: Tensor) -> None:
-        """Step one of torch's optimizers; a fused one is told by attributes, which is its protocol."""
-        if not _steps_by_itself(optimizer):
-            optimizer.step()
-            return
-        is_scaled = self._per_optimizer_states[id(optimizer)]["stage"] is OptState.READY
-        fused: Any = optimizer
-        fused.grad_scale, fused.found_inf = self._scale if is_scaled else None, found_inf
-        try:
-            optimizer.step()
-        finally:
-            del fused.grad_scale, fused.found_inf
-
-    def _maybe_opt_step(
-        self, optimizer: Optimizer, optimizer_state: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> float | None:
-        found_inf = self._combined(list(optimizer_state["found_inf_per_device"].values()))
-        return None if found_inf.item() else cast("float | None", optimizer.step(*args, **kwargs))
-
-    def _unscale_grads_(
-        self,
-        optimizer: Optimizer,
-        inv_scale: Tensor,
-        found_inf: Tensor,  # noqa: ARG002
-        allow_fp16: bool,
-    ) -> dict[torch.device, Tensor]:
-        gathered = gather_gradients(optimizer.param_groups, coalesce_in_place=True)
-        if not allow_fp16 and any(gradients.has_float16() for gradients in gathered):
-            raise ValueError("Attempting to unscale FP16 gradients.")
-        record = self._record(optimizer)
-        record.unscale(gathered, inv_scale)
-        return record.found_inf
-
-    def _check_inf_per_device(self, optimizer: Optimizer) -> dict[Any, Any]:
-        record = self._record(optimizer)
-        record.check(optimizer)
-        self._per_optimizer_states[id(optimizer)]["found_inf_per_device"] = record.found_inf
-        return record.found_inf
-
     def _lazy_init_scale_growth_tracker(self, dev: torch.device) -> None:
         super()._lazy_init_scale_growth_tracker(dev)
         self._device = self._device or dev.type
-        reason = backends.why_not_scale(dev.type) or region.why_not_scale(dev.type)
-        if reason:
-            self._tell(f"gradients need no scaling: {reason}; GradScaler(enabled=False) leaves it out")
+        self._notices.tell_if_needless(dev.type)
 
-    def _tell_of_reads(self, optimizer: Optimizer) -> None:
-        name = type(optimizer).__name__
-        if self._scale is not None and backends.reads_stall(self._scale.device.type):
-            self._tell(
-                f"each step of {name} waits until the device has told whether to skip it; "
-                "an optimizer of polycast.syncfree does not"
-            )
-
-    def _tell(self, message: str) -> None:
-        if message not in self._told:
-            self._told.add(message)
-            warnings.warn(message, stacklevel=4)
-
-    def _record(self, optimizer: Optimizer) -> StepRecord:
-        return self._records.setdefault(optimizer, StepRecord())
-
-    def _found_inf(self, optimizer: Optimizer) -> Tensor:
-        scale, _ = self._check_scale_growth_tracker("step")
-        found_infs = self._per_optimizer_states[id(optimizer)]["found_inf_per_device"].values()
-        return self._combined([found_inf.to(scale.device, non_blocking=True) for found_inf in found_infs])
-
-    def _combined(self, found_infs: list[Tensor]) -> Tensor:
-        """Return one element that is 1 where any is, else 0; the tensors are on one device.
-
-        Torch's fused optimizers skip where it is 1, and for no other value.
-        """
-        if not found_infs:
-            return torch.zeros((), device=self._device_of_scale())
-        return found_infs[0] if len(found_infs) == 1 else torch.stack(found_infs).max()
-
-    def _device_of_scale(self) -> torch.device:
-        return torch.device("cpu") if self._scale is None else self._scale.device
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_records": {}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({**state, "_records": WeakKeyDictionary()})
-
-
-class DisabledGradScaler(GradScaler):
-    """What ``GradScaler(enabled=False)`` gives: it scales nothing, and steps."""
-
-    def unscale(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Return the tensors."""
-        return list(tensors)
-
-    def clip_grad_norm(self, optimizer: Optimizer, max_norm: float, norm_type: float = 2.0) -> Tensor:
-        """Clip the gradients in place, as ``torch.nn.utils.clip_grad_norm_`` does."""
-        _check_clipping(max_norm, norm_type)
-        return _clip_in_place(optimizer, max_norm, norm_type)
-
-    def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> float | None:
-        """Step the optimizer."""
-        result = cast("float | None", optimizer.step(*args, **kwargs))
-        self._record(optimizer).steps += 1
-        return result
-
-    def step_together(self, *optimizers: Optimizer) -> None:
-        """Step the optimizers."""
-        for optimizer in optimizers:
-            self.step(optimizer)
-
-    def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Do nothing."""
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Do nothing."""
-
-    def skipped(self, optimizer: Optimizer) -> Tensor:  # noqa: ARG002
-        """Return False: every step was a real one."""
-        return torch.zeros((), dtype=torch.bool)
-
-    def skip_count(self, optimizer: Optimizer) -> Tensor:  # noqa: ARG002
-        """Return 0."""
-        return torch.zeros((), dtype=torch.int64)
-
-    def non_finite(self, optimizer: Optimizer) -> list[str]:  # noqa: ARG002
-        """Return nothing: no gradient was looked at."""
-        return []
-
-
-def _steps_by_itself(optimizer: Optimizer) -> bool:
-    """Return whether an optimizer skips without being told by the host: a sync-free one, or a fused one of torch's."""
-    return takes_found_inf(optimizer) or getattr(optimizer, "_step_supports_amp_scaling", False)
-
-
-def takes_found_inf(optimizer: Optimizer) -> bool:
-    """Return whether the step of an optimizer takes found_inf, grad_scale and clip_coef."""
-    return bool(getattr(optimizer, "takes_found_inf", False))
-
-
-def _clip_in_place(optimizer: Optimizer, max_norm: float, norm_type: float) -> Tensor:
-    """Do what ``torch.nn.utils.clip_grad_norm_`` does, which torch_xla replaces by one that loses a NaN."""
-    params = [param for group in optimizer.param_groups for param in group["params"] if param.grad is not None]
-    norm = torch.nn.utils.get_total_norm([param.grad for param in params], norm_type)
-    torch.nn.utils.clip_grads_with_norm_(params, max_norm, norm)
-    return norm
-
-
-def _check_clipping(max_norm: float, norm_type: float) -> None:
-    if not float(max_norm) > 0:
-        raise ValueError(f"max_norm is {max_norm}; it takes a positive number")
-    if not float(norm_type) > 0:
-        raise ValueError(f"norm_type is {norm_type}; it takes a positive number, or infinity")
+    def _step_of(self, optimizer: Optimizer, asked: str = "step") -> ScaledStep:
+        scale, _ = self._check_scale_growth_tracker(asked)
+        return kind_of(optimizer)(self, scale, optimizer, self._record(optimizer))

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.optim import lr_scheduler
 
-from polycast.grad_scaler import GradScaler, takes_found_inf
+from polycast._scaled_step import takes_found_inf
+from polycast.grad_scaler import GradScaler
 
 Scheduler = lr_scheduler.LRScheduler
 

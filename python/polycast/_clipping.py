@@ -1,0 +1,26 @@
+"""What clipping the norm of gradients is: torch's arithmetic, with checked arguments."""
+
+import torch
+from torch import Tensor
+
+
+def check_clipping(max_norm: float, norm_type: float) -> None:
+    """Raise a ValueError where one of them is no positive number."""
+    if not float(max_norm) > 0:
+        raise ValueError(f"max_norm is {max_norm}; it takes a positive number")
+    if not float(norm_type) > 0:
+        raise ValueError(f"norm_type is {norm_type}; it takes a positive number, or infinity")
+
+
+def clip_coef(norm: Tensor, max_norm: float) -> Tensor:
+    """Return what gradients of that norm are multiplied by, as ``torch.nn.utils.clip_grad_norm_`` computes it."""
+    # Torch divides by taking the reciprocal, too; said so, it is the same bits without a detour through Python.
+    return ((norm + 1e-6).reciprocal() * max_norm).clamp_max(1.0).float()
+
+
+def clip_in_place(optimizer: torch.optim.Optimizer, max_norm: float, norm_type: float) -> Tensor:
+    """Do what ``torch.nn.utils.clip_grad_norm_`` does, which torch_xla replaces by one that loses a NaN."""
+    params = [param for group in optimizer.param_groups for param in group["params"] if param.grad is not None]
+    norm = torch.nn.utils.get_total_norm([param.grad for param in params], norm_type)
+    torch.nn.utils.clip_grads_with_norm_(params, max_norm, norm)
+    return norm
