@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from polycast import syncfree
 from torch import nn
 
 from tests.optimizers import OURS, parameters
@@ -102,7 +101,7 @@ def test_a_named_parameter_goes_by_its_name() -> None:
     text = f"syncfree.Adam cannot update {where}, which is of torch.float8_e4m3fn; {TYPES}"
     named = [("weight", torch.ones(3)), ("scale", nn.Parameter(FLOAT8))]
     with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
-        syncfree.Adam(iter(named))
+        OURS["Adam"](iter(named))
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -119,9 +118,9 @@ def test_quantized_weights_may_be_among_the_parameters(name: str) -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: syncfree.SGD(nn.Linear(2, 2)), "params is a Linear; pass its parameters()"),  # type: ignore[arg-type]
-        (lambda: syncfree.SGD(nn.Sequential(nn.ReLU())), "params is a Sequential; pass its parameters()"),
-        (lambda: syncfree.Adam(0.1, []), "params is 0.1; it takes parameters, such as model.parameters()"),  # type: ignore[arg-type]
+        (lambda: OURS["SGD"](nn.Linear(2, 2)), "params is a Linear; pass its parameters()"),
+        (lambda: OURS["SGD"](nn.Sequential(nn.ReLU())), "params is a Sequential; pass its parameters()"),
+        (lambda: OURS["Adam"](0.1, []), "params is 0.1; it takes parameters, such as model.parameters()"),
     ],
     ids=["module", "modules", "order"],
 )
@@ -133,5 +132,5 @@ def test_what_is_no_parameters(make: Callable[[], object], text: str) -> None:
 def test_what_torch_takes_is_taken() -> None:
     params = parameters((3,), (3,))
     for options in ({"betas": [0.9, 0.99]}, {"betas": (torch.tensor(0.9), torch.tensor(0.99))}, {"amsgrad": 1}):
-        syncfree.Adam(nn.ParameterList(params), **options)  # type: ignore[arg-type]
-    syncfree.SGD(params, lr=torch.tensor(0.1, requires_grad=True), weight_decay=torch.tensor(0.1), momentum=1)  # type: ignore[arg-type]
+        OURS["Adam"](nn.ParameterList(params), **options)
+    OURS["SGD"](params, lr=torch.tensor(0.1, requires_grad=True), weight_decay=torch.tensor(0.1), momentum=1)
