@@ -155,6 +155,21 @@ def test_an_optimizer_that_takes_its_rate_from_the_host_is_refused(kind: str) ->
         polycast.RealStepLR(lr_scheduler.ExponentialLR(optimizer, 0.5), polycast.GradScaler(), STEPS)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        (lambda scheduler: (polycast.GradScaler(), scheduler, 3), "polycast.grad_scaler.GradScaler and torch.optim."),
+        (lambda scheduler: (scheduler, torch.amp.GradScaler("cpu"), 3), "ExponentialLR and torch.amp.grad_scaler."),
+        (lambda scheduler: (scheduler, 3, polycast.GradScaler()), "ExponentialLR and int; it takes a scheduler"),
+    ],
+    ids=["order", "torch's scaler", "steps first"],
+)
+def test_the_order_of_the_arguments(arguments: Callable[[Any], tuple[Any, ...]], given: str) -> None:
+    scheduler = lr_scheduler.ExponentialLR(Loop().optimizer, 0.5)
+    with pytest.raises(TypeError, match=f"^RealStepLR was given .*{re.escape(given)}"):
+        polycast.RealStepLR(*arguments(scheduler))
+
+
 @pytest.mark.parametrize("steps", ["10", 10.0, None, True])
 def test_the_number_of_steps_is_whole(steps: object) -> None:
     schedule = lr_scheduler.ExponentialLR(Loop().optimizer, 0.5)

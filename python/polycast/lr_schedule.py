@@ -49,8 +49,8 @@ class RealStepLR:
     def __init__(self, scheduler: Scheduler, scaler: GradScaler, steps: int) -> None:
         if not isinstance(scheduler, Scheduler) or not isinstance(scaler, GradScaler):
             raise TypeError(
-                f"RealStepLR was given a {type(scheduler).__name__} and a {type(scaler).__name__}; it takes a "
-                "scheduler of torch.optim.lr_scheduler and a polycast.GradScaler, in this order"
+                f"RealStepLR was given {torch.typename(scheduler)} and {torch.typename(scaler)}; it takes a scheduler "
+                "of torch.optim.lr_scheduler and a polycast.GradScaler, in this order"
             )
         if not isinstance(steps, SupportsIndex) or isinstance(steps, (bool, Tensor)):
             raise TypeError(f"steps is {steps!r}; it takes a whole number of steps")
