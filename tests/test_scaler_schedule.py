@@ -159,7 +159,10 @@ def test_an_optimizer_that_takes_its_rate_from_the_host_is_refused(kind: str) ->
     ("arguments", "given"),
     [
         (lambda scheduler: (polycast.GradScaler(), scheduler, 3), "polycast.grad_scaler.GradScaler and torch.optim."),
-        (lambda scheduler: (scheduler, torch.amp.GradScaler("cpu"), 3), "ExponentialLR and torch.amp.grad_scaler."),
+        (
+            lambda scheduler: (scheduler, torch.amp.grad_scaler.GradScaler("cpu"), 3),
+            "ExponentialLR and torch.amp.grad_scaler.",
+        ),
         (lambda scheduler: (scheduler, 3, polycast.GradScaler()), "ExponentialLR and int; it takes a scheduler"),
     ],
     ids=["order", "torch's scaler", "steps first"],
