@@ -238,11 +238,6 @@ def test_what_cannot_be_kept_is_refused(target: Tensor | list[Tensor], text: str
     assert cast_cache._kept == before
 
 
-def test_a_negative_limit_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^limit is -1; give a number of bytes, or None for no limit$"):
-        cast_cache.limit(-1)
-
-
 def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 

@@ -47,13 +47,25 @@ def test_with_an_op_it_shows_its_row(op: str, lines: list[str], capsys: pytest.C
         assert note in rest
 
 
-def test_a_mistyped_op_is_one_line_and_exit_status_1() -> None:
+@pytest.mark.parametrize(
+    ("op", "suggested"), [("conv2", "; did you mean 'conv2d'?"), ("conv2dd", "; did you mean 'conv2d'?"), ("", "")]
+)
+def test_a_mistyped_op_is_one_line_and_exit_status_1(op: str, suggested: str) -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "polycast", "conv2"],
+        [sys.executable, "-m", "polycast", op],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONWARNINGS": "error"},
         check=False,
     )
-    wanted = "error: no device of the policy lists the op 'conv2'; did you mean 'conv2d'?\n"
+    wanted = f"error: no device of the policy lists the op '{op}'{suggested}\n"
     assert (run.returncode, run.stdout, run.stderr) == (1, "", wanted)
+
+
+def test_an_interrupt_prints_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> tuple[str, ...]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(polycast, "installed", interrupt)
+    assert main([]) == 130
+    assert capsys.readouterr() == ("", "")

@@ -1,5 +1,6 @@
 """custom_fwd and custom_bwd: what forward and backward of an autograd function see of regions."""
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -243,3 +244,32 @@ def test_compiled_functions_give_what_eager_ones_give(style: Style, cast_inputs:
     for ours, eager in zip(run(compiled), run(multiply), strict=True):
         assert ours.dtype is eager.dtype
         assert torch.equal(ours, eager)
+
+
+DECORATORS: Any = polycast
+TAKES = "it takes a floating-point dtype, such as torch.float32, or None"
+
+
+@pytest.mark.parametrize(
+    ("decorate", "text"),
+    [
+        (lambda: DECORATORS.custom_fwd(cast_inputs="float32"), f"cast_inputs is 'float32'; {TAKES}"),
+        (lambda: DECORATORS.custom_fwd(cast_inputs=torch.int32), f"cast_inputs is torch.int32; {TAKES}"),
+        (
+            lambda: DECORATORS.custom_fwd(torch.float32),
+            "custom_fwd was given torch.float32 in the place of a function; "
+            "write @custom_fwd(cast_inputs=torch.float32)",
+        ),
+        (
+            lambda: DECORATORS.custom_fwd(cast_inputs=torch.float32)("x"),
+            "custom_fwd decorates a function, not 'x'; write @custom_fwd above its def",
+        ),
+        (
+            lambda: DECORATORS.custom_bwd("cuda"),
+            "custom_bwd decorates a function, not 'cuda'; write @custom_bwd above its def",
+        ),
+    ],
+)
+def test_what_the_decorators_cannot_use(decorate: Callable[[], object], text: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        decorate()

@@ -1,6 +1,6 @@
 """Installing and uninstalling: what the dispatcher holds, and what a user sees of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import polycast
 import pytest
@@ -87,12 +87,34 @@ def test_kernels_registered_by_others_later_are_covered_by_installing_again() ->
     library._destroy()  # type: ignore[no-untyped-call]
 
 
+KNOWN = "polycast has no device '{}' in its policy; it has cuda, xla, xpu, cpu, mps"
+
+
+@pytest.mark.parametrize(
+    ("device", "error", "text"),
+    [
+        ("gpu", ValueError, KNOWN.format("gpu") + ".*; did you mean 'cuda'[?]$"),
+        ("tpu", ValueError, KNOWN.format("tpu") + ".*; did you mean 'xla'[?]$"),
+        ("cuad", ValueError, KNOWN.format("cuad") + ".*; did you mean 'cuda'[?]$"),
+        ("xal", ValueError, KNOWN.format("xal") + ".*; did you mean 'xla'[?]$"),
+        ("qqq", ValueError, KNOWN.format("qqq") + "[a-z0-9, ]*$"),
+        (["cpu"], TypeError, r"^the device is \['cpu'\]; give a text such as 'cpu', or a torch.device$"),
+    ],
+)
 @pytest.mark.parametrize("function", [polycast.install, polycast.uninstall])
-def test_an_unknown_device_changes_nothing(function: object) -> None:
+def test_an_unknown_device_changes_nothing(
+    function: Callable[..., None], device: object, error: type[Exception], text: str
+) -> None:
     before = polycast.installed()
-    with pytest.raises(ValueError, match="polycast has no device 'gpu' in its policy; it has cuda, xla, xpu, cpu, mps"):
-        function("cpu", "gpu")  # type: ignore[operator]
+    with pytest.raises(error, match=text):
+        function("cpu", device)
     assert polycast.installed() == before
+
+
+def test_the_hardware_chooses_between_the_columns_of_a_device() -> None:
+    text = "^'xla_gpu' is a column of the policy that the hardware chooses, not a device; name 'xla'$"
+    with pytest.raises(ValueError, match=text):
+        polycast.install("xla_gpu")
 
 
 @needs_xla

@@ -47,7 +47,7 @@ FAULTS: dict[str, tuple[Fault, type[Exception], str]] = {
     "lr of int": (
         lambda o, _: o.param_groups[1].update(lr=torch.tensor(1)),
         TypeError,
-        "lr is of Int|lr is of Long; it takes a floating-point type",
+        "lr is of torch.int64; it takes a floating-point type",
     ),
     "shared memory": (with_itself, ValueError, "shares memory with"),
     "inference tensor": (with_inference_tensor, RuntimeError, "is an inference tensor, which cannot be written"),
@@ -64,7 +64,7 @@ FAULTS: dict[str, tuple[Fault, type[Exception], str]] = {
     "state of int": (
         lambda o, param: with_state(o, param, torch.ones(3, dtype=torch.int32)),
         TypeError,
-        "tensor of Int; pass strided tensors of",
+        "Strided tensor of torch.int32; pass strided tensors of torch.float32, torch.float64",
     ),
 }
 
@@ -97,18 +97,26 @@ def test_a_fault_in_the_second_group(kind: str, fault: str, path: str) -> None:
 SCALARS: dict[str, tuple[dict[str, Tensor], type[Exception], str]] = {
     "two": ({"found_inf": torch.zeros(2)}, ValueError, "found_inf has 2 elements; it takes one"),
     "none": ({"found_inf": torch.zeros(0)}, ValueError, "found_inf has 0 elements; it takes one"),
-    "int": ({"found_inf": torch.zeros((), dtype=torch.int32)}, TypeError, "found_inf is of Int; it takes Float"),
-    "bool": ({"found_inf": torch.zeros((), dtype=torch.bool)}, TypeError, "found_inf is of Bool; it takes Float"),
+    "int": (
+        {"found_inf": torch.zeros((), dtype=torch.int32)},
+        TypeError,
+        "found_inf is of torch.int32; it takes torch.float32",
+    ),
+    "bool": (
+        {"found_inf": torch.zeros((), dtype=torch.bool)},
+        TypeError,
+        "found_inf is of torch.bool; it takes torch.float32",
+    ),
     "float64": (
         {"found_inf": torch.zeros((), dtype=torch.float64)},
         TypeError,
-        "found_inf is of Double; it takes Float",
+        "found_inf is of torch.float64; it takes torch.float32",
     ),
     "scale of two": ({"grad_scale": torch.ones(2)}, ValueError, "grad_scale has 2 elements; it takes one"),
     "scale of int": (
         {"grad_scale": torch.tensor(2)},
         TypeError,
-        "grad_scale is of Long; it takes a floating-point type",
+        "grad_scale is of torch.int64; it takes a floating-point type",
     ),
     "clip of two": ({"clip_coef": torch.ones(1, 2)}, ValueError, "clip_coef has 2 elements; it takes one"),
 }

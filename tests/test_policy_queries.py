@@ -65,14 +65,41 @@ def test_the_rows_of_an_op_are_those_of_its_overloads() -> None:
             "no device of the policy lists the op 'pow.Tensor_Scaler'; did you mean 'pow.Tensor_Scalar'?",
         ),
         (policy.op_rows, ["qqq"], "no device of the policy lists the op 'qqq'"),
-        (policy.category, ["conv2d", "gpu"], f"polycast has no device 'gpu' in its policy; it has {DEVICE_NAMES}"),
-        (policy.ops, ["gpu"], f"polycast has no device 'gpu' in its policy; it has {DEVICE_NAMES}"),
-        (policy.notes, ["gpu"], f"polycast has no device 'gpu' in its policy; it has {DEVICE_NAMES}"),
-        (policy.ops, ["cuda", "fp16"], f"no category 'fp16'; there are {CATEGORY_NAMES}"),
+        (
+            policy.category,
+            ["conv2d", "cdua"],
+            f"polycast has no device 'cdua' in its policy; it has {DEVICE_NAMES}; did you mean 'cuda'?",
+        ),
+        (
+            policy.ops,
+            ["gpu"],
+            f"polycast has no device 'gpu' in its policy; it has {DEVICE_NAMES}; did you mean 'cuda'?",
+        ),
+        (
+            policy.notes,
+            ["gpu"],
+            f"polycast has no device 'gpu' in its policy; it has {DEVICE_NAMES}; did you mean 'cuda'?",
+        ),
+        (policy.ops, ["cuda", "fp23"], f"no category 'fp23'; there are {CATEGORY_NAMES}; did you mean 'fp32'?"),
+        (policy.ops, ["cuda", "x"], f"no category 'x'; there are {CATEGORY_NAMES}"),
     ],
 )
 def test_an_unknown_name_is_told_with_the_known_ones(
     question: Callable[..., object], arguments: list[str], text: str
 ) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        question(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("question", "arguments", "text"),
+    [
+        (policy.op_rows, [None], "the op is None; give its name, such as 'conv2d' or 'pow.Tensor_Scalar'"),
+        (policy.category, [3, "cuda"], "the op is 3; give its name, such as 'conv2d' or 'pow.Tensor_Scalar'"),
+        (policy.category, ["conv2d", 0], "the device is 0; give a text such as 'cpu', or a torch.device"),
+        (policy.ops, ["cuda", ["fp32"]], f"the category is ['fp32']; give a name of {CATEGORY_NAMES}"),
+    ],
+)
+def test_what_is_no_name_is_told_what_is(question: Callable[..., object], arguments: list[object], text: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
         question(*arguments)

@@ -108,6 +108,10 @@ def test_regions_nest_with_torchs_own(regions: str, dtype: torch.dtype) -> None:
     assert state("cpu") == before
 
 
+COLUMN = "'xla_gpu' is a column of the policy that the hardware chooses, not a device; name 'xla'"
+CPU_TAKES = "autocast on cpu takes torch.bfloat16 or torch.float16"
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
@@ -126,8 +130,19 @@ def test_regions_nest_with_torchs_own(regions: str, dtype: torch.dtype) -> None:
         (
             ["gpu"],
             ValueError,
-            f"polycast has no device 'gpu' in its policy; it has {', '.join(backends.types())}",
+            f"polycast has no device 'gpu' in its policy; it has {', '.join(backends.types())}; did you mean 'cuda'?",
         ),
+        (
+            ["Cpu:0"],
+            ValueError,
+            f"polycast has no device 'Cpu' in its policy; it has {', '.join(backends.types())}; did you mean 'cpu'?",
+        ),
+        (["xla_gpu"], ValueError, COLUMN),
+        (["cpu", "bfloat16"], TypeError, f"dtype is 'bfloat16'; {CPU_TAKES}"),
+        (["cpu", True], TypeError, f"dtype is True; {CPU_TAKES}"),
+        (["cpu", None, "False"], TypeError, "enabled is 'False'; it takes True or False"),
+        (["cpu", None, True, "no"], TypeError, "cache_enabled is 'no'; it takes True or False"),
+        ([HALF], TypeError, "the device is torch.float16; give a text such as 'cpu', or a torch.device"),
         ([5], TypeError, "the device is 5; give a text such as 'cpu', or a torch.device"),
         ([len], TypeError, "autocast decorates with parentheses only; write @polycast.autocast()"),
     ],

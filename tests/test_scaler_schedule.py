@@ -155,6 +155,49 @@ def test_an_optimizer_that_takes_its_rate_from_the_host_is_refused(kind: str) ->
         polycast.RealStepLR(lr_scheduler.ExponentialLR(optimizer, 0.5), polycast.GradScaler(), STEPS)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        (lambda scheduler: (polycast.GradScaler(), scheduler, 3), "polycast.grad_scaler.GradScaler and torch.optim."),
+        (
+            lambda scheduler: (scheduler, torch.amp.grad_scaler.GradScaler("cpu"), 3),
+            "ExponentialLR and torch.amp.grad_scaler.",
+        ),
+        (lambda scheduler: (scheduler, 3, polycast.GradScaler()), "ExponentialLR and int; it takes a scheduler"),
+    ],
+    ids=["order", "torch's scaler", "steps first"],
+)
+def test_the_order_of_the_arguments(arguments: Callable[[Any], tuple[Any, ...]], given: str) -> None:
+    scheduler = lr_scheduler.ExponentialLR(Loop().optimizer, 0.5)
+    with pytest.raises(TypeError, match=f"^RealStepLR was given .*{re.escape(given)}"):
+        polycast.RealStepLR(*arguments(scheduler))
+
+
+@pytest.mark.parametrize("steps", ["10", 10.0, None, True])
+def test_the_number_of_steps_is_whole(steps: object) -> None:
+    schedule = lr_scheduler.ExponentialLR(Loop().optimizer, 0.5)
+    with pytest.raises(TypeError, match=f"^steps is {steps!r}; it takes a whole number of steps$"):
+        polycast.RealStepLR(schedule, polycast.GradScaler(), steps)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "text"),
+    [
+        (None, TypeError, "the state is None; load what RealStepLR.state_dict() returned"),
+        ({}, ValueError, "a state with [] does not fit 2 parameter groups; "),
+        ({"table": torch.ones(3, 1), "real_steps": "1"}, ValueError, "a state with ['real_steps', 'table'] does not"),
+    ],
+    ids=str,
+)
+def test_a_state_of_something_else(state: Any, error: type[Exception], text: str) -> None:
+    scheduler = lr_scheduler.ExponentialLR(Loop().optimizer, 0.5)
+    schedule = polycast.RealStepLR(scheduler, polycast.GradScaler(), STEPS)
+    before = schedule.state_dict()
+    with pytest.raises(error, match=f"^{re.escape(text)}"):
+        schedule.load_state_dict(state)
+    assert schedule.state_dict()["real_steps"] == before["real_steps"]
+
+
 @pytest.mark.parametrize("steps", [0, -1])
 def test_the_table_has_steps(steps: int) -> None:
     schedule = lr_scheduler.ExponentialLR(Loop().optimizer, 0.5)

@@ -62,7 +62,7 @@ def wrong(name: str) -> dict[str, Any]:
     ("name", "error", "text"),
     [
         ("two elements", ValueError, "found_inf has 2 elements"),
-        ("whole number", TypeError, "found_inf is of Int"),
+        ("whole number", TypeError, "found_inf is of torch.int32"),
         ("host", RuntimeError, "found_inf is on cpu"),
         ("scale", RuntimeError, "grad_scale is on cpu"),
         ("sizes", ValueError, "grads\\[0\\] has the sizes"),

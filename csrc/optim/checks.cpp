@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "multi_tensor/lists.h"
+#include "multi_tensor/checks.h"
 
 namespace polycast::optim {
 

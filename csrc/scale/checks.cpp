@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "multi_tensor/lists.h"
+#include "multi_tensor/checks.h"
 
 namespace polycast::scale {
 
@@ -33,14 +33,19 @@ void check_unscale(at::TensorList grads, const at::Tensor& found_inf, const at::
 void check_update(const at::Tensor& scale, const at::Tensor& growth_tracker, const at::Tensor& found_inf) {
   constexpr const char* op = "update_scale_";
   multi_tensor::check_scalar(op, "scale", scale, scale.device());
-  TORCH_CHECK_TYPE(scale.scalar_type() == at::kFloat, op, ": scale is of ", scale.scalar_type(), "; it takes Float");
+  TORCH_CHECK_TYPE(
+      scale.scalar_type() == at::kFloat,
+      op,
+      ": scale is of ",
+      multi_tensor::python_name(scale.scalar_type()),
+      "; it takes torch.float32");
   multi_tensor::check_found_inf(op, found_inf, scale.device());
   TORCH_CHECK_TYPE(
       growth_tracker.scalar_type() == at::kInt,
       op,
       ": growth_tracker is of ",
-      growth_tracker.scalar_type(),
-      "; it takes Int");
+      multi_tensor::python_name(growth_tracker.scalar_type()),
+      "; it takes torch.int32");
   TORCH_CHECK_VALUE(
       growth_tracker.sym_numel() == 1,
       op,

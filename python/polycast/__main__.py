@@ -21,13 +21,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("op", nargs="?", help="an ATen op, such as conv2d or pow.Tensor_Scalar")
     op = parser.parse_args(arguments).op
     try:
-        print(_op(op) if op else _overview())
+        print(_overview() if op is None else _op(op))
         sys.stdout.flush()
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # `| head` has read enough; Python must not try to print the rest at its exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 

@@ -15,19 +15,19 @@ called for that, and a changed weight is cast anew. Casts that :func:`keep` was 
     >>> polycast.cast_cache.release(layer)
 """
 
+import operator
+import sys
 import weakref
-from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, SupportsIndex
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch._compile import _disable_dynamo
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from polycast import _compiled, backends
-
-Casts: TypeAlias = nn.Module | Tensor | Iterable[nn.Module | Tensor]
+from polycast._cast_targets import Casts, named_tensors
 
 __all__ = ["Counts", "clear", "info", "keep", "limit", "release", "verify"]
 
@@ -80,7 +80,7 @@ def keep(target: Casts) -> None:
         (2.0, 8.0)
         >>> polycast.cast_cache.release(weight)
     """
-    named = list(_named(target))
+    named = named_tensors(target)
     for name, tensor in named:
         obstacle = "is not floating-point" if not tensor.is_floating_point() else _compiled.cast_obstacle(tensor)
         if obstacle is not None:
@@ -99,7 +99,7 @@ def release(target: Casts) -> None:
         >>> polycast.cast_cache.keep(layer)
         >>> polycast.cast_cache.release(layer)
     """
-    wanted = {id(tensor) for _, tensor in _named(target)}
+    wanted = {id(tensor) for _, tensor in named_tensors(target)}
     for address, reference in list(_kept.items()):
         if id(reference()) in wanted:
             _release(address)
@@ -131,14 +131,20 @@ def limit(size: int | None) -> None:
 
     Raises:
         ValueError: A negative size.
+        TypeError: The size is no whole number.
 
     Example:
         >>> import polycast
         >>> polycast.cast_cache.limit(2**30)
         >>> polycast.cast_cache.limit(None)
     """
-    if size is not None and size < 0:
-        raise ValueError(f"limit is {size}; give a number of bytes, or None for no limit")
+    if size is not None:
+        if not isinstance(size, SupportsIndex) or isinstance(size, (bool, Tensor)):
+            raise TypeError(f"size is {size!r}; give a whole number of bytes, such as 2**30, or None for no limit")
+        size = operator.index(size)
+        if size < 0:
+            raise ValueError(f"size is {size}; give a number of bytes from 0 on, or None for no limit")
+        size = min(size, sys.maxsize)  # more than any memory has
     _compiled.limit_casts(size)
 
 
@@ -148,29 +154,17 @@ def verify(enabled: bool) -> None:
     A difference raises a RuntimeError with the name of the parameter. That costs every cast that the cache saves, and
     on a device a read, so it is for looking for a mistake.
 
+    Raises:
+        TypeError: It is told neither True nor False.
+
     Example:
         >>> import polycast
         >>> polycast.cast_cache.verify(True)
         >>> polycast.cast_cache.verify(False)
     """
+    if not isinstance(enabled, bool):
+        raise TypeError(f"enabled is {enabled!r}; it takes True or False")
     _compiled.verify_casts(enabled)
-
-
-def _named(target: Casts) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(target, nn.Module):
-        managed = backends.sharded_modules()
-        for module in target.modules():
-            if managed and isinstance(module, managed):
-                raise ValueError(f"cannot keep the casts of a {type(module).__name__}: FSDP changes its storage")
-        for tensors in (target.named_parameters(), target.named_buffers()):
-            yield from ((name, tensor) for name, tensor in tensors if tensor.is_floating_point())
-    elif isinstance(target, Tensor):
-        yield "", target
-    elif isinstance(target, Iterable) and not isinstance(target, (str, dict)):
-        for index, part in enumerate(target):
-            yield from ((name or f"tensor {index}", tensor) for name, tensor in _named(part))
-    else:
-        raise TypeError(f"{type(target).__name__} holds no casts; give a module, a tensor, or an iterable of them")
 
 
 def _release(address: int) -> None:

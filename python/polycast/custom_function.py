@@ -39,6 +39,9 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: torch.dtyp
             ``setup_context`` the same, so that what it saves is what forward saw. As in torch, a saved input that was
             cast counts as a constant in second derivatives.
 
+    Raises:
+        TypeError: What is decorated is no function, or ``cast_inputs`` no floating-point dtype.
+
     Example:
         >>> import torch, polycast
         >>> class Multiply(torch.autograd.Function):
@@ -64,8 +67,14 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: torch.dtyp
 
     Source: ``torch.amp.custom_fwd``, which takes the device as an argument and does not work with ``setup_context``.
     """
+    if cast_inputs is not None and not (isinstance(cast_inputs, torch.dtype) and cast_inputs.is_floating_point):
+        raise TypeError(
+            f"cast_inputs is {cast_inputs!r}; it takes a floating-point dtype, such as torch.float32, or None"
+        )
     if fwd is None:
         return partial(_decorate_forward, cast_inputs=cast_inputs)
+    if isinstance(fwd, torch.dtype):
+        raise TypeError(f"custom_fwd was given {fwd} in the place of a function; write @custom_fwd(cast_inputs={fwd})")
     return _decorate_forward(fwd, cast_inputs=cast_inputs)
 
 
@@ -73,10 +82,12 @@ def custom_bwd(bwd: Callable[P, R]) -> Callable[P, R]:
     """Decorate ``backward`` of a ``torch.autograd.Function``: it runs under the autocast state of its forward.
 
     Raises:
+        TypeError: What is decorated is no function.
         RuntimeError: Neither ``forward`` nor ``setup_context``, whichever takes the context, wears :func:`custom_fwd`.
 
     Source: ``torch.amp.custom_bwd``.
     """
+    _check_callable("custom_bwd", bwd)
 
     @wraps(bwd)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -93,6 +104,7 @@ def custom_bwd(bwd: Callable[P, R]) -> Callable[P, R]:
 
 
 def _decorate_forward(fwd: Callable[..., R], *, cast_inputs: torch.dtype | None) -> Callable[..., R]:
+    _check_callable("custom_fwd", fwd)
     # setup_context is handed what forward returned, and that stays as it is.
     eligible = 2 if getattr(fwd, "__name__", "") == "setup_context" else sys.maxsize
 
@@ -112,6 +124,11 @@ def _decorate_forward(fwd: Callable[..., R], *, cast_inputs: torch.dtype | None)
             return fwd(*inputs, *args[eligible:], **_cast(kwargs, device_type, cast_inputs))
 
     return run
+
+
+def _check_callable(decorator: str, function: Any) -> None:
+    if not callable(function):
+        raise TypeError(f"{decorator} decorates a function, not {function!r}; write @{decorator} above its def")
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

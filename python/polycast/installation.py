@@ -70,10 +70,15 @@ def uninstall(*devices: str | torch.device) -> None:
         False
         >>> polycast.install("cpu")
     """
-    names = [str(device) if device in DEVICES else backends.column(backends.kind_of(device)) for device in devices]
+    names = [_column(device) for device in devices]
     for column in names if devices else installed_kernels():
         uninstall_kernels(column)
     _forget_compiled_code()
+
+
+def _column(device: str | torch.device) -> str:
+    kind = backends.kind_of(device)
+    return kind if kind in DEVICES else backends.column(kind)
 
 
 def installed() -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """Learning rates that follow the steps an optimizer really took, without asking the device which those were."""
 
+import operator
 import warnings
-from typing import Any
+from typing import Any, SupportsIndex
 
 import torch
 from torch import Tensor
@@ -27,7 +28,7 @@ class RealStepLR:
 
     Raises:
         TypeError: The scheduler's learning rate is no function of the step count, it changes more than the learning
-            rate, or the optimizer takes no ``found_inf``.
+            rate, the optimizer takes no ``found_inf``, or ``steps`` is no whole number.
         ValueError: ``steps`` is not positive.
 
     Example:
@@ -47,13 +48,16 @@ class RealStepLR:
     """
 
     def __init__(self, scheduler: Scheduler, scaler: GradScaler, steps: int) -> None:
-        if not isinstance(steps, int) or steps < 1:
-            raise ValueError(f"steps is {steps!r}; it takes a positive number of steps")
         if not isinstance(scheduler, Scheduler) or not isinstance(scaler, GradScaler):
             raise TypeError(
-                f"RealStepLR was given a {type(scheduler).__name__} and a {type(scaler).__name__}; it takes a "
-                "scheduler of torch.optim.lr_scheduler and a polycast.GradScaler, in this order"
+                f"RealStepLR was given {torch.typename(scheduler)} and {torch.typename(scaler)}; it takes a scheduler "
+                "of torch.optim.lr_scheduler and a polycast.GradScaler, in this order"
             )
+        if not isinstance(steps, SupportsIndex) or isinstance(steps, (bool, Tensor)):
+            raise TypeError(f"steps is {steps!r}; it takes a whole number of steps")
+        steps = operator.index(steps)
+        if steps < 1:
+            raise ValueError(f"steps is {steps}; it takes a positive number of steps")
         reason = _why_no_table(scheduler)
         if reason:
             raise TypeError(f"{type(scheduler).__name__} cannot follow real steps without a read: {reason}")
@@ -99,18 +103,22 @@ class RealStepLR:
         """Go on where ``state_dict`` was called, with its table: the order of loading does not matter.
 
         Raises:
+            TypeError: It is no dict.
             ValueError: It is not what ``state_dict`` returns, or of another number of parameter groups.
         """
+        if not isinstance(state_dict, dict):
+            raise TypeError(f"the state is {state_dict!r}; load what RealStepLR.state_dict() returned")
         table, count = state_dict.get("table"), state_dict.get("real_steps", -1)
         groups = self._optimizer.param_groups
         if (
             not isinstance(table, Tensor)
             or table.ndim != 2
             or table.shape[1] != len(groups)
+            or not isinstance(count, int)
             or not 0 <= count < len(table)
         ):
             raise ValueError(
-                f"a state with {sorted(state_dict)} does not fit {len(groups)} parameter groups; load what "
+                f"a state with {sorted(map(str, state_dict))} does not fit {len(groups)} parameter groups; load what "
                 "RealStepLR.state_dict() returned for the same groups"
             )
         self._host_table, self._last, self._tables = table.cpu().clone(), len(table) - 1, {}

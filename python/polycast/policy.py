@@ -36,6 +36,7 @@ def category(op: str, device: str | torch.device) -> str:
 
     Raises:
         ValueError: No device of the policy lists the op, or the policy has no such device.
+        TypeError: The op is no text, or the device neither text nor a device.
 
     Example:
         >>> import polycast
@@ -57,6 +58,8 @@ def op_rows(op: str) -> tuple[Row, ...]:
         >>> [row.category for row in polycast.policy.op_rows("relu")]
         ['lower_precision_fp']
     """
+    if not isinstance(op, str):
+        raise TypeError(f"the op is {op!r}; give its name, such as 'conv2d' or 'pow.Tensor_Scalar'")
     name, _, overload = op.removeprefix("aten::").removeprefix("aten.").partition(".")
     rows = tuple(row for row in _rows_by_op().get(name, ()) if not overload or row.overload == overload)
     if not rows:
@@ -77,8 +80,11 @@ def ops(device: str | torch.device, category: str | None = None) -> tuple[str, .
         ('cat', 'index_copy', 'stack')
     """
     column = _column(device)
+    if category is not None and not isinstance(category, str):
+        raise TypeError(f"the category is {category!r}; give a name of {', '.join(CATEGORIES)}")
     if category is not None and category not in CATEGORIES:
-        raise ValueError(f"no category '{category}'; there are {', '.join(CATEGORIES)}")
+        names = ", ".join(CATEGORIES)
+        raise ValueError(f"no category '{category}'; there are {names}{suggestion(category, CATEGORIES)}")
     return tuple(
         sorted({row.op for row in ROWS if row.device == column and (category is None or row.category == category)})
     )

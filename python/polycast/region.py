@@ -35,7 +35,7 @@ def autocast(
 
     Raises:
         ValueError: The policy has no such device, or, for an enabled region, does not list the dtype for it.
-        TypeError: ``device_type`` is neither text nor a device.
+        TypeError: ``device_type`` is neither text nor a device, ``dtype`` no dtype, or ``enabled`` a text.
         RuntimeError: An XLA region without torch_xla.
 
     Example:
@@ -54,6 +54,11 @@ def autocast(
     column = backends.column(kind)
     kind = backends.type_of(column)
     listed = DEVICES[column].lower_precision
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        raise TypeError(f"dtype is {dtype!r}; autocast on {kind} takes {' or '.join(map(str, listed))}")
+    for name, value in (("enabled", enabled), ("cache_enabled", cache_enabled)):
+        if isinstance(value, str):  # "False" would be true
+            raise TypeError(f"{name} is {value!r}; it takes True or False")
     if enabled:
         if not torch.compiler.is_compiling():
             backends.check_region(kind)

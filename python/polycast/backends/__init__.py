@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from polycast._compiled import DEVICES
+from polycast._suggest import suggestion
 from polycast.backends import privateuse1, recording, sharding, xla, xla_kernels
 
 HOST = "cpu"
@@ -15,6 +16,8 @@ LATE = {xla.PACKAGE: (xla.TYPE,)}
 # Columns whose backends are no part of torch: their own kernels are overridden on request only. The fallback may be
 # missing, and is then ours to register, which is why the backend has to be loaded first.
 ON_REQUEST = ("hpu", privateuse1.COLUMN)
+# What users call devices that torch knows by another name.
+_SPOKEN = {"gpu": "cuda", "rocm": "cuda", "tpu": xla.TYPE, "neuron": xla.TYPE}
 
 
 def type_of(column: str) -> str:
@@ -44,7 +47,15 @@ def kind_of(device: str | torch.device) -> str:
 
 def unknown(device_type: str, known: Iterable[str]) -> ValueError:
     """Return the error for a device that the policy does not have."""
-    return ValueError(f"polycast has no device '{device_type}' in its policy; it has {', '.join(known)}")
+    names = list(known)
+    if device_type in xla.COLUMNS:
+        return ValueError(
+            f"'{device_type}' is a column of the policy that the hardware chooses, not a device; name '{xla.TYPE}'"
+        )
+    meant = _SPOKEN.get(device_type.lower(), device_type.lower())
+    return ValueError(
+        f"polycast has no device '{device_type}' in its policy; it has {', '.join(names)}{suggestion(meant, names)}"
+    )
 
 
 def column(device_type: str) -> str:

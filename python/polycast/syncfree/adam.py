@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from polycast._compiled import Batch, StepTensors
+from polycast.syncfree.arguments import check_arguments, check_group
 from polycast.syncfree.step import Group, SyncFreeOptimizer, check_state_dtype, refuse_options
 
 
@@ -27,8 +28,9 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
             here; none but their defaults is taken.
 
     Raises:
-        TypeError: An option makes no sense here, or float16 parameters come without a ``state_dtype``.
-        ValueError: As torch.optim raises it.
+        TypeError: An option makes no sense here, an argument, in a group too, is of a wrong type, or float16
+            parameters come without a ``state_dtype``.
+        ValueError: As torch.optim raises it; a number is NaN.
 
     Example:
         >>> import torch
@@ -65,6 +67,9 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
             type(self).__name__, foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused
         )
         self.state_dtype = check_state_dtype(state_dtype)
+        check_arguments(
+            params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize
+        )
         torch.optim.Adam.__init__(
             self,
             params,
@@ -78,18 +83,14 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
         )
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add a group of parameters, as ``torch.optim.Optimizer.add_param_group`` does.
+        """Add a group of parameters, as ``torch.optim.Optimizer.add_param_group`` does, or leave all as it is.
 
         Raises:
-            TypeError: It has parameters of float16, and the optimizer keeps its state in their type.
+            TypeError, ValueError: As the constructor.
         """
+        for param in check_group(self, param_group):
+            self._check_state_type(param)
         super().add_param_group(param_group)
-        try:
-            for param in self.param_groups[-1]["params"]:
-                self._check_state_type(param)
-        except TypeError:
-            self.param_groups.pop()
-            raise
 
     def _check_state_type(self, param: Tensor) -> None:
         if torch.float16 in (self.state_dtype, self.state_dtype or param.dtype):

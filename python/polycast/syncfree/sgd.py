@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from polycast._compiled import Batch, StepTensors, sgd_step
+from polycast.syncfree.arguments import check_arguments, check_group
 from polycast.syncfree.step import Group, SyncFreeOptimizer, check_state_dtype, refuse_options
 
 
@@ -27,8 +28,8 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
             but their defaults is taken.
 
     Raises:
-        TypeError: An option makes no sense here.
-        ValueError: As torch.optim raises it.
+        TypeError: An option makes no sense here, or an argument, in a group too, is of a wrong type.
+        ValueError: As torch.optim raises it; a number is NaN.
 
     Example:
         >>> import torch
@@ -64,7 +65,25 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
     ) -> None:
         refuse_options("SGD", foreach=foreach, differentiable=differentiable, fused=fused)
         self.state_dtype = check_state_dtype(state_dtype)
+        check_arguments(
+            params,
+            lr=lr,
+            momentum=momentum,
+            dampening=dampening,
+            weight_decay=weight_decay,
+            nesterov=nesterov,
+            maximize=maximize,
+        )
         torch.optim.SGD.__init__(self, params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize)
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group of parameters, as ``torch.optim.Optimizer.add_param_group`` does, or leave all as it is.
+
+        Raises:
+            TypeError, ValueError: As the constructor.
+        """
+        check_group(self, param_group)
+        super().add_param_group(param_group)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as ``torch.optim.SGD`` keeps it.

@@ -1,0 +1,27 @@
+// What the operators over lists of tensors ask of their arguments before they write anything.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <string>
+
+#include "multi_tensor/lists.h"
+
+namespace polycast::multi_tensor {
+
+// The lists are as long as the first, on its device, floating-point, and each tensor has the sizes of the first list's
+// at its place. An empty list other than the first is one that the call does without.
+void check_lists(const char* op, c10::ArrayRef<List> lists);
+
+// One real element for each tensor of the first list, on its device.
+void check_counters(const char* op, const List& first, const List& counters);
+
+// At most one floating-point element on the device; float32 for found_inf.
+void check_scalar(const char* op, const char* name, const std::optional<at::Tensor>& tensor, c10::Device device);
+void check_found_inf(const char* op, const std::optional<at::Tensor>& found_inf, c10::Device device);
+
+// The name that Python knows a type by: messages are read there.
+std::string python_name(at::ScalarType type);
+
+}  // namespace polycast::multi_tensor

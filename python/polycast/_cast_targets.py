@@ -1,0 +1,42 @@
+"""What a user names the tensors by whose casts are to be kept or released."""
+
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+from torch import Tensor, nn
+
+from polycast import backends
+
+Casts: TypeAlias = nn.Module | Tensor | Iterable[nn.Module | Tensor]
+
+
+def named_tensors(target: Casts) -> list[tuple[str, Tensor]]:
+    """Return the tensors with the names that they have there; a single tensor has none.
+
+    Raises:
+        TypeError: There is something else among them.
+        ValueError: A module changes the storage of its tensors.
+    """
+    found = list(_walk(target, ""))
+    if not found and isinstance(target, Iterator):
+        warnings.warn("the iterator gives no tensor; if it was used up before, give a list instead", stacklevel=3)
+    return found
+
+
+def _walk(target: object, place: str) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(target, nn.Module):
+        managed = backends.sharded_modules()
+        for module in target.modules():
+            if managed and isinstance(module, managed):
+                raise ValueError(f"cannot keep the casts of a {type(module).__name__}: FSDP changes its storage")
+        for tensors in (target.named_parameters(), target.named_buffers()):
+            yield from ((name, tensor) for name, tensor in tensors if tensor.is_floating_point())
+    elif isinstance(target, Tensor):
+        yield "", target
+    elif isinstance(target, Iterable) and not isinstance(target, (str, dict)):
+        for index, part in enumerate(target):
+            yield from ((name or f"tensor {index}", tensor) for name, tensor in _walk(part, f" in place {index}"))
+    else:
+        kind = type(target).__name__
+        raise TypeError(f"{kind}{place} holds no casts; give a module, a tensor, or an iterable of them")
