@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from threading import Barrier, Event
 
 import polycast
 import pytest
@@ -174,6 +175,38 @@ def test_the_state_is_per_thread() -> None:
         assert thread.submit(square, X).result().dtype is F32
         assert thread.submit(polycast.autocast("cpu")(square), X).result().dtype is BF16
         assert thread.submit(square, X).result().dtype is F32
+
+
+def test_threads_in_one_decorated_function_do_not_meet() -> None:
+    entered, left = Barrier(2), Event()
+
+    @polycast.autocast("cpu")
+    def forward(wait: Callable[[], object]) -> None:
+        entered.wait()
+        wait()
+
+    def inside() -> bool:
+        with polycast.autocast("cpu", torch.float16):
+            forward(left.wait)
+            return torch.get_autocast_dtype("cpu") is torch.float16
+
+    def outside() -> bool:
+        forward(lambda: None)
+        left.set()
+        return torch.is_autocast_enabled("cpu")
+
+    with ThreadPoolExecutor(2) as pool:
+        restored, enabled = pool.submit(inside), pool.submit(outside)
+        assert (restored.result(), enabled.result()) == (True, False)
+
+
+def test_a_decorated_function_can_call_itself() -> None:
+    @polycast.autocast("cpu")
+    def descend(depth: int) -> bool:
+        return descend(depth - 1) if depth else torch.is_autocast_enabled("cpu")
+
+    assert descend(3)
+    assert not torch.is_autocast_enabled("cpu")
 
 
 def test_an_exception_leaves_no_state() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import polycast
@@ -277,3 +278,40 @@ def test_it_advances_once_for_a_step() -> None:
     for _ in range(3):
         schedule.step()
     assert schedule.get_last_lr() == [0.5]
+
+
+def test_the_table_leaves_what_the_user_holds() -> None:
+    lr, seen = torch.tensor(1.0), [0]
+
+    def factor(step: int) -> float:
+        return 0.5**step
+
+    class Recording(lr_scheduler.ExponentialLR):
+        def get_lr(self) -> list[float | torch.Tensor]:
+            getattr(self, "seen", []).append(self.last_epoch)
+            return super().get_lr()
+
+    optimizer = syncfree.SGD([torch.ones(1, requires_grad=True)], lr=lr)
+    scheduler = Recording(optimizer, 0.5)
+    scheduler.seen = seen  # type: ignore[attr-defined]
+    schedule = polycast.RealStepLR(scheduler, polycast.GradScaler(), STEPS)
+    assert (lr.item(), seen) == (1.0, [0])
+    assert optimizer.param_groups[0]["lr"] is lr
+    assert schedule.state_dict()["table"][:3, 0].tolist() == [factor(step) for step in range(3)]
+
+
+def test_copies_advance_with_their_own_steps() -> None:
+    loop = Loop()
+    schedule = polycast.RealStepLR(lr_scheduler.ExponentialLR(loop.optimizer, 0.5), loop.scaler, STEPS)
+    for _ in range(3):
+        loop.iterate(skip=False)
+        schedule.step()
+    copy, schedule_copy = deepcopy((loop, schedule))
+    schedule_copy.step()  # no step was taken since
+    assert copy.rates() == pytest.approx([0.0125, 0.0025])
+    copy.scaler.scale(torch.ones(1))
+    for _ in range(2):
+        copy.iterate(skip=False)
+        schedule_copy.step()
+    assert copy.rates() == pytest.approx([0.003125, 0.000625])
+    assert loop.rates() == pytest.approx([0.0125, 0.0025])

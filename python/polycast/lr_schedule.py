@@ -2,6 +2,7 @@
 
 import operator
 import warnings
+from copy import deepcopy
 from typing import Any, SupportsIndex
 
 import torch
@@ -22,7 +23,8 @@ class RealStepLR:
     on the device, counts the real steps there, and gives each parameter group its learning rate as a tensor.
 
     Args:
-        scheduler: One of ``torch.optim.lr_scheduler``, of a sync-free optimizer, that has not advanced yet.
+        scheduler: One of ``torch.optim.lr_scheduler``, of a sync-free optimizer. The table begins where it stands; it
+            is not needed afterwards.
         scaler: What steps the optimizer.
         steps: How many steps the table covers; after them the last learning rate stays.
 
@@ -126,6 +128,11 @@ class RealStepLR:
         for group, lr in zip(groups, self._host_table[self._initial_count], strict=True):
             group["lr"] = lr.item()
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # A copied scaler counts anew.
+        self.__dict__.update(state)
+        self._seen_steps = self._scaler.step_count(self._optimizer)
+
     def _set_lr(self, count: Tensor) -> None:
         table = self._tables.get(count.device)
         if table is None:
@@ -148,20 +155,20 @@ def _why_no_table(scheduler: Scheduler) -> str | None:
 
 
 def _table(scheduler: Scheduler, steps: int) -> Tensor:
-    """Return the learning rates of [steps + 1, groups], and leave the scheduler and its optimizer as they were."""
-    groups = scheduler.optimizer.param_groups
-    state = scheduler.state_dict()
-    rows = [[float(group["lr"]) for group in groups]]
+    """Return the learning rates of [steps + 1, groups], of a copy: the scheduler and its optimizer stay as they are."""
+    optimizer = torch.optim.SGD([torch.zeros(())])
+    optimizer.param_groups = [
+        {name: deepcopy(value) for name, value in group.items() if name != "params"}
+        for group in scheduler.optimizer.param_groups
+    ]
+    ahead = deepcopy(scheduler, {id(scheduler.optimizer): optimizer})
+    rows = [[float(group["lr"]) for group in optimizer.param_groups]]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that the optimizer was not stepped
             for _ in range(steps):
-                scheduler.step()
-                rows.append([float(group["lr"]) for group in groups])
+                ahead.step()
+                rows.append([float(group["lr"]) for group in optimizer.param_groups])
     except ValueError as error:
         raise ValueError(f"the scheduler gives no table of steps={steps}: {error}; choose fewer") from error
-    finally:
-        scheduler.load_state_dict(state)
-        for group, lr in zip(groups, rows[0], strict=True):
-            group["lr"] = lr
     return torch.tensor(rows, dtype=torch.float32)

@@ -1,15 +1,47 @@
 """The autocast region: torch's own context, with the devices, dtypes and defaults of the policy."""
 
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
 import torch
 
 from polycast import backends
 from polycast._compiled import DEVICES
 from polycast.installation import follow_hardware
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 # What torch has for each device type until a region or a user chooses something else.
 _INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.types()}
 # The lower precisions of the regions so far, by device type, the last one last.
 _seen: dict[str, list[torch.dtype]] = {}
+
+
+class Region(torch.autocast):
+    """A ``torch.autocast`` that keeps nothing where it decorates a function.
+
+    Torch's own remembers in itself what held before it was entered. Of threads that are in one decorated function at
+    once, or of a function that calls itself, each would restore what another one found.
+    """
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Return the function, to be run in a region of its own each time."""
+
+        @functools.wraps(function)
+        def decorated(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self._alike():
+                return function(*args, **kwargs)
+
+        return decorated
+
+    def _alike(self) -> torch.autocast:
+        if torch.compiler.is_compiling():
+            return self  # entered while tracing, by one thread
+        region = object.__new__(torch.autocast)
+        region.__dict__.update(self.__dict__)
+        return region
 
 
 def autocast(
@@ -31,7 +63,8 @@ def autocast(
 
     Returns:
         A ``torch.autocast``: a context manager and a decorator, which nests with torch's own and which torch.compile
-        knows. The state is per thread, so decorate ``forward`` where threads run it.
+        knows. The state is per thread, so decorate ``forward`` where threads run it. A function that it decorates can
+        run in many threads at once, and call itself.
 
     Raises:
         ValueError: The policy has no such device, or, for an enabled region, does not list the dtype for it.
@@ -72,7 +105,9 @@ def autocast(
             raise ValueError(f"autocast on {kind} runs in {names}; {dtype} is not listed for it in the policy")
         if not torch.compiler.is_compiling():
             _seen[kind] = [seen for seen in _seen.get(kind, ()) if seen is not dtype] + [dtype]
-    return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+    # Torch.compile knows a call of torch's class, and regions of any class that were made outside.
+    made = torch.autocast if torch.compiler.is_compiling() else Region
+    return made(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
 
 
 def why_not_scale(device_type: str) -> str | None:
