@@ -18,6 +18,7 @@ from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
 from polycast import backends, region
 from polycast._compiled import gather_gradients, update_scale
+from polycast._sharding import clip_in_place
 from polycast._step_record import StepRecord
 
 Optimizer = torch.optim.Optimizer
@@ -436,6 +437,9 @@ def takes_found_inf(optimizer: Optimizer) -> bool:
 
 def _clip_in_place(optimizer: Optimizer, max_norm: float, norm_type: float) -> Tensor:
     """Do what ``torch.nn.utils.clip_grad_norm_`` does, which torch_xla replaces by one that loses a NaN."""
+    sharded_norm = clip_in_place(optimizer, max_norm, norm_type)
+    if sharded_norm is not None:
+        return sharded_norm
     params = [param for group in optimizer.param_groups for param in group["params"] if param.grad is not None]
     norm = torch.nn.utils.get_total_norm([param.grad for param in params], norm_type)
     torch.nn.utils.clip_grads_with_norm_(params, max_norm, norm)
