@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from tests import sharded
 from tests.probe import HAS_XLA, NO_XLA, device_type, kernels_of
 
 
@@ -16,6 +17,15 @@ def column(request: pytest.FixtureRequest) -> Iterator[str]:
         pytest.skip(NO_XLA)
     with kernels_of(name):
         yield name
+
+
+@pytest.fixture(scope="module")
+def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A world of torch.distributed that this process is all of."""
+    sharded.mesh.cache_clear()
+    sharded.join_world(tmp_path_factory.mktemp("world"), rank=0, size=1)
+    yield
+    sharded.distributed.destroy_process_group()
 
 
 @pytest.fixture

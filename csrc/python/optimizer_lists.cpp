@@ -24,6 +24,10 @@ void ShardedParam::raise_versions() const {
 }
 
 void Batch::raise_versions() const {
+  if (!is_sharded) {
+    return;
+  }
+  const py::gil_scoped_acquire gil;
   for (const auto& param : sharded) {
     param->raise_versions();
   }

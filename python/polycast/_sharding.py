@@ -71,7 +71,8 @@ def placed_like(value: Tensor, param: Tensor) -> Tensor:
         return value
     left: Any = value
     right: Any = param
-    if left.device_mesh == right.device_mesh and left.placements == right.placements:
+    same = left.device_mesh == right.device_mesh and left.placements == right.placements
+    if same or any(placement.is_partial() for placement in right.placements):  # which is refused elsewhere
         return value
     placed: Tensor = left.redistribute(right.device_mesh, right.placements)
     return placed
