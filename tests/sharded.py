@@ -44,29 +44,30 @@ def join_world(folder: Path, rank: int, size: int) -> None:
 
 
 @functools.cache
-def failures_of_two() -> dict[str, str]:
-    """Run all checks in a world of two; return what went wrong, by the name of the check."""
+def results_of_two() -> list[dict[str, str]]:
+    """Run all checks in a world of two; return what went wrong on each rank, by the name of the check, or nothing."""
     with tempfile.TemporaryDirectory() as folder:
         commands = [[sys.executable, "-m", "tests.sharded", folder, str(rank)] for rank in range(2)]
         processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
         errors = [process.communicate(timeout=3 * TIMEOUT)[1] for process in processes]
         files = [Path(folder) / f"rank{rank}.json" for rank in range(2)]
         assert all(file.exists() for file in files), errors
-        return {name: text for file in files for name, text in json.loads(file.read_text()).items()}
+        return [json.loads(file.read_text()) for file in files]
 
 
 def main(folder: str, rank: str) -> None:
     torch.set_num_threads(1)
     join_world(Path(folder), int(rank), 2)
-    failures = {}
+    results = {}
     for module in MODULES:
         importlib.import_module(module)
         for name, function in CHECKS[module].items():
+            results[f"{module}.{name}"] = ""
             try:
                 function()
             except Exception:
-                failures[f"{module}.{name}"] = f"rank {rank}: {traceback.format_exc()}"
-    (Path(folder) / f"rank{rank}.json").write_text(json.dumps(failures))
+                results[f"{module}.{name}"] = traceback.format_exc()
+    (Path(folder) / f"rank{rank}.json").write_text(json.dumps(results))
     distributed.barrier()
     distributed.destroy_process_group()
 

@@ -38,9 +38,7 @@ def shared(findings: list[Finding]) -> list[Finding]:
     ]
 
 
-def total_norm(
-    gathered: list[DeviceGradients], norms: list[Tensor], norm_type: float, device: torch.device
-) -> Tensor:
+def total_norm(gathered: list[DeviceGradients], norms: list[Tensor], norm_type: float, device: torch.device) -> Tensor:
     """Return the norm of all gradients from the norms that this rank's parts have: a plain tensor on the device."""
     wholes = [
         _norm_of_shards(gradients, part, norm_type).to(device, non_blocking=True)

@@ -36,9 +36,12 @@ class StepRecord:
         """Do what `check` does, and return the norm of all gradients, in the same pass."""
         self._forget()
         gathered = gather_gradients(optimizer.param_groups)
-        measured = [gradients.norm(norm_type) for gradients in gathered]
-        norms = [norm for norm, _, _ in measured]
-        self._keep([(gradients, *found) for gradients, (_, *found) in zip(gathered, measured, strict=True)])
+        norms, findings = [], []
+        for gradients in gathered:
+            norm, found_inf, non_finite = gradients.norm(norm_type)
+            norms.append(norm)
+            findings.append((gradients, found_inf, non_finite))
+        self._keep(findings)
         return _sharding.total_norm(gathered, norms, norm_type, device)
 
     def count(self, found_inf: Tensor) -> None:
