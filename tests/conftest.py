@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from tests import sharded
 from tests.probe import HAS_XLA, NO_XLA, device_type, kernels_of
+from tests.sharded import world
 
 
 @pytest.fixture(scope="module")
@@ -22,10 +22,10 @@ def column(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A world of torch.distributed that this process is all of."""
-    sharded.mesh.cache_clear()
-    sharded.join_world(tmp_path_factory.mktemp("world"), rank=0, size=1)
+    world.mesh.cache_clear()
+    world.join(tmp_path_factory.mktemp("world"), rank=0, size=1)
     yield
-    sharded.distributed.destroy_process_group()
+    world.distributed.destroy_process_group()
 
 
 @pytest.fixture
