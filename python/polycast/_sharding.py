@@ -30,7 +30,7 @@ def shared(findings: list[Finding]) -> list[Finding]:
         both = torch.cat([non_finite.to(torch.float32), found_inf.reshape(1)])
         for dim in range(gradients.mesh.ndim):
             _reduce(both, gradients.mesh, dim, "MAX")
-        flags.append(both[:-1] != 0)
+        flags.append(both.narrow(0, 0, len(non_finite)) != 0)
         found_inf = both.amax()
     return [
         (gradients, found_inf.to(gradients.device, non_blocking=True), non_finite)
@@ -83,7 +83,7 @@ def _norm_of_shards(gradients: DeviceGradients, part: Tensor, norm_type: float) 
         if mesh.size(dim) > 1 and mesh.get_coordinate() is not None:
             # The parts themselves: a sum of their powers might overflow.
             parts = torch.zeros(mesh.size(dim), dtype=part.dtype, device=part.device)
-            parts[mesh.get_local_rank(dim)] = part
+            parts.select(0, mesh.get_local_rank(dim)).copy_(part)
             _reduce(parts, mesh, dim, "SUM")
             part, _, _ = norm([parts], norm_type)
     return part
