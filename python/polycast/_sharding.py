@@ -82,8 +82,8 @@ def _norm_of_shards(gradients: DeviceGradients, part: Tensor, norm_type: float) 
     for dim in gradients.split_dims:
         if mesh.size(dim) > 1 and mesh.get_coordinate() is not None:
             # The parts themselves: a sum of their powers might overflow.
-            parts = torch.zeros(mesh.size(dim), dtype=part.dtype, device=part.device)
-            parts.select(0, mesh.get_local_rank(dim)).copy_(part)
+            is_own = torch.arange(mesh.size(dim), device=part.device) == mesh.get_local_rank(dim)
+            parts = torch.where(is_own, part, 0)
             _reduce(parts, mesh, dim, "SUM")
             part, _, _ = norm([parts], norm_type)
     return part
