@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from tests.probe import HAS_XLA, NO_XLA, device_type, kernels_of
+from tests.sharded import world
 
 
 @pytest.fixture(scope="module")
@@ -16,6 +17,15 @@ def column(request: pytest.FixtureRequest) -> Iterator[str]:
         pytest.skip(NO_XLA)
     with kernels_of(name):
         yield name
+
+
+@pytest.fixture(scope="module")
+def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A world of torch.distributed that this process is all of."""
+    world.mesh.cache_clear()
+    world.join(tmp_path_factory.mktemp("world"), rank=0, size=1)
+    yield
+    world.distributed.destroy_process_group()
 
 
 @pytest.fixture

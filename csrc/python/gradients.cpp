@@ -31,7 +31,17 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm(const DeviceGradients& gradi
 
 at::Tensor unscale(const DeviceGradients& gradients, at::Tensor& found_inf, const at::Tensor& inv_scale) {
   static const auto op = operators::find<operators::Unscale>("polycast::unscale_");
-  return operators::call(op, gradients.tensors, gradients.tensors, found_inf, inv_scale);
+  const at::Tensor non_finite = operators::call(op, gradients.tensors, gradients.tensors, found_inf, inv_scale);
+  std::for_each(gradients.sharded.begin(), gradients.sharded.end(), &raise_version);
+  return non_finite;
+}
+
+DeviceGradients& place_of(std::vector<DeviceGradients>& all, c10::Device device, const Layout& layout) {
+  const auto fits = [&](const DeviceGradients& gradients) {
+    return gradients.device == device && gradients.layout == layout;
+  };
+  const auto place = std::find_if(all.begin(), all.end(), fits);
+  return place != all.end() ? *place : all.emplace_back(DeviceGradients{device, layout, {}, {}, {}});
 }
 
 bool has_type(const DeviceGradients& gradients, at::ScalarType type) {
@@ -43,25 +53,31 @@ bool has_type(const DeviceGradients& gradients, at::ScalarType type) {
 
 std::vector<DeviceGradients> gather_gradients(const py::list& param_groups, bool coalesce_in_place) {
   std::vector<DeviceGradients> result;
+  const Layout nowhere;
   for (size_t group = 0; group < param_groups.size(); ++group) {
-    PyObject* const params = params_of(PyList_GET_ITEM(param_groups.ptr(), group));
+    PyObject* const values = PyList_GET_ITEM(param_groups.ptr(), group);
+    PyObject* const params = params_of(values);
     for (Py_ssize_t index = 0; index < PyList_GET_SIZE(params); ++index) {
       const at::Tensor& param = unpack(PyList_GET_ITEM(params, index));
       const at::Tensor& grad = grad_of(param);
       if (!grad.defined()) {
         continue;
       }
+      if (is_sharded(param)) {
+        const std::string name = name_of(values, group, index);
+        align_grad(param, name);
+        DeviceGradients& place = place_of(result, grad.device(), layout_of(param, name));
+        place.tensors.push_back(local_of(grad));
+        place.sharded.push_back(grad);
+        place.positions.emplace_back(group, index);
+        continue;
+      }
       if (coalesce_in_place && grad.is_sparse() && !grad.is_coalesced()) {
         param.mutable_grad() = grad.coalesce();
       }
-      const auto fits = [&](const DeviceGradients& gradients) { return gradients.device == grad.device(); };
-      auto place = std::find_if(result.begin(), result.end(), fits);
-      if (place == result.end()) {
-        result.push_back({grad.device(), {}, {}});
-        place = result.end() - 1;
-      }
-      place->tensors.push_back(elements(grad));
-      place->positions.emplace_back(group, index);
+      DeviceGradients& place = place_of(result, grad.device(), nowhere);
+      place.tensors.push_back(elements(grad));
+      place.positions.emplace_back(group, index);
     }
   }
   return result;
@@ -70,14 +86,20 @@ std::vector<DeviceGradients> gather_gradients(const py::list& param_groups, bool
 void bind_gradients(py::module_& module) {
   const auto no_gil = py::call_guard<py::gil_scoped_release>();
   module.def("gather_gradients", &gather_gradients, py::arg("param_groups"), py::arg("coalesce_in_place") = false);
+  module.def("is_sharded", &is_sharded);
   py::class_<DeviceGradients>(module, "DeviceGradients")
       .def_property_readonly("device", [](const DeviceGradients& gradients) { return py::cast(gradients.device); })
+      .def_property_readonly("mesh", [](const DeviceGradients& gradients) { return gradients.layout.mesh; })
+      .def_property_readonly("split_dims", [](const DeviceGradients& gradients) { return gradients.layout.split; })
       .def_readonly("positions", &DeviceGradients::positions)
       .def("has_float16", [](const DeviceGradients& gradients) { return has_type(gradients, at::kHalf); })
       .def("check", &check, no_gil)
       .def("norm", &norm, no_gil, py::arg("norm_type"))
       .def("unscale_", &unscale, no_gil, py::arg("found_inf"), py::arg("inv_scale"))
-      .def("release", [](DeviceGradients& gradients) { gradients.tensors.clear(); });
+      .def("release", [](DeviceGradients& gradients) {
+        gradients.tensors.clear();
+        gradients.sharded.clear();
+      });
 }
 
 }  // namespace polycast::python

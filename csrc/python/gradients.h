@@ -7,12 +7,17 @@
 #include <utility>
 #include <vector>
 
+#include "python/sharding.h"
+
 namespace polycast::python {
 
-// All gradients on one device. Of a sparse one, the values.
+// All gradients on one device that lie on a mesh in the same way, or on none. Of a sparse one, the values; of a
+// DTensor, the shard, after it was brought to the placements of its parameter.
 struct DeviceGradients {
   c10::Device device;
+  Layout layout;
   std::vector<at::Tensor> tensors;
+  std::vector<at::Tensor> sharded;                   // the DTensors whose shards these are
   std::vector<std::pair<size_t, size_t>> positions;  // group, and index in its params
 };
 

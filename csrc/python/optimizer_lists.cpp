@@ -5,21 +5,59 @@
 #include "multi_tensor/lists.h"
 #include "multi_tensor/prefetch.h"
 #include "python/params.h"
+#include "python/sharding.h"
 
 namespace py = pybind11;
 
 namespace polycast::python {
 
+bool ShardedParam::is_current() const {
+  const auto same = [](const Sharded& sharded) { return local_of(unpack(sharded.tensor)).is_same(sharded.local); };
+  return same(param) && std::all_of(state.begin(), state.end(), same);
+}
+
+void ShardedParam::raise_versions() const {
+  raise_version(unpack(param.tensor));
+  for (const Sharded& tensor : state) {
+    raise_version(unpack(tensor.tensor));
+  }
+}
+
+void Batch::raise_versions() const {
+  if (!is_sharded) {
+    return;
+  }
+  const py::gil_scoped_acquire gil;
+  for (const auto& param : sharded) {
+    param->raise_versions();
+  }
+}
+
+at::Tensor Batch::grad(size_t index) const {
+  if (!is_sharded) {
+    return grad_of(params[index]);
+  }
+  const at::Tensor& param = unpack(sharded[index]->param.tensor);
+  if (grad_of(param).defined()) {
+    align_grad(param, sharded[index]->name);
+    return local_of(grad_of(param));
+  }
+  return {};
+}
+
 OptimizerLists::OptimizerLists(
     const py::dict& state, const py::list& param_groups, const std::vector<std::string>& keys)
     : snapshot_(state, param_groups) {
   for (size_t group = 0; group < param_groups.size(); ++group) {
-    for (const py::handle param : py::list(py::dict(param_groups[group])["params"])) {
-      const at::Tensor& tensor = unpack(param.ptr());
-      if (!grad_of(tensor).defined()) {
-        waiting_.push_back(tensor);
+    PyObject* const values = PyList_GET_ITEM(param_groups.ptr(), group);
+    PyObject* const params = params_of(values);
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(params); ++index) {
+      const py::handle param = PyList_GET_ITEM(params, index);
+      if (!grad_of(unpack(param.ptr())).defined()) {
+        waiting_.push_back(param.ptr());
       } else {
-        add(group, tensor, state.contains(param) ? py::dict(state[param]) : py::dict(), keys);
+        const py::dict values_of_param = state.contains(param) ? py::dict(state[param]) : py::dict();
+        add({group, name_of(values, group, index), param.ptr()}, values_of_param, keys);
       }
     }
   }
@@ -34,24 +72,50 @@ OptimizerLists::OptimizerLists(
   multi_tensor::check_disjoint("optimizer", lists);
 }
 
-void OptimizerLists::add(
-    size_t group, const at::Tensor& param, const py::dict& values, const std::vector<std::string>& keys) {
-  const auto fits = [&](const Batch& batch) { return batch.group == group && batch.device == param.device(); };
-  auto batch = std::find_if(all_.begin(), all_.end(), fits);
-  if (batch == all_.end()) {
-    all_.push_back({group, param.device(), {}, {}, std::vector<std::vector<at::Tensor>>(keys.size())});
-    batch = all_.end() - 1;
+Batch& OptimizerLists::batch_of(const Param& param, const at::Tensor& local, size_t keys) {
+  const bool sharded = is_sharded(unpack(param.tensor));
+  const auto fits = [&](const Batch& batch) {
+    return batch.group == param.group && batch.device == local.device() && batch.is_sharded == sharded;
+  };
+  const auto batch = std::find_if(all_.begin(), all_.end(), fits);
+  if (batch != all_.end()) {
+    return *batch;
   }
-  batch->params.push_back(param);
+  all_.push_back({param.group, local.device(), {}, {}, std::vector<std::vector<at::Tensor>>(keys), sharded});
+  return all_.back();
+}
+
+void OptimizerLists::add(const Param& param, const py::dict& values, const std::vector<std::string>& keys) {
+  const at::Tensor local = local_of(unpack(param.tensor));
+  Batch& batch = batch_of(param, local, keys.size());
+  batch.params.push_back(local);
+  std::vector<Sharded> sharded_state;
   for (size_t key = 0; key < keys.size(); ++key) {
     PyObject* const value = PyDict_GetItemString(values.ptr(), keys[key].c_str());
-    batch->state[key].push_back(value == nullptr ? at::Tensor() : unpack(value));
+    batch.state[key].push_back(value == nullptr ? at::Tensor() : local_of(unpack(value)));
+    if (value != nullptr && is_sharded(unpack(value))) {
+      sharded_state.push_back({value, batch.state[key].back()});
+    }
+  }
+  if (batch.is_sharded) {
+    layout_of(unpack(param.tensor), param.name);
+    batch.sharded.push_back(
+        std::make_shared<const ShardedParam>(ShardedParam{param.name, {param.tensor, local}, sharded_state}));
+  } else if (!sharded_state.empty()) {
+    throw py::value_error(
+        "the state of " + param.name + " is a DTensor and the parameter is none; load it as a tensor");
   }
 }
 
 bool OptimizerLists::is_current(const py::dict& state, const py::list& param_groups) const {
-  const auto has_grad = [](const at::Tensor& param) { return grad_of(param).defined(); };
-  return std::none_of(waiting_.begin(), waiting_.end(), has_grad) && snapshot_.holds(state, param_groups);
+  const auto has_grad = [](PyObject* param) { return grad_of(unpack(param)).defined(); };
+  if (!snapshot_.holds(state, param_groups) || std::any_of(waiting_.begin(), waiting_.end(), has_grad)) {
+    return false;
+  }
+  const auto is_current = [](const std::shared_ptr<const ShardedParam>& param) { return param->is_current(); };
+  return std::all_of(all_.begin(), all_.end(), [&](const Batch& batch) {
+    return std::all_of(batch.sharded.begin(), batch.sharded.end(), is_current);
+  });
 }
 
 void OptimizerLists::gather() {
@@ -67,11 +131,11 @@ void OptimizerLists::gather(size_t index) {
   all.grads.clear();
   for (size_t at = 0; at < all.params.size(); ++at) {
     multi_tensor::prefetch(all.params, at + multi_tensor::prefetch_distance);
-    const at::Tensor& grad = grad_of(all.params[at]);
+    at::Tensor grad = all.grad(at);
     if (!grad.defined() || grad.layout() != at::kStrided) {
       break;
     }
-    all.grads.push_back(grad);
+    all.grads.push_back(std::move(grad));
   }
   if (all.grads.size() == all.params.size()) {
     active_.push_back(&all);
@@ -80,7 +144,7 @@ void OptimizerLists::gather(size_t index) {
   all.grads.clear();
   Batch& part = parts_[index] = all.like();
   for (size_t at = 0; at < all.params.size(); ++at) {
-    const at::Tensor& grad = grad_of(all.params[at]);
+    const at::Tensor grad = all.grad(at);
     if (!grad.defined()) {
       continue;
     }
@@ -92,6 +156,9 @@ void OptimizerLists::gather(size_t index) {
     part.grads.push_back(grad);
     for (size_t key = 0; key < all.state.size(); ++key) {
       part.state[key].push_back(all.state[key][at]);
+    }
+    if (all.is_sharded) {
+      part.sharded.push_back(all.sharded[at]);
     }
   }
   if (!part.params.empty()) {

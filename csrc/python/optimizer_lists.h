@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <pybind11/pybind11.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,17 +33,42 @@ class Snapshot {
   std::vector<PyObject*> values_;
 };
 
-// Parameters of one group on one device, with their gradients and their state, list by list.
+// A DTensor and its shard. Held as an object: torch.utils.swap_tensors refuses a tensor that anybody else refers to.
+struct Sharded {
+  PyObject* tensor;
+  at::Tensor local;
+};
+
+// A parameter that is a DTensor, and those of its state.
+struct ShardedParam {
+  std::string name;
+  Sharded param;
+  std::vector<Sharded> state;
+
+  // Whether the DTensors still have these shards.
+  bool is_current() const;
+  void raise_versions() const;
+};
+
+// Parameters of one group on one device, with their gradients and their state, list by list. Of DTensors, the shards.
 struct Batch {
   size_t group;
   c10::Device device;
   std::vector<at::Tensor> params;
   std::vector<at::Tensor> grads;
   std::vector<std::vector<at::Tensor>> state;  // one list for each key; undefined where the state has no such key
+  bool is_sharded = false;
+  std::vector<std::shared_ptr<const ShardedParam>> sharded{};  // one for each parameter, if they are DTensors
 
   Batch like() const {
-    return {group, device, {}, {}, std::vector<std::vector<at::Tensor>>(state.size())};
+    return {group, device, {}, {}, std::vector<std::vector<at::Tensor>>(state.size()), is_sharded};
   }
+
+  // Of the DTensors; the operators raise those of the tensors that they are given.
+  void raise_versions() const;
+
+  // Of a parameter; a DTensor's is brought to its placements.
+  at::Tensor grad(size_t index) const;
 };
 
 class OptimizerLists {
@@ -69,7 +95,14 @@ class OptimizerLists {
   }
 
  private:
-  void add(size_t group, const at::Tensor& param, const pybind11::dict& values, const std::vector<std::string>& keys);
+  struct Param {
+    size_t group;
+    std::string name;
+    PyObject* tensor;
+  };
+
+  Batch& batch_of(const Param& param, const at::Tensor& local, size_t keys);
+  void add(const Param& param, const pybind11::dict& values, const std::vector<std::string>& keys);
   void gather(size_t index);
 
   Snapshot snapshot_;
@@ -77,7 +110,7 @@ class OptimizerLists {
   std::vector<Batch> parts_;  // of each batch what has dense gradients, where that is not the whole
   std::vector<const Batch*> active_;
   std::vector<std::pair<size_t, at::Tensor>> sparse_;
-  std::vector<at::Tensor> waiting_;  // for a gradient
+  std::vector<PyObject*> waiting_;  // for a gradient
 };
 
 void bind_optimizer_lists(pybind11::module_& module);

@@ -82,6 +82,7 @@ void adam_step(
       tensors.found_inf,
       tensors.grad_scale,
       tensors.clip_coef);
+  batch.raise_versions();
 }
 
 void check_sgd(const Batch& batch, const StepTensors& tensors, double momentum, double dampening) {
@@ -117,6 +118,7 @@ void sgd_step(
       tensors.found_inf,
       tensors.grad_scale,
       tensors.clip_coef);
+  batch.raise_versions();
 }
 
 using Tensors = std::vector<at::Tensor>;

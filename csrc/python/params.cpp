@@ -14,6 +14,14 @@ PyObject* params_of(PyObject* group) {
   return params;
 }
 
+std::string name_of(PyObject* group, size_t group_index, Py_ssize_t index) {
+  PyObject* const names = PyDict_GetItemString(group, "param_names");
+  if (names != nullptr && PyList_Check(names) && index < PyList_GET_SIZE(names)) {
+    return py::str(py::handle(PyList_GET_ITEM(names, index)));
+  }
+  return "param_groups[" + std::to_string(group_index) + "]['params'][" + std::to_string(index) + "]";
+}
+
 const at::Tensor& unpack(PyObject* object) {
   if (!THPVariable_Check(object)) {
     throw py::type_error("an optimizer holds a " + std::string(Py_TYPE(object)->tp_name) + " where it needs a tensor");

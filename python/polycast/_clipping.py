@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from polycast._sharding import clip_sharded
+
 
 def check_clipping(max_norm: float, norm_type: float) -> None:
     """Raise a ValueError where one of them is no positive number."""
@@ -20,6 +22,9 @@ def clip_coef(norm: Tensor, max_norm: float) -> Tensor:
 
 def clip_in_place(optimizer: torch.optim.Optimizer, max_norm: float, norm_type: float) -> Tensor:
     """Do what ``torch.nn.utils.clip_grad_norm_`` does, which torch_xla replaces by one that loses a NaN."""
+    sharded_norm = clip_sharded(optimizer, max_norm, norm_type)
+    if sharded_norm is not None:
+        return sharded_norm
     params = [param for group in optimizer.param_groups for param in group["params"] if param.grad is not None]
     norm = torch.nn.utils.get_total_norm([param.grad for param in params], norm_type)
     torch.nn.utils.clip_grads_with_norm_(params, max_norm, norm)

@@ -77,6 +77,7 @@ verify_casts = _C.verify_casts
 Batch = _C.Batch
 DeviceGradients = _C.DeviceGradients
 gather_gradients = _C.gather_gradients
+is_sharded = _C.is_sharded
 OptimizerLists = _C.OptimizerLists
 StepTensors = _C.StepTensors
 check_adam_step = _C.check_adam_step

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
 
+from polycast import _sharding
 from polycast._compiled import DeviceGradients, gather_gradients
 
 
@@ -20,29 +21,29 @@ class StepRecord:
     def check(self, optimizer: torch.optim.Optimizer) -> None:
         """Look for infinities and NaNs, in one pass that writes nothing."""
         self._forget()
-        for gradients in gather_gradients(optimizer.param_groups):
-            found_inf, non_finite = gradients.check()
-            self._add(gradients, found_inf, non_finite)
+        self._keep([(gradients, *gradients.check()) for gradients in gather_gradients(optimizer.param_groups)])
 
     def unscale(self, gathered: list[DeviceGradients], inv_scale: Tensor) -> None:
         """Multiply gradients in place, and look for infinities and NaNs, in the same pass."""
         self._forget()
+        findings = []
         for gradients in gathered:
             found_inf = torch.zeros((), dtype=torch.float32, device=gradients.device)
             non_finite = gradients.unscale_(found_inf, inv_scale.to(gradients.device, non_blocking=True))
-            self._add(gradients, found_inf, non_finite)
+            findings.append((gradients, found_inf, non_finite))
+        self._keep(findings)
 
     def measure(self, optimizer: torch.optim.Optimizer, norm_type: float, device: torch.device) -> Tensor:
         """Do what `check` does, and return the norm of all gradients, in the same pass."""
         self._forget()
-        norms = []
-        for gradients in gather_gradients(optimizer.param_groups):
+        gathered = gather_gradients(optimizer.param_groups)
+        norms, findings = [], []
+        for gradients in gathered:
             norm, found_inf, non_finite = gradients.norm(norm_type)
-            norms.append(norm.to(device, non_blocking=True))
-            self._add(gradients, found_inf, non_finite)
-        if not norms:
-            return torch.zeros((), device=device)
-        return norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms), norm_type)
+            norms.append(norm)
+            findings.append((gradients, found_inf, non_finite))
+        self._keep(findings)
+        return _sharding.total_norm(gathered, norms, norm_type, device)
 
     @_disable_dynamo(recursive=False)
     def count(self, found_inf: Tensor) -> None:
@@ -70,10 +71,12 @@ class StepRecord:
         ]
         return [_name(optimizer, group, index) for group, index in sorted(found)]
 
-    def _add(self, gradients: DeviceGradients, found_inf: Tensor, non_finite: Tensor) -> None:
-        gradients.release()
-        self.found_inf[gradients.device] = found_inf
-        self._flags.append((gradients, non_finite))
+    def _keep(self, findings: list[_sharding.Finding]) -> None:
+        for gradients, _, _ in findings:
+            gradients.release()
+        for gradients, found_inf, non_finite in _sharding.shared(findings):
+            self.found_inf[gradients.device] = found_inf
+            self._flags.append((gradients, non_finite))
 
     def _forget(self) -> None:
         # A new dict: the scaler holds on to the last one until its update.

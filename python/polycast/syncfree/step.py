@@ -12,6 +12,7 @@ from torch import Tensor
 from torch._compile import _disable_dynamo
 
 from polycast._compiled import Batch, OptimizerLists, StepTensors
+from polycast._sharding import placed_like
 
 Group: TypeAlias = dict[str, Any]
 Closure: TypeAlias = Callable[[], Any]
@@ -151,8 +152,9 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         """Bring state that was put in by hand to the types that this optimizer keeps."""
         for name in self._average_names:
             value = state.get(name)
-            if isinstance(value, Tensor) and self.state_dtype is not None:
-                state[name] = value.to(self._kept_type(param))
+            if isinstance(value, Tensor):
+                kept = value if self.state_dtype is None else value.to(self._kept_type(param))
+                state[name] = placed_like(kept, param)
 
     def _new_state(self, param: Tensor) -> Tensor:
         return torch.zeros_like(param, dtype=self._kept_type(param), memory_format=torch.preserve_format)

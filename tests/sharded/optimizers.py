@@ -1,0 +1,110 @@
+"""Steps: fully sharded models, and parameters placed in every other way, change as under torch.optim."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from polycast import syncfree
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
+
+from tests.optimizers import OURS, THEIRS, make
+from tests.sharded.models import PLACES, assert_same, fully_sharded, give, leaves, model, partial, placed, whole
+from tests.sharded.world import check
+
+SOME = ("SGD", "SGD nesterov", "SGD dampening", "Adam amsgrad", "AdamW")
+
+
+@contextmanager
+def raises(text: str) -> Iterator[None]:
+    with pytest.raises((ValueError, RuntimeError), match=text):
+        yield
+
+
+@check
+def a_fully_sharded_model() -> None:
+    for kind in SOME:
+        ours, theirs = model(), model()
+        for library, layers in ((OURS, ours), (THEIRS, theirs)):
+            fully_sharded(make(library, kind, layers.parameters()), layers, 10)
+        assert_same(ours.parameters(), theirs.parameters(), tolerance=3e-6)
+
+
+@check
+def placements_meshes_and_plain_tensors_mixed() -> None:
+    for kind in SOME:
+        params, others = leaves(), [whole(param).clone().requires_grad_() for param in leaves()]
+        ours, theirs = make(OURS, kind, params), make(THEIRS, kind, others)
+        for number in range(10):
+            give(params, number)
+            for param, other in zip(params, others, strict=True):
+                other.grad = whole(param.grad)  # type: ignore[arg-type]
+            if number in (2, 5):
+                params[1].grad = others[1].grad = params[-1].grad = others[-1].grad = None
+            ours.step()
+            theirs.step()
+        assert_same(params, others, tolerance=3e-6)
+        for mine, other in zip(params, others, strict=True):
+            for name in ("exp_avg", "momentum_buffer"):
+                if ours.state[mine].get(name) is not None:
+                    assert type(ours.state[mine][name]) is type(mine.detach())
+                    assert_same([ours.state[mine][name]], [theirs.state[other][name]], tolerance=3e-6)
+
+
+@check
+def gradients_placed_otherwise() -> None:
+    grad = torch.arange(12.0).reshape(4, 3)
+    for place in ("0", "1", "R"):
+        for make_grad in (lambda: placed(grad, "R"), lambda: placed(grad, "1"), lambda: partial(grad)):
+            param = placed(torch.ones(4, 3), place).requires_grad_()
+            optimizer: Any = syncfree.SGD([param], lr=0.1)
+            param.grad = make_grad()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            assert_same([param], [1 - 0.1 * grad])
+            assert_same([param.grad], [grad])
+
+
+@check
+def a_gradient_on_another_mesh_is_refused() -> None:
+    param = placed(torch.ones(4, 3), "0").requires_grad_()
+    optimizer = syncfree.AdamW([("weight", param)])
+    param.grad = placed(torch.ones(4, 3), "0R", 0, 1)
+    with raises("the gradient of weight is placed as .*give it a DTensor on the same mesh"):
+        optimizer.step()
+    assert_same([param], [torch.ones(4, 3)])
+
+
+@check
+def a_parameter_that_is_a_pending_sum_is_refused() -> None:
+    param = partial(torch.ones(4, 3)).requires_grad_()
+    optimizer = syncfree.AdamW([param])
+    param.grad = partial(torch.ones(4, 3))
+    with raises(r"param_groups\[0\]\['params'\]\[0\] is placed as .*Partial.*redistribute it to Replicate\(\)"):
+        optimizer.step()
+
+
+@check
+def a_gradient_that_a_collective_still_computes() -> None:
+    param = placed(torch.ones(4, 3), "R").requires_grad_()
+    optimizer = syncfree.SGD([param], lr=0.1)
+    grad = placed(torch.ones(4, 3), "R")
+    grad._local_tensor = AsyncCollectiveTensor(grad._local_tensor)  # type: ignore[attr-defined]
+    param.grad = grad
+    optimizer.step()
+    assert_same([param], [torch.full((4, 3), 0.9)])
+
+
+@check
+def a_stale_backward_raises() -> None:
+    for place in PLACES:
+        param = placed(torch.ones(4, 3), *place).requires_grad_()
+        optimizer: Any = syncfree.AdamW([param])
+        stale = (param * param).sum()
+        param.grad = placed(torch.ones(4, 3), *place)
+        optimizer.step()
+        versions = [optimizer.state[param][name]._version for name in ("exp_avg", "exp_avg_sq")]
+        optimizer.step(found_inf=torch.ones(()))
+        assert [optimizer.state[param][name]._version for name in ("exp_avg", "exp_avg_sq")] > versions
+        with raises("modified by an inplace operation"):
+            stale.backward()  # type: ignore[no-untyped-call]

@@ -1,0 +1,117 @@
+"""Skips: what one rank finds, all ranks know."""
+
+from typing import Any
+
+import polycast
+import torch
+from polycast import syncfree
+from torch.optim import lr_scheduler
+
+from tests.sharded.models import INF, MAKERS, SCALE, loss, model, placed, poison, whole
+from tests.sharded.world import check, distributed, mesh, rank, size
+
+
+@check
+def what_one_rank_finds_all_know() -> None:
+    for unscales in (False, True):
+        layers = model()
+        optimizer = syncfree.AdamW(layers.named_parameters())
+        scaler: Any = polycast.GradScaler("cpu", init_scale=SCALE)
+        for number in range(2):
+            scaler.scale(loss(layers, number)).backward()
+            if number == 0:
+                poison(layers)
+            if unscales:
+                scaler.unscale_(optimizer)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+            assert scaler.skipped(optimizer).item() == (number == 0)
+            assert scaler.non_finite(optimizer) == (["0.weight"] if number == 0 else [])
+        assert scaler.skip_count(optimizer).item() == 1
+        assert scaler.get_scale() == SCALE / 2
+
+
+@check
+def a_plain_gradient_of_one_rank_counts_too() -> None:
+    sharded_param, plain = placed(torch.ones(4, 3), "0").requires_grad_(), torch.ones(2, requires_grad=True)
+    optimizer, scaler = syncfree.SGD([sharded_param, plain]), polycast.GradScaler("cpu", init_scale=SCALE)
+    scaler.scale(torch.ones(1))
+    sharded_param.grad, plain.grad = placed(torch.ones(4, 3), "0"), torch.ones(2)
+    if rank() == 0:
+        plain.grad[0] = INF
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.skipped(optimizer).item()
+    assert scaler.get_scale() == SCALE / 2
+
+
+@check
+def optimizers_step_together_or_not_at_all() -> None:
+    for report_skips in (False, True):
+        first, second = model(), model(1)
+        before = [whole(param).clone() for param in second.parameters()]
+        optimizers = [
+            syncfree.AdamW(first.parameters(), lr=0.1),
+            torch.optim.AdamW(second.parameters(), lr=0.1, fused=True),
+        ]
+        scaler: Any = polycast.GradScaler("cpu", init_scale=SCALE, report_skips=report_skips)
+        for number in range(2):
+            scaler.scale(loss(first, number) + loss(second, number)).backward()
+            if number == 0:
+                poison(first)
+            scaler.step_together(*optimizers)
+            scaler.update()
+            assert [scaler.skipped(optimizer).item() for optimizer in optimizers] == [number == 0] * 2
+            after = [whole(param) for param in second.parameters()]
+            assert all(map(torch.equal, after, before)) == (number == 0)
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+
+
+@check
+def a_reported_skip_is_that_of_all_ranks() -> None:
+    for kind in MAKERS:
+        called: list[int] = []
+        layers = model()
+        optimizer = MAKERS[kind](layers.parameters())
+        optimizer.register_step_post_hook(lambda *_, called=called: called.append(1))
+        scaler: Any = polycast.GradScaler("cpu", init_scale=SCALE, report_skips=True)
+        for number in range(3):
+            scaler.scale(loss(layers, number)).backward()
+            if number == 1:
+                poison(layers)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        assert len(called) == 2
+
+
+@check
+def schedules_follow_the_steps_of_all_ranks() -> None:
+    layers = model()
+    optimizer = syncfree.SGD(layers.parameters(), lr=1.0)
+    scaler: Any = polycast.GradScaler("cpu", init_scale=SCALE)
+    schedule = polycast.RealStepLR(lr_scheduler.ExponentialLR(optimizer, 0.5), scaler, 10)
+    for number in range(3):
+        scaler.scale(loss(layers, number)).backward()
+        if number == 1:
+            poison(layers)
+        scaler.step(optimizer)
+        scaler.update()
+        schedule.step()
+        optimizer.zero_grad()
+    assert schedule.get_last_lr() == [0.25]
+
+
+@check
+def a_sum_that_overflows_is_found() -> None:
+    """Each rank's share of a pending sum is finite, the sum is not."""
+    param = placed(torch.ones(4, 3), "R").requires_grad_()
+    optimizer, scaler = syncfree.SGD([param]), polycast.GradScaler("cpu", init_scale=SCALE)
+    scaler.scale(torch.ones(1))
+    share = torch.full((4, 3), 3e38)
+    param.grad = distributed.tensor.DTensor.from_local(share, mesh(0), [distributed.tensor.Partial()])
+    scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    assert scaler.skipped(optimizer).item() == (size() > 1)

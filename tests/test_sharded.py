@@ -1,0 +1,63 @@
+"""Sharded parameters (DTensors): all checks of tests/sharded, in a world of one and in one of two."""
+
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from polycast import _sharding
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tests.sharded import world
+from tests.sharded.all import CHECKS
+
+
+@pytest.mark.usefixtures("world_of_one", "one_thread")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CHECKS)
+def test_in_a_world_of_one(name: str) -> None:
+    CHECKS[name]()
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_in_a_world_of_two(name: str) -> None:
+    assert [results[name] for results in world.results_of_two()] == ["", ""]
+
+
+class Mesh:
+    """One of two ranks, as far as the findings ask."""
+
+    ndim = 1
+
+    def size(self, _dim: int) -> int:
+        return 2
+
+    def get_coordinate(self) -> list[int]:
+        return [1]
+
+    def get_local_rank(self, _dim: int) -> int:
+        return 1
+
+    def get_group(self, _dim: int) -> None:
+        return None
+
+
+class Gradients(NamedTuple):
+    device: torch.device
+    mesh: Mesh | None
+    split_dims: list[int]
+
+
+@pytest.mark.parametrize("device", ["cuda:0", "xpu:0"])
+def test_findings_are_brought_together_without_a_read(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On fake tensors any read raises."""
+    reductions: list[torch.Size] = []
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor, *_, **__: reductions.append(tensor.shape))
+    place = torch.device(device)
+    gathered: Any = [Gradients(place, Mesh(), [0]), Gradients(place, None, [])]
+    with FakeTensorMode():
+        zero = torch.zeros((), device=place)
+        found = _sharding.shared([(gradients, zero, torch.zeros(3, device=place) != 0) for gradients in gathered])
+        norm = _sharding.total_norm(gathered, [zero, zero], 2.0, place)
+    assert [found_inf.device for _, found_inf, _ in found] == [place] * 2
+    assert norm.device == place
+    assert reductions == [(4,), (2,)]
