@@ -265,6 +265,6 @@ def test_threads_leave_nothing_while_the_main_thread_waits() -> None:
 
 def test_gradients_that_inference_mode_takes_away() -> None:
     module = layer().requires_grad_(True)
-    with torch.inference_mode(), torch.enable_grad(), polycast.autocast("cpu"):
+    with torch.inference_mode(), torch.set_grad_enabled(True), polycast.autocast("cpu"):
         outputs = [module(x()) for _ in range(3)]
     assert all(torch.equal(output, outputs[0]) and output.is_inference() for output in outputs)

@@ -74,7 +74,7 @@ def test_it_decorates_with_and_without_arguments() -> None:
     assert polycast.autocast()(square)(X).dtype is BF16
 
 
-CPU = {
+CPU: dict[str, Callable[[], torch.autocast]] = {
     "polycast": lambda: polycast.autocast("cpu"),
     "polycast half": lambda: polycast.autocast("cpu", HALF),
     "polycast off": lambda: polycast.autocast("cpu", enabled=False),

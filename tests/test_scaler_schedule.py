@@ -287,7 +287,7 @@ def test_the_table_leaves_what_the_user_holds() -> None:
         return 0.5**step
 
     class Recording(lr_scheduler.ExponentialLR):
-        def get_lr(self) -> list[float | torch.Tensor]:
+        def get_lr(self) -> list[Any]:
             getattr(self, "seen", []).append(self.last_epoch)
             return super().get_lr()
 

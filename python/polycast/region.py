@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
 
 import torch
 
@@ -31,17 +31,18 @@ class Region(torch.autocast):
 
         @functools.wraps(function)
         def decorated(*args: P.args, **kwargs: P.kwargs) -> R:
-            with self._alike():
+            # One thread traces, and the tracer knows this region.
+            with self if torch.compiler.is_compiling() else _alike(self):
                 return function(*args, **kwargs)
 
         return decorated
 
-    def _alike(self) -> torch.autocast:
-        if torch.compiler.is_compiling():
-            return self  # entered while tracing, by one thread
-        region = object.__new__(torch.autocast)
-        region.__dict__.update(self.__dict__)
-        return region
+
+def _alike(region: torch.autocast) -> torch.autocast:
+    """Return a region that was not entered yet."""
+    other = object.__new__(torch.autocast)
+    other.__dict__.update(region.__dict__)
+    return other
 
 
 def autocast(
@@ -49,7 +50,7 @@ def autocast(
     dtype: torch.dtype | None = None,
     enabled: bool = True,
     cache_enabled: bool | None = None,
-) -> torch.autocast:
+) -> Region:
     """Open a region in which the ops of one device run in the types that the policy gives them.
 
     Args:
@@ -106,7 +107,7 @@ def autocast(
         if not torch.compiler.is_compiling():
             _seen[kind] = [seen for seen in _seen.get(kind, ()) if seen is not dtype] + [dtype]
     # Torch.compile knows a call of torch's class, and regions of any class that were made outside.
-    made = torch.autocast if torch.compiler.is_compiling() else Region
+    made = cast("type[Region]", torch.autocast) if torch.compiler.is_compiling() else Region
     return made(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
 
 
