@@ -37,8 +37,18 @@ def with_state(optimizer: Any, param: Tensor, value: Tensor) -> None:
 
 # What is wrong in the second group, the error, and what it says.
 FAULTS: dict[str, tuple[Fault, type[Exception], str]] = {
-    "NaN lr": (lambda o, _: o.param_groups[1].update(lr=NAN), ValueError, "lr is nan"),
-    "NaN tensor lr": (lambda o, _: o.param_groups[1].update(lr=torch.tensor(NAN)), ValueError, "lr is nan"),
+    "NaN lr": (lambda o, _: o.param_groups[1].update(lr=NAN), ValueError, "is nan"),
+    "NaN tensor lr": (lambda o, _: o.param_groups[1].update(lr=torch.tensor(NAN)), ValueError, "is nan"),
+    "lr of text": (
+        lambda o, _: o.param_groups[1].update(lr="0.1"),
+        TypeError,
+        r"param_groups\[...\]\['lr'\] is '0.1'; it takes a number",
+    ),
+    "no weight_decay": (
+        lambda o, _: o.param_groups[1].update(weight_decay=None),
+        TypeError,
+        r"param_groups\[...\]\['weight_decay'\] is None; it takes a number",
+    ),
     "lr of two": (
         lambda o, _: o.param_groups[1].update(lr=torch.ones(2)),
         ValueError,

@@ -103,3 +103,17 @@ def test_sgd_takes_none_with_weight_decay() -> None:
     ):
         optimizer.step()
     assert all(same_bits(left, right) for left, right in zip(params, before, strict=True))
+
+
+def test_a_state_that_does_not_fit_is_refused_before_anything_is_written() -> None:
+    params = parameters(SHAPE, SHAPE)
+    optimizer: Any = make(OURS, "SGD momentum", params)
+    for param in params:
+        param.grad = sparse(0)
+    optimizer.step()
+    optimizer.state[params[1]]["momentum_buffer"] = torch.zeros(4)
+    before = [tensor.detach().clone() for tensor in tensors(optimizer)]
+    text = r"^the momentum_buffer of a parameter of \(6, 3\) on cpu is of \(4,\) on cpu; load the state that belongs"
+    with pytest.raises(ValueError, match=text):
+        optimizer.step()
+    assert all(map(same_bits, tensors(optimizer), before))

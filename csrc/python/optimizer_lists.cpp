@@ -11,6 +11,16 @@ namespace py = pybind11;
 
 namespace polycast::python {
 
+namespace {
+
+void prefetch(const std::vector<PlainParam>& params, size_t index) {
+  if (index < params.size()) {
+    multi_tensor::prefetch(params[index].tensor, sizeof(c10::TensorImpl));
+  }
+}
+
+}  // namespace
+
 bool ShardedParam::is_current() const {
   const auto same = [](const Sharded& sharded) { return local_of(unpack(sharded.tensor)).is_same(sharded.local); };
   return same(param) && std::all_of(state.begin(), state.end(), same);
@@ -33,9 +43,34 @@ void Batch::raise_versions() const {
   }
 }
 
+void Batch::release() {
+  params.clear();
+  grads.clear();
+}
+
+bool Batch::is_current() const {
+  for (size_t index = 0; index < plain.size(); ++index) {
+    if (index + multi_tensor::prefetch_distance < plain.size()) {
+      __builtin_prefetch(plain[index + multi_tensor::prefetch_distance].object);
+    }
+    if (unpack(plain[index].object).unsafeGetTensorImpl() != plain[index].tensor) {
+      return false;
+    }
+  }
+  const auto is_current = [](const std::shared_ptr<const ShardedParam>& param) { return param->is_current(); };
+  return std::all_of(sharded.begin(), sharded.end(), is_current);
+}
+
+at::Tensor Batch::param(size_t index) const {
+  if (is_sharded) {
+    return sharded[index]->param.local;
+  }
+  return at::Tensor(c10::intrusive_ptr<at::TensorImpl, at::UndefinedTensorImpl>::reclaim_copy(plain[index].tensor));
+}
+
 at::Tensor Batch::grad(size_t index) const {
   if (!is_sharded) {
-    return grad_of(params[index]);
+    return plain[index].tensor->grad();
   }
   const at::Tensor& param = unpack(sharded[index]->param.tensor);
   if (grad_of(param).defined()) {
@@ -70,6 +105,7 @@ OptimizerLists::OptimizerLists(
     }
   }
   multi_tensor::check_disjoint("optimizer", lists);
+  release();
 }
 
 Batch& OptimizerLists::batch_of(const Param& param, const at::Tensor& local, size_t keys) {
@@ -88,7 +124,7 @@ Batch& OptimizerLists::batch_of(const Param& param, const at::Tensor& local, siz
 void OptimizerLists::add(const Param& param, const py::dict& values, const std::vector<std::string>& keys) {
   const at::Tensor local = local_of(unpack(param.tensor));
   Batch& batch = batch_of(param, local, keys.size());
-  batch.params.push_back(local);
+  batch.params.push_back(local);  // to be looked at with all others
   std::vector<Sharded> sharded_state;
   for (size_t key = 0; key < keys.size(); ++key) {
     PyObject* const value = PyDict_GetItemString(values.ptr(), keys[key].c_str());
@@ -101,10 +137,13 @@ void OptimizerLists::add(const Param& param, const py::dict& values, const std::
     layout_of(unpack(param.tensor), param.name);
     batch.sharded.push_back(
         std::make_shared<const ShardedParam>(ShardedParam{param.name, {param.tensor, local}, sharded_state}));
-  } else if (!sharded_state.empty()) {
+    return;
+  }
+  if (!sharded_state.empty()) {
     throw py::value_error(
         "the state of " + param.name + " is a DTensor and the parameter is none; load it as a tensor");
   }
+  batch.plain.push_back({param.tensor, local.unsafeGetTensorImpl()});
 }
 
 bool OptimizerLists::is_current(const py::dict& state, const py::list& param_groups) const {
@@ -112,10 +151,7 @@ bool OptimizerLists::is_current(const py::dict& state, const py::list& param_gro
   if (!snapshot_.holds(state, param_groups) || std::any_of(waiting_.begin(), waiting_.end(), has_grad)) {
     return false;
   }
-  const auto is_current = [](const std::shared_ptr<const ShardedParam>& param) { return param->is_current(); };
-  return std::all_of(all_.begin(), all_.end(), [&](const Batch& batch) {
-    return std::all_of(batch.sharded.begin(), batch.sharded.end(), is_current);
-  });
+  return std::all_of(all_.begin(), all_.end(), [](const Batch& batch) { return batch.is_current(); });
 }
 
 void OptimizerLists::gather() {
@@ -128,31 +164,31 @@ void OptimizerLists::gather() {
 
 void OptimizerLists::gather(size_t index) {
   Batch& all = all_[index];
-  all.grads.clear();
-  for (size_t at = 0; at < all.params.size(); ++at) {
-    multi_tensor::prefetch(all.params, at + multi_tensor::prefetch_distance);
+  for (size_t at = 0; at < all.size(); ++at) {
+    prefetch(all.plain, at + multi_tensor::prefetch_distance);
     at::Tensor grad = all.grad(at);
     if (!grad.defined() || grad.layout() != at::kStrided) {
       break;
     }
+    all.params.push_back(all.param(at));
     all.grads.push_back(std::move(grad));
   }
-  if (all.grads.size() == all.params.size()) {
+  if (all.grads.size() == all.size()) {
     active_.push_back(&all);
     return;
   }
-  all.grads.clear();
+  all.release();
   Batch& part = parts_[index] = all.like();
-  for (size_t at = 0; at < all.params.size(); ++at) {
+  for (size_t at = 0; at < all.size(); ++at) {
     const at::Tensor grad = all.grad(at);
     if (!grad.defined()) {
       continue;
     }
     if (grad.layout() != at::kStrided) {
-      sparse_.emplace_back(all.group, all.params[at]);
+      sparse_.emplace_back(all.group, all.param(at));
       continue;
     }
-    part.params.push_back(all.params[at]);
+    part.params.push_back(all.param(at));
     part.grads.push_back(grad);
     for (size_t key = 0; key < all.state.size(); ++key) {
       part.state[key].push_back(all.state[key][at]);
@@ -168,8 +204,9 @@ void OptimizerLists::gather(size_t index) {
 
 void OptimizerLists::release() {
   active_.clear();
+  sparse_.clear();
   for (Batch& batch : all_) {
-    batch.grads.clear();
+    batch.release();
   }
   for (Batch& part : parts_) {
     part = part.like();

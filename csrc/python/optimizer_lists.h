@@ -18,6 +18,10 @@ class Snapshot {
 
   bool holds(const pybind11::dict& state, const pybind11::list& param_groups) const;
 
+  const std::vector<pybind11::object>& references() const {
+    return references_;
+  }
+
  private:
   struct Entry {
     PyObject* param;
@@ -31,6 +35,12 @@ class Snapshot {
   std::vector<PyObject*> params_;
   std::vector<Entry> entries_;
   std::vector<PyObject*> values_;
+};
+
+// A parameter that is no DTensor. The object is held by the snapshot, and holds the tensor.
+struct PlainParam {
+  PyObject* object;
+  at::TensorImpl* tensor;
 };
 
 // A DTensor and its shard. Held as an object: torch.utils.swap_tensors refuses a tensor that anybody else refers to.
@@ -51,6 +61,9 @@ struct ShardedParam {
 };
 
 // Parameters of one group on one device, with their gradients and their state, list by list. Of DTensors, the shards.
+//
+// Between steps no reference to a parameter itself is held from here: torch.utils.swap_tensors would refuse it, and
+// Python's garbage collector would not see through it.
 struct Batch {
   size_t group;
   c10::Device device;
@@ -59,6 +72,11 @@ struct Batch {
   std::vector<std::vector<at::Tensor>> state;  // one list for each key; undefined where the state has no such key
   bool is_sharded = false;
   std::vector<std::shared_ptr<const ShardedParam>> sharded{};  // one for each parameter, if they are DTensors
+  std::vector<PlainParam> plain{};                             // one for each, if they are not
+
+  size_t size() const {
+    return is_sharded ? sharded.size() : plain.size();
+  }
 
   Batch like() const {
     return {group, device, {}, {}, std::vector<std::vector<at::Tensor>>(state.size()), is_sharded};
@@ -66,6 +84,15 @@ struct Batch {
 
   // Of the DTensors; the operators raise those of the tensors that they are given.
   void raise_versions() const;
+
+  // Lets go of the parameters and the gradients.
+  void release();
+
+  // Whether the parameters are still the tensors that were gathered.
+  bool is_current() const;
+
+  // A parameter for the time of a step; of a DTensor, the shard.
+  at::Tensor param(size_t index) const;
 
   // Of a parameter; a DTensor's is brought to its placements.
   at::Tensor grad(size_t index) const;
@@ -83,8 +110,13 @@ class OptimizerLists {
   // Takes the gradients that the parameters have now. A parameter without one sits this step out.
   void gather();
 
-  // Lets go of what gather took, so that no gradient outlives its parameter's hold on it.
+  // Lets go of what gather took: no gradient outlives its parameter's hold on it, nor a parameter Python's.
   void release();
+
+  // The Python objects that are held: a garbage collector finds that they hold the optimizer in turn.
+  const std::vector<pybind11::object>& references() const {
+    return snapshot_.references();
+  }
 
   // What gather found: the batches that have dense gradients, and the parameters of each group with sparse ones.
   const std::vector<const Batch*>& active() const {

@@ -147,6 +147,37 @@ void check_sgd_step(
   optim::check_tensors(lists);
 }
 
+// Null while the object is being made.
+OptimizerLists*& lists_in(PyObject* self) {
+  void*& value = reinterpret_cast<py::detail::instance*>(self)->get_value_and_holder().value_ptr();
+  return reinterpret_cast<OptimizerLists*&>(value);
+}
+
+int visit_references(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (const OptimizerLists* const lists = lists_in(self)) {
+    for (const py::object& reference : lists->references()) {
+      Py_VISIT(reference.ptr());
+    }
+  }
+  return 0;
+}
+
+int clear_references(PyObject* self) {
+  if (OptimizerLists* const lists = lists_in(self)) {
+    const OptimizerLists dropped = std::move(*lists);
+  }
+  return 0;
+}
+
+// Lets Python find and free a ring of an optimizer, these lists and a parameter whose hook or attribute is the
+// optimizer.
+void collect_garbage(PyHeapTypeObject* type) {
+  type->ht_type.tp_flags |= Py_TPFLAGS_HAVE_GC;
+  type->ht_type.tp_traverse = &visit_references;
+  type->ht_type.tp_clear = &clear_references;
+}
+
 }  // namespace
 
 void bind_optimizer_lists(py::module_& module) {
@@ -190,7 +221,7 @@ void bind_optimizer_lists(py::module_& module) {
           py::arg("dampening"),
           py::arg("nesterov"),
           py::arg("maximize"));
-  py::class_<OptimizerLists>(module, "OptimizerLists")
+  py::class_<OptimizerLists>(module, "OptimizerLists", py::custom_type_setup(&collect_garbage))
       .def(
           py::init<const py::dict&, const py::list&, const std::vector<std::string>&>(),
           py::arg("state"),

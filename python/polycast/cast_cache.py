@@ -54,9 +54,9 @@ def keep(target: Casts) -> None:
 
     It asks one thing: change the tensors themselves, never behind their back. In-place operations, optimizers,
     ``load_state_dict``, ``set_``, a new ``.data`` and casts to other types are all seen. A write *through* ``.data``
-    (``w.data.add_(1)``), through NumPy, a raw pointer or another process is not: :func:`release` the tensor first, or
-    find such writes with :func:`verify`. Casts with gradient history are never kept, only shared inside a region.
-    ``torch.utils.swap_tensors`` refuses a tensor while its casts are kept.
+    (``w.data.add_(1)``), through NumPy, a raw pointer, a collective of ``torch.distributed`` or another process is not:
+    :func:`release` the tensor first, or find such writes with :func:`verify`. Casts with gradient history are never
+    kept, only shared inside a region. ``torch.utils.swap_tensors`` refuses a tensor while its casts are kept.
 
     Args:
         target: A module, whose floating-point parameters and buffers are meant, a tensor, or an iterable of such. A

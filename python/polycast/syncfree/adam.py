@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from polycast._compiled import Batch, StepTensors
-from polycast.syncfree.arguments import check_arguments, check_group
-from polycast.syncfree.step import Group, SyncFreeOptimizer, check_state_dtype, refuse_options
+from polycast.syncfree.arguments import check_arguments, check_group, check_state_dtype, number, refuse_options
+from polycast.syncfree.step import Group, Options, SyncFreeOptimizer
 
 
 class Adam(SyncFreeOptimizer, torch.optim.Adam):
@@ -118,21 +118,23 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
         # torch.optim keeps the count of steps on the host, unless it is fused or capturable.
         state["step"] = step if step.device == param.device else step.to(param.device)
 
-    def _check_batch(self, batch: Batch, group: Group, tensors: StepTensors) -> None:
-        batch.check_adam(tensors, amsgrad=group["amsgrad"])
-
-    def _step_batch(self, batch: Batch, group: Group, tensors: StepTensors) -> None:
+    def _options(self, group: Group) -> Options:
         beta1, beta2 = group["betas"]
-        batch.adam_step(
-            tensors,
-            beta1=float(beta1),
-            beta2=float(beta2),
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-            decoupled_weight_decay=group["decoupled_weight_decay"],
-            maximize=group["maximize"],
-            amsgrad=group["amsgrad"],
-        )
+        return {
+            "beta1": number("betas", beta1),
+            "beta2": number("betas", beta2),
+            "weight_decay": number("weight_decay", group["weight_decay"]),
+            "eps": number("eps", group["eps"]),
+            "decoupled_weight_decay": bool(group["decoupled_weight_decay"]),
+            "maximize": bool(group["maximize"]),
+            "amsgrad": bool(group["amsgrad"]),
+        }
+
+    def _check_batch(self, batch: Batch, tensors: StepTensors, options: Options) -> None:
+        batch.check_adam(tensors, amsgrad=options["amsgrad"])
+
+    def _step_batch(self, batch: Batch, tensors: StepTensors, options: Options) -> None:
+        batch.adam_step(tensors, **options)
 
     def _check_sparse(self, param: Tensor, group: Group) -> None:  # noqa: ARG002
         raise RuntimeError(

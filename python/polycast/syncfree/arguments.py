@@ -48,6 +48,38 @@ def check_group(optimizer: torch.optim.Optimizer, group: Any) -> list[Tensor]:
     return list(_parameters(type(optimizer).__name__, group["params"], where))
 
 
+def refuse_options(optimizer: str, **options: bool | None) -> None:
+    """Raise a TypeError for an option of torch.optim's that chooses between its implementations."""
+    for name, value in options.items():
+        if value:
+            raise TypeError(
+                f"syncfree.{optimizer} has one implementation, fused and free of host reads, so it takes no "
+                f"{name}={value}; leave {name} out"
+            )
+
+
+def check_state_dtype(dtype: torch.dtype | None) -> torch.dtype | None:
+    """Return the argument ``state_dtype``, or raise a TypeError."""
+    if dtype not in (None, torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        raise TypeError(
+            f"state_dtype is {dtype!r}; it takes torch.float32, float64, bfloat16, float16, or None for the "
+            "type of each parameter"
+        )
+    return dtype
+
+
+def number(name: str, value: Any) -> float:
+    """Return an option of a parameter group, which may have been set to anything since the group was added.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: It is NaN.
+    """
+    if type(value) is not float or math.isnan(value):
+        _check_number(f"param_groups[...]['{name}']", value, value)
+    return float(value)
+
+
 def _parameters(optimizer: str, params: Any, where: str) -> Iterator[Tensor]:
     for index, entry in enumerate([params] if isinstance(params, Tensor) else params):
         name, param = entry if isinstance(entry, tuple) and len(entry) == 2 else ("", entry)

@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from polycast._compiled import Batch, StepTensors, sgd_step
-from polycast.syncfree.arguments import check_arguments, check_group
-from polycast.syncfree.step import Group, SyncFreeOptimizer, check_state_dtype, refuse_options
+from polycast.syncfree.arguments import check_arguments, check_group, check_state_dtype, number, refuse_options
+from polycast.syncfree.step import Group, Options, SyncFreeOptimizer
 
 
 class SGD(SyncFreeOptimizer, torch.optim.SGD):
@@ -90,16 +90,12 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
 
         With dampening, and if steps were told of ``found_inf``, it is read from the device which buffers have started.
         """
-        state_dict = super().state_dict()
-        flagged = [values for values in state_dict["state"].values() if "momentum_started" in values]
-        started = iter(
-            torch.stack([values["momentum_started"].cpu() for values in flagged]).tolist() if flagged else ()
-        )
-        state_dict["state"] = {
-            key: _without_flag(values, next(started)) if "momentum_started" in values else values
-            for key, values in state_dict["state"].items()
-        }
-        return state_dict
+        # Ahead of the users' hooks, which see what torch.optim would show them.
+        hook = self.register_state_dict_post_hook(_without_flags, prepend=True)
+        try:
+            return super().state_dict()
+        finally:
+            hook.remove()
 
     def _needs(self, group: Group) -> tuple[bool, ...]:
         return group["momentum"] != 0, group["dampening"] != 0
@@ -125,11 +121,15 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
             # Torch keeps a sparse momentum for sparse gradients.
             state["momentum_buffer"] = buffer.to_dense()
 
-    def _check_batch(self, batch: Batch, group: Group, tensors: StepTensors) -> None:
-        batch.check_sgd(tensors, momentum=group["momentum"], dampening=group["dampening"])
+    def _options(self, group: Group) -> Options:
+        numbers = {name: number(name, group[name]) for name in ("weight_decay", "momentum", "dampening")}
+        return {**numbers, "nesterov": bool(group["nesterov"]), "maximize": bool(group["maximize"])}
 
-    def _step_batch(self, batch: Batch, group: Group, tensors: StepTensors) -> None:
-        batch.sgd_step(tensors, **_options(group))
+    def _check_batch(self, batch: Batch, tensors: StepTensors, options: Options) -> None:
+        batch.check_sgd(tensors, momentum=options["momentum"], dampening=options["dampening"])
+
+    def _step_batch(self, batch: Batch, tensors: StepTensors, options: Options) -> None:
+        batch.sgd_step(tensors, **options)
 
     def _check_sparse(self, param: Tensor, group: Group) -> None:
         if group["weight_decay"] != 0:
@@ -137,11 +137,18 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
                 f"weight_decay is {group['weight_decay']} and the gradient of a parameter of {tuple(param.shape)} is "
                 "sparse; put such parameters into a group with weight_decay=0"
             )
+        self._options(group)
+        buffer = self.state[param].get("momentum_buffer") if group["momentum"] != 0 else None
+        if buffer is not None and (buffer.shape, buffer.device) != (param.shape, param.device):
+            raise ValueError(
+                f"the momentum_buffer of a parameter of {tuple(param.shape)} on {param.device} is of "
+                f"{tuple(buffer.shape)} on {buffer.device}; load the state that belongs to it"
+            )
 
     def _step_sparse(self, param: Tensor, group: Group, tensors: StepTensors) -> None:
         assert param.grad is not None
         options = {
-            **_options(group),
+            **self._options(group),
             "lr": tensors.lr,
             "found_inf": tensors.found_inf,
             "grad_scale": tensors.grad_scale,
@@ -160,8 +167,15 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
         param[where] = rows
 
 
-def _options(group: Group) -> dict[str, Any]:
-    return {name: group[name] for name in ("weight_decay", "momentum", "dampening", "nesterov", "maximize")}
+def _without_flags(_: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
+    """Return a state without the private flags, read from the device at once."""
+    flagged = [values for values in state_dict["state"].values() if "momentum_started" in values]
+    started = iter(torch.stack([values["momentum_started"].cpu() for values in flagged]).tolist() if flagged else ())
+    state = {
+        key: _without_flag(values, next(started)) if "momentum_started" in values else values
+        for key, values in state_dict["state"].items()
+    }
+    return {**state_dict, "state": state}
 
 
 def _without_flag(values: dict[str, Any], started: float) -> dict[str, Any]:

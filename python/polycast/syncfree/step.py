@@ -1,20 +1,23 @@
 """What the sync-free optimizers share: the step, and the lists of tensors that it is prepared on."""
 
-import math
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from itertools import chain
+from threading import Lock
 from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
+from typing_extensions import Self
 
 from polycast._compiled import Batch, OptimizerLists, StepTensors
 from polycast._sharding import placed_like
+from polycast.syncfree.arguments import number
 
 Group: TypeAlias = dict[str, Any]
+Options: TypeAlias = dict[str, Any]
 Closure: TypeAlias = Callable[[], Any]
 
 
@@ -34,6 +37,13 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     state_dtype: torch.dtype | None
     _lists: OptimizerLists | None = None
     _prepared_for: list[tuple[bool, ...]]
+    _turn: Lock
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Return an optimizer, also a copied or unpickled one, that one thread at a time can step."""
+        optimizer = super().__new__(cls)
+        optimizer._turn = Lock()
+        return optimizer
 
     def step(
         self,
@@ -85,15 +95,16 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         for name, scalar in zip(("found_inf", "grad_scale", "clip_coef"), scalars, strict=True):
             if scalar is not None and not isinstance(scalar, Tensor):
                 raise TypeError(f"{name} is {scalar!r}; it takes a tensor of one element")
-        lists = self._current_lists()
-        try:
-            self._step_lists(lists, scalars)
-        finally:
-            lists.release()
+        with self._turn:
+            lists = self._current_lists()
+            try:
+                self._step_lists(lists, scalars)
+            finally:
+                lists.release()
 
     def _step_lists(self, lists: OptimizerLists, scalars: tuple[Tensor | None, ...]) -> None:
         calls = [
-            (batch, group, self._tensors(batch.device, group, scalars))
+            (batch, self._tensors(batch.device, group, scalars), self._options(group))
             for batch in lists.gather()
             for group in [self.param_groups[batch.group]]
         ]
@@ -101,24 +112,28 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         if len(calls) > 1 or lists.sparse:
             for index, param in lists.sparse:
                 self._check_sparse(param, self.param_groups[index])
-            for batch, group, tensors in calls:
-                self._check_batch(batch, group, tensors)
+            for batch, tensors, options in calls:
+                self._check_batch(batch, tensors, options)
         for index, param in lists.sparse:
             group = self.param_groups[index]
             self._step_sparse(param, group, self._tensors(param.device, group, scalars))
-        for batch, group, tensors in calls:
-            self._step_batch(batch, group, tensors)
+        for batch, tensors, options in calls:
+            self._step_batch(batch, tensors, options)
 
     @abstractmethod
     def _init_state(self, param: Tensor, group: Group) -> None:
         """Give a parameter that has a gradient the state that it lacks."""
 
     @abstractmethod
-    def _check_batch(self, batch: Batch, group: Group, tensors: StepTensors) -> None:
+    def _options(self, group: Group) -> Options:
+        """Return what the operator takes of a group, or raise what is wrong with it."""
+
+    @abstractmethod
+    def _check_batch(self, batch: Batch, tensors: StepTensors, options: Options) -> None:
         """Raise what the step would."""
 
     @abstractmethod
-    def _step_batch(self, batch: Batch, group: Group, tensors: StepTensors) -> None:
+    def _step_batch(self, batch: Batch, tensors: StepTensors, options: Options) -> None:
         """Call the operator on parameters of one group and one device."""
 
     @abstractmethod
@@ -174,21 +189,38 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         goes to ``state_dtype``, where one was chosen, from the type it was saved in; a warning says so where the two
         differ.
         """
-        super().load_state_dict(state_dict)
+        loaded: list[dict[str, Any]] = []
+        converted: set[torch.dtype] = set()
+        # The last hook before loading sees what others made of the state, the first one after it comes before theirs.
+        hooks = (
+            self.register_load_state_dict_pre_hook(lambda _, made: loaded.append(made)),
+            self.register_load_state_dict_post_hook(
+                lambda _: converted.update(self._take_saved_types(loaded[0])), prepend=True
+            ),
+        )
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        if converted:
+            names = " and ".join(sorted(map(str, converted)))
+            warnings.warn(f"loaded state of {names} is converted to the state_dtype {self.state_dtype}", stacklevel=2)
+
+    def _take_saved_types(self, state_dict: dict[str, Any]) -> set[torch.dtype]:
+        """Take the averages from the types they were saved in, and return those that are not kept."""
+        converted: set[torch.dtype] = set()
         if self.state_dtype is None:
-            return
+            return converted
         saved_ids = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
         params = chain.from_iterable(group["params"] for group in self.param_groups)
-        converted = set()
         for saved_id, param in zip(saved_ids, params, strict=True):
             for name, value in state_dict["state"].get(saved_id, {}).items():
                 if name in self._average_names and isinstance(value, Tensor):
                     kept = self._kept_type(param)
                     self.state[param][name] = value.to(param.device, kept, copy=True)
                     converted |= {value.dtype} - {kept}
-        if converted:
-            names = " and ".join(sorted(map(str, converted)))
-            warnings.warn(f"loaded state of {names} is converted to the state_dtype {self.state_dtype}", stacklevel=2)
+        return converted
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "state_dtype": self.state_dtype}
@@ -198,26 +230,6 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         super().__setstate__(state)
 
 
-def refuse_options(optimizer: str, **options: bool | None) -> None:
-    """Raise a TypeError for an option of torch.optim's that chooses between its implementations."""
-    for name, value in options.items():
-        if value:
-            raise TypeError(
-                f"syncfree.{optimizer} has one implementation, fused and free of host reads, so it takes no "
-                f"{name}={value}; leave {name} out"
-            )
-
-
-def check_state_dtype(dtype: torch.dtype | None) -> torch.dtype | None:
-    """Return the argument ``state_dtype``, or raise a TypeError."""
-    if dtype not in (None, torch.float32, torch.float64, torch.bfloat16, torch.float16):
-        raise TypeError(
-            f"state_dtype is {dtype!r}; it takes torch.float32, float64, bfloat16, float16, or None for the "
-            "type of each parameter"
-        )
-    return dtype
-
-
 def _on(device: torch.device, tensor: Tensor | None) -> Tensor | None:
     return tensor if tensor is None or tensor.device == device else tensor.to(device, non_blocking=True)
 
@@ -225,6 +237,4 @@ def _on(device: torch.device, tensor: Tensor | None) -> Tensor | None:
 def _learning_rate(lr: float | Tensor) -> Tensor:
     if isinstance(lr, Tensor):
         return lr.detach()
-    if math.isnan(lr):
-        raise ValueError(f"lr is {lr}; set param_groups[...]['lr'] to a number")
-    return torch.tensor(lr, dtype=torch.float64, device="cpu")
+    return torch.tensor(number("lr", lr), dtype=torch.float64, device="cpu")
