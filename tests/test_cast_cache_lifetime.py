@@ -1,9 +1,7 @@
 """How long casts live: by default as long as the outermost region, kept ones as long as their weight, or the limit."""
 
 import re
-import resource
 from collections.abc import Iterator
-from pathlib import Path
 from threading import Thread
 
 import polycast
@@ -238,29 +236,25 @@ def test_what_cannot_be_kept_is_refused(target: Tensor | list[Tensor], text: str
     assert cast_cache._kept == before
 
 
-def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
 def test_threads_leave_nothing_while_the_main_thread_waits() -> None:
-    """Nothing of the main thread runs meanwhile; the thread that stores next frees what others left."""
-    weight = torch.ones(2000, 2000, requires_grad=True)
+    """Nothing of the main thread runs meanwhile; the thread that stores next drops what others left."""
+    weight, entries = torch.ones(8, 8, requires_grad=True), []
 
     def request() -> None:
         with polycast.autocast("cpu"):
-            torch.ones(1, 2000) @ weight
+            x() @ weight
 
     def serve() -> None:
         for _ in range(40):
             thread = Thread(target=request)
             thread.start()
             thread.join()
+            entries.append(_compiled.cast_counts(sweep=False)["cpu"][0])
 
-    before = resident_bytes()
     server = Thread(target=serve)
     server.start()
     server.join()
-    assert resident_bytes() - before < 10 * weight.numel() * 2
+    assert max(entries) <= 1
 
 
 def test_gradients_that_inference_mode_takes_away() -> None:

@@ -58,8 +58,10 @@ void forget(const std::vector<at::Tensor>& tensors) {
   }
 }
 
-py::dict counts() {
-  sweep_casts();
+py::dict counts(bool sweep) {
+  if (sweep) {
+    sweep_casts();
+  }
   py::dict result;
   const auto tallies = cast_table().tallies();
   for (size_t device = 0; device < tallies.size(); ++device) {
@@ -102,7 +104,7 @@ void bind_cast_cache(py::module_& module) {
   module.def("release_casts", &release_at, py::arg("address"));
   module.def("forget_casts", &forget, py::arg("tensors"));
   module.def("no_casts", [] { return cast_table().empty(); });
-  module.def("cast_counts", &counts);
+  module.def("cast_counts", &counts, py::arg("sweep") = true);
   module.def("clear_casts", [] { cast_table().clear(); });
   module.def("limit_casts", &limit, py::arg("bytes"));
   module.def("set_recording_probe", &set_probe, py::arg("device"), py::arg("probe"));
