@@ -9,8 +9,12 @@ import torch
 from polycast import region, syncfree
 from torch import Tensor, nn
 
-# What Dynamo does to stock's loss in `scaler.scale(loss).backward()`, too. Every other warning is an error.
-pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
+# What compiling stock's loss in `scaler.scale(loss).backward()` warns of, too, and torch 2.13 of its own optimizers.
+# Every other warning is an error.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"),
+    pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"),
+]
 
 OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "sync-free": lambda params: syncfree.AdamW(params, lr=0.1),

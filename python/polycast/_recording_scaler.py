@@ -22,6 +22,9 @@ class RecordingGradScaler(TorchGradScaler):
     _per_optimizer_states: dict[int, dict[str, Any]]
     _records: WeakKeyDictionary[Optimizer, StepRecord]
 
+    # Dynamo would trace torch's, and lose what is written meanwhile to the state of the optimizer.
+    unscale_ = _disable_dynamo(TorchGradScaler.unscale_)
+
     def step_count(self, optimizer: Optimizer) -> int:
         """Return how many times an optimizer was stepped, the skipped steps included."""
         return self._record(optimizer).steps
@@ -51,7 +54,6 @@ class RecordingGradScaler(TorchGradScaler):
     def _device_of_scale(self) -> torch.device:
         return torch.device("cpu") if self._scale is None else self._scale.device
 
-    @_disable_dynamo
     def _unscale_grads_(
         self,
         optimizer: Optimizer,
@@ -66,7 +68,6 @@ class RecordingGradScaler(TorchGradScaler):
         record.unscale(gathered, inv_scale)
         return record.found_inf
 
-    @_disable_dynamo
     def _check_inf_per_device(self, optimizer: Optimizer) -> dict[Any, Any]:
         record = self._record(optimizer)
         record.check(optimizer)

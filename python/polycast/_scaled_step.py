@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._compile import _disable_dynamo
 from torch.amp.grad_scaler import GradScaler as TorchGradScaler
 from torch.amp.grad_scaler import OptState
 
@@ -85,8 +84,6 @@ class FusedStep(ScaledStep):
         if not self.state["found_inf_per_device"]:
             self.scaler._check_inf_per_device(self.optimizer)
 
-    # Dynamo does not trace attributes that come and go.
-    @_disable_dynamo
     def _take(self, found_inf: Tensor, **kwargs: Any) -> float | None:
         fused: Any = self.optimizer
         fused.grad_scale, fused.found_inf = self._grad_scale(), found_inf
@@ -145,7 +142,6 @@ def any_of(found_infs: Iterable[Tensor], device: torch.device) -> Tensor:
     return torch.stack(moved).max() if moved else torch.zeros((), device=device)
 
 
-@_disable_dynamo
 def read(found_inf: Tensor) -> bool:
     """Wait for the device, and return whether the element is set."""
     return bool(found_inf.item())

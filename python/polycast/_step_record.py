@@ -2,7 +2,6 @@
 
 import torch
 from torch import Tensor
-from torch._compile import _disable_dynamo
 
 from polycast import _sharding
 from polycast._compiled import DeviceGradients, gather_gradients
@@ -45,7 +44,6 @@ class StepRecord:
         self._keep(findings)
         return _sharding.total_norm(gathered, norms, norm_type, device)
 
-    @_disable_dynamo(recursive=False)
     def count(self, found_inf: Tensor) -> None:
         """Record a step, skipped where the element is not zero."""
         self.steps += 1

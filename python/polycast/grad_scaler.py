@@ -148,6 +148,7 @@ class GradScaler(RecordingGradScaler):
             raise RuntimeError("clip_grad_norm() is being called after step().")
         return step.clip(max_norm, norm_type)
 
+    @_disable_dynamo
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> float | None:
         """Step an optimizer, unless its gradients hold an infinity or a NaN.
 
@@ -180,6 +181,7 @@ class GradScaler(RecordingGradScaler):
         step.record.count(found_inf)
         return result
 
+    @_disable_dynamo
     def step_together(self, *optimizers: Optimizer) -> None:
         """Step several optimizers, or none of them if a gradient of any holds an infinity or a NaN.
 

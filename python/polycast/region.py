@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar, cast
+from typing import ParamSpec, TypeVar
 
 import torch
 
@@ -88,11 +88,7 @@ def autocast(
     column = backends.column(kind)
     kind = backends.type_of(column)
     listed = DEVICES[column].lower_precision
-    if dtype is not None and not isinstance(dtype, torch.dtype):
-        raise TypeError(f"dtype is {dtype!r}; autocast on {kind} takes {' or '.join(map(str, listed))}")
-    for name, value in (("enabled", enabled), ("cache_enabled", cache_enabled)):
-        if isinstance(value, str):  # "False" would be true
-            raise TypeError(f"{name} is {value!r}; it takes True or False")
+    _check_types(kind, listed, dtype, enabled=enabled, cache_enabled=cache_enabled)
     if enabled:
         if not torch.compiler.is_compiling():
             backends.check_region(kind)
@@ -106,9 +102,19 @@ def autocast(
             raise ValueError(f"autocast on {kind} runs in {names}; {dtype} is not listed for it in the policy")
         if not torch.compiler.is_compiling():
             _seen[kind] = [seen for seen in _seen.get(kind, ()) if seen is not dtype] + [dtype]
-    # Torch.compile knows a call of torch's class, and regions of any class that were made outside.
-    made = cast("type[Region]", torch.autocast) if torch.compiler.is_compiling() else Region
-    return made(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+    if torch.compiler.is_compiling():  # torch.compile knows a call of torch's class, and regions that were made outside
+        return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
+    return Region(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+
+
+def _check_types(
+    kind: str, listed: tuple[torch.dtype, ...], dtype: torch.dtype | None, **switches: bool | None
+) -> None:
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        raise TypeError(f"dtype is {dtype!r}; autocast on {kind} takes {' or '.join(map(str, listed))}")
+    for name, value in switches.items():
+        if isinstance(value, str):  # "False" would be true
+            raise TypeError(f"{name} is {value!r}; it takes True or False")
 
 
 def why_not_scale(device_type: str) -> str | None:
