@@ -119,6 +119,23 @@ def test_bounds_enclose_the_first_scale(bounds: tuple[float, float]) -> None:
     assert str(error.value) == text
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"device": 65536.0}, TypeError, "the device is 65536.0; give a text such as 'cpu', or a torch.device"),
+        ({"device": "cuad"}, ValueError, "polycast has no device 'cuad' in its policy; it has .*did you mean 'cuda'?"),
+        ({"init_scale": "x"}, TypeError, "init_scale is 'x'; it takes a number"),
+        ({"init_scale": 0.0}, ValueError, "init_scale is 0.0; it takes a positive number"),
+        ({"growth_factor": None}, TypeError, "growth_factor is None; it takes a number"),
+        ({"growth_interval": 1.5}, TypeError, "growth_interval is 1.5; it takes a whole number of steps"),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_named(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text.replace("?", r"\?")):
+        polycast.GradScaler(**arguments)
+
+
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda scaler: pickle.loads(pickle.dumps(scaler))])
 @pytest.mark.parametrize("started", [False, True])
 def test_a_copy_goes_on_by_itself(duplicate: Any, started: bool) -> None:

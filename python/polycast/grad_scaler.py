@@ -16,11 +16,13 @@ from torch import Tensor
 from torch._compile import _disable_dynamo
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
+from polycast import backends
 from polycast._clipping import check_clipping
 from polycast._compiled import update_scale
 from polycast._notices import Notices
 from polycast._recording_scaler import RecordingGradScaler
 from polycast._scaled_step import ScaledStep, SyncFreeStep, any_of, kind_of, read, takes_found_inf
+from polycast._scaler_arguments import check_numbers
 
 Optimizer = torch.optim.Optimizer
 
@@ -43,7 +45,8 @@ class GradScaler(RecordingGradScaler):
             trainers that watch whether it is called.
 
     Raises:
-        ValueError: The bounds do not enclose ``init_scale``.
+        ValueError: The bounds do not enclose ``init_scale``, or there is no such device.
+        TypeError: An argument is of another type than it should be.
         AssertionError: A factor is on the wrong side of 1, as in torch.
 
     Example:
@@ -76,14 +79,20 @@ class GradScaler(RecordingGradScaler):
         max_scale: float = float("inf"),
         report_skips: bool = False,
     ) -> None:
-        if not init_scale > 0:
-            raise ValueError(f"init_scale is {init_scale}; it takes a positive number")
+        kind = "" if device is None else backends.known_type(device)
+        check_numbers(
+            init_scale=init_scale,
+            growth_factor=growth_factor,
+            backoff_factor=backoff_factor,
+            growth_interval=growth_interval,
+            min_scale=min_scale,
+            max_scale=max_scale,
+        )
         if not min_scale <= init_scale <= max_scale:
             raise ValueError(
                 f"init_scale is {init_scale}, outside of min_scale={min_scale} and max_scale={max_scale}; "
                 "choose bounds that enclose it"
             )
-        kind = "" if device is None else torch.device(device).type
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             super().__init__(kind, init_scale, growth_factor, backoff_factor, growth_interval, enabled)

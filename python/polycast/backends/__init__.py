@@ -45,6 +45,20 @@ def kind_of(device: str | torch.device) -> str:
     raise TypeError(f"the device is {device!r}; give a text such as '{HOST}', or a torch.device")
 
 
+def known_type(device: str | torch.device) -> str:
+    """Return what ``kind_of`` does, of any device that torch knows.
+
+    Raises:
+        TypeError: As ``kind_of``.
+        ValueError: Torch knows no such device.
+    """
+    kind = kind_of(device)
+    try:
+        return torch.device(kind).type
+    except RuntimeError:
+        raise unknown(kind, types()) from None
+
+
 def unknown(device_type: str, known: Iterable[str]) -> ValueError:
     """Return the error for a device that the policy does not have."""
     names = list(known)
