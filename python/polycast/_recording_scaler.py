@@ -41,8 +41,8 @@ class RecordingGradScaler(TorchGradScaler):
         """Return which parameters had gradients that were not finite when they were last looked at.
 
         Names are those that the optimizer was given, else "param_groups[0]['params'][3]". What was found is kept until
-        the gradients are looked at again, and read back only here. Of parameters that are DTensors it is what any rank of
-        their mesh found; of others, what this one did.
+        the gradients are looked at again, and read back only here. Of parameters that are DTensors it is what any rank
+        of their mesh found; of others, what this one did.
         """
         return self._record(optimizer).non_finite(optimizer)
 
