@@ -134,3 +134,10 @@ def test_what_torch_takes_is_taken() -> None:
     for options in ({"betas": [0.9, 0.99]}, {"betas": (torch.tensor(0.9), torch.tensor(0.99))}, {"amsgrad": 1}):
         OURS["Adam"](nn.ParameterList(params), **options)
     OURS["SGD"](params, lr=torch.tensor(0.1, requires_grad=True), weight_decay=torch.tensor(0.1), momentum=1)
+
+
+@pytest.mark.parametrize("kind", OURS)
+def test_a_state_dtype_is_one_for_all_groups(kind: str) -> None:
+    text = "^state_dtype of parameter group 0 is torch.float32; pass it to the optimizer, for all groups$"
+    with pytest.raises(TypeError, match=text):
+        OURS[kind]([{"params": [torch.ones(1, requires_grad=True)], "state_dtype": torch.float32}])

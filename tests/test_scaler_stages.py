@@ -195,3 +195,27 @@ def test_a_disabled_scaler_clips_and_knows_of_no_skips() -> None:
     assert not scaler.skipped(optimizer).item()
     assert scaler.skip_count(optimizer).item() == 0
     assert scaler.non_finite(optimizer) == []
+
+
+CALLS: dict[str, Callable[[polycast.GradScaler, Any], object]] = {
+    "step": lambda scaler, other: scaler.step(other),
+    "unscale_": lambda scaler, other: scaler.unscale_(other),
+    "clip_grad_norm": lambda scaler, other: scaler.clip_grad_norm(other, 1.0),
+    "step_together": lambda scaler, other: scaler.step_together([other]),  # type: ignore[arg-type]
+    "skip_count": lambda scaler, other: scaler.skip_count(other),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_is_no_optimizer_is_named(call: str) -> None:
+    scaler = polycast.GradScaler("cpu")
+    scaler.scale(torch.ones(1))
+    name = "list" if call == "step_together" else "Linear"
+    with pytest.raises(TypeError, match=f"^the optimizer is a {name}; pass each optimizer by itself$"):
+        CALLS[call](scaler, torch.nn.Linear(1, 1))
+
+
+def test_a_norm_is_a_number() -> None:
+    scaler = polycast.GradScaler("cpu")
+    with pytest.raises(TypeError, match=r"^max_norm is 'a'; it takes a positive number$"):
+        scaler.clip_grad_norm(syncfree.SGD([torch.ones(1, requires_grad=True)]), "a")  # type: ignore[arg-type]

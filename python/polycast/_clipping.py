@@ -1,5 +1,7 @@
 """What clipping the norm of gradients is: torch's arithmetic, with checked arguments."""
 
+from numbers import Real
+
 import torch
 from torch import Tensor
 
@@ -7,11 +9,15 @@ from polycast._sharding import clip_sharded
 
 
 def check_clipping(max_norm: float, norm_type: float) -> None:
-    """Raise a ValueError where one of them is no positive number."""
-    if not float(max_norm) > 0:
-        raise ValueError(f"max_norm is {max_norm}; it takes a positive number")
-    if not float(norm_type) > 0:
-        raise ValueError(f"norm_type is {norm_type}; it takes a positive number, or infinity")
+    """Raise a ValueError where one of them is no positive number, a TypeError where it is none at all."""
+    for name, value, wanted in (
+        ("max_norm", max_norm, "a positive number"),
+        ("norm_type", norm_type, "a positive number, or infinity"),
+    ):
+        if not isinstance(value, (Real, Tensor)):
+            raise TypeError(f"{name} is {value!r}; it takes {wanted}")
+        if not float(value) > 0:
+            raise ValueError(f"{name} is {value}; it takes {wanted}")
 
 
 def clip_coef(norm: Tensor, max_norm: float) -> Tensor:

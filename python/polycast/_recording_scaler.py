@@ -47,6 +47,8 @@ class RecordingGradScaler(TorchGradScaler):
         return self._record(optimizer).non_finite(optimizer)
 
     def _record(self, optimizer: Optimizer) -> StepRecord:
+        if not hasattr(optimizer, "param_groups"):
+            raise TypeError(f"the optimizer is a {type(optimizer).__name__}; pass each optimizer by itself")
         record = self._records.get(optimizer)
         if record is None:
             record = self._records[optimizer] = StepRecord()
@@ -62,10 +64,10 @@ class RecordingGradScaler(TorchGradScaler):
         found_inf: Tensor,  # noqa: ARG002
         allow_fp16: bool,
     ) -> dict[torch.device, Tensor]:
+        record = self._record(optimizer)
         gathered = gather_gradients(optimizer.param_groups, coalesce_in_place=True)
         if not allow_fp16 and any(gradients.has_float16() for gradients in gathered):
             raise ValueError("Attempting to unscale FP16 gradients.")
-        record = self._record(optimizer)
         record.unscale(gathered, inv_scale)
         return record.found_inf
 

@@ -38,6 +38,8 @@ def check_group(optimizer: torch.optim.Optimizer, group: Any) -> list[Tensor]:
     if "params" not in group:
         raise ValueError(f"parameter group {number} has {', '.join(map(repr, group)) or 'nothing'}; give it 'params'")
     where = f" of parameter group {number}"
+    if "state_dtype" in group:
+        raise TypeError(f"state_dtype{where} is {group['state_dtype']!r}; pass it to the optimizer, for all groups")
     _check_options(group, where)
     for beta in group.get("betas", ()):
         if not isinstance(beta, Tensor) and not 0 <= beta < 1:
