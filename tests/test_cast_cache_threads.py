@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 
 import polycast
 import pytest
@@ -127,3 +128,17 @@ def test_the_core_has_no_data_race(tmp_path: Path) -> None:
     fixed = ["setarch", "-R"] if sys.platform == "linux" and shutil.which("setarch") else []
     run = subprocess.run([*fixed, program], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr, run.stdout) == (0, "", "right\n")
+
+
+def test_a_write_while_a_weight_is_cast_leaves_no_old_cast() -> None:
+    """The race is rare: with the state taken after the cast, about 12 of 300 writes were lost for good."""
+    weight, x = torch.zeros(1500, 1500), torch.ones(1, 1500, dtype=torch.bfloat16)
+    cast_cache.keep(weight)
+    with torch.no_grad(), polycast.autocast("cpu"):
+        for number in range(1, 301):
+            cast_cache.clear()
+            writer = Thread(target=weight.fill_, args=(number % 200,))
+            writer.start()
+            while writer.is_alive():
+                x @ weight
+            assert torch.equal(x @ weight, x @ weight.bfloat16()), number
