@@ -43,12 +43,12 @@ $(VENV)/built: $(VENV)/installed $(SOURCES)
 
 # Downloads the headers of these releases once, 80 MB and more for each; takes minutes, and is no part of `make test`.
 syntax: $(VENV)/installed
-	$(PYTHON) -m tests.headers 2.10.0 2.11.0 2.12.0 newest
+	$(PYTHON) -m tools.headers 2.10.0 2.11.0 2.12.0 newest
 
 # Compiles everything once more, with AddressSanitizer and UndefinedBehaviorSanitizer, and runs the kernels' tests on it;
 # takes minutes, and is no part of `make test`.
 sanitize: $(VENV)/installed
-	$(PYTHON) -m tests.sanitize
+	$(PYTHON) -m tools.sanitize
 
 clean:
 	rm -rf build .venv .venv-* python/*.egg-info

@@ -13,9 +13,9 @@ import polycast
 import pytest
 from tqdm import tqdm
 
+from tests.autocast.test_documented import check
 from tests.probe import HAS_XLA, NO_XLA, device_type, kernels_of
 from tests.samples.documented import ROWS, Row
-from tests.test_documented import check
 
 
 def main() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 
+from tests.autocast.test_policy_cases import expected
 from tests.cases import Case
 from tests.probe import device_type, flatten
 from tests.samples.ops import WITHOUT_CPU_KERNEL, WITHOUT_SAMPLE, Arguments
-from tests.test_policy_cases import expected
 
 # What a backend cannot run, in a region or out of it.
 CANNOT_RUN = {

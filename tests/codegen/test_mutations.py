@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.codegen.mutations import EVERYTHING, check, check_mutants
+from tools.mutations import EVERYTHING, check, check_mutants
 
 
 def test_the_policy_that_is_damaged_is_valid(tmp_path: Path) -> None:

@@ -318,7 +318,11 @@ class Rule:
 
     @property
     def test(self) -> str:
-        return self.check if isinstance(self.check, str) else f"tests/test_document_rules.py -k {self.check.__name__}"
+        return (
+            self.check
+            if isinstance(self.check, str)
+            else f"tests/autocast/test_document_rules.py -k {self.check.__name__}"
+        )
 
 
 RULES = [
@@ -423,33 +427,33 @@ RULES = [
     Rule(
         "Do not set XLA_USE_BF16 flag when using AMP on TPUs. This will override the per-operator precision settings",
         (XLA, XLA_REPOSITORY),
-        "tests/test_region.py::test_variables_that_override_the_policy_are_told_of_once",
+        "tests/autocast/test_region.py::test_variables_that_override_the_policy_are_told_of_once",
     ),
     Rule(
         "autocast(xm.xla_device()) aliases torch.amp.autocast('xla') when the XLA Device is a TPU.",
         (XLA,),
-        "tests/test_region.py::test_a_device_is_a_text_or_a_device",
+        "tests/autocast/test_region.py::test_a_device_is_a_text_or_a_device",
     ),
     Rule(
         "autocast(xm.xla_device()) aliases torch.cuda.amp.autocast() when the XLA Device is a CUDA device.",
         (XLA,),
-        "tests/test_region.py::test_xla_follows_the_hardware_in_use",
+        "tests/autocast/test_region.py::test_xla_follows_the_hardware_in_use",
     ),
     Rule(
         "These ensure forward executes with the current autocast state and backward executes with the same autocast "
         "state as forward",
         (EXAMPLES,),
-        "tests/test_custom_function.py::test_backward_runs_under_the_state_of_forward",
+        "tests/autocast/test_custom_function.py::test_backward_runs_under_the_state_of_forward",
     ),
     Rule(
         "the decorators cast floating-point CUDA Tensor inputs to float32, and locally disable autocast",
         (EXAMPLES,),
-        "tests/test_custom_function.py::test_inputs_are_cast_wherever_they_are",
+        "tests/autocast/test_custom_function.py::test_inputs_are_cast_wherever_they_are",
     ),
     Rule(
         "The following lists describe the behavior of eligible ops",
         (CUDA, XPU),
-        "tests/test_documented.py::test_a_documented_row_holds",
+        "tests/autocast/test_documented.py::test_a_documented_row_holds",
     ),
 ]
 

@@ -12,10 +12,10 @@ from polycast import _compiled
 from torchgen.model import SchemaKind
 
 from codegen.schemas import Schemas
+from tests.autocast.test_policy_cases import F32, call
 from tests.cases import CASES, DEVICES, Case
 from tests.probe import HAS_XLA, NO_XLA, device_type, is_reachable, probes
 from tests.samples.lookalikes import EXCUSED
-from tests.test_policy_cases import F32, call
 
 # A hand-written kernel of torch's keeps its category to itself.
 OPAQUE = "stock"

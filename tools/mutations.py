@@ -1,4 +1,4 @@
-"""Damages a policy, at random and repeatably: `python -m tests.codegen.mutations 20000` says what becomes of it."""
+"""Damages a policy, at random and repeatably: `python -m tools.mutations 20000` says what becomes of it."""
 
 import re
 import sys

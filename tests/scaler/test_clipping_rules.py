@@ -10,7 +10,7 @@ import torch
 from polycast import syncfree
 
 from tests.optimizers import clones, parameters, same_bits, set_grads, tensors
-from tests.test_scaler_clipping import NORM_TYPES, OURS, SCALE, SHAPES, TORCHS, grads, started
+from tests.scaler.test_clipping import NORM_TYPES, OURS, SCALE, SHAPES, TORCHS, grads, started
 
 INF, NAN = float("inf"), float("nan")
 

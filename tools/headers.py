@@ -1,4 +1,4 @@
-"""Does the C++ fit torch releases that are not installed? `python -m tests.headers 2.12.0 newest` checks the syntax.
+"""Does the C++ fit torch releases that are not installed? `python -m tools.headers 2.12.0 newest` checks the syntax.
 
 The headers come from the wheels for macOS, which are the small ones, and stay in build/headers/. What only CUDA has is
 not among them, and nothing here includes it.

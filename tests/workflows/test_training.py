@@ -1,6 +1,6 @@
 """The training loops of the AMP examples, on each device, against the same loop in float32 without scaler.
 
-A loop is the document's, with the device given and the losses kept. tests/workflows.py is the table of all.
+A loop is the document's, with the device given and the losses kept. tests/workflows/table.py is the table of all.
 """
 
 from itertools import pairwise
@@ -11,7 +11,19 @@ import torch
 from polycast import syncfree
 from torch import Tensor, nn
 
-from tests.workflows import DEVICES, NEEDS_XLA, READS, UNNEEDED, Amp, compare, data, float32, floats, network, ours
+from tests.workflows.table import (
+    DEVICES,
+    NEEDS_XLA,
+    READS,
+    UNNEEDED,
+    Amp,
+    compare,
+    data,
+    float32,
+    floats,
+    network,
+    ours,
+)
 
 
 def name_of(value: Any) -> str:

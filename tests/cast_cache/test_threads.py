@@ -122,8 +122,8 @@ def test_the_deleter_of_a_cached_tensor_can_cast() -> None:
 def test_the_core_has_no_data_race(tmp_path: Path) -> None:
     program = tmp_path / "cast_cache_threads"
     options = ["-std=c++17", "-O1", "-g", "-fsanitize=thread", "-Wall", "-Wextra", "-Werror"]
-    source = HERE / "cast_cache_threads.cpp"
-    subprocess.run(["g++", *options, f"-I{HERE.parent / 'csrc'}", source, "-o", program], check=True)
+    source = HERE / "threads.cpp"
+    subprocess.run(["g++", *options, f"-I{HERE.parents[1] / 'csrc'}", source, "-o", program], check=True)
     # ThreadSanitizer's shadow memory has a fixed place, where a randomized address space can put something else.
     fixed = ["setarch", "-R"] if sys.platform == "linux" and shutil.which("setarch") else []
     run = subprocess.run([*fixed, program], capture_output=True, text=True, check=False)

@@ -1,6 +1,6 @@
 """The training loops and snippets of the documents: what their tests share, and which test and example holds each.
 
-python -m tests.workflows  # prints the table: document | section | test | example
+python -m tests.workflows.table  # prints the table: document | section | test | example
 """
 
 from collections.abc import Callable, Iterator
@@ -131,7 +131,7 @@ class Workflow:
 XLA, EXAMPLES = "000_1ddc69e16249b2f9.txt", "002_c3618d3a88958c87.txt"
 XPU, XLA_REPOSITORY = "003_79838daea11dc429.txt", "004_285a24f7706adc78.txt"
 TRAINING, MODULES, FUNCTIONS, BACKENDS = (
-    f"tests/test_workflow_{name}.py::test_" for name in ("training", "modules", "functions", "backends")
+    f"tests/workflows/test_{name}.py::test_" for name in ("training", "modules", "functions", "backends")
 )
 
 WORKFLOWS = [
@@ -181,7 +181,3 @@ WORKFLOWS = [
     Workflow(XPU, "Inference with TorchScript Path", BACKENDS + "inference_traced", "examples/inference.py"),
     Workflow(XPU, "Training Support", BACKENDS + "xpu_training"),
 ]
-
-if __name__ == "__main__":
-    for row in WORKFLOWS:
-        print(" | ".join((row.document, row.section, row.test, row.example)))

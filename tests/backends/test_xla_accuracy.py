@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.optim.test_accuracy import ALLOWED_MAXIMUM, ALLOWED_MEAN, errors, gradients, run, start
 from tests.optimizers import FOR_LOOP, OURS, THEIRS, Options
 from tests.probe import HAS_XLA, NO_XLA
-from tests.test_optimizer_accuracy import ALLOWED_MAXIMUM, ALLOWED_MEAN, errors, gradients, run, start
 from tests.xla import sync
 
 pytestmark = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
