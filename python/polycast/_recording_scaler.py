@@ -5,7 +5,6 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from torch._compile import _disable_dynamo
 from torch.amp.grad_scaler import GradScaler as TorchGradScaler
 
 from polycast._compiled import gather_gradients
@@ -21,9 +20,6 @@ class RecordingGradScaler(TorchGradScaler):
     _device: str
     _per_optimizer_states: dict[int, dict[str, Any]]
     _records: WeakKeyDictionary[Optimizer, StepRecord]
-
-    # Dynamo would trace torch's, and lose what is written meanwhile to the state of the optimizer.
-    unscale_ = _disable_dynamo(TorchGradScaler.unscale_)
 
     def step_count(self, optimizer: Optimizer) -> int:
         """Return how many times an optimizer was stepped, the skipped steps included."""

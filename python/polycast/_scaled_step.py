@@ -20,8 +20,8 @@ Optimizer = torch.optim.Optimizer
 class ScaledStep:
     """The step of any optimizer: its gradients are unscaled and clipped in place, and the host steps it or does not.
 
-    The state is torch's, of this optimizer and this iteration: "stage" and "found_inf_per_device". A sync-free step
-    adds "clip_coef", by which it has to multiply.
+    The state is torch's, of this optimizer and this iteration: "stage" and "found_inf_per_device". Clipping adds
+    "clipped_in", the batch whose gradients it looked at, and where the step clips "clip_coef", the factor.
     """
 
     __slots__ = ("optimizer", "record", "scale", "scaler", "state")
@@ -81,7 +81,8 @@ class FusedStep(ScaledStep):
     skips_by_itself = True
 
     def _look(self) -> None:
-        if not self.state["found_inf_per_device"]:
+        is_looked_at = self.state["found_inf_per_device"] or "clipped_in" in self.state
+        if self.state["stage"] is OptState.READY and not is_looked_at:
             self.scaler._check_inf_per_device(self.optimizer)
 
     def _take(self, found_inf: Tensor, **kwargs: Any) -> float | None:
@@ -102,11 +103,12 @@ class SyncFreeStep(FusedStep):
         """Have the step clip; the gradients keep their values."""
         norm = self.record.measure(self.optimizer, norm_type, self.scale.device)
         if self.state["stage"] is OptState.READY:
-            self.state["found_inf_per_device"] = self.record.found_inf
             norm = norm / self.scale
         earlier = self.state.get("clip_coef")
         if earlier is not None:
             norm = norm * earlier
+        elif self.state["stage"] is OptState.READY:
+            self.state["found_inf_per_device"] = self.record.found_inf
         coef = clip_coef(norm, max_norm)
         self.state["clip_coef"] = coef if earlier is None else earlier * coef
         return norm

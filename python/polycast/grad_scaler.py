@@ -8,7 +8,7 @@ what is not finite, and the step unscales, clips and skips by itself, on the dev
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -25,6 +25,7 @@ from polycast._scaled_step import ScaledStep, SyncFreeStep, any_of, kind_of, rea
 from polycast._scaler_arguments import check_numbers
 
 Optimizer = torch.optim.Optimizer
+T = TypeVar("T")
 
 
 class GradScaler(RecordingGradScaler):
@@ -100,6 +101,8 @@ class GradScaler(RecordingGradScaler):
             warnings.warn(warning.message, warning.category, stacklevel=2)
         self._bounds = (min_scale, max_scale)
         self._report_skips = report_skips
+        self._has_scaled = False
+        self._batch = 0
         self._records = WeakKeyDictionary()
         self._notices = Notices()
         if not self._enabled:
@@ -107,6 +110,24 @@ class GradScaler(RecordingGradScaler):
             from polycast._disabled_scaler import DisabledGradScaler
 
             self.__class__ = DisabledGradScaler
+
+    def scale(self, outputs: T) -> T:
+        """Multiply outputs, a tensor or nested lists of them, by the scale, as ``torch.amp.GradScaler.scale`` does."""
+        self._has_scaled = True
+        scaled: T = super().scale(outputs)  # type: ignore[call-overload]
+        return scaled
+
+    @_disable_dynamo
+    def unscale_(self, optimizer: Optimizer) -> None:
+        """Divide the gradients of an optimizer by the scale, in place, as ``torch.amp.GradScaler.unscale_`` does.
+
+        Raises:
+            RuntimeError: As in torch: it was called since the last ``update``. ``clip_grad_norm`` in an earlier batch
+                counts as such a call.
+        """
+        if self._enabled and self._scale is not None:
+            self._refuse_another_batch(self._per_optimizer_states[id(optimizer)], self._current_batch())
+        super().unscale_(optimizer)
 
     def unscale(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Return tensors divided by the scale, such as what ``torch.autograd.grad`` gave for scaled outputs.
@@ -147,7 +168,8 @@ class GradScaler(RecordingGradScaler):
 
         Raises:
             ValueError: ``norm_type`` or ``max_norm`` is no positive number.
-            RuntimeError: The optimizer was stepped since the last ``update``.
+            RuntimeError: The optimizer was stepped since the last ``update``, or clipped in an earlier batch: one that
+                is dropped after a look at its gradients ends with ``update``, too.
 
         Example: see :class:`GradScaler`.
         """
@@ -155,6 +177,10 @@ class GradScaler(RecordingGradScaler):
         step = self._step_of(optimizer, "clip_grad_norm")
         if step.state["stage"] is OptState.STEPPED:
             raise RuntimeError("clip_grad_norm() is being called after step().")
+        batch = self._current_batch()
+        self._refuse_another_batch(step.state, batch)
+        if step.state["stage"] is OptState.READY:
+            step.state["clipped_in"] = batch
         return step.clip(max_norm, norm_type)
 
     @_disable_dynamo
@@ -171,7 +197,7 @@ class GradScaler(RecordingGradScaler):
         is_torchs = not takes_found_inf(optimizer)
         if is_torchs and self._scale is not None:
             self._notices.tell_of_reads(optimizer, self._scale.device.type)
-        if "closure" in kwargs or (args and (self._report_skips or not is_torchs)):
+        if "closure" in kwargs or (any(args) and (self._report_skips or not is_torchs)):
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         if is_torchs and not self._report_skips:  # torch looks at the gradients itself
             result = super().step(optimizer, *args, **kwargs)
@@ -256,6 +282,19 @@ class GradScaler(RecordingGradScaler):
         super()._lazy_init_scale_growth_tracker(dev)
         self._device = self._device or dev.type
         self._notices.tell_if_needless(dev.type)
+
+    def _current_batch(self) -> int:
+        """Return a number that is another one if anything was scaled since it was last asked for."""
+        self._batch += self._has_scaled
+        self._has_scaled = False
+        return self._batch
+
+    def _refuse_another_batch(self, state: dict[str, Any], batch: int) -> None:
+        if state["stage"] is not OptState.STEPPED and state.get("clipped_in", batch) != batch:
+            raise RuntimeError(
+                "unscale_() has already been called on this optimizer since the last update(). clip_grad_norm() counts "
+                "as such a call: call update() before the next batch, also after one that is dropped."
+            )
 
     def _step_of(self, optimizer: Optimizer, asked: str = "step") -> ScaledStep:
         scale, _ = self._check_scale_growth_tracker(asked)
