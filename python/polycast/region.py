@@ -15,8 +15,6 @@ R = TypeVar("R")
 
 # What torch has for each device type until a region or a user chooses something else.
 _INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.types()}
-# The lower precisions of the regions so far, by device type, the last one last.
-_seen: dict[str, list[torch.dtype]] = {}
 
 
 class Region(torch.autocast):
@@ -100,8 +98,6 @@ def autocast(
         if dtype not in listed:
             names = " and ".join(map(str, listed))
             raise ValueError(f"autocast on {kind} runs in {names}; {dtype} is not listed for it in the policy")
-        if not torch.compiler.is_compiling():
-            _seen[kind] = [seen for seen in _seen.get(kind, ()) if seen is not dtype] + [dtype]
     if torch.compiler.is_compiling():  # torch.compile knows a call of torch's class, and regions that were made outside
         return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
     return Region(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
@@ -115,9 +111,3 @@ def _check_types(
     for name, value in switches.items():
         if isinstance(value, str):  # "False" would be true
             raise TypeError(f"{name} is {value!r}; it takes True or False")
-
-
-def why_not_scale(device_type: str) -> str | None:
-    """Return why the gradients of the regions on a device need no scaling, if so."""
-    all_bfloat16 = _seen.get(device_type) == [torch.bfloat16]
-    return "the last region ran in bfloat16, which has float32's range" if all_bfloat16 else None

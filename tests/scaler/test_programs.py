@@ -6,7 +6,6 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast import region
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler as Scaler
 
@@ -23,12 +22,6 @@ OURS: dict[str, Look] = {
     "both": lambda scaler, optimizer: (scaler.unscale_(optimizer), scaler.clip_grad_norm(optimizer, 0.1)),
 }
 LOOKS = pytest.mark.parametrize("look", OURS)
-
-
-@pytest.fixture(autouse=True)
-def _no_region_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests' regions ran in is forgotten, so that no scaler tells that it is not needed."""
-    monkeypatch.setattr(region, "_seen", {})
 
 
 def test_random_programs_are_torchs() -> None:

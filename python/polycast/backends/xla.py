@@ -27,13 +27,6 @@ def column() -> str:
     return COLUMNS[1] if runtime.device_type() in _GPUS else COLUMNS[0]
 
 
-def why_not_scale() -> str | None:
-    """Return why gradients need no scaling on the hardware, if so."""
-    from torch_xla import runtime
-
-    return "TPUs compute in bfloat16, which has float32's range" if runtime.device_type() == "TPU" else None
-
-
 def check_region() -> None:
     """Refuse a region without torch_xla, and warn once where an environment variable overrides the policy."""
     if not is_loaded():
