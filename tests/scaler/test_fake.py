@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from torch.amp.grad_scaler import GradScaler as Scaler
 from torch.optim import lr_scheduler
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 ITERATIONS = 20
 SHAPES = ((4, 3), (4,), ())
@@ -95,39 +96,55 @@ def test_whole_iterations_read_nothing(unscaled: bool, kind: str, device: str) -
     assert ops.count["polycast.norm"] == 2 * ITERATIONS
 
 
+READS: dict[str, Any] = {
+    "get_scale": lambda scaler, _: scaler.get_scale(),
+    "state_dict": lambda scaler, _: scaler.state_dict(),
+    "non_finite": lambda scaler, optimizer: scaler.non_finite(optimizer),
+    "skipped": lambda scaler, optimizer: bool(scaler.skipped(optimizer)),
+}
+
+
 @DEVICES
-def test_stock_reads(device: str) -> None:
-    """Its device is the host's by name only, so that it is enabled: the scale goes to the device of the outputs."""
+@pytest.mark.parametrize("call", ["step of stock", "step of torch's", "report_skips", *READS])
+def test_what_reads_would_be_noticed(call: str, device: str) -> None:
+    """Stock's device is the host's by name only, so that it is enabled: the scale goes to the device of the outputs."""
     params = leaves(device)
-    optimizer = torch.optim.SGD(params, lr=0.1)
-    scaler = started(Scaler("cpu"), device)
+    library = torch.optim if call.startswith("step") else syncfree
+    scaler = Scaler("cpu") if call == "step of stock" else polycast.GradScaler(report_skips=call == "report_skips")
+    optimizer = library.SGD(params, lr=0.1)
+    started(scaler, device)
     give(params)
+    if call in READS:
+        scaler.step(optimizer)
     with pytest.raises(DataDependentOutputException, match="_local_scalar_dense"):
-        scaler.step(optimizer)
+        READS.get(call, lambda *_: scaler.step(optimizer))(scaler, optimizer)
 
 
-@DEVICES
-@pytest.mark.parametrize("call", ["get_scale", "non_finite", "state_dict", "report_skips", "skipped"])
-def test_what_reads_when_asked_would_be_noticed(call: str, device: str) -> None:
-    params = leaves(device)
-    optimizer = syncfree.SGD(params, lr=0.1)
-    scaler = started(polycast.GradScaler(report_skips=call == "report_skips"), device)
-    give(params)
-    with pytest.raises(DataDependentOutputException):
-        scaler.step(optimizer)
-        if call == "skipped":
-            bool(scaler.skipped(optimizer))
-        elif call != "report_skips":
-            getattr(scaler, call)(*[optimizer][: call == "non_finite"])
+class NoFloat64(TorchDispatchMode):
+    """Raises where an operator makes a tensor of float64 on MPS, which has not got that."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        on_mps = [leaf.dtype for leaf in tree_leaves(result) if isinstance(leaf, Tensor) and leaf.device.type == "mps"]
+        assert torch.float64 not in on_mps, func
+        return result
 
 
-@DEVICES
-def test_torchs_optimizers_are_read_for(device: str) -> None:
-    params = leaves(device)
-    scaler = started(polycast.GradScaler(), device)
-    give(params)
-    with pytest.raises(DataDependentOutputException):
-        scaler.step(torch.optim.SGD(params, lr=0.1))
+def test_without_float64() -> None:
+    params = leaves("mps")
+    optimizer, scaler = syncfree.SGD(params, lr=0.1), started(polycast.GradScaler(), "mps")
+    with NoFloat64():
+        for unscaled in (False, True):
+            give(params)
+            if unscaled:
+                scaler.unscale_(optimizer)
+            norm = scaler.clip_grad_norm(optimizer, 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            scaler.unscale([norm])
 
 
 def test_an_explicit_xpu_is_enabled() -> None:

@@ -1,6 +1,7 @@
 """RealStepLR: the learning rates of a scheduler that advances at real steps only."""
 
 import re
+import threading
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -11,7 +12,8 @@ import torch
 from polycast import syncfree
 from torch.optim import lr_scheduler
 
-INF = float("inf")
+from tests.scaler.common import INF, started
+
 STEPS = 12
 SKIPS = (0, 3, 4, 9, 13)
 Make = Callable[[Any], Any]
@@ -65,41 +67,37 @@ class Loop:
         self.params = [torch.ones(1, requires_grad=True) for _ in range(2)]
         groups = [{"params": self.params[:1]}, {"params": self.params[1:], "lr": 0.02}]
         self.optimizer = library.SGD(groups, lr=0.1, momentum=0.9)
-        self.scaler = polycast.GradScaler(init_scale=4.0)
-        self.scaler.scale(torch.ones(1))
+        self.scaler = started(init_scale=4.0)
 
     def rates(self) -> list[float]:
         return [float(group["lr"]) for group in self.optimizer.param_groups]
 
-    def iterate(self, skip: bool, factor: float = 1.0) -> None:
+    def iterate(self, skip: bool) -> None:
         for param in self.params:
-            param.grad = torch.full_like(param, INF if skip else factor)
+            param.grad = torch.full_like(param, INF if skip else 1.0)
         self.scaler.step(self.optimizer)
         self.scaler.update(4.0)
 
 
-def is_scheduler(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, lr_scheduler.LRScheduler)
-
-
 def test_every_scheduler_of_torchs_is_looked_at() -> None:
-    every = {name for name in lr_scheduler.__all__ if is_scheduler(getattr(lr_scheduler, name))} - {"LRScheduler"}
-    assert every == TABLES.keys() | REFUSED.keys()
+    every = {name for name in lr_scheduler.__all__ if issubclass(getattr(lr_scheduler, name), lr_scheduler.LRScheduler)}
+    assert every - {"LRScheduler"} == TABLES.keys() | REFUSED.keys()
 
 
 @TABLED
 def test_it_is_the_scheduler_stepped_at_real_steps(name: str) -> None:
     ours, theirs = Loop(), Loop(torch.optim)
-    theirs_schedule = TABLES[name](theirs.optimizer)
-    schedule = polycast.RealStepLR(TABLES[name](ours.optimizer), ours.scaler, STEPS)
-    assert ours.rates() == theirs.rates()
+    scheduler, theirs_schedule = TABLES[name](ours.optimizer), TABLES[name](theirs.optimizer)
+    before = plain(scheduler.state_dict()), plain(ours.optimizer.param_groups)
+    schedule = polycast.RealStepLR(scheduler, ours.scaler, STEPS)
+    assert (plain(scheduler.state_dict()), plain(ours.optimizer.param_groups)) == before
     seen = set()
     for number in range(STEPS + len(SKIPS)):
         skip = number in SKIPS
         ours.iterate(skip)
         schedule.step()
         if not skip:
-            theirs.iterate(False, factor=4.0 / 4.0)
+            theirs.iterate(False)
             theirs_schedule.step()
         assert ours.rates() == pytest.approx(theirs.rates(), rel=1e-6, abs=1e-12), number
         assert schedule.get_last_lr() == ours.rates()
@@ -110,16 +108,6 @@ def test_it_is_the_scheduler_stepped_at_real_steps(name: str) -> None:
     ours.iterate(False)
     schedule.step()
     assert ours.rates() == last  # after the table the last one stays
-
-
-@TABLED
-def test_the_table_leaves_the_scheduler_as_it_was(name: str) -> None:
-    optimizer = Loop().optimizer
-    scheduler = TABLES[name](optimizer)
-    before = scheduler.state_dict(), [{**group, "params": ()} for group in optimizer.param_groups]
-    polycast.RealStepLR(scheduler, polycast.GradScaler(), STEPS)
-    after = scheduler.state_dict(), [{**group, "params": ()} for group in optimizer.param_groups]
-    assert plain(after) == plain(before)
 
 
 def plain(value: Any) -> Any:
@@ -139,57 +127,54 @@ def test_others_are_refused_by_name(name: str) -> None:
         polycast.RealStepLR(make(Loop().optimizer), polycast.GradScaler(), STEPS)
 
 
-@pytest.mark.parametrize("kind", ["SGD", "AdamW"])
-def test_an_optimizer_that_takes_its_rate_from_the_host_is_refused(kind: str) -> None:
-    optimizer = getattr(torch.optim, kind)([torch.ones(1, requires_grad=True)], fused=True)
-    text = (
-        f"{kind} takes its learning rate from the host; use an optimizer of polycast.syncfree, or step the scheduler "
-        "yourself"
-    )
-    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
-        polycast.RealStepLR(lr_scheduler.ExponentialLR(optimizer, 0.5), polycast.GradScaler(), STEPS)
+def halving(optimizer: Any = None) -> lr_scheduler.LRScheduler:
+    return lr_scheduler.ExponentialLR(optimizer or Loop().optimizer, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "given"),
-    [
-        (lambda scheduler: (polycast.GradScaler(), scheduler, 3), "polycast.scaler.scaler.GradScaler and torch.optim."),
-        (
-            lambda scheduler: (scheduler, torch.amp.grad_scaler.GradScaler("cpu"), 3),
-            "ExponentialLR and torch.amp.grad_scaler.",
+FUSED = torch.optim.SGD([torch.ones(1, requires_grad=True)], fused=True)
+ORDER = "RealStepLR was given {} and {}; it takes a scheduler of torch.optim.lr_scheduler and a polycast.GradScaler"
+SCHEDULER, SCALER = "torch.optim.lr_scheduler.ExponentialLR", "polycast.scaler.scaler.GradScaler"
+WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "an optimizer that takes its rate from the host": (
+        lambda: polycast.RealStepLR(halving(FUSED), polycast.GradScaler(), STEPS),
+        TypeError,
+        "SGD takes its learning rate from the host; use an optimizer of polycast.syncfree, or step the scheduler",
+    ),
+    "the order": (
+        lambda: polycast.RealStepLR(polycast.GradScaler(), halving(), 3),  # type: ignore[arg-type]
+        TypeError,
+        ORDER.format(SCALER, SCHEDULER),
+    ),
+    "torch's scaler": (
+        lambda: polycast.RealStepLR(halving(), torch.amp.grad_scaler.GradScaler("cpu"), 3),  # type: ignore[arg-type]
+        TypeError,
+        ORDER.format(SCHEDULER, "torch.amp.grad_scaler.GradScaler"),
+    ),
+    "no steps": (
+        lambda: polycast.RealStepLR(halving(), polycast.GradScaler(), 0),
+        ValueError,
+        "steps is 0; it takes a positive number of steps",
+    ),
+    "no state": (
+        lambda: polycast.RealStepLR(halving(), polycast.GradScaler(), STEPS).load_state_dict({}),
+        ValueError,
+        "a state with [] does not fit 2 parameter groups; load what RealStepLR.state_dict() returned for the same",
+    ),
+    "the state of other groups": (
+        lambda: polycast.RealStepLR(halving(), polycast.GradScaler(), STEPS).load_state_dict(
+            {"table": torch.ones(3, 1), "real_steps": 1}
         ),
-        (lambda scheduler: (scheduler, 3, polycast.GradScaler()), "ExponentialLR and int; it takes a scheduler"),
-    ],
-    ids=["order", "torch's scaler", "steps first"],
-)
-def test_the_order_of_the_arguments(arguments: Callable[[Any], tuple[Any, ...]], given: str) -> None:
-    scheduler = lr_scheduler.ExponentialLR(Loop().optimizer, 0.5)
-    with pytest.raises(TypeError, match=f"^RealStepLR was given .*{re.escape(given)}"):
-        polycast.RealStepLR(*arguments(scheduler))
+        ValueError,
+        "a state with ['real_steps', 'table'] does not fit 2 parameter groups; ",
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("state", "error", "text"),
-    [
-        ({}, ValueError, "a state with [] does not fit 2 parameter groups; "),
-        ({"table": torch.ones(3, 1), "real_steps": "1"}, ValueError, "a state with ['real_steps', 'table'] does not"),
-    ],
-    ids=str,
-)
-def test_a_state_of_something_else(state: Any, error: type[Exception], text: str) -> None:
-    scheduler = lr_scheduler.ExponentialLR(Loop().optimizer, 0.5)
-    schedule = polycast.RealStepLR(scheduler, polycast.GradScaler(), STEPS)
-    before = schedule.state_dict()
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_named(name: str) -> None:
+    call, error, text = WRONG[name]
     with pytest.raises(error, match=f"^{re.escape(text)}"):
-        schedule.load_state_dict(state)
-    assert schedule.state_dict()["real_steps"] == before["real_steps"]
-
-
-@pytest.mark.parametrize("steps", [0, -1])
-def test_the_table_has_steps(steps: int) -> None:
-    schedule = lr_scheduler.ExponentialLR(Loop().optimizer, 0.5)
-    with pytest.raises(ValueError, match=f"^steps is {steps}; it takes a positive number of steps$"):
-        polycast.RealStepLR(schedule, polycast.GradScaler(), steps)
+        call()
 
 
 @TABLED
@@ -200,6 +185,7 @@ def test_a_checkpoint_goes_on_where_it_was(name: str, saved_at: int) -> None:
     for number in range(saved_at):
         first.iterate(skip=number in SKIPS)
         schedule.step()
+    second.optimizer.param_groups[0]["lr"] = 7.0  # the table is part of the state, so it does not begin here
     resumed = polycast.RealStepLR(TABLES[name](second.optimizer), second.scaler, STEPS)
     assert schedule.state_dict()["real_steps"] == saved_at - sum(number in SKIPS for number in range(saved_at))
     resumed.load_state_dict(schedule.state_dict())
@@ -212,90 +198,69 @@ def test_a_checkpoint_goes_on_where_it_was(name: str, saved_at: int) -> None:
         assert second.rates() == pytest.approx(first.rates(), rel=1e-6)
 
 
-def test_without_a_step_of_the_optimizer_nothing_advances() -> None:
+def test_it_advances_once_for_a_step_that_was_taken() -> None:
     loop = Loop()
-    schedule = polycast.RealStepLR(lr_scheduler.ExponentialLR(loop.optimizer, 0.5), loop.scaler, STEPS)
-    loop.iterate(skip=True)
-    schedule.step()
-    assert loop.rates() == pytest.approx([0.1, 0.02])
+    schedule = polycast.RealStepLR(halving(loop.optimizer), loop.scaler, STEPS)
+    for skip, rate in ((None, 0.1), (True, 0.1), (False, 0.05), (None, 0.05)):
+        if skip is not None:
+            loop.iterate(skip)
+        for _ in range(2):
+            schedule.step()
+        assert loop.rates() == pytest.approx([rate, rate / 5])
+    assert repr(schedule) == "RealStepLR(ExponentialLR, SGD, steps=12)"
 
 
 def test_a_disabled_scaler_skips_nothing() -> None:
     loop = Loop()
     loop.scaler = polycast.GradScaler(enabled=False)
-    schedule = polycast.RealStepLR(lr_scheduler.ExponentialLR(loop.optimizer, 0.5), loop.scaler, STEPS)
+    schedule = polycast.RealStepLR(halving(loop.optimizer), loop.scaler, STEPS)
     for count in range(1, 4):
         loop.iterate(skip=False)
         schedule.step()
         assert loop.rates() == pytest.approx([0.1 * 0.5**count, 0.02 * 0.5**count])
 
 
-def test_the_order_of_loading_does_not_matter() -> None:
-    """The table is part of the state, so that an optimizer that was loaded first begins no other table."""
-    weight = torch.nn.Parameter(torch.ones(1))
+class Trainer:
+    """Holds what no copy should be made of, and the function of a schedule."""
 
-    def made(lr: float) -> tuple[Any, Any, Any]:
-        optimizer = syncfree.SGD([weight], lr=lr)
-        scaler = polycast.GradScaler(init_scale=4.0)
-        schedule = polycast.RealStepLR(lr_scheduler.ExponentialLR(optimizer, 0.5), scaler, steps=10)
-        return optimizer, scaler, schedule
+    def __init__(self) -> None:
+        self.lock = threading.Lock()  # deepcopy raises
 
-    optimizer, scaler, schedule = made(1.0)
-    for _ in range(3):
-        scaler.scale(weight.sum()).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        schedule.step()
-    _, _, resumed = made(0.125)
-    resumed.load_state_dict(schedule.state_dict())
-    assert resumed.get_last_lr() == schedule.get_last_lr() == [0.125]
-
-
-def test_it_advances_once_for_a_step() -> None:
-    weight = torch.nn.Parameter(torch.ones(1))
-    optimizer = syncfree.SGD([weight], lr=1.0)
-    scaler: Any = polycast.GradScaler(init_scale=4.0)
-    schedule = polycast.RealStepLR(lr_scheduler.ExponentialLR(optimizer, 0.5), scaler, steps=10)
-    schedule.step()
-    assert schedule.get_last_lr() == [1.0]
-    scaler.scale(weight.sum()).backward()
-    scaler.step(optimizer)
-    scaler.update()
-    for _ in range(3):
-        schedule.step()
-    assert schedule.get_last_lr() == [0.5]
-
-
-def test_the_table_leaves_what_the_user_holds() -> None:
-    lr, seen = torch.tensor(1.0), [0]
-
-    def factor(step: int) -> float:
+    def factor(self, step: int) -> float:
         return 0.5**step
 
-    class Recording(lr_scheduler.ExponentialLR):
-        def get_lr(self) -> list[Any]:
-            getattr(self, "seen", []).append(self.last_epoch)
-            return super().get_lr()
 
+class Recording(lr_scheduler.LambdaLR):
+    """A scheduler with a list of its own."""
+
+    def get_lr(self) -> list[Any]:
+        getattr(self, "seen", []).append(self.last_epoch)
+        return super().get_lr()
+
+
+def test_the_table_leaves_what_the_user_holds_and_copies_no_trainer() -> None:
+    lr, seen = torch.tensor(1.0), [0]
     optimizer = syncfree.SGD([torch.ones(1, requires_grad=True)], lr=lr)
-    scheduler = Recording(optimizer, 0.5)
-    scheduler.seen = seen  # type: ignore[attr-defined]
-    schedule = polycast.RealStepLR(scheduler, polycast.GradScaler(), STEPS)
-    assert (lr.item(), seen) == (1.0, [0])
-    assert optimizer.param_groups[0]["lr"] is lr
-    assert schedule.state_dict()["table"][:3, 0].tolist() == [factor(step) for step in range(3)]
+    scheduler: Any = Recording(optimizer, Trainer().factor)
+    scheduler.seen = seen
+    chained = lr_scheduler.ChainedScheduler([scheduler], optimizer)
+    for made in (scheduler, chained):
+        schedule = polycast.RealStepLR(made, polycast.GradScaler(), STEPS)
+        assert (lr.item(), seen, scheduler.last_epoch) == (1.0, [0], 0)
+        assert optimizer.param_groups[0]["lr"] is lr
+        assert schedule.state_dict()["table"][:3, 0].tolist() == [1.0, 0.5, 0.25]
 
 
 def test_copies_advance_with_their_own_steps() -> None:
     loop = Loop()
-    schedule = polycast.RealStepLR(lr_scheduler.ExponentialLR(loop.optimizer, 0.5), loop.scaler, STEPS)
+    schedule = polycast.RealStepLR(halving(loop.optimizer), loop.scaler, STEPS)
     for _ in range(3):
         loop.iterate(skip=False)
         schedule.step()
     copy, schedule_copy = deepcopy((loop, schedule))
     schedule_copy.step()  # no step was taken since
     assert copy.rates() == pytest.approx([0.0125, 0.0025])
-    copy.scaler.scale(torch.ones(1))
+    started(copy.scaler)
     for _ in range(2):
         copy.iterate(skip=False)
         schedule_copy.step()

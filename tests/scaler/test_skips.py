@@ -1,45 +1,15 @@
-"""What a gradient scaler tells of skipped steps, steps of all or none, and several optimizers in one iteration."""
+"""What a gradient scaler tells of skipped steps, steps of all or none, and how it calls the step of an optimizer."""
 
-from collections.abc import Callable
+import gc
+import weakref
 from typing import Any
 
-import polycast
 import pytest
 import torch
 from polycast import syncfree
-from torch import Tensor
 
 from tests.optimizers import clones, parameters, same_bits, set_grads, tensors
-
-INF, NAN = float("inf"), float("nan")
-SCALE = 256.0
-SHAPES = ((3,), (2, 2))
-OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
-    "sync-free": lambda params: syncfree.AdamW(params, lr=0.01),
-    "fused": lambda params: torch.optim.AdamW(params, lr=0.01, fused=True),
-    "for-loop": lambda params: torch.optim.AdamW(params, lr=0.01, foreach=False, fused=False),
-}
-KINDS = pytest.mark.parametrize("kind", OPTIMIZERS)
-# What looks at the gradients before the step, if anything.
-LOOKS: dict[str, Callable[[polycast.GradScaler, Any], object]] = {
-    "step": lambda scaler, optimizer: None,  # noqa: ARG005
-    "unscale_": lambda scaler, optimizer: scaler.unscale_(optimizer),
-    "clip_grad_norm": lambda scaler, optimizer: scaler.clip_grad_norm(optimizer, 1.0),
-}
-
-
-def started(**options: Any) -> polycast.GradScaler:
-    scaler = polycast.GradScaler(init_scale=SCALE, **options)
-    scaler.scale(torch.ones(1))
-    return scaler
-
-
-def give(params: list[Tensor], seed: int, bad: float | None = None) -> None:
-    """Give scaled gradients; one of the last is not finite if asked."""
-    set_grads(params, seed, SCALE)
-    if bad is not None:
-        assert params[-1].grad is not None
-        params[-1].grad.view(-1)[-1] = bad
+from tests.scaler.common import EACH_LOOK, INF, KINDS, LOOKS, NAN, OPTIMIZERS, SCALE, SHAPES, give, started
 
 
 @KINDS
@@ -60,30 +30,13 @@ def test_skips_are_told_and_counted(kind: str) -> None:
             scaler.update(SCALE)
         changed = [not same_bits(*pair) for pair in zip(tensors(optimizer), before, strict=False)]
         assert not any(changed) if bad is not None else all(changed[:2])
-
-
-@KINDS
-def test_each_optimizer_decides_for_itself(kind: str) -> None:
-    finite, infinite = parameters(*SHAPES), parameters(*SHAPES, seed=1)
-    untouched = clones(infinite)
-    scaler = started()
-    optimizers = [OPTIMIZERS[kind](params) for params in (finite, infinite)]
-    give(finite, 0)
-    give(infinite, 0, INF)
-    scaler.unscale_(optimizers[0])
-    for optimizer in optimizers:
-        scaler.step(optimizer)
-    scaler.update()
-    assert [scaler.skipped(optimizer).item() for optimizer in optimizers] == [False, True]
-    assert scaler.get_scale() == SCALE / 2
-    assert all(map(same_bits, infinite, untouched))
-    assert not any(map(same_bits, finite, parameters(*SHAPES)))
+    assert scaler.step_count(optimizer) == 5
 
 
 @pytest.mark.parametrize(
     "kinds", [("sync-free",) * 2, ("fused",) * 2, ("sync-free", "fused"), ("sync-free", "for-loop")]
 )
-@pytest.mark.parametrize("look", LOOKS)
+@EACH_LOOK
 def test_all_step_together_or_none(look: str, kinds: tuple[str, str]) -> None:
     pair = [parameters(*SHAPES, seed=seed) for seed in range(2)]
     alone = [clones(params) for params in pair]
@@ -116,7 +69,7 @@ def test_all_step_together_or_none(look: str, kinds: tuple[str, str]) -> None:
 
 
 @KINDS
-@pytest.mark.parametrize("look", LOOKS)
+@EACH_LOOK
 @pytest.mark.parametrize("named", [True, False])
 def test_parameters_that_are_not_finite_are_named(named: bool, look: str, kind: str) -> None:
     params = parameters((2,), (3,), (), (2, 2))
@@ -144,33 +97,22 @@ def test_parameters_that_are_not_finite_are_named(named: bool, look: str, kind: 
 
 @KINDS
 @pytest.mark.parametrize("report", [True, False])
-def test_a_trainer_may_watch_for_calls_of_step(kind: str, report: bool) -> None:
-    params = parameters(*SHAPES)
-    scaler, optimizer = started(report_skips=report), OPTIMIZERS[kind](params)
+@pytest.mark.parametrize("together", [True, False])
+def test_a_trainer_may_watch_for_calls_of_step(kind: str, report: bool, together: bool) -> None:
+    pair = [parameters(*SHAPES, seed=seed) for seed in range(2)]
+    scaler, optimizers = started(report_skips=report), [OPTIMIZERS[kind](params) for params in pair]
     calls: list[int] = []
-    optimizer.register_step_pre_hook(lambda *_: calls.append(number))
+    optimizers[0].register_step_pre_hook(lambda *_: calls.append(number))
     for number, bad in enumerate([None, INF, None, NAN]):
-        give(params, number, bad)
-        before = clones(params)
-        assert scaler.step(optimizer) is None
+        give(pair[0], number, None if together else bad)
+        give(pair[1], number, bad)
+        before = clones(pair[0])
+        assert (scaler.step_together(*optimizers) if together else scaler.step(optimizers[0])) is None
         scaler.update()
-        assert all(map(same_bits, params, before)) is (bad is not None)
-    assert scaler.skip_count(optimizer).item() == 2
+        assert all(map(same_bits, pair[0], before)) is (bad is not None)
+    assert scaler.skip_count(optimizers[0]).item() == 2
     # Torch tells its fused optimizers to skip by themselves; only report_skips is asked about.
     assert calls == [0, 2] if report or kind == "for-loop" else calls == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize("bad", [None, INF])
-def test_together_a_trainer_may_watch_too(bad: float | None) -> None:
-    scaler = started(report_skips=True)
-    pair = [parameters(*SHAPES) for _ in range(2)]
-    optimizers = [OPTIMIZERS["sync-free"](params) for params in pair]
-    calls: list[Any] = []
-    for params, optimizer in zip(pair, optimizers, strict=True):
-        optimizer.register_step_pre_hook(lambda *arguments: calls.append(arguments[0]))
-        give(params, 0, bad if optimizer is optimizers[1] else None)
-    scaler.step_together(*optimizers)
-    assert calls == ([] if bad else optimizers)
 
 
 def test_a_step_returns_what_the_optimizers_step_returns() -> None:
@@ -185,9 +127,6 @@ def test_a_step_returns_what_the_optimizers_step_returns() -> None:
 
 
 def test_an_optimizer_is_not_kept_alive() -> None:
-    import gc
-    import weakref
-
     params = parameters(*SHAPES)
     scaler, optimizer = started(), OPTIMIZERS["sync-free"](params)
     give(params, 0)

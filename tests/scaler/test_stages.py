@@ -1,7 +1,5 @@
-"""The stages of a gradient scaler: what torch refuses, GradScaler refuses with torch's texts; and the null object."""
+"""The stages of a gradient scaler: what torch refuses is refused with torch's texts, what else is wrong is named."""
 
-import copy
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -9,21 +7,15 @@ import polycast
 import pytest
 import torch
 from polycast import syncfree
-from torch import Tensor
+from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler as Scaler
 
-INF = float("inf")
-Call = Callable[[Any, Any], object]
+from tests.scaler.common import INF, KINDS, OPTIMIZERS, started
 
-OPTIMIZERS: dict[str, Callable[[list[Tensor]], torch.optim.Optimizer]] = {
-    "sync-free": lambda params: syncfree.SGD(params, lr=0.5),
-    "fused": lambda params: torch.optim.SGD(params, lr=0.5, fused=True),
-    "for-loop": lambda params: torch.optim.SGD(params, lr=0.5, foreach=False, fused=False),
-}
+Call = Callable[[Any, Any], object]
 # Without a sync-free optimizer the question is what torch's own scaler says of its for-loop.
 THEIRS = {"sync-free": "for-loop", "fused": "fused", "for-loop": "for-loop"}
-
-SEQUENCES: dict[str, Call] = {
+LIKE_TORCH: dict[str, Call] = {
     "unscale_ twice": lambda s, o: (s.unscale_(o), s.unscale_(o)),
     "unscale_ after step": lambda s, o: (s.step(o), s.unscale_(o)),
     "step twice": lambda s, o: (s.step(o), s.step(o)),
@@ -35,106 +27,128 @@ SEQUENCES: dict[str, Call] = {
     "two new scales": lambda s, _: s.update(torch.ones(2)),
     "a new scale with a gradient": lambda s, _: s.update(torch.ones(1, requires_grad=True)),
     "scale of a number": lambda s, _: s.scale(5),
-    "nothing wrong": lambda s, o: (s.unscale_(o), s.step(o), s.update(), s.step(o), s.update(4.0), s.get_scale()),
+    "an empty state": lambda s, _: s.load_state_dict({}),
+    "a copy in the middle of an iteration": lambda s, o: (s.unscale_(o), s.__getstate__()),
+    "no gradient: step": lambda s, o: (o.zero_grad(), s.step(o)),
+    "no gradient: unscale_, step": lambda s, o: (o.zero_grad(), s.unscale_(o), s.step(o)),
+    "no gradient: step, update": lambda s, o: (o.zero_grad(), s.step(o), s.update()),
 }
-EARLY: dict[str, Call] = {
+BEFORE_SCALE: dict[str, Call] = {
     "step": lambda s, o: s.step(o),
     "unscale_": lambda s, o: s.unscale_(o),
     "update": lambda s, _: s.update(),
     "update to a scale": lambda s, _: s.update(2.0),
 }
-GRADLESS: dict[str, Call] = {
-    "step": lambda s, o: s.step(o),
-    "unscale_, step": lambda s, o: (s.unscale_(o), s.step(o)),
-    "step, update": lambda s, o: (s.step(o), s.update()),
-}
+# Torch asks its fused optimizers for no gradient.
+FUSED_STEPS = ("no gradient: step", "no gradient: unscale_, step")
 
 
-def outcome(call: Call, scaler: Any, optimizer: Any) -> object:
-    """What a call returns, or the type and the text of what it raises."""
+def raised(call: Call, scaler: Any, optimizer: Any) -> tuple[type[Exception], str]:
+    """Return the type and the text of what a call raises."""
     try:
-        return call(scaler, optimizer)
+        call(scaler, optimizer)
     except Exception as error:  # the comparison is the test
         return type(error), str(error)
+    return Exception, "nothing"
 
 
-def weight(grad: float | None = 1.0) -> Tensor:
-    param = torch.ones(2, requires_grad=True)
-    param.grad = None if grad is None else torch.full((2,), grad)
+def weight(grad: float = 1.0, dtype: torch.dtype = torch.float32) -> Tensor:
+    param = torch.ones(2, dtype=dtype, requires_grad=True)
+    param.grad = torch.full_like(param, grad).detach()
     return param
 
 
-@pytest.mark.parametrize("kind", OPTIMIZERS)
-@pytest.mark.parametrize("name", SEQUENCES)
-def test_the_stages_are_torchs(name: str, kind: str) -> None:
-    ours, theirs = polycast.GradScaler(), Scaler("cpu")
-    for scaler in (ours, theirs):
-        scaler.scale(torch.ones(1))
-    found = outcome(SEQUENCES[name], ours, OPTIMIZERS[kind]([weight()]))
-    wanted = outcome(SEQUENCES[name], theirs, OPTIMIZERS[THEIRS[kind]]([weight()]))
-    assert isinstance(found, tuple)
-    assert isinstance(wanted, tuple)
-    assert found[0] == wanted[0]
-    assert str(found[1]).startswith(str(wanted[1]))
-    assert (found[0] in (RuntimeError, AssertionError, ValueError)) is (name != "nothing wrong")
+@KINDS
+@pytest.mark.parametrize("name", [*LIKE_TORCH, *BEFORE_SCALE])
+def test_what_torch_refuses_is_refused_with_its_text(name: str, kind: str) -> None:
+    call, scalers = (LIKE_TORCH | BEFORE_SCALE)[name], [polycast.GradScaler(), Scaler("cpu")]
+    if name in LIKE_TORCH:
+        scalers = list(map(started, scalers))
+    found = raised(call, scalers[0], OPTIMIZERS[kind]([weight()]))
+    wanted = raised(call, scalers[1], OPTIMIZERS[THEIRS[kind]]([weight()]))
+    assert found[0] is wanted[0]
+    assert found[1].startswith(wanted[1])
+    assert (wanted[0] is Exception) == (name in FUSED_STEPS and kind == "fused")
 
 
-@pytest.mark.parametrize("kind", OPTIMIZERS)
-@pytest.mark.parametrize("name", EARLY)
-def test_nothing_comes_before_scale(name: str, kind: str) -> None:
-    found = outcome(EARLY[name], polycast.GradScaler(), OPTIMIZERS[kind]([weight()]))
-    assert found == outcome(EARLY[name], Scaler("cpu"), OPTIMIZERS[THEIRS[kind]]([weight()]))
-    function = name.split()[0]
-    assert isinstance(found, tuple)
-    assert str(found[1]).startswith(f"Attempted {function} but _scale is None.")
+def sync_free(dtype: torch.dtype = torch.float32) -> Any:
+    return syncfree.SGD([("body", weight()), ("head", weight(dtype=dtype))], lr=0.5)
 
 
-@pytest.mark.parametrize("call", ["clip_grad_norm", "unscale"])
-def test_neither_do_the_additions(call: str) -> None:
-    scaler = polycast.GradScaler()
-    arguments: tuple[Any, ...] = ([torch.ones(1)],) if call == "unscale" else (syncfree.SGD([weight()]), 1.0)
-    with pytest.raises(AssertionError, match=f"^Attempted {call} but _scale is None"):
-        getattr(scaler, call)(*arguments)
+NO_OPTIMIZER = "was given for an optimizer; pass the optimizer itself, not its parameters, and each one by itself"
+# Calls, and what they raise. The scaler has scaled, and the optimizer has gradients.
+WRONG = f"""\
+polycast.GradScaler(65536.0)
+  TypeError: the device is 65536.0; give a text such as 'cpu', or a torch.device
+polycast.GradScaler("cuad")
+  ValueError: polycast has no device 'cuad' in its policy; it has
+polycast.GradScaler(enabled="False")
+  TypeError: enabled is 'False'; it takes True or False
+polycast.GradScaler(report_skips="no")
+  TypeError: report_skips is 'no'; it takes True or False
+polycast.GradScaler(init_scale=8.0, min_scale=9.0, max_scale=16.0)
+  ValueError: init_scale is 8.0, outside of min_scale=9.0 and max_scale=16.0; choose bounds that enclose it
+polycast.GradScaler(init_scale=8.0, max_scale=7.0)
+  ValueError: init_scale is 8.0, outside of min_scale={torch.finfo(torch.float32).tiny} and max_scale=7.0; choose
+polycast.GradScaler(init_scale=8.0, min_scale=float("nan"), max_scale=9.0)
+  ValueError: init_scale is 8.0, outside of min_scale=nan and max_scale=9.0; choose bounds that enclose it
+polycast.GradScaler(init_scale=0.0)
+  ValueError: init_scale is 0.0, outside of min_scale={torch.finfo(torch.float32).tiny} and max_scale=inf; choose
+polycast.GradScaler(growth_factor=1.0)
+  AssertionError: The growth factor must be > 1.0.
+polycast.GradScaler(backoff_factor=1.0)
+  AssertionError: The backoff factor must be < 1.0.
+scaler.step(model)
+  TypeError: a Linear {NO_OPTIMIZER}
+scaler.unscale_(model)
+  TypeError: a Linear {NO_OPTIMIZER}
+scaler.skip_count(model)
+  TypeError: a Linear {NO_OPTIMIZER}
+scaler.step_together([optimizer])
+  TypeError: a list {NO_OPTIMIZER}
+scaler.step_together(optimizer, optimizer)
+  ValueError: step_together was given one optimizer twice; name each once
+scaler.clip_grad_norm(model.parameters(), 1.0)
+  TypeError: a generator {NO_OPTIMIZER}
+scaler.clip_grad_norm(1.0, optimizer)
+  TypeError: a float {NO_OPTIMIZER}
+scaler.step(optimizer), scaler.clip_grad_norm(optimizer, 1.0)
+  RuntimeError: clip_grad_norm() is being called after step().
+scaler.clip_grad_norm(optimizer, 1.0), scaler.scale(torch.ones(1)), scaler.clip_grad_norm(optimizer, 1.0)
+  RuntimeError: unscale_() has already been called on this optimizer since the last update(). Call update() before the
+scaler.unscale_(half)
+  ValueError: Attempting to unscale FP16 gradients. That of head is float16: keep the parameters in float32 and let
+optimizer.zero_grad(), scaler.step(optimizer)
+  AssertionError: No inf checks were recorded for this optimizer. No parameter of it had a gradient; call backward on
+scaler.update()
+  AssertionError: No inf checks were recorded prior to update. No optimizer that was given to step, unscale_
+scaler.step(optimizer, lambda: None)
+  RuntimeError: Closure use is not currently supported if GradScaler is enabled.
+scaler.unscale(torch.ones(2))
+  TypeError: unscale was given one tensor, and takes a sequence of them; pass [tensor]
+scaler.unscale([torch.ones(2), None])
+  TypeError: tensors[1] is None, and no tensor; leave out what has no gradient
+polycast.GradScaler().unscale([torch.ones(1)])
+  AssertionError: Attempted unscale but _scale is None.
+polycast.GradScaler().clip_grad_norm(optimizer, 1.0)
+  AssertionError: Attempted clip_grad_norm but _scale is None.
+scaler.load_state_dict(optimizer.state_dict())
+  ValueError: a state with ['param_groups', 'state'] is not one of a gradient scaler; load what GradScaler.state_dict()
+""".splitlines()
 
 
-@pytest.mark.parametrize("kind", OPTIMIZERS)
-@pytest.mark.parametrize("name", GRADLESS)
-def test_without_a_gradient(name: str, kind: str) -> None:
-    ours, theirs = polycast.GradScaler(), Scaler("cpu")
-    for scaler in (ours, theirs):
-        scaler.scale(torch.ones(1))
-    found = outcome(GRADLESS[name], ours, OPTIMIZERS[kind]([weight(None)]))
-    wanted = outcome(GRADLESS[name], theirs, OPTIMIZERS[THEIRS[kind]]([weight(None)]))
-    assert str(found)[:60] == str(wanted)[:60]
-
-
-@pytest.mark.parametrize("options", [{"growth_factor": 1.0}, {"backoff_factor": 1.0}, {"growth_factor": 0.5}])
-def test_the_factors_are_checked_as_torch_checks_them(options: dict[str, Any]) -> None:
-    with pytest.raises(AssertionError) as theirs:
-        Scaler("cpu", **options)
-    with pytest.raises(AssertionError) as ours:
-        polycast.GradScaler(**options)
-    assert str(ours.value) == str(theirs.value)
-    assert not polycast.GradScaler(**options, enabled=False).is_enabled()
-
-
-def test_a_closure_by_position_is_refused_too() -> None:
-    scaler, optimizer = polycast.GradScaler(), syncfree.SGD([weight()])
-    scaler.scale(torch.ones(1))
-    with pytest.raises(RuntimeError, match=r"^Closure use is not currently supported if GradScaler is enabled\.$"):
-        scaler.step(optimizer, lambda: None)
-
-
-def test_outputs_may_be_nested() -> None:
-    ours, theirs = polycast.GradScaler(), Scaler("cpu")
-    outputs: Any = [torch.ones(1), (torch.full((1,), 2.0), [torch.full((1,), 3.0)])]
-    assert ours.scale(outputs) == theirs.scale(outputs)
+@pytest.mark.parametrize(("call", "text"), list(zip(WRONG[::2], WRONG[1::2], strict=True)))
+def test_what_is_wrong_is_named(call: str, text: str) -> None:
+    names = {"scaler": started(), "optimizer": sync_free(), "half": sync_free(torch.float16), "model": nn.Linear(1, 1)}
+    error, message = raised(lambda *_: eval(call, globals() | names), None, None)
+    assert f"{error.__name__}: {message}".startswith(text.strip())
 
 
 @pytest.mark.parametrize("device", [None, "cpu", torch.device("cpu"), "cpu:0"])
 def test_the_device_is_given_or_taken_from_the_first_outputs(device: str | torch.device | None) -> None:
-    scaler = polycast.GradScaler(device)
-    assert scaler.scale(torch.ones(1)).item() == 2.0**16
+    scaler, theirs = polycast.GradScaler(device), Scaler("cpu")
+    outputs: Any = [torch.ones(1), (torch.full((1,), 2.0), [torch.full((1,), 3.0)])]
+    assert scaler.scale(outputs) == theirs.scale(outputs)
     scaler.update(torch.tensor(8.0))  # which has to be on the scaler's device
     assert scaler.get_scale() == 8.0
 
@@ -153,21 +167,13 @@ def test_cuda_without_cuda_is_disabled_as_torchs_is(
     assert not scaler.is_enabled()
 
 
-def same_after(scaler: polycast.GradScaler) -> list[polycast.GradScaler]:
-    return [scaler, copy.deepcopy(scaler), pickle.loads(pickle.dumps(scaler))]
-
-
-@pytest.mark.parametrize("kind", OPTIMIZERS)
-@pytest.mark.parametrize("copied", range(3), ids=["itself", "deepcopy", "pickle"])
-def test_a_disabled_scaler_does_nothing_and_steps(kind: str, copied: int) -> None:
-    scaler, theirs = same_after(polycast.GradScaler(enabled=False))[copied], Scaler("cpu", enabled=False)
-    assert isinstance(scaler, Scaler)
-    assert not scaler.is_enabled()
+@KINDS
+def test_a_disabled_scaler_does_nothing_and_steps(kind: str) -> None:
+    scaler, theirs = polycast.GradScaler(enabled=False), Scaler("cpu", enabled=False)
     param = weight(3.0)
-    optimizer = OPTIMIZERS[kind]([param])
+    optimizer = syncfree.SGD([param], lr=0.5) if kind == "sync-free" else torch.optim.SGD([param], lr=0.5)
     loss = torch.ones(1)
-    assert scaler.scale(loss) is loss
-    assert scaler.unscale([loss])[0] is loss
+    assert scaler.scale(loss) is scaler.unscale([loss])[0] is loss
     scaler.unscale_(optimizer)
     scaler.unscale_(optimizer)
     assert scaler.step(optimizer, closure=lambda: 7.0) == 7.0
@@ -176,36 +182,69 @@ def test_a_disabled_scaler_does_nothing_and_steps(kind: str, copied: int) -> Non
     assert param.tolist() == [-2.0, -2.0]
     scaler.update()
     scaler.update(3.0)
+    scaler.load_state_dict({"scale": 3.0})
     for question in ("is_enabled", "get_scale", "_get_growth_tracker", "state_dict"):
         assert getattr(scaler, question)() == getattr(theirs, question)()
-    scaler.load_state_dict({"scale": 3.0})
-    assert scaler.state_dict() == {}
-
-
-def test_a_disabled_scaler_clips_and_knows_of_no_skips() -> None:
-    scaler, param = polycast.GradScaler(enabled=False), weight(3.0)
-    optimizer = syncfree.SGD([param], lr=0.5)
     torch.testing.assert_close(scaler.clip_grad_norm(optimizer, 1.0, INF), torch.tensor(3.0))
     torch.testing.assert_close(param.grad, torch.ones(2))
+
+
+def test_a_disabled_scaler_claims_nothing_of_gradients_that_it_did_not_look_at() -> None:
+    """It skips no step, and looks where it is asked what is not finite."""
+    scaler, optimizer = polycast.GradScaler(enabled=False), sync_free()
+    optimizer.param_groups[0]["params"][1].grad[0] = INF
+    assert scaler.non_finite(optimizer) == ["head"]
     scaler.step(optimizer)
-    assert not scaler.skipped(optimizer).item()
-    assert scaler.skip_count(optimizer).item() == 0
+    assert scaler.non_finite(optimizer) == ["head"]
+    assert (scaler.skipped(optimizer).item(), scaler.skip_count(optimizer).item()) == (False, 0)
+    assert scaler.step_count(optimizer) == 1
+    optimizer.param_groups[0]["params"][1].grad[0] = 1.0
     assert scaler.non_finite(optimizer) == []
 
 
-CALLS: dict[str, Callable[[polycast.GradScaler, Any], object]] = {
-    "step": lambda scaler, other: scaler.step(other),
-    "unscale_": lambda scaler, other: scaler.unscale_(other),
-    "clip_grad_norm": lambda scaler, other: scaler.clip_grad_norm(other, 1.0),
-    "step_together": lambda scaler, other: scaler.step_together([other]),  # type: ignore[arg-type]
-    "skip_count": lambda scaler, other: scaler.skip_count(other),
-}
+class Asked(polycast.GradScaler):
+    """A subclass that overrides torch's hooks, as trainers have them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+
+    def _unscale_grads_(self, *args: Any) -> Any:
+        self.calls.append("_unscale_grads_")
+        return super()._unscale_grads_(*args)
+
+    def _check_inf_per_device(self, optimizer: Any) -> Any:
+        self.calls.append("_check_inf_per_device")
+        return super()._check_inf_per_device(optimizer)
+
+    def _maybe_opt_step(self, *args: Any, **kwargs: Any) -> Any:
+        self.calls.append("_maybe_opt_step")
+        return super()._maybe_opt_step(*args, **kwargs)
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_what_is_no_optimizer_is_named(call: str) -> None:
-    scaler = polycast.GradScaler("cpu")
-    scaler.scale(torch.ones(1))
-    name = "list" if call == "step_together" else "Linear"
-    with pytest.raises(TypeError, match=f"^a {name} was given for an optimizer; pass the optimizer itself, not its"):
-        CALLS[call](scaler, torch.nn.Linear(1, 1))
+@pytest.mark.parametrize(
+    ("kind", "unscales", "calls"),
+    [
+        ("sync-free", False, ["_check_inf_per_device", "_maybe_opt_step"]),
+        ("sync-free", True, ["_unscale_grads_", "_maybe_opt_step"]),
+        ("fused", False, ["_check_inf_per_device"] * 2),
+        ("fused", True, ["_unscale_grads_"]),
+        ("for-loop", False, ["_unscale_grads_", "_maybe_opt_step"]),
+        ("for-loop", True, ["_unscale_grads_", "_maybe_opt_step"]),
+    ],
+)
+def test_hooks_that_a_subclass_overrides_are_called(kind: str, unscales: bool, calls: list[str]) -> None:
+    scaler, param = started(Asked()), weight()
+    optimizer = OPTIMIZERS[kind]([param])
+    if unscales:
+        scaler.unscale_(optimizer)
+    scaler.step(optimizer, None)  # no closure, by position, as Accelerate says it
+    assert scaler.calls == calls
+    assert param.tolist() != [1.0, 1.0]
+
+
+def test_the_scale_may_be_made_early_on_a_device_given_as_text() -> None:
+    scaler: Any = polycast.GradScaler()
+    scaler._lazy_init_scale_growth_tracker("cpu")
+    scaler.update(torch.tensor(4.0))
+    assert scaler.get_scale() == 4.0

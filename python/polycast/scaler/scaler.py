@@ -190,10 +190,11 @@ class GradScaler(SteppingScaler):
 
         Example: see :class:`GradScaler`.
         """
+        record = self._record(optimizer)
         max_norm, norm_type = check_clipping(max_norm, norm_type)
         if not self._enabled:
             return clip_in_place(optimizer, max_norm, norm_type)
-        record, scale, state = self._iteration(optimizer, "clip_grad_norm")
+        _, scale, state = self._iteration(optimizer, "clip_grad_norm")
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("clip_grad_norm() is being called after step().")
         self._refuse_another_batch(state)

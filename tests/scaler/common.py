@@ -1,0 +1,65 @@
+"""What the tests of the scaler share: optimizers of three kinds, looks at their gradients, and iterations."""
+
+from collections.abc import Callable
+from typing import Any
+
+import polycast
+import pytest
+import torch
+from polycast import syncfree
+from torch import Tensor
+
+from tests.optimizers import set_grads
+
+INF, NAN = float("inf"), float("nan")
+SCALE = 256.0
+SHAPES = ((3,), (2, 2))
+Look = Callable[[Any, Any], Any]
+
+OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "sync-free": lambda params: syncfree.AdamW(params, lr=0.01, eps=1e-2),
+    "fused": lambda params: torch.optim.AdamW(params, lr=0.01, eps=1e-2, fused=True),
+    "for-loop": lambda params: torch.optim.AdamW(params, lr=0.01, eps=1e-2, foreach=False, fused=False),
+}
+KINDS = pytest.mark.parametrize("kind", OPTIMIZERS)
+# What looks at the gradients before the step, if anything.
+LOOKS: dict[str, Look] = {
+    "step": lambda scaler, optimizer: None,  # noqa: ARG005
+    "unscale_": lambda scaler, optimizer: scaler.unscale_(optimizer),
+    "clip_grad_norm": lambda scaler, optimizer: scaler.clip_grad_norm(optimizer, 1.0),
+}
+EACH_LOOK = pytest.mark.parametrize("look", LOOKS)
+
+
+def started(scaler: Any = None, **options: Any) -> Any:
+    """Return a scaler, ours unless another is given, that has scaled."""
+    scaler = scaler or polycast.GradScaler(**{"init_scale": SCALE} | options)
+    scaler.scale(torch.ones(1))
+    return scaler
+
+
+def give(params: list[Tensor], seed: int, bad: float | None = None, scale: float = SCALE) -> None:
+    """Give scaled gradients; one of the last is not finite if asked."""
+    set_grads(params, seed, scale)
+    if bad is not None:
+        assert params[-1].grad is not None
+        params[-1].grad.view(-1)[-1] = bad
+
+
+class Loop:
+    """A scaler and an optimizer of one parameter; an iteration is told which gradient it finds."""
+
+    def __init__(self, scaler: Any, library: Any = syncfree) -> None:
+        self.param = torch.ones((), requires_grad=True)
+        self.optimizer: torch.optim.Optimizer = library.SGD([self.param], lr=0.0)
+        self.start(scaler)
+
+    def start(self, scaler: Any) -> None:
+        self.scaler = started(scaler)
+
+    def iterate(self, grad: float) -> float:
+        self.param.grad = torch.tensor(grad)
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        scale: float = self.scaler.get_scale()
+        return scale

@@ -1,0 +1,160 @@
+"""The scale and what is kept of it: torch's trajectory and state_dict in both directions, bounds, copies, a guard."""
+
+import copy
+import pickle
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import polycast
+import pytest
+import torch
+from polycast import syncfree
+from torch.amp.grad_scaler import GradScaler as Scaler
+
+from tests.optimizers import clones, parameters, same_bits
+from tests.process import python
+from tests.scaler.common import INF, NAN, SHAPES, Loop, give, started
+
+OPTIONS: dict[str, Any] = {"init_scale": 1024.0, "growth_factor": 1.7, "backoff_factor": 0.4, "growth_interval": 3}
+SMALLEST = torch.finfo(torch.float32).tiny
+
+
+def gradients(number: int) -> Iterator[float]:
+    """In turn a short span in which half of the gradients are not finite, and a long one in which few are."""
+    chance = random.Random(0)
+    while number > 0:
+        for shortest, share in ((100, 0.5), (400, 0.02)):
+            span = min(chance.randint(shortest, 2 * shortest), number)
+            number -= span
+            for _ in range(span):
+                yield chance.choice([INF, -INF, NAN]) if chance.random() < share else 1.0
+
+
+@pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
+def test_5000_scales_are_torchs_through_checkpoints_and_changes_of_the_rule(library: Any) -> None:
+    ours, theirs = Loop(polycast.GradScaler(**OPTIONS), library), Loop(Scaler("cpu", **OPTIONS), torch.optim)
+    scales = []
+    for number, grad in enumerate(gradients(5000)):
+        scales.append(ours.iterate(grad))
+        assert scales[-1] == theirs.iterate(grad), number
+        assert ours.scaler.state_dict() == theirs.scaler.state_dict()
+        if number % 97 == 96:
+            mine, his = ours.scaler.state_dict(), theirs.scaler.state_dict()
+            ours.start(polycast.GradScaler())
+            theirs.start(Scaler("cpu"))
+            ours.scaler.load_state_dict(his)
+            theirs.scaler.load_state_dict(mine)
+        if number % 41 == 40:  # shorter than the count of good iterations so far, too
+            for loop in (ours, theirs):
+                loop.scaler.set_growth_interval(1 + number % 5)
+                loop.scaler.set_growth_factor(1.5 + number % 2)
+                loop.scaler.set_backoff_factor(0.4 + number % 3 / 10)
+    assert max(scales) > 1e38  # as far as float32 goes
+    assert min(scales) < 1e-10
+
+
+@pytest.mark.parametrize("scaled_before", [False, True])
+def test_a_state_is_loaded_before_or_after_the_first_scale(scaled_before: bool) -> None:
+    saved = Loop(Scaler("cpu", **OPTIONS), torch.optim)
+    for grad in (1.0, INF, 1.0, 1.0):
+        saved.iterate(grad)
+    scaler = started() if scaled_before else polycast.GradScaler()
+    scaler.load_state_dict(saved.scaler.state_dict())
+    loop = Loop(scaler)
+    for grad in (1.0, 1.0, INF, 1.0):
+        assert loop.iterate(grad) == saved.iterate(grad)
+    assert scaler.state_dict() == saved.scaler.state_dict()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "grads", "scales"),
+    [
+        ({"min_scale": 2.0}, [INF] * 4, [4.0, 2.0, 2.0, 2.0]),
+        ({"min_scale": 3.0}, [INF, INF, NAN, 1.0], [4.0, 3.0, 3.0, 6.0]),
+        ({"max_scale": 20.0}, [1.0, 1.0, 1.0, INF], [16.0, 20.0, 20.0, 10.0]),
+        ({"min_scale": 8.0, "max_scale": 8.0}, [1.0, INF], [8.0, 8.0]),
+        ({}, [1.0, INF, INF], [16.0, 8.0, 4.0]),
+        ({"backoff_factor": 0.0}, [INF, 1.0], [SMALLEST, 2 * SMALLEST]),
+    ],
+    ids=str,
+)
+def test_the_scale_stays_within_its_bounds(bounds: dict[str, Any], grads: list[float], scales: list[float]) -> None:
+    loop = Loop(polycast.GradScaler(**{"init_scale": 8.0, "growth_interval": 1} | bounds))
+    assert [loop.iterate(grad) for grad in grads] == scales
+
+
+@pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
+@pytest.mark.parametrize("way", ["skips", "update", "load_state_dict"])
+def test_the_scale_is_never_0_and_a_good_batch_after_it_is_stepped(way: str, library: Any) -> None:
+    """With a scale of 0 torch's scaler writes NaN to the weights."""
+    weight = torch.ones(2, requires_grad=True)
+    optimizer, scaler = library.SGD([weight], lr=1.0), started(growth_interval=1, init_scale=1.0)
+    if way == "update":
+        scaler.update(0.0)
+    elif way == "load_state_dict":
+        scaler.load_state_dict(scaler.state_dict() | {"scale": 0.0})
+    for factor in [INF] * (200 if way == "skips" else 0) + [1.0] * 3:
+        scaler.scale(factor * weight.sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+    assert weight.tolist() == [-2.0, -2.0]
+    assert scaler.get_scale() == 8 * SMALLEST
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_a_scale_of_1_is_a_guard(dtype: torch.dtype) -> None:
+    """It changes no bit of a step and skips what is not finite; bfloat16 needs no more, and nothing warns of it."""
+    params = parameters(*SHAPES)
+    others = clones(params)
+    guard = started(init_scale=1.0, min_scale=1.0, max_scale=1.0)
+    optimizer, other = syncfree.SGD(params, lr=0.1), syncfree.SGD(others, lr=0.1)
+    with polycast.autocast("cpu", torch.bfloat16):
+        assert same_bits(guard.scale(params[0].to(dtype)), params[0].to(dtype))
+    for number, bad in enumerate([None, INF, None, NAN]):
+        for leaves in (params, others):
+            give(leaves, number, bad, scale=1.0)
+        guard.step(optimizer)
+        guard.update()
+        assert guard.non_finite(optimizer) == ([] if bad is None else ["param_groups[0]['params'][1]"])
+        if bad is None:
+            other.step()
+        assert all(map(same_bits, params, others))
+    assert guard.get_scale() == 1.0
+    assert guard.skip_count(optimizer).item() == 2
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda scaler: pickle.loads(pickle.dumps(scaler))])
+@pytest.mark.parametrize("is_started", [False, True])
+def test_a_copy_goes_on_by_itself(duplicate: Any, is_started: bool) -> None:
+    scaler = polycast.GradScaler(init_scale=8.0, growth_interval=2, max_scale=16.0, report_skips=True)
+    if is_started:
+        Loop(scaler).iterate(1.0)
+    twin: polycast.GradScaler = duplicate(scaler)
+    assert (twin.state_dict(), repr(twin)) == (scaler.state_dict(), repr(scaler))
+    loop = Loop(twin)
+    assert [loop.iterate(1.0) for _ in range(5)] == [16.0 if is_started else 8.0, 16.0, 16.0, 16.0, 16.0]
+    assert scaler.get_scale() == 8.0
+    assert twin.skip_count(loop.optimizer).item() == 0
+
+
+def test_the_settings_are_shown() -> None:
+    settings = "growth_factor=2, backoff_factor=0.5, growth_interval=2000, min_scale=1, max_scale=inf"
+    scaler = polycast.GradScaler("cpu", min_scale=1.0)
+    assert repr(scaler) == f"GradScaler(device='cpu', init_scale=65536, {settings}, report_skips=False)"
+    assert repr(polycast.GradScaler(enabled=False)) == "GradScaler(enabled=False)"
+
+
+def test_what_is_wrong_is_raised_without_assertions_too() -> None:
+    code = """
+import torch, polycast
+scaler = polycast.GradScaler()
+scaler.scale(torch.ones(1))
+for call in (scaler.update, lambda: scaler.step(polycast.syncfree.SGD([torch.ones(1)]))):
+    try:
+        call()
+    except AssertionError as error:
+        print(str(error)[:25], scaler._get_growth_tracker())
+"""
+    assert python(code, PYTHONOPTIMIZE="1").splitlines() == ["No inf checks were record 0"] * 2
