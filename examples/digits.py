@@ -9,7 +9,6 @@ import copy
 import os
 import signal
 import sys
-import warnings
 from collections import Counter
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -182,8 +181,6 @@ def main() -> None:
     options = parser.parse_args()
     if options.device == "xla" and find_spec("torch_xla") is None:
         parser.error("--device xla needs the package torch_xla, which is not installed; try --device cpu")
-    # In bfloat16 there is nothing to scale, as GradScaler says once. Here it shows that it copies nothing to the host.
-    warnings.filterwarnings("ignore", message="gradients need no scaling")
     device = open_device(options.device)
     torch.manual_seed(options.seed)
     untrained, runs = build(), []

@@ -11,10 +11,10 @@ where torch_xla is loaded, now or later. Set POLYCAST_INSTALL=0 to install none,
 
 from polycast import backends, cast_cache, policy, syncfree
 from polycast.custom_function import custom_bwd, custom_fwd
-from polycast.grad_scaler import GradScaler
 from polycast.installation import install, install_on_import, installed, uninstall
-from polycast.lr_schedule import RealStepLR
 from polycast.region import autocast
+from polycast.scaler.scaler import GradScaler
+from polycast.scaler.schedule import RealStepLR
 
 __all__ = [
     "GradScaler",

@@ -19,8 +19,6 @@ R = TypeVar("R")
 
 # What torch has for each device type until a region or a user chooses something else.
 _INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.types()}
-# The lower precisions of the regions so far, by device type, the last one last.
-_seen: dict[str, list[torch.dtype]] = {}
 
 
 class Region(torch.autocast):
@@ -129,8 +127,6 @@ def autocast(
             raise ValueError(f"autocast on {kind} runs in {names}; {dtype} is not listed for it in the policy")
     if compiling:  # torch.compile knows a call of torch's class, and regions that were made outside
         return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
-    if enabled and dtype is not None:
-        _seen[kind] = [seen for seen in _seen.get(kind, ()) if seen is not dtype] + [dtype]
     region = Region(kind, dtype, enabled, cache_enabled)
     if region._enabled:
         for doubt in _doubts(kind, column):
@@ -166,9 +162,3 @@ def _check_types(
     for name, value in switches.items():
         if isinstance(value, str):  # "False" would be true
             raise TypeError(f"{name} is {value!r}; it takes True or False")
-
-
-def why_not_scale(device_type: str) -> str | None:
-    """Return why the gradients of the regions on a device need no scaling, if so."""
-    all_bfloat16 = _seen.get(device_type) == [torch.bfloat16]
-    return "the last region ran in bfloat16, which has float32's range" if all_bfloat16 else None

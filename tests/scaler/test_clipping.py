@@ -6,7 +6,7 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast import region, syncfree
+from polycast import syncfree
 from torch import Tensor
 from torch.amp.grad_scaler import GradScaler as Scaler
 
@@ -29,12 +29,6 @@ TORCHS: dict[str, Any] = {
     "SGD fused": lambda params: torch.optim.SGD(params, lr=0.1, momentum=0.9, fused=True),
     "AdamW fused": lambda params: torch.optim.AdamW(params, lr=0.01, eps=1e-2, fused=True),
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_region_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests' regions ran in is forgotten, so that no scaler tells that it is not needed."""
-    monkeypatch.setattr(region, "_seen", {})
 
 
 def started(scaler: Any = None) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast import region, syncfree
+from polycast import syncfree
 from torch import Tensor, nn
 
 # What compiling stock's loss in `scaler.scale(loss).backward()` warns of, too, and torch 2.13 of its own optimizers.
@@ -42,9 +42,8 @@ STEPS: dict[str, Callable[[polycast.GradScaler, Any], object]] = {
 
 
 @pytest.fixture(autouse=True)
-def _no_region_and_no_code_yet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No scaler tells that it is not needed; Dynamo, which warns once of each function, does so anew."""
-    monkeypatch.setattr(region, "_seen", {})
+def _no_code_yet() -> Iterator[None]:
+    """Dynamo, which warns once of each function, does so anew."""
     torch._dynamo.reset()
     yield
     torch._dynamo.reset()

@@ -11,7 +11,7 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast import region, syncfree
+from polycast import syncfree
 from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.amp.grad_scaler import GradScaler as Scaler
@@ -29,8 +29,7 @@ KINDS: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(region, "_seen", {})
+def fake() -> Iterator[None]:
     with FakeTensorMode():
         yield
 

@@ -6,7 +6,7 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast import region, syncfree
+from polycast import syncfree
 from torch import Tensor
 
 from tests.optimizers import clones, parameters, same_bits, set_grads, tensors
@@ -26,12 +26,6 @@ LOOKS: dict[str, Callable[[polycast.GradScaler, Any], object]] = {
     "unscale_": lambda scaler, optimizer: scaler.unscale_(optimizer),
     "clip_grad_norm": lambda scaler, optimizer: scaler.clip_grad_norm(optimizer, 1.0),
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_region_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests' regions ran in is forgotten, so that no scaler tells that it is not needed."""
-    monkeypatch.setattr(region, "_seen", {})
 
 
 def started(**options: Any) -> polycast.GradScaler:

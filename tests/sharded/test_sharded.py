@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from polycast import _sharding
+from polycast.scaler import sharding
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.sharded import world
@@ -56,8 +56,8 @@ def test_findings_are_brought_together_without_a_read(device: str, monkeypatch: 
     gathered: Any = [Gradients(place, Mesh(), [0]), Gradients(place, None, [])]
     with FakeTensorMode():
         zero = torch.zeros((), device=place)
-        found = _sharding.shared([(gradients, zero, torch.zeros(3, device=place) != 0) for gradients in gathered])
-        norm = _sharding.total_norm(gathered, [zero, zero], 2.0, place)
+        found = sharding.agreed([(gradients, zero, torch.zeros(3, device=place) != 0) for gradients in gathered])
+        norm = sharding.total_norm(gathered, [zero, zero], 2.0, place)
     assert [found_inf.device for _, found_inf, _ in found] == [place] * 2
     assert norm.device == place
     assert reductions == [(4,), (2,)]

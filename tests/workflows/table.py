@@ -19,8 +19,6 @@ from tests.probe import HAS_XLA, NO_XLA
 
 NEEDS_XLA = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("xla", marks=NEEDS_XLA)])
-# XLA's policy has bfloat16 only. The loops keep their scaler, as the documents have it.
-UNNEEDED = pytest.mark.filterwarnings("ignore:gradients need no scaling:UserWarning")
 READS = pytest.mark.filterwarnings("ignore:each step of .* waits until the device:UserWarning")
 LOWER = {"cpu": torch.float16, "xla": torch.bfloat16}
 TOLERANCE = {"cpu": 0.01, "xla": 0.05}

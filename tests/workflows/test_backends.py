@@ -13,10 +13,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from tests.cases import ROOT
 from tests.probe import kernels_of
 from tests.process import python
-from tests.workflows.table import NEEDS_XLA, UNNEEDED, WORKFLOWS, Workflow, compare, data, network
+from tests.workflows.table import NEEDS_XLA, WORKFLOWS, Workflow, compare, data, network
 
 # The documents ask torch_xla for its device the way that it calls deprecated.
-pytestmark = [UNNEEDED, pytest.mark.filterwarnings("ignore:Use torch_xla.device instead:DeprecationWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore:Use torch_xla.device instead:DeprecationWarning")
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 loss_fn = nn.MSELoss()
 Step = Callable[[Any, Any], None]

@@ -7,9 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.workflows.table import DEVICES, LOWER, UNNEEDED, compare, floats, reference, train
+from tests.workflows.table import DEVICES, LOWER, compare, floats, reference, train
 
-pytestmark = UNNEEDED
 F32 = torch.float32
 
 

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from tests.process import python
-from tests.workflows.table import DEVICES, LOWER, UNNEEDED, compare, network, reference, train
+from tests.workflows.table import DEVICES, LOWER, compare, network, reference, train
 
-pytestmark = UNNEEDED
 F32 = torch.float32
 
 

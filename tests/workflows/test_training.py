@@ -15,7 +15,6 @@ from tests.workflows.table import (
     DEVICES,
     NEEDS_XLA,
     READS,
-    UNNEEDED,
     Amp,
     compare,
     data,
@@ -30,7 +29,7 @@ def name_of(value: Any) -> str:
     return value if isinstance(value, str) else "sync-free" if value is syncfree else "torch"
 
 
-pytestmark = [UNNEEDED, READS]
+pytestmark = READS
 # What is compiled for XLA takes seconds, so torch's optimizers run there in the typical loop only.
 PLACES = [("cpu", syncfree), ("cpu", torch.optim), pytest.param("xla", syncfree, marks=NEEDS_XLA)]
 EVERYWHERE = pytest.mark.parametrize(

@@ -119,11 +119,6 @@ def is_here(device_type: str) -> bool:
     return module is not None and getattr(module, "is_available", lambda: True)()
 
 
-def why_not_scale(device_type: str) -> str | None:
-    """Return why gradients need no scaling on the device, if so."""
-    return xla.why_not_scale() if device_type == xla.TYPE else None
-
-
 def reads_stall(device_type: str) -> bool:
     """Return whether a host read ends the tracing of a step, and so costs far more than waiting for the device."""
     return device_type == xla.TYPE

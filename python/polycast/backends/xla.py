@@ -36,13 +36,6 @@ def column() -> str:
     return COLUMNS[1] if runtime.device_type() in _GPUS else COLUMNS[0]
 
 
-def why_not_scale() -> str | None:
-    """Return why gradients need no scaling on the hardware, if so."""
-    from torch_xla import runtime
-
-    return "TPUs compute in bfloat16, which has float32's range" if runtime.device_type() == "TPU" else None
-
-
 def overrides() -> list[str]:
     """Return the variables of the environment that override the policy, each in a sentence."""
     set_ = [name for name in _OVERRIDES if os.environ.get(name, "0") not in ("", "0", "false")]

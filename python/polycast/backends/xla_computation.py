@@ -86,6 +86,13 @@ def on_device(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor if tensor.device.type == TYPE else tensor.detach().reshape(1).to(device)
 
 
-def as_real(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return complex tensors as views of pairs, the others as they are."""
-    return [torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor for tensor in tensors]
+def as_real(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Return complex tensors as pairs, which are views if functionalization wraps them; the others as they are."""
+    if not any(map(torch.is_complex, tensors)):
+        return tensors
+    return [_pairs(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor for tensor in tensors]
+
+
+def _pairs(tensor: Tensor) -> Tensor:
+    # Below functionalization XLA has no views.
+    return torch.view_as_real(tensor) if torch._is_functional_tensor(tensor) else torch.view_as_real_copy(tensor)

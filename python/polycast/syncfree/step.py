@@ -13,8 +13,8 @@ from torch._compile import _disable_dynamo
 from typing_extensions import Self
 
 from polycast._compiled import Batch, OptimizerLists, StepTensors
-from polycast._sharding import placed_like
 from polycast.syncfree.arguments import number
+from polycast.syncfree.sharding import placed_like
 
 Group: TypeAlias = dict[str, Any]
 Options: TypeAlias = dict[str, Any]

@@ -1,16 +1,14 @@
 """Learning rates that follow the steps an optimizer really took, without asking the device which those were."""
 
-import operator
 import warnings
-from copy import deepcopy
-from typing import Any, SupportsIndex
+from copy import copy
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import lr_scheduler
 
-from polycast._scaled_step import takes_found_inf
-from polycast.grad_scaler import GradScaler
+from polycast.scaler.scaler import GradScaler
 
 Scheduler = lr_scheduler.LRScheduler
 
@@ -24,13 +22,14 @@ class RealStepLR:
 
     Args:
         scheduler: One of ``torch.optim.lr_scheduler``, of a sync-free optimizer. The table begins where it stands; it
-            is not needed afterwards.
+            is not needed afterwards. It is stepped through ahead on a copy of its own numbers and lists; what it calls,
+            such as the functions of a LambdaLR, is called and not copied.
         scaler: What steps the optimizer.
         steps: How many steps the table covers; after them the last learning rate stays.
 
     Raises:
         TypeError: The scheduler's learning rate is no function of the step count, it changes more than the learning
-            rate, the optimizer takes no ``found_inf``, or ``steps`` is no whole number.
+            rate, the optimizer takes no ``found_inf``, or scheduler and scaler are not given in this order.
         ValueError: ``steps`` is not positive.
 
     Example:
@@ -55,16 +54,13 @@ class RealStepLR:
                 f"RealStepLR was given {torch.typename(scheduler)} and {torch.typename(scaler)}; it takes a scheduler "
                 "of torch.optim.lr_scheduler and a polycast.GradScaler, in this order"
             )
-        if not isinstance(steps, SupportsIndex) or isinstance(steps, (bool, Tensor)):
-            raise TypeError(f"steps is {steps!r}; it takes a whole number of steps")
-        steps = operator.index(steps)
         if steps < 1:
             raise ValueError(f"steps is {steps}; it takes a positive number of steps")
         reason = _why_no_table(scheduler)
         if reason:
             raise TypeError(f"{type(scheduler).__name__} cannot follow real steps without a read: {reason}")
-        self._optimizer = scheduler.optimizer
-        if not takes_found_inf(self._optimizer):
+        self._optimizer, self._name = scheduler.optimizer, type(scheduler).__name__
+        if not getattr(self._optimizer, "takes_found_inf", False):
             raise TypeError(
                 f"{type(self._optimizer).__name__} takes its learning rate from the host; use an optimizer of "
                 "polycast.syncfree, or step the scheduler yourself"
@@ -105,28 +101,23 @@ class RealStepLR:
         """Go on where ``state_dict`` was called, with its table: the order of loading does not matter.
 
         Raises:
-            TypeError: It is no dict.
             ValueError: It is not what ``state_dict`` returns, or of another number of parameter groups.
         """
-        if not isinstance(state_dict, dict):
-            raise TypeError(f"the state is {state_dict!r}; load what RealStepLR.state_dict() returned")
-        table, count = state_dict.get("table"), state_dict.get("real_steps", -1)
         groups = self._optimizer.param_groups
-        if (
-            not isinstance(table, Tensor)
-            or table.ndim != 2
-            or table.shape[1] != len(groups)
-            or not isinstance(count, int)
-            or not 0 <= count < len(table)
-        ):
+        table, count = state_dict.get("table"), state_dict.get("real_steps", -1)
+        if not isinstance(table, Tensor) or table.shape[1:] != (len(groups),) or count not in range(len(table)):
             raise ValueError(
                 f"a state with {sorted(map(str, state_dict))} does not fit {len(groups)} parameter groups; load what "
                 "RealStepLR.state_dict() returned for the same groups"
             )
         self._host_table, self._last, self._tables = table.cpu().clone(), len(table) - 1, {}
-        self._initial_count, self._count = int(count), None
+        self._initial_count, self._count = count, None
         for group, lr in zip(groups, self._host_table[self._initial_count], strict=True):
             group["lr"] = lr.item()
+
+    def __repr__(self) -> str:
+        """Return what it follows, and how far its table goes."""
+        return f"{type(self).__name__}({self._name}, {type(self._optimizer).__name__}, steps={self._last})"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # A copied scaler counts anew.
@@ -158,10 +149,10 @@ def _table(scheduler: Scheduler, steps: int) -> Tensor:
     """Return the learning rates of [steps + 1, groups], of a copy: the scheduler and its optimizer stay as they are."""
     optimizer = torch.optim.SGD([torch.zeros(())])
     optimizer.param_groups = [
-        {name: deepcopy(value) for name, value in group.items() if name != "params"}
+        {name: _copied(value, optimizer) for name, value in group.items() if name != "params"}
         for group in scheduler.optimizer.param_groups
     ]
-    ahead = deepcopy(scheduler, {id(scheduler.optimizer): optimizer})
+    ahead = _copied(scheduler, optimizer)
     rows = [[float(group["lr"]) for group in optimizer.param_groups]]
     try:
         with warnings.catch_warnings():
@@ -172,3 +163,25 @@ def _table(scheduler: Scheduler, steps: int) -> Tensor:
     except ValueError as error:
         raise ValueError(f"the scheduler gives no table of steps={steps}: {error}; choose fewer") from error
     return torch.tensor(rows, dtype=torch.float32)
+
+
+def _copied(value: Any, optimizer: torch.optim.Optimizer) -> Any:
+    """Return a copy of a scheduler of that optimizer instead of its own, or of what one holds.
+
+    Schedulers, containers and tensors are copied. All else is shared: a function may refer to a whole training.
+    """
+    twin = value
+    if isinstance(value, torch.optim.Optimizer):
+        twin = optimizer
+    elif isinstance(value, Scheduler):
+        twin = object.__new__(type(value))
+        vars(twin).update({name: _copied(item, optimizer) for name, item in vars(value).items()})
+    elif isinstance(value, Tensor):
+        twin = value.detach().clone()
+    elif isinstance(value, (dict, list)):
+        twin = copy(value)
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            twin[key] = _copied(item, optimizer)
+    elif isinstance(value, set):
+        twin = set(value)
+    return twin

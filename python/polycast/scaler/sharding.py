@@ -1,4 +1,4 @@
-"""Gradients whose shards lie on several ranks: what each rank finds in its own, brought together.
+"""Reductions over the ranks of a mesh: what each finds in its shards of the gradients, brought together.
 
 All ranks of a mesh make the same calls in the same order, whatever their shards hold, and nothing is read back.
 """
@@ -8,16 +8,14 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from polycast._compiled import DeviceGradients, gather_gradients, is_sharded, norm
+from polycast._compiled import DeviceGradients, norm
 
 #: Gradients, whether any of them is not finite (found_inf), and which of them (non_finite).
 Finding: TypeAlias = tuple[DeviceGradients, Tensor, Tensor]
 
 
-def shared(findings: list[Finding]) -> list[Finding]:
+def agreed(findings: list[Finding]) -> list[Finding]:
     """Return findings that every rank of the meshes agrees on: what one rank has found, all have."""
-    if all(gradients.mesh is None for gradients, _, _ in findings):
-        return findings
     device = findings[0][0].device
     found_inf = torch.stack([found.to(device, non_blocking=True) for _, found, _ in findings]).max()
     flags = []
@@ -47,33 +45,6 @@ def total_norm(gathered: list[DeviceGradients], norms: list[Tensor], norm_type: 
     if not wholes:
         return torch.zeros((), device=device)
     return wholes[0] if len(wholes) == 1 else torch.linalg.vector_norm(torch.stack(wholes), norm_type)
-
-
-def clip_sharded(optimizer: torch.optim.Optimizer, max_norm: float, norm_type: float) -> Tensor | None:
-    """Do what ``torch.nn.utils.clip_grad_norm_`` does, also for several meshes; nothing where there is no DTensor."""
-    gathered = gather_gradients(optimizer.param_groups)
-    if all(gradients.mesh is None for gradients in gathered):
-        return None
-    device = gathered[0].device
-    total = total_norm(gathered, [gradients.norm(norm_type)[0] for gradients in gathered], norm_type, device)
-    clip_coef = (max_norm / (total + 1e-6)).clamp(max=1.0)
-    for gradients in gathered:
-        unused = torch.zeros((), dtype=torch.float32, device=gradients.device)
-        gradients.unscale_(unused, clip_coef.to(gradients.device, non_blocking=True))
-    return total
-
-
-def placed_like(value: Tensor, param: Tensor) -> Tensor:
-    """Return state placed as its parameter is, if both are DTensors; a checkpoint may come from another layout."""
-    if not is_sharded(value) or not is_sharded(param):
-        return value
-    left: Any = value
-    right: Any = param
-    same = left.device_mesh == right.device_mesh and left.placements == right.placements
-    if same or any(placement.is_partial() for placement in right.placements):  # which is refused elsewhere
-        return value
-    placed: Tensor = left.redistribute(right.device_mesh, right.placements)
-    return placed
 
 
 def _norm_of_shards(gradients: DeviceGradients, part: Tensor, norm_type: float) -> Tensor:

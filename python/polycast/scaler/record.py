@@ -1,0 +1,128 @@
+"""The findings in the gradients of one optimizer, and its skipped steps: tensors on their devices, read when asked."""
+
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from polycast._compiled import DeviceGradients, gather_gradients
+from polycast.scaler.sharding import Finding, agreed, total_norm
+
+Optimizer = torch.optim.Optimizer
+
+
+#: On each device whether a gradient there is not finite, as 0 or 1.
+FoundInf: TypeAlias = dict[torch.device, Tensor]
+
+
+class Skips(NamedTuple):
+    """The skipped steps of an optimizer: tensors of one element, on the device of the scale."""
+
+    last: Tensor  # whether the last step was one, as bool
+    total: Tensor  # how many there were, as int64
+    total_before_row: Tensor  # how many there were when a step was last taken
+
+    def row(self) -> int:
+        """Return how many of the last steps were skipped one after the other; reads from the device."""
+        return int((self.total - self.total_before_row).item())
+
+
+class StepRecord:
+    """What the last pass over the gradients of an optimizer found, and how many of its steps were skipped."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        # Whether its step takes found_inf, grad_scale and clip_coef, and skips by itself.
+        self.is_sync_free = bool(getattr(optimizer, "takes_found_inf", False))
+        self.steps = 0  # taken or skipped
+        self._flags: list[tuple[DeviceGradients, Tensor]] = []
+        self._skips: Skips | None = None
+
+    def look(self, optimizer: Optimizer) -> FoundInf:
+        """Look for infinities and NaNs, in one pass that writes nothing."""
+        findings = []
+        for gradients in gather_gradients(optimizer.param_groups):
+            findings.append((gradients, *gradients.check()))
+        return self._remember(findings)
+
+    def unscale(self, optimizer: Optimizer, inv_scale: Tensor, allow_float16: bool) -> FoundInf:
+        """Multiply gradients in place, and look for infinities and NaNs, in the same pass.
+
+        Raises:
+            ValueError: As in torch: a gradient is of float16, whose range the unscaled gradients might not fit.
+        """
+        gathered = gather_gradients(optimizer.param_groups, coalesce_in_place=True)
+        if not allow_float16 and any(gradients.has_float16() for gradients in gathered):
+            raise ValueError(_float16_text(optimizer))
+        findings = []
+        for gradients in gathered:
+            found_inf = torch.zeros((), dtype=torch.float32, device=gradients.device)
+            non_finite = gradients.unscale_(found_inf, inv_scale.to(gradients.device, non_blocking=True))
+            findings.append((gradients, found_inf, non_finite))
+        return self._remember(findings)
+
+    def measure(self, optimizer: Optimizer, norm_type: float, device: torch.device) -> tuple[Tensor, FoundInf]:
+        """Return the norm of all gradients, and what `look` does, in the same pass."""
+        gathered = gather_gradients(optimizer.param_groups)
+        norms, findings = [], []
+        for gradients in gathered:
+            norm, found_inf, non_finite = gradients.norm(norm_type)
+            norms.append(norm)
+            findings.append((gradients, found_inf, non_finite))
+        return total_norm(gathered, norms, norm_type, device), self._remember(findings)
+
+    def count(self, found_inf: Tensor) -> None:
+        """Record a step, skipped where the element is not zero."""
+        before = self._skips or self.skips(found_inf.device)
+        last = found_inf != 0
+        total = before.total + last
+        self.steps += 1
+        self._skips = Skips(last, total, torch.where(last, before.total_before_row, total))
+
+    def skips(self, device: torch.device) -> Skips:
+        """Return what is known of the skipped steps; on the device, if there was no step yet."""
+        if self._skips is not None:
+            return self._skips
+        zero = torch.zeros((), dtype=torch.int64, device=device)
+        return Skips(zero != 0, zero, zero)
+
+    def non_finite(self, optimizer: Optimizer) -> list[str]:
+        """Return the names of the parameters whose gradients were not finite; reads from the devices."""
+        found = [
+            position
+            for gradients, flags in self._flags
+            for position, flag in zip(gradients.positions, flags.tolist(), strict=True)
+            if flag
+        ]
+        return [_name(optimizer, group, index) for group, index in sorted(found)]
+
+    def _remember(self, findings: list[Finding]) -> FoundInf:
+        """Keep for `non_finite` which gradients were not finite, and return on each device whether any was not."""
+        is_sharded = False
+        for gradients, _, _ in findings:
+            gradients.release()
+            is_sharded = is_sharded or gradients.mesh is not None
+        found_infs: FoundInf = {}
+        self._flags = []
+        for gradients, found_inf, non_finite in agreed(findings) if is_sharded else findings:
+            found_infs[gradients.device] = found_inf
+            self._flags.append((gradients, non_finite))
+        return found_infs
+
+
+def _name(optimizer: Optimizer, group: int, index: int) -> str:
+    names = optimizer.param_groups[group].get("param_names")
+    return str(names[index]) if names else f"param_groups[{group}]['params'][{index}]"
+
+
+def _float16_text(optimizer: Optimizer) -> str:
+    places: list[tuple[int, int, Any]] = [
+        (number, index, param)
+        for number, group in enumerate(optimizer.param_groups)
+        for index, param in enumerate(group["params"])
+    ]
+    number, index, _ = next(place for place in places if getattr(place[2].grad, "dtype", None) is torch.float16)
+    return (
+        f"Attempting to unscale FP16 gradients. That of {_name(optimizer, number, index)} is float16: keep the "
+        "parameters in float32 and let autocast choose, or take an optimizer of polycast.syncfree and leave unscale_ "
+        "out, so that the step unscales in registers"
+    )

@@ -1,0 +1,134 @@
+"""One step of one optimizer within torch's scaler: looking at the gradients, then taking the step or skipping it."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from torch.amp.grad_scaler import GradScaler as TorchGradScaler
+from torch.amp.grad_scaler import OptState
+
+from polycast.scaler.record import StepRecord
+
+Optimizer = torch.optim.Optimizer
+
+ALREADY_UNSCALED = (
+    "unscale_() has already been called on this optimizer since the last update(). Call update() before the next "
+    "batch, also after one that is dropped; clip_grad_norm() counts as a call of unscale_()."
+)
+
+
+class Iteration(NamedTuple):
+    """An optimizer since the last update.
+
+    The state is torch's: "stage", and "found_inf_per_device". Clipping adds "clipped_in", the batch whose gradients it
+    was the first to look at, and where the step clips "clip_coef", the factor. A step adds "found_inf", one element on
+    the device of the scale.
+    """
+
+    record: StepRecord
+    scale: Tensor
+    state: dict[str, Any]
+
+
+class SteppingScaler(TorchGradScaler):
+    """What torch's scaler calls within itself, and a subclass may override; not a complete scaler."""
+
+    _scale: Tensor | None = None
+    _per_optimizer_states: dict[int, dict[str, Any]]
+    _records: WeakKeyDictionary[Optimizer, StepRecord]
+    # What a look at gradients belongs to: a number that is another one after the next call of scale().
+    _batch = 0
+    _has_scaled = False
+
+    def _unscale_grads_(
+        self,
+        optimizer: Optimizer,
+        inv_scale: Tensor,
+        found_inf: Tensor,  # noqa: ARG002
+        allow_fp16: bool,
+    ) -> dict[torch.device, Tensor]:
+        return self._record(optimizer).unscale(optimizer, inv_scale, allow_fp16)
+
+    def _check_inf_per_device(self, optimizer: Optimizer) -> dict[Any, Any]:
+        """Look for infinities and NaNs, unless steps that are taken together have: torch's step asks again."""
+        state = self._per_optimizer_states[id(optimizer)]
+        if not state["found_inf_per_device"]:
+            state["found_inf_per_device"] = self._record(optimizer).look(optimizer)
+        found_inf: dict[Any, Any] = state["found_inf_per_device"]
+        return found_inf
+
+    def _maybe_opt_step(
+        self, optimizer: Optimizer, optimizer_state: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> float | None:
+        """Step a sync-free optimizer, which skips by itself, or any other unless it is to be skipped."""
+        step: Callable[..., float | None] = optimizer.step
+        found_inf = optimizer_state["found_inf"]
+        if not getattr(optimizer, "takes_found_inf", False):
+            return None if read(found_inf) else step(*args, **kwargs)
+        # Once gradients were unscaled in place there is nothing to divide by.
+        grad_scale = self._scale if optimizer_state["stage"] is OptState.READY else None
+        clip_coef = optimizer_state.get("clip_coef")
+        return step(*args, **kwargs, found_inf=found_inf, grad_scale=grad_scale, clip_coef=clip_coef)
+
+    def _look(self, optimizer: Optimizer, iteration: Iteration) -> Tensor:
+        """Look at the gradients if nobody has, raise what torch raises before a step, and return found_inf."""
+        record, scale, state = iteration
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        is_fused = getattr(optimizer, "_step_supports_amp_scaling", False)
+        if state["stage"] is OptState.READY and "clipped_in" not in state:
+            if record.is_sync_free or is_fused:
+                self._check_inf_per_device(optimizer)
+            else:
+                self.unscale_(optimizer)
+        found_infs = state["found_inf_per_device"]
+        if not found_infs and not is_fused:
+            raise AssertionError(
+                "No inf checks were recorded for this optimizer. No parameter of it had a gradient; call backward on "
+                "what scale() returned before"
+            )
+        found_inf: Tensor = any_of(list(found_infs.values()), scale.device)
+        state["found_inf"] = found_inf
+        return found_inf
+
+    def _iteration(self, optimizer: Optimizer, asked: str) -> Iteration:
+        """Return what is known of an optimizer since the last update, or raise that nothing was scaled."""
+        record = self._record(optimizer)
+        scale, _ = self._check_scale_growth_tracker(asked)
+        return Iteration(record, scale, self._per_optimizer_states[id(optimizer)])
+
+    def _refuse_another_batch(self, state: dict[str, Any]) -> None:
+        """Raise if an optimizer was clipped before gradients were last scaled: what unscale_ would raise by itself."""
+        self._batch += self._has_scaled
+        self._has_scaled = False
+        if state["stage"] is not OptState.STEPPED and state.get("clipped_in", self._batch) != self._batch:
+            raise RuntimeError(ALREADY_UNSCALED)
+
+    def _record(self, optimizer: Optimizer) -> StepRecord:
+        if not hasattr(optimizer, "param_groups"):
+            raise TypeError(
+                f"a {type(optimizer).__name__} was given for an optimizer; pass the optimizer itself, not its "
+                "parameters, and each one by itself"
+            )
+        record = self._records.get(optimizer)
+        if record is None:
+            record = self._records[optimizer] = StepRecord(optimizer)
+        return record
+
+
+def any_of(found_infs: list[Tensor], device: torch.device) -> Tensor:
+    """Return one element on the device that is 1 where any is, else 0.
+
+    Torch's fused optimizers skip where it is 1, and for no other value.
+    """
+    if len(found_infs) == 1:
+        return found_infs[0].to(device, non_blocking=True)
+    moved = [found_inf.to(device, non_blocking=True) for found_inf in found_infs]
+    return torch.stack(moved).max() if moved else torch.zeros((), device=device)
+
+
+def read(found_inf: Tensor) -> bool:
+    """Wait for the device, and return whether the element is set."""
+    return bool(found_inf.item())

@@ -1,0 +1,289 @@
+"""Random programs of scaler calls, on ours and on torch's: `python -m tools.random_scaler 1000` compares both.
+
+A program is a list of calls, most of them in an order that trains, some dropped, doubled, swapped or strewn in. Both
+sides make the same calls. After each the parameters, the scale and its tracker are equal, or both raised the same.
+"""
+
+import copy
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from random import Random
+from typing import Any, NamedTuple
+
+import polycast
+import torch
+from polycast import syncfree
+from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler as Scaler
+from torch.amp.grad_scaler import OptState
+from tqdm import tqdm
+
+INF, NAN = float("inf"), float("nan")
+OPTIONS: dict[str, Any] = {"init_scale": 2.0**14, "growth_factor": 4.0, "growth_interval": 2}
+# Ours and theirs of one name take the same steps. Where neither is sync-free the bits are the same, too.
+KINDS: dict[str, tuple[Any, Any]] = {
+    "SGD": (
+        lambda params: syncfree.SGD(params, lr=0.05, momentum=0.9),
+        lambda params: torch.optim.SGD(params, lr=0.05, momentum=0.9, foreach=False),
+    ),
+    "Adam": (
+        lambda params: syncfree.Adam(params, lr=0.01, eps=1e-2),
+        lambda params: torch.optim.Adam(params, lr=0.01, eps=1e-2, foreach=False),
+    ),
+    "for-loop": (lambda params: torch.optim.SGD(params, lr=0.05, foreach=False),) * 2,
+    "fused": (lambda params: torch.optim.AdamW(params, lr=0.01, eps=1e-2, fused=True),) * 2,
+}
+
+
+def sync_free(kinds: tuple[str, ...]) -> set[int]:
+    """Return which optimizers are on our side."""
+    return {number for number, kind in enumerate(kinds) if KINDS[kind][0] is not KINDS[kind][1]}
+
+
+class Call(NamedTuple):
+    """A call by its name, and which optimizer it is for."""
+
+    name: str
+    optimizer: int = 0
+    value: float = 1.0
+
+
+class Side:
+    """Two small models, their optimizers, and a scaler; each method is a call of a program."""
+
+    def __init__(self, kinds: tuple[str, ...], half: bool, ours: bool) -> None:
+        torch.manual_seed(0)
+        self.ours, self.half = ours, half
+        self.sync_free = sync_free(kinds)
+        self.models = [nn.Linear(3, 2) for _ in kinds]
+        self.optimizers = [
+            KINDS[kind][not ours](model.parameters()) for kind, model in zip(kinds, self.models, strict=True)
+        ]
+        self.scaler: Any = (polycast.GradScaler if ours else Scaler)("cpu", **OPTIONS)
+        self.batches = 0
+        self.clipped_in: dict[int, int] = {}  # the batch in which an optimizer's gradients were unscaled to be clipped
+        self.unscaled: set[int] = set()  # those of them that were to be unscaled afterwards
+
+    def backward(self, call: Call) -> None:
+        """Add the scaled gradients of a new batch."""
+        self.batches += 1
+        inputs = torch.randn(4, 3, generator=torch.Generator().manual_seed(self.batches))
+        region: AbstractContextManager[Any] = torch.autocast("cpu", torch.float16) if self.half else nullcontext()
+        with region:
+            loss = self.models[call.optimizer](inputs).square().mean() * call.value
+        self.scaler.scale(loss).backward()
+
+    def zero_grad(self, call: Call) -> None:
+        self.optimizers[call.optimizer].zero_grad()
+
+    def unscale_(self, call: Call) -> None:
+        """Unscale; with torch's scaler that is done once our sync-free optimizer is clipped."""
+        number, optimizer = call.optimizer, self.optimizers[call.optimizer]
+        is_done = not self.ours and number in self.sync_free and self.clipped_in.get(number) == self.batches
+        if is_done and self.stage(optimizer) is OptState.UNSCALED and number not in self.unscaled:
+            self.unscaled.add(number)
+        else:
+            self.scaler.unscale_(optimizer)
+
+    def clip_grad_norm(self, call: Call) -> Tensor:
+        """Clip; with torch's scaler that is unscale_, but for gradients that are unscaled, and clip_grad_norm_."""
+        optimizer = self.optimizers[call.optimizer]
+        if self.ours:
+            norm: Tensor = self.scaler.clip_grad_norm(optimizer, call.value)
+            return norm
+        if self.stage(optimizer) is not OptState.UNSCALED:
+            self.scaler.unscale_(optimizer)
+            self.clipped_in[call.optimizer] = self.batches
+        elif self.clipped_in.get(call.optimizer, self.batches) != self.batches:
+            self.scaler.unscale_(optimizer)
+        return nn.utils.clip_grad_norm_(self.models[call.optimizer].parameters(), call.value)
+
+    def clamp(self, call: Call) -> None:
+        """Change the gradients by hand."""
+        for param in self.models[call.optimizer].parameters():
+            if param.grad is not None:
+                param.grad.clamp_(-call.value, call.value)
+
+    def step(self, call: Call) -> None:
+        self.scaler.step(self.optimizers[call.optimizer])
+
+    def step_without_closure(self, call: Call) -> None:
+        self.scaler.step(self.optimizers[call.optimizer], None)
+
+    def update(self, _: Call) -> None:
+        self.scaler.update()
+        self.clipped_in, self.unscaled = {}, set()
+
+    def update_to(self, call: Call) -> None:
+        self.scaler.update(call.value)
+        self.clipped_in, self.unscaled = {}, set()
+
+    def set_growth_interval(self, call: Call) -> None:
+        self.scaler.set_growth_interval(int(call.value))
+
+    def reload(self, _: Call) -> None:
+        self.scaler.load_state_dict(self.scaler.state_dict())
+
+    def copy(self, _: Call) -> None:
+        self.scaler = copy.deepcopy(self.scaler)
+
+    def stage(self, optimizer: torch.optim.Optimizer) -> OptState:
+        """Return how far an optimizer is since the last update."""
+        stage: OptState = self.scaler._per_optimizer_states.get(id(optimizer), {"stage": OptState.READY})["stage"]
+        return stage
+
+    def values(self) -> list[Tensor]:
+        """Return what has to be equal."""
+        state = self.scaler.state_dict()
+        scale = torch.tensor([state["scale"], state["_growth_tracker"]])
+        return [scale, *(param.detach() for model in self.models for param in model.parameters())]
+
+
+# How often calls are strewn in, and which values they take.
+CALLS: dict[str, tuple[int, tuple[float, ...]]] = {
+    "backward": (6, (1.0, 1.0, 1.0, 1.0, 3.0, INF, NAN)),
+    "zero_grad": (2, (1.0,)),
+    "unscale_": (3, (1.0,)),
+    "clip_grad_norm": (5, (0.1, 1.0, INF)),
+    "clamp": (1, (0.1,)),
+    "step": (6, (1.0,)),
+    "step_without_closure": (1, (1.0,)),
+    "update": (4, (1.0,)),
+    "update_to": (1, (64.0, 2.0**12)),
+    "set_growth_interval": (1, (1.0, 2.0, 3.0)),
+    "reload": (1, (1.0,)),
+    "copy": (1, (1.0,)),
+}
+
+
+def any_call(random: Random) -> Call:
+    (name,) = random.choices(list(CALLS), [weight for weight, _ in CALLS.values()])
+    return Call(name, random.randrange(2), random.choice(CALLS[name][1]))
+
+
+def iteration(random: Random) -> list[Call]:
+    """Return the calls of an iteration as one would write them; the batch may be dropped after a look at it."""
+    which = random.choice([(0,), (0,), (1,), (0, 1)])
+    value = random.choice(CALLS["backward"][1])
+    calls = [Call("backward", number, value) for number in which for _ in range(random.choice([1, 1, 2]))]
+    looks = random.choice([[], ["unscale_"], ["clip_grad_norm"], ["clip_grad_norm"], ["unscale_", "clip_grad_norm"]])
+    calls += [Call(look, number, random.choice(CALLS[look][1])) for number in which for look in looks]
+    if looks and random.random() < 0.3:  # dropped, half of the time as it should be
+        calls += [Call("update")] * random.randrange(2)
+    else:
+        calls += [*(Call("step", number) for number in which), Call("update")]
+    return [*calls, *(Call("zero_grad", number) for number in which)]
+
+
+def program(random: Random) -> list[Call]:
+    """Return the calls of a few iterations, some of them lost, doubled or strewn in."""
+    calls = [call for _ in range(random.randint(3, 6)) for call in iteration(random)]
+    for _ in range(random.choice([0, 1, 2, 6])):
+        place = random.randrange(len(calls))
+        calls[place : place + random.randrange(2)] = random.choice([[any_call(random)], [any_call(random)], []])
+    return calls
+
+
+def outcome(call: Callable[[Call], object], argument: Call) -> object:
+    """Return what a call returns or raises."""
+    try:
+        return call(argument)
+    except Exception as error:  # the comparison is the test
+        return error
+
+
+class Grads:
+    """Which gradients have another value, or another meaning, on the two sides.
+
+    A sync-free optimizer keeps its gradients scaled and unclipped; torch's scaler writes to them. So what is added to
+    them, or done to them by hand, makes something else of them, which has no meaning on torch's side.
+    """
+
+    def __init__(self, kinds: tuple[str, ...]) -> None:
+        self.sync_free = sync_free(kinds)
+        self.unscaled: set[int] = set()  # since the last update, and before they were clipped
+        self.clipped: set[int] = set()  # since the last update, so that the step clips
+        self.mixed: set[int] = set()  # of these, with gradients of a later batch
+        self.stepped: set[int] = set()  # since the last update
+        self.left: set[int] = set()  # from before the last update
+
+    def is_senseless(self, call: Call) -> bool:
+        """Return whether a call works on gradients that are not the same on both sides."""
+        number = call.optimizer
+        if call.name in ("update", "update_to", "backward", "zero_grad") or number not in self.sync_free:
+            return False
+        if call.name == "clamp":
+            return number in self.left | self.clipped | self.stepped
+        # Of mixed ones clip_grad_norm raises what unscale_ would, unless that was called first.
+        goes_on = call.name.startswith("step") or (call.name == "clip_grad_norm" and number in self.unscaled)
+        return number in self.left or (goes_on and number in self.mixed)
+
+    def note(self, call: Call) -> None:
+        """Follow a call that both sides have made."""
+        number = call.optimizer
+        if call.name in ("backward", "zero_grad") and number in self.clipped:
+            self.mixed.add(number)
+        if call.name == "unscale_" and number not in self.clipped:
+            self.unscaled.add(number)
+        elif call.name == "clip_grad_norm":
+            self.clipped.add(number)
+        elif call.name.startswith("step"):
+            self.stepped.add(number)
+        elif call.name == "zero_grad":
+            self.left.discard(number)
+            self.stepped.discard(number)
+        elif call.name in ("update", "update_to"):
+            self.left |= self.clipped | self.stepped
+            self.unscaled, self.clipped, self.mixed, self.stepped = set(), set(), set(), set()
+
+
+def compare(seed: int) -> Counter[str]:
+    """Run a program on both sides; return how often each call was made and how each error was raised.
+
+    Raises:
+        AssertionError: The sides differ; the text has the program up to there.
+    """
+    random = Random(seed)
+    kinds, half = tuple(random.choices(list(KINDS), k=2)), random.random() < 0.5
+    ours, theirs = Side(kinds, half, True), Side(kinds, half, False)
+    counts: Counter[str] = Counter()
+    grads, past = Grads(kinds), [f"{seed}: {kinds}, half={half}"]
+    for call in [Call("backward"), *program(random)]:
+        if grads.is_senseless(call):
+            continue
+        past.append(str(call))
+        found, wanted = (outcome(getattr(side, call.name), call) for side in (ours, theirs))
+        if isinstance(found, Exception) or isinstance(wanted, Exception):
+            same_text = call.name == "clip_grad_norm" or str(wanted) in str(found)
+            assert type(found) is type(wanted) and same_text, [*past, found, wanted]
+            counts[f"{call.name}: {type(found).__name__}"] += 1
+            if isinstance(found, AssertionError):  # torch remembers that there was nothing to unscale
+                break
+            continue
+        counts[call.name] += 1
+        grads.note(call)
+        pairs = list(zip(ours.values(), theirs.values(), strict=True))
+        if isinstance(found, Tensor) and isinstance(wanted, Tensor):
+            pairs.append((found, wanted))
+        close = [torch.allclose(*pair, rtol=1e-3, atol=1e-5, equal_nan=True) for pair in pairs]
+        assert all(close) and torch.equal(*pairs[0]), [*past, *pairs]
+    return counts
+
+
+def compare_all(seeds: Iterable[int]) -> Counter[str]:
+    """Return what all programs did."""
+    return sum(map(compare, seeds), Counter())
+
+
+def main(count: int) -> None:
+    """Compare that many programs and print what they did."""
+    counts = compare_all(tqdm(range(count), "programs", leave=False))
+    print(f"{count} programs, equal to torch's scaler in every step and every error:")
+    for what, times in sorted(counts.items()):
+        print(f"  {what:40} {times}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
