@@ -48,7 +48,7 @@ class Cost:
 def policy(ops: int) -> str:
     """Return a policy in which every op names every device."""
     lines = ["devices:"]
-    lines += [f"  d{n}: {{dispatch_key: Autocast{n}, lower_precision: [bfloat16]}}" for n in range(DEVICES)]
+    lines += [f"  d{n}: {{dispatch_key: AutocastD{n}, lower_precision: [bfloat16]}}" for n in range(DEVICES)]
     lines += ["categories:", *(f"  {category.value}: A sentence." for category in Category), "ops:"]
     for op in range(ops):
         cast = ", ".join(f"d{n}: {CATEGORIES[(op + n) % len(CATEGORIES)]}" for n in range(DEVICES))

@@ -91,6 +91,11 @@ class _PolicyParser(Reader):
             dispatch_key = None
         elif dispatch_key is not None and self.schemas.autocast_keys:
             dispatch_key = self.name(fields["dispatch_key"], "dispatch_key", self.schemas.autocast_keys)
+        device = (dispatch_key or "").removeprefix("Autocast").lower()
+        if name and device and name != device and not name.startswith(f"{device}_"):
+            what = f"dispatch_key {dispatch_key} is not that of device '{name}'"
+            self.report(key.location, what, f"call it '{device}', or '{device}_...' where the device has a column")
+            name = None
         dtypes = [
             dtype.value
             for dtype in self.texts(fields["lower_precision"], "lower_precision")
@@ -124,6 +129,12 @@ class _PolicyParser(Reader):
 
     def read_op(self, key: Text, node: Node) -> Op | None:
         what, sound = f"op '{key.value}'", len(self.problems)
+        parts = key.value.replace("::", ".").split(".")
+        known = [part for part in parts if self.schemas.overloads(part)]
+        if len(parts) > 1 and known:
+            rest = "" if known[0] == parts[-1] else ", and its overload under 'overloads'"
+            self.report(key.location, f"{what} is more than the op's name", f"write '{known[0]}'{rest}")
+            return None
         fields = self.fields(node, what, ("cast", "overloads", "public", "message"), ("cast", "public"))
         if fields is None:
             return None

@@ -1,5 +1,6 @@
 """The rows of the policy as test cases: generated/policy_cases.jsonl, narrowed to the installed torch."""
 
+import functools
 import json
 from pathlib import Path
 from typing import NamedTuple
@@ -7,9 +8,12 @@ from typing import NamedTuple
 import torch
 from polycast.policy import devices
 
+from codegen.parse import read_policy
+from codegen.schemas import Schemas
 from codegen.versions import ALL, parse_range
 
 ROOT = Path(__file__).parent.parent
+POLICY = read_policy(ROOT / "policy.yaml", "policy.yaml", Schemas.installed())
 RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
 DEVICES = devices()
 
@@ -40,9 +44,26 @@ def _holds(case: Case) -> bool:
 
 def _read() -> list[Case]:
     lines = (ROOT / "generated" / "policy_cases.jsonl").read_text(encoding="utf-8").splitlines()
-    cases = [Case(**json.loads(line)) for line in lines]
+    cases = [Case(**json.loads(line)) for line in lines[1:]]  # the first says where they come from
     # Device by device, each named by one object: pytest then sets a device up once for all its rows.
     return [case._replace(device=device) for device in DEVICES for case in cases if case.device == device]
 
 
 CASES = [case for case in _read() if _holds(case)]
+
+# Floating-point types of less than 16 bits hold a payload: what it means hangs on a scale that they do not carry.
+NARROW = [
+    dtype
+    for dtype in vars(torch).values()
+    if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize < 2
+]
+
+
+def expected(category: str, given: list[torch.dtype], lower: torch.dtype) -> list[torch.dtype]:
+    """Return the types that inputs of the given types arrive in."""
+    eligible = [dtype for dtype in given if dtype.is_floating_point and dtype not in (torch.float64, *NARROW)]
+    if category == "fallthrough" or not eligible:
+        return given
+    widest = functools.reduce(torch.promote_types, eligible)
+    to = {"lower_precision_fp": lower, "fp32": torch.float32, "promote": widest}[category]
+    return [to if dtype in eligible else dtype for dtype in given]

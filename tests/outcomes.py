@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.autocast.test_policy_cases import expected
-from tests.cases import Case
+from tests.cases import Case, expected
 from tests.probe import device_type, flatten
 from tests.samples.ops import WITHOUT_CPU_KERNEL, WITHOUT_SAMPLE, Arguments
 

@@ -90,8 +90,20 @@ def kernels_of(column: str) -> Iterator[None]:
 
 
 @contextmanager
-def tensors_of(column: str) -> Iterator[None]:
-    """Make tensors of the column's device creatable: real ones where they can be had, otherwise fake ones."""
+def stock_kernels() -> Iterator[None]:
+    """Have torch's own kernels in force, on every device."""
+    before = polycast.installed()
+    polycast.uninstall()
+    try:
+        yield
+    finally:
+        if before:
+            polycast.install(*before)
+
+
+@contextmanager
+def tensors_of(column: str, mode: FakeTensorMode | None = None) -> Iterator[None]:
+    """Make tensors of the column's device creatable: real ones where they can be had, else fake ones, of a mode."""
     if is_here(column):
         yield
         return
@@ -102,7 +114,7 @@ def tensors_of(column: str) -> Iterator[None]:
             torch, kind, SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, current_device=int)
         )
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True):
+        with mode or FakeTensorMode(allow_non_fake_inputs=True):
             yield
     finally:
         if stand_in:

@@ -10,7 +10,6 @@
 #include "autocast/casts.h"
 #include "autocast/kernel.h"
 #include "autocast/region_end.h"
-#include "autocast/reuse.h"
 
 namespace polycast::autocast {
 
@@ -47,10 +46,11 @@ int64_t current_stream(c10::Device device) {
   return c10::impl::getDeviceGuardImpl(device.type())->getStream(device).id();
 }
 
-// Gradients add up in the one cast of a leaf, in its type. So the casts with history that are shared are those that
-// torch shares: any other sharing changes bits of the gradients.
-bool shares_history(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
-  return tensor.scalar_type() == at::kFloat && to == lower_precision(device);
+// The casts that are shared unasked are those that torch shares. Any other sharing with history changes bits of the
+// gradients, which add up in the one cast of a leaf, in its type; any other without it can serve the old values of a
+// buffer that was refilled without a trace.
+bool shares_in_region(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
+  return tensor.requires_grad() && tensor.scalar_type() == at::kFloat && to == lower_precision(device);
 }
 
 // A cast that is stored is a normal tensor, since an inference tensor counts no versions and could not be saved for a
@@ -87,28 +87,6 @@ void verify(const at::Tensor& cast, const at::Tensor& source, const TensorView& 
       ".data or a raw pointer; change the tensor itself, or call polycast.cast_cache.release on it");
 }
 
-// Whether to store a cast without history, and for how long: an epoch, or nothing.
-uint64_t epoch_to_store_in(const at::Tensor& tensor, at::ScalarType to) {
-  thread_local ReuseDetector detector;
-  const c10::TensorImpl& source = *tensor.unsafeGetTensorImpl();
-  switch (detector.note(source, to, epoch_is_watched() ? epoch() : no_epoch)) {
-    case ReuseDetector::Advice::store:
-      return watch_epoch();
-    case ReuseDetector::Advice::watch:
-      detector.note(source, to, watch_epoch());
-      return no_epoch;
-    default:
-      return no_epoch;
-  }
-}
-
-// Sharded training gathers its weights into one storage again and again through an alias, and sets the version back to
-// 0.
-bool may_be_gathered(const at::Tensor& tensor) {
-  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  return impl->version_counter().current_version() == 0 && impl->unsafe_storage().use_count() > 1;
-}
-
 // The epoch up to which all that is over was dropped.
 std::atomic<uint64_t> swept{no_epoch};
 
@@ -122,41 +100,31 @@ at::Tensor stored(const at::Tensor& tensor, const TensorView& view, const CastKi
   return cast_table().insert(view, std::move(state), kind, std::move(cast), in_epoch).tensor();
 }
 
-at::Tensor cast_and_store(const at::Tensor& tensor, const TensorView& view, CastKind kind, bool kept) {
-  if (!kept && may_be_gathered(tensor)) {
-    return tensor.to(kind.to);
-  }
-  if (kept && !kind.history) {
-    kind.thread = 0;
-    return stored(tensor, view, kind, no_epoch);
-  }
-  const uint64_t region = kind.history ? watch_epoch() : epoch_to_store_in(tensor, kind.to);
-  return region == no_epoch ? tensor.to(kind.to) : stored(tensor, view, kind, region);
-}
-
 }  // namespace
 
 at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
-  const bool region = in_region();
-  if ((!region && cast_table().empty()) || opaque(tensor) != nullptr || !at::autocast::is_autocast_cache_enabled() ||
-      !switches(device).allowed.load(std::memory_order_relaxed) || !takes_stored_casts(tensor) || !unobserved() ||
-      is_recording(device)) {
-    return tensor.to(to);
-  }
+  const bool shared = shares_in_region(to, tensor, device) && in_region();
   const bool history = tensor.requires_grad() && c10::GradMode::is_enabled() && !c10::InferenceMode::is_enabled();
-  if (history && (!region || !shares_history(to, tensor, device))) {
+  if ((!shared && (history || cast_table().empty())) || opaque(tensor) != nullptr ||
+      !at::autocast::is_autocast_cache_enabled() || !switches(device).allowed.load(std::memory_order_relaxed) ||
+      !takes_stored_casts(tensor) || !unobserved() || is_recording(device)) {
     return tensor.to(to);
   }
   const TensorView view(tensor);
-  const CastKind kind{to, history, current_stream(tensor.device()), thread_number()};
-  const Found<TensorTraits> found = cast_table().find(view, kind, region ? epoch() : no_epoch);
+  CastKind kind{to, history, current_stream(tensor.device()), thread_number()};
+  const Found<TensorTraits> found = cast_table().find(view, kind, shared ? epoch() : no_epoch);
   if (found.cast.has_value()) {
     if (verifying.load(std::memory_order_relaxed)) {
       verify(found.cast->tensor(), tensor, view);
     }
     return found.cast->tensor();
   }
-  return region || found.kept ? cast_and_store(tensor, view, kind, found.kept) : tensor.to(to);
+  if (found.kept && !history) {
+    kind.thread = 0;
+    return stored(tensor, view, kind, no_epoch);
+  }
+  const uint64_t region = shared ? watch_epoch() : no_epoch;
+  return region == no_epoch ? tensor.to(to) : stored(tensor, view, kind, region);
 }
 
 CastTable<TensorTraits>& cast_table() {

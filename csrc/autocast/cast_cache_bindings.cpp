@@ -52,9 +52,9 @@ void release_at(uintptr_t address) {
   cast_table().forget(reinterpret_cast<const void*>(address), true);
 }
 
-void forget(const std::vector<at::Tensor>& tensors) {
-  for (const at::Tensor& tensor : tensors) {
-    cast_table().forget(tensor.unsafeGetTensorImpl(), false);
+void forget(const std::vector<uintptr_t>& addresses) {
+  for (const uintptr_t address : addresses) {
+    cast_table().forget(reinterpret_cast<const void*>(address), false);
   }
 }
 
@@ -102,7 +102,7 @@ void bind_cast_cache(py::module_& module) {
   module.def("cast_obstacle", &obstacle, py::arg("tensor"));
   module.def("keep_casts", &keep, py::arg("tensor"), py::arg("name"));
   module.def("release_casts", &release_at, py::arg("address"));
-  module.def("forget_casts", &forget, py::arg("tensors"));
+  module.def("forget_casts", &forget, py::arg("addresses"));
   module.def("no_casts", [] { return cast_table().empty(); });
   module.def("cast_counts", &counts, py::arg("sweep") = true);
   module.def("clear_casts", [] { cast_table().clear(); });

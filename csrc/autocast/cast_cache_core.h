@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -49,15 +48,8 @@ class CastTable {
     if (kind.bounded() && bytes > limit_.load(std::memory_order_relaxed)) {
       return cast;
     }
-    const bool passing = kind.bounded() && epoch != no_epoch;
-    if (passing) {
-      drop_passed();
-    }
     CastShard<Traits>& shard = shard_of(view.address());
     cast = shard.insert(view, Slot<Traits>{kind, std::move(source), std::move(cast), epoch, bytes, view.device()});
-    if (passing) {
-      note(view.address());
-    }
     enforce_limit();
     return cast;
   }
@@ -112,25 +104,6 @@ class CastTable {
     return shards_[mixed >> 59];
   }
 
-  // Most sources that die young, such as activations, were among the last to be stored.
-  void drop_passed() {
-    std::array<const void*, recent_size> recent;
-    {
-      const std::lock_guard<std::mutex> lock(recent_mutex_);
-      recent = recent_;
-    }
-    for (const void* address : recent) {
-      if (address != nullptr) {
-        shard_of(address).drop_at(address, [](const Slot<Traits>& slot) { return slot.source.expired(); });
-      }
-    }
-  }
-
-  void note(const void* address) {
-    const std::lock_guard<std::mutex> lock(recent_mutex_);
-    recent_[next_recent_++ % recent_size] = address;
-  }
-
   void enforce_limit() {
     while (limit_.load(std::memory_order_relaxed) != no_limit && bounded_bytes() > limit_.load()) {
       CastShard<Traits>* oldest_shard = nullptr;
@@ -158,14 +131,9 @@ class CastTable {
     return bytes;
   }
 
-  static constexpr size_t recent_size = 16;
-
   std::atomic<int64_t> occupied_{0};
   std::atomic<size_t> limit_{no_limit};
   std::array<CastShard<Traits>, 32> shards_;
-  std::mutex recent_mutex_;
-  std::array<const void*, recent_size> recent_{};
-  size_t next_recent_ = 0;
 };
 
 }  // namespace polycast::autocast

@@ -85,7 +85,8 @@ bool KeptCast::intact() const {
 
 const char* opaque(const at::Tensor& tensor) {
   c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  if (!is_subset(impl->key_set(), functional_keys) || !impl->has_storage() || impl->has_symbolic_sizes_strides()) {
+  if (!is_subset(impl->key_set(), functional_keys) || !impl->has_storage() || !impl->unsafe_storage() ||
+      impl->has_symbolic_sizes_strides()) {
     return "is a tensor subclass, a wrapper or not strided";
   }
   if (impl->is_inference()) {

@@ -25,10 +25,9 @@ struct CastKind {
            (thread == 0 || thread == wanted.thread);
   }
 
-  // A cast with history belongs to autograd's graph as well: dropping it frees nothing and changes how gradients add
-  // up.
+  // A byte limit covers what is kept beyond regions.
   bool bounded() const {
-    return !history;
+    return thread == 0;
   }
 };
 

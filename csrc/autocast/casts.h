@@ -1,5 +1,5 @@
 // Casting the arguments of one call. Everything here passes through what is not a tensor, not on the region's device,
-// not floating-point, or float64.
+// or not floating-point of 16 or 32 bits: float64, and float8 and float4, whose values mean nothing without their scale.
 #pragma once
 
 #include <ATen/core/IListRef.h>
@@ -14,8 +14,11 @@
 namespace polycast::autocast {
 
 inline bool is_eligible(const at::Tensor& tensor, c10::DeviceType device) {
-  return tensor.defined() && tensor.device().type() == device && tensor.is_floating_point() &&
-         tensor.scalar_type() != at::kDouble;
+  if (!tensor.defined() || tensor.device().type() != device || !tensor.is_floating_point()) {
+    return false;
+  }
+  const size_t bytes = tensor.itemsize();
+  return bytes == 2 || bytes == 4;
 }
 
 // Casts an eligible tensor of another type, or takes the cast from the cast cache.

@@ -19,12 +19,18 @@ at::ScalarType lower_precision(c10::DeviceType device);
 // One call through an autocast kernel: autocasting is off below it for the key that it came through.
 class Call {
  public:
-  explicit Call(c10::DispatchKeySet keys)
-      : device(device_of(keys.highestPriorityTypeId())), below_autocast_(keys.highestPriorityTypeId()) {}
+  explicit Call(c10::DispatchKeySet keys) : Call(autocast_key(keys)) {}
 
   const c10::DeviceType device;
 
  private:
+  explicit Call(c10::DispatchKey key) : device(device_of(key)), below_autocast_(key) {}
+
+  // Through the Python dispatcher, which tracers use, a kernel gets the keys above its own too.
+  static c10::DispatchKey autocast_key(c10::DispatchKeySet keys) {
+    return (keys & c10::autocast_dispatch_keyset).highestPriorityTypeId();
+  }
+
   c10::impl::ExcludeDispatchKeyGuard below_autocast_;
 };
 

@@ -18,6 +18,7 @@ called for that, and a changed weight is cast anew. Casts that :func:`keep` was 
 import operator
 import sys
 import weakref
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple, SupportsIndex
 
@@ -30,9 +31,6 @@ from polycast import _compiled, backends
 from polycast._cast_targets import Casts, named_tensors
 
 __all__ = ["Counts", "clear", "info", "keep", "limit", "release", "verify"]
-
-# What tells that a tensor whose casts are kept is gone, so that its casts go at once; by the tensor's address.
-_kept: dict[int, weakref.ref[Tensor]] = {}
 
 
 class Counts(NamedTuple):
@@ -99,10 +97,8 @@ def release(target: Casts) -> None:
         >>> polycast.cast_cache.keep(layer)
         >>> polycast.cast_cache.release(layer)
     """
-    wanted = {id(tensor) for _, tensor in named_tensors(target)}
-    for address, reference in list(_kept.items()):
-        if id(reference()) in wanted:
-            _release(address)
+    for address in _kept_among(tensor for _, tensor in named_tensors(target)):
+        _release(address)
 
 
 def info() -> dict[str, Counts]:
@@ -167,6 +163,12 @@ def verify(enabled: bool) -> None:
     _compiled.verify_casts(enabled)
 
 
+def _kept_among(objects: Iterable[object]) -> list[int]:
+    """Return the addresses of those whose casts are kept."""
+    wanted = {id(each) for each in objects}
+    return [address for address, reference in list(_kept.items()) if id(reference()) in wanted]
+
+
 def _release(address: int) -> None:
     _kept.pop(address, None)
     _compiled.release_casts(address)
@@ -179,13 +181,19 @@ def _dead(address: int, reference: weakref.ref[Tensor]) -> None:
 
 @_disable_dynamo(recursive=False)
 def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
-    """Drop the casts of what an optimizer wrote to: fused steps and compiled ones count no versions."""
-    if _compiled.no_casts():
-        return
-    for group in optimizer.param_groups:
-        _compiled.forget_casts(group["params"])
+    """Drop the casts of what an optimizer may have written to.
+
+    Fused steps and compiled ones count no versions, nor does FSDP, which gathers what was written into other tensors.
+    """
+    torch.clear_autocast_cache()
+    if _kept:  # another package's optimizer may hold anything
+        params = (param for group in optimizer.param_groups for param in group.get("params", ()))
+        _compiled.forget_casts(_kept_among(params))
 
 
-register_optimizer_step_post_hook(_forget_updated)
+if "_kept" not in globals():  # importlib.reload comes here again
+    # What tells that a tensor whose casts are kept is gone, so that its casts go at once; by the tensor's address.
+    _kept: dict[int, weakref.ref[Tensor]] = {}
+    register_optimizer_step_post_hook(_forget_updated)
 for _kind, _probe in backends.recording_probes().items():
     _compiled.set_recording_probe(_kind, _probe)

@@ -34,7 +34,7 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: torch.dtyp
 
     Args:
         fwd: The function; absent in the form with arguments.
-        cast_inputs: Inside an enabled region, cast the floating-point inputs on the device (float64 excepted) to this
+        cast_inputs: Inside an enabled region, cast the floating-point inputs on the device (of 16 and 32 bits) to this
             type and run with autocasting off, in forward and backward. None leaves inputs and region as they are. Give
             ``setup_context`` the same, so that what it saves is what forward saw. As in torch, a saved input that was
             cast counts as a constant in second derivatives.
@@ -149,8 +149,8 @@ def _device_type(value: Any) -> str:
 
 def _cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:
     if isinstance(value, torch.Tensor):
-        eligible = value.is_floating_point() and value.device.type == device_type and value.dtype is not torch.float64
-        return value.to(dtype) if eligible else value
+        eligible = value.is_floating_point() and value.itemsize in (2, 4)  # as in csrc/autocast/casts.h
+        return value.to(dtype) if eligible and value.device.type == device_type else value
     if isinstance(value, dict):
         return {key: _cast(item, device_type, dtype) for key, item in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):

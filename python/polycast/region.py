@@ -1,14 +1,18 @@
 """The autocast region: torch's own context, with the devices, dtypes and defaults of the policy."""
 
 import functools
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+import threading
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
 from polycast import backends
 from polycast._compiled import DEVICES
-from polycast.installation import follow_hardware
+from polycast.installation import follow_hardware, installed
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -18,29 +22,49 @@ _INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.types()}
 
 
 class Region(torch.autocast):
-    """A ``torch.autocast`` that keeps nothing where it decorates a function.
+    """A ``torch.autocast`` that can be entered again while it is entered, and by many threads at once.
 
-    Torch's own remembers in itself what held before it was entered. Of threads that are in one decorated function at
-    once, or of a function that calls itself, each would restore what another one found.
+    Torch's own remembers in itself what held before it was entered, for one entry. So each entry here is one of a copy.
     """
 
+    def __init__(self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None) -> None:
+        super().__init__(device_type, dtype, enabled, cache_enabled)
+        self._entries: defaultdict[int, list[torch.autocast]] = defaultdict(list)  # by thread
+
+    def __enter__(self) -> "Region":
+        """Enter the region, in this thread."""
+        entry = object.__new__(torch.autocast)
+        entry.__dict__.update(self.__dict__)
+        entry.__enter__()  # type: ignore[no-untyped-call]
+        self._entries[threading.get_ident()].append(entry)
+        return self
+
+    def __exit__(self, *error: Any) -> Any:
+        """Leave the latest entry of this thread."""
+        thread = threading.get_ident()
+        if thread not in self._entries:
+            raise RuntimeError(f"this thread is not in {self!r}")
+        entry = self._entries[thread].pop()
+        if not self._entries[thread]:
+            del self._entries[thread]
+        return entry.__exit__(*error)
+
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Return the function, to be run in a region of its own each time."""
+        """Return the function, to be run in this region."""
 
         @functools.wraps(function)
         def decorated(*args: P.args, **kwargs: P.kwargs) -> R:
-            # One thread traces, and the tracer knows this region.
-            with self if torch.compiler.is_compiling() else _alike(self):
+            with self:
                 return function(*args, **kwargs)
 
         return decorated
 
-
-def _alike(region: torch.autocast) -> torch.autocast:
-    """Return a region that was not entered yet."""
-    other = object.__new__(torch.autocast)
-    other.__dict__.update(region.__dict__)
-    return other
+    def __repr__(self) -> str:
+        """Return the call that makes such a region."""
+        options = [f"dtype={self.fast_dtype}"]
+        switches = {"enabled": self._enabled, "cache_enabled": self._cache_enabled}
+        options += [f"{name}=False" for name, value in switches.items() if not value]
+        return f"polycast.autocast('{self.device}', {', '.join(options)})"
 
 
 def autocast(
@@ -53,7 +77,7 @@ def autocast(
 
     Args:
         device_type: "cuda", "cpu", "xpu", "xla", ... or a ``torch.device``, such as an XLA device. None takes the
-            current accelerator: what ``torch.accelerator`` names, else XLA where torch_xla is loaded, else the CPU.
+            current accelerator: what ``torch.accelerator`` names, else XLA where it is in use, else the CPU.
         dtype: The lower precision, one that the policy lists for the device. None takes that of the region around this
             one, else what ``torch.set_autocast_dtype`` was told unless that is what torch starts with, else the first
             that the policy lists.
@@ -61,14 +85,16 @@ def autocast(
         cache_enabled: Whether casts of weights are reused inside the region; None keeps what holds.
 
     Returns:
-        A ``torch.autocast``: a context manager and a decorator, which nests with torch's own and which torch.compile
-        knows. The state is per thread, so decorate ``forward`` where threads run it. A function that it decorates can
-        run in many threads at once, and call itself.
+        A ``torch.autocast``: a context manager and a decorator, which nests with torch's own and in itself, and which
+        torch.compile knows. The state is per thread, so decorate ``forward`` where threads run it.
 
     Raises:
         ValueError: The policy has no such device, or, for an enabled region, does not list the dtype for it.
         TypeError: ``device_type`` is neither text nor a device, ``dtype`` no dtype, or ``enabled`` a text.
-        RuntimeError: An XLA region without torch_xla.
+        RuntimeError: An XLA region without torch_xla; a region of no device where torch_xla is imported and not in use.
+
+    Warns, once, of what makes a region run otherwise than the policy says: its kernels are not installed, torch finds
+    no such device, or a variable such as XLA_USE_BF16 overrides it.
 
     Example:
         >>> import torch, polycast
@@ -87,10 +113,11 @@ def autocast(
     kind = backends.type_of(column)
     listed = DEVICES[column].lower_precision
     _check_types(kind, listed, dtype, enabled=enabled, cache_enabled=cache_enabled)
+    compiling = torch.compiler.is_compiling()
+    if enabled and not compiling:
+        backends.check_region(kind)
+        follow_hardware(column)
     if enabled:
-        if not torch.compiler.is_compiling():
-            backends.check_region(kind)
-            follow_hardware(column)
         if dtype is None:
             current = torch.get_autocast_dtype(kind)
             chosen = torch.is_autocast_enabled(kind) or current is not _INITIAL.get(kind, current)
@@ -98,9 +125,33 @@ def autocast(
         if dtype not in listed:
             names = " and ".join(map(str, listed))
             raise ValueError(f"autocast on {kind} runs in {names}; {dtype} is not listed for it in the policy")
-    if torch.compiler.is_compiling():  # torch.compile knows a call of torch's class, and regions that were made outside
+    if compiling:  # torch.compile knows a call of torch's class, and regions that were made outside
         return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
-    return Region(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+    region = Region(kind, dtype, enabled, cache_enabled)
+    if region._enabled:
+        for doubt in _doubts(kind, column):
+            tell(doubt)
+    return region
+
+
+def _doubts(kind: str, column: str) -> Iterator[str]:
+    """Yield what makes a region run otherwise than the policy says."""
+    if column not in installed():
+        yield (
+            f"the policy's kernels for {kind} are not installed, so its regions run torch's own; "
+            f"call polycast.install('{kind}')"
+        )
+    if not backends.is_here(kind) and torch._guards.active_fake_mode() is None:
+        yield (
+            f"torch finds no {kind} here, so a region on {kind} casts nothing; name the device that the tensors are on"
+        )
+    yield from backends.overrides(kind)
+
+
+@cache
+def tell(text: str) -> None:
+    """Warn the caller of autocast, once of each text."""
+    warnings.warn(text, stacklevel=3)
 
 
 def _check_types(

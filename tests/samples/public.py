@@ -3,7 +3,7 @@
 Most names take a sample of their op: `torch.acos(*args)`, `torch.Tensor.acos(*args)`. A module takes as much of it as
 its forward requires, after it is built with the arguments in MODULES. ARGUMENTS holds what other names take instead.
 
->>> prepare("conv2d", "torch.nn.Conv2d", ["conv2d"], Make("cpu"))().shape
+>>> prepare("conv2d", "torch.nn.Conv2d", ["conv2d"], Make("cpu"))[0]().shape
 torch.Size([1, 3, 3, 3])
 """
 
@@ -19,28 +19,25 @@ from torch import nn
 from .ops import SAMPLES, Arguments, Make, Sample, arguments
 
 
-def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> Callable[[], Any]:
-    """Return the call of an op under a public name; AttributeError where torch has nothing of that name.
+def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> list[Callable[[], Any]]:
+    """Return the calls of an op under a public name; AttributeError where torch has nothing of that name.
 
-    The arguments are made at once: those in ARGUMENTS, or the first sample of the op's `overloads` that fits.
+    The arguments are made at once: those in ARGUMENTS, or those of every sample of the op's `overloads` that fits.
     """
     function = attrgetter(name.removeprefix("torch."))(torch)
     if (op, name) in ARGUMENTS:
-        args, kwargs = _arguments(ARGUMENTS[op, name](make))
+        given = [_arguments(ARGUMENTS[op, name](make))]
     else:
-        args, kwargs = _sample(overloads, make, first=torch.Tensor if name.startswith("torch.Tensor.") else object)
+        first = torch.Tensor if name.startswith("torch.Tensor.") else object
+        samples = [arguments(overload, make) for overload in overloads if overload in SAMPLES]
+        given = [sample for sample in samples if isinstance(sample.args[0], first)]
+    if not given:
+        raise LookupError(f"no sample of {op} fits {name}; give it arguments in ARGUMENTS, {__file__}")
     if not (isinstance(function, type) and issubclass(function, nn.Module)):
-        return partial(function, *args, **kwargs)
+        return [partial(function, *args, **kwargs) for args, kwargs in given]
     module, state = _module(function, make, _arguments(MODULES.get((op, name), ())))
-    return partial(torch.func.functional_call, module, state, tuple(args[: _required(module.forward)]))
-
-
-def _sample(overloads: Iterable[str], make: Make, *, first: type) -> Arguments:
-    """Return the first sample of `overloads` whose first argument is of the type `first`."""
-    for overload in overloads:
-        if overload in SAMPLES and isinstance((sample := arguments(overload, make)).args[0], first):
-            return sample
-    raise LookupError("no sample fits; give the name arguments in ARGUMENTS")
+    inputs = [tuple(args[: _required(module.forward)]) for args, _ in given]
+    return [partial(torch.func.functional_call, module, state, args) for args in inputs]
 
 
 def _module(kind: type[nn.Module], make: Make, build: Arguments) -> tuple[nn.Module, dict[str, torch.Tensor]]:
@@ -165,6 +162,8 @@ ARGUMENTS: dict[tuple[str, str], Sample] = {
         *(make(1, 2, 3, 3), make(2, 3, 2, 2)),
         *([0, 0], [0, 0], [1, 1], [1, 1], 1, False, False, False),
     ),
+    ("frobenius_norm", "torch.norm"): lambda make: (make(2, 3), "fro"),
+    ("frobenius_norm", "torch.Tensor.norm"): lambda make: (make(2, 3), "fro"),
     ("grid_sampler", "torch.nn.functional.grid_sample"): lambda make: Arguments(
         (make(1, 1, 3, 3, 3), make(1, 2, 2, 2, 3)), {"align_corners": False}
     ),
@@ -176,6 +175,7 @@ ARGUMENTS: dict[tuple[str, str], Sample] = {
     ("norm", "torch.nn.functional.normalize"): lambda make: (make(2, 3),),
     ("norm", "torch.nn.functional.pairwise_distance"): lambda make: (make(2, 3), make(2, 3)),
     ("norm", "torch.nn.PairwiseDistance"): lambda make: (make(2, 3), make(2, 3)),
+    **{("nuclear_norm", f"torch.{name}"): lambda make: (make.matrix(3, 2), "nuc") for name in ("norm", "Tensor.norm")},
     ("poisson_nll_loss", "torch.nn.functional.poisson_nll_loss"): lambda make: (make(2, 3), make(2, 3)),
     ("reciprocal", "torch.Tensor.__rdiv__"): lambda make: (make(2, 3), 2),
     ("reciprocal", "torch.Tensor.__rtruediv__"): lambda make: (make(2, 3), 2),
@@ -190,6 +190,10 @@ ARGUMENTS: dict[tuple[str, str], Sample] = {
         *(make(1, 1, 2, 3, 4), [1, 2, 1, 0, 0, 1], "replicate"),
     ),
     ("softmax", "torch.nn.Softmax2d"): lambda make: (make(2, 3, 4, 4),),
+    **dict.fromkeys(
+        (("stft", "torch.stft"), ("stft", "torch.Tensor.stft")),
+        lambda make: Arguments((make(8), 4, 2, 4, make(4)), {"center": False, "return_complex": True}),
+    ),
     ("tensordot", "torch.tensordot"): lambda make: (make(2, 3), make(3, 4), 1),
     ("upsample_bicubic2d", "torch.nn.functional.interpolate"): lambda make: (make(1, 1, 4, 4), 6, None, "bicubic"),
     ("upsample_bilinear2d", "torch.nn.functional.interpolate"): lambda make: (make(1, 1, 4, 4), 6, None, "bilinear"),
@@ -208,9 +212,16 @@ ELSEWHERE: dict[tuple[str, str], dict[str, str | None]] = {
     ("nll_loss2d", "torch.nn.NLLLoss"): {"xpu": "nll_loss_nd"},
     ("nll_loss2d", "torch.nn.functional.nll_loss"): {"xpu": "nll_loss_nd"},
     # torch.norm is Python, which asks for the device
-    ("norm", "torch.Tensor.norm"): dict.fromkeys(("cuda", "xpu", "privateuse1"), "linalg_vector_norm"),
+    **{
+        (op, f"torch.{name}"): dict.fromkeys(("cuda", "xpu", "privateuse1"), arrival)
+        for op, arrival in (
+            ("norm", "linalg_vector_norm"),
+            ("frobenius_norm", "linalg_vector_norm"),
+            ("nuclear_norm", "linalg_matrix_norm"),
+        )
+        for name in ("norm", "Tensor.norm")
+    },
     ("norm", "torch.nn.functional.normalize"): dict.fromkeys(("cuda", "xpu", "privateuse1"), "linalg_vector_norm"),
-    ("norm", "torch.norm"): dict.fromkeys(("cuda", "xpu", "privateuse1"), "linalg_vector_norm"),
     # A number to the power of a tensor is an overload that xla does not list
     ("pow", "torch.Tensor.__rpow__"): {"xla": None},
 }

@@ -19,10 +19,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.probe import device_type, flatten, is_here, probes, reach, region
 
-from .documented import Call, cell
 from .ops import Make
 
 F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64
+Call = Callable[[Make], object]
 
 
 @dataclass(frozen=True)
@@ -169,11 +169,14 @@ def namespaces(at: Place) -> Iterable[Pair]:
 
 
 def recurrent_cells(at: Place) -> Iterable[Pair]:
+    def run(cell: nn.Module) -> Call:
+        return lambda make: module(cell, make, make(2, 3))
+
     for op, call in {
-        "gru_cell": lambda make: cell(nn.GRUCell, make),
-        "lstm_cell": lambda make: cell(nn.LSTMCell, make),
-        "rnn_tanh_cell": lambda make: cell(nn.RNNCell, make),
-        "rnn_relu_cell": lambda make: cell(nn.RNNCell, make, nonlinearity="relu"),
+        "gru_cell": run(nn.GRUCell(3, 4, device="meta")),
+        "lstm_cell": run(nn.LSTMCell(3, 4, device="meta")),
+        "rnn_tanh_cell": run(nn.RNNCell(3, 4, device="meta")),
+        "rnn_relu_cell": run(nn.RNNCell(3, 4, nonlinearity="relu", device="meta")),
     }.items():
         yield at.types_below(op, call), {at.listed(op)}
 

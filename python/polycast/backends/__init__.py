@@ -1,6 +1,7 @@
 """What is particular to one backend. Only policy.yaml and this folder know devices by name."""
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 import torch
 from torch import nn
@@ -93,11 +94,29 @@ def served() -> list[str]:
 
 
 def current() -> str:
-    """Return the type of the accelerator of this process, that of the host where there is none."""
+    """Return the type of the accelerator of this process, that of the host where there is none.
+
+    Raises:
+        RuntimeError: torch_xla is imported, by whomever, and no XLA device is in use: which one is meant is not known.
+    """
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is not None:
         return accelerator.type
+    if xla.is_loaded() and not xla.is_in_use():
+        raise RuntimeError(
+            f"{xla.PACKAGE} is imported, and no XLA device is in use yet; name the device that this region is for, "
+            f"as in polycast.autocast('{HOST}')"
+        )
     return xla.TYPE if xla.is_loaded() else HOST
+
+
+@cache
+def is_here(device_type: str) -> bool:
+    """Return whether there is such a device, as far as torch knows."""
+    if device_type == xla.TYPE:
+        return xla.is_loaded()
+    module = getattr(torch, device_type, None)
+    return module is not None and getattr(module, "is_available", lambda: True)()
 
 
 def reads_stall(device_type: str) -> bool:
@@ -106,9 +125,14 @@ def reads_stall(device_type: str) -> bool:
 
 
 def check_region(device_type: str) -> None:
-    """Warn of, or refuse, what would make a region on the device do something else than its policy."""
-    if device_type == xla.TYPE:
-        xla.check_region()
+    """Refuse a region on a device whose backend is not loaded."""
+    if device_type == xla.TYPE and not xla.is_loaded():
+        raise RuntimeError(f"an autocast region on xla needs {xla.PACKAGE}; import {xla.PACKAGE} first")
+
+
+def overrides(device_type: str) -> list[str]:
+    """Return what overrides the policy in the regions of a device."""
+    return xla.overrides() if device_type == xla.TYPE else []
 
 
 def recording_probes() -> dict[str, Callable[[], bool]]:

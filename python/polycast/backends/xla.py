@@ -2,8 +2,6 @@
 
 import os
 import sys
-import warnings
-from functools import cache
 
 TYPE = "xla"
 PACKAGE = "torch_xla"
@@ -18,6 +16,17 @@ def is_loaded() -> bool:
     return PACKAGE in sys.modules
 
 
+def is_in_use() -> bool:
+    """Whether the runtime was started, as the first tensor on a device does."""
+    import torch_xla
+
+    return bool(torch_xla._XLAC._xla_runtime_is_initialized())
+
+
+# As torch.compiler.assume_constant_result says it, which imports the compiler: it cannot look into this function.
+is_in_use._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
 def column() -> str:
     """Return the column for the hardware: TPU, Neuron and the host take "xla", GPUs take "xla_gpu"."""
     if not is_loaded():
@@ -27,20 +36,12 @@ def column() -> str:
     return COLUMNS[1] if runtime.device_type() in _GPUS else COLUMNS[0]
 
 
-def check_region() -> None:
-    """Refuse a region without torch_xla, and warn once where an environment variable overrides the policy."""
-    if not is_loaded():
-        raise RuntimeError("an autocast region on xla needs torch_xla; import torch_xla first")
-    for name in _OVERRIDES:
-        if os.environ.get(name, "0") not in ("", "0", "false"):
-            _warn_of_override(name)
-
-
-@cache
-def _warn_of_override(name: str) -> None:
-    dtype = "bfloat16" if name.endswith("BF16") else "float16"
-    warnings.warn(
-        f"{name} is set: a torch_xla that honours it runs every floating-point operation in {dtype}, whatever the "
-        f"autocast policy says; unset {name} to let the policy choose",
-        stacklevel=5,  # the caller of polycast.autocast
-    )
+def overrides() -> list[str]:
+    """Return the variables of the environment that override the policy, each in a sentence."""
+    set_ = [name for name in _OVERRIDES if os.environ.get(name, "0") not in ("", "0", "false")]
+    return [
+        f"{name} is set: a torch_xla that honours it runs every floating-point operation in "
+        f"{'bfloat16' if name.endswith('BF16') else 'float16'}, whatever the autocast policy says; unset {name} to let "
+        "the policy choose"
+        for name in set_
+    ]
