@@ -6,10 +6,10 @@ from types import ModuleType
 from typing import ParamSpec, TypeVar
 
 import torch
-import wrapt
 from torch import Tensor
 from torch.library import Library
 
+from polycast.backends import once_imported
 from polycast.backends.xla import PACKAGE
 
 P = ParamSpec("P")
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 def register_on_import() -> None:
     """Register the operators' kernels once torch_xla is loaded, which may be now."""
-    wrapt.register_post_import_hook(_register_late, PACKAGE)
+    once_imported(PACKAGE, _register_late)
 
 
 def _register_late(_: ModuleType) -> None:
