@@ -3,7 +3,7 @@
 from codegen.errors import did_you_mean
 from codegen.fields import Reader
 from codegen.load import Mapping, Node, Sequence, Text
-from codegen.model import Category, Device, DocumentList, Op
+from codegen.model import Category, Device, Document, DocumentList, Op
 
 # All of these run the op in float32, which is what a document says of them.
 _FP32 = (Category.FP32, Category.FP32_SET_OPT_DTYPE, Category.FP32_APPEND_DTYPE)
@@ -12,22 +12,26 @@ _FP32 = (Category.FP32, Category.FP32_SET_OPT_DTYPE, Category.FP32_APPEND_DTYPE)
 def read_documents(reader: Reader, node: Node, devices: dict[str, Device], ops: dict[str, Op]) -> list[DocumentList]:
     """Read the lists of every document, in the order of the file."""
     lists: list[DocumentList] = []
-    for document, value in reader.entries(node, "documents"):
-        if not isinstance(value, Sequence):
-            reader.report(value.location, f"document '{document.value}' has no list of lists", "write - devices: ...")
+    for key, value in reader.entries(node, "documents"):
+        fields = reader.fields(value, f"document '{key.value}'", ("title", "lists"), ("title", "lists"))
+        if fields is None:
             continue
-        for item in value.items:
-            found = _read_list(reader, document.value, item, devices, ops)
-            if found is not None:
-                lists.append(found)
+        title = reader.text(fields["title"], f"the title of document '{key.value}'")
+        if not isinstance(fields["lists"], Sequence):
+            what = f"document '{key.value}' has no list of lists"
+            reader.report(fields["lists"].location, what, "write - devices: ...")
+        elif title is not None:
+            document = Document(key.value, title)
+            found = [_read_list(reader, document, item, devices, ops) for item in fields["lists"].items]
+            lists += [list_ for list_ in found if list_ is not None]
     return lists
 
 
 def _read_list(
-    reader: Reader, document: str, node: Node, devices: dict[str, Device], ops: dict[str, Op]
+    reader: Reader, document: Document, node: Node, devices: dict[str, Device], ops: dict[str, Op]
 ) -> DocumentList | None:
     keys = ("devices", "dtypes", "as", "names")
-    fields = reader.fields(node, f"a list of document '{document}'", keys, keys)
+    fields = reader.fields(node, f"a list of document '{document.name}'", keys, keys)
     if fields is None:
         return None
     on = [text.value for text in reader.texts(fields["devices"], "devices") if reader.name(text, "device", devices)]
@@ -58,13 +62,18 @@ def _read_names(reader: Reader, node: Node, ops: dict[str, Op]) -> list[tuple[Te
                 item.location, "a documented name is no name", "write it as op, {name: op} or {name: [op, op]}"
             )
             continue
-        unknown = [text for text in deciding if text.value not in ops]
-        for text in unknown:
-            what = f"the policy has no op '{text.value}'"
-            reader.report(text.location, what, did_you_mean(text.value, ops))
-        if deciding and not unknown:
-            names.append((key, tuple(text.value for text in deciding)))
+        known = read_ops(reader, deciding, ops)
+        if known:
+            names.append((key, known))
     return names
+
+
+def read_ops(reader: Reader, names: list[Text], ops: dict[str, Op]) -> tuple[str, ...]:
+    """Return the names if the policy has all these ops; empty where it has not."""
+    unknown = [text for text in names if text.value not in ops]
+    for text in unknown:
+        reader.report(text.location, f"the policy has no op '{text.value}'", did_you_mean(text.value, ops))
+    return () if unknown else tuple(text.value for text in names)
 
 
 def _check(reader: Reader, name: Text, op: Op, promised: Category, devices: list[str]) -> None:

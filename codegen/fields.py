@@ -56,6 +56,14 @@ class Reader:
                 texts.append(item)
         return texts
 
+    def dotted(self, node: Node, what: str) -> list[Text]:
+        """Read a sequence of different names, each identifiers with dots between them."""
+        texts = self.texts(node, what)
+        for text in texts:
+            if not all(_IDENTIFIER.fullmatch(part) for part in text.value.split(".")):
+                self.report(text.location, f"{what} holds '{text.value}'", "write it as in Python, with dots")
+        return texts
+
     def entries(self, node: Node, what: str) -> Iterator[tuple[Text, Node]]:
         """Read a mapping with free keys."""
         if not isinstance(node, Mapping) or not node.items:

@@ -94,10 +94,21 @@ class Op:
 
 
 @dataclass(frozen=True)
+class Document:
+    """A document that promises something of ops: the name of its file, and its title."""
+
+    name: str
+    title: str
+
+    def __str__(self) -> str:
+        return f"{self.title} ({self.name})"
+
+
+@dataclass(frozen=True)
 class DocumentList:
     """An op list of a document: its names as the document writes them, each with the ops that decide it."""
 
-    document: str
+    document: Document
     devices: tuple[str, ...]
     dtypes: tuple[str, ...]
     category: Category
@@ -106,12 +117,22 @@ class DocumentList:
 
 @dataclass(frozen=True)
 class Policy:
-    """A whole policy: devices in the order of the file, the categories' sentences, ops by name, documented lists."""
+    """A whole policy: devices in the order of the file, the categories' sentences, ops by name, documented lists.
+
+    `composites` holds what people call that is no op of its own, with the ops that it runs.
+    """
 
     devices: tuple[Device, ...]
     sentences: dict[Category, str]
     ops: tuple[Op, ...]
     documents: tuple[DocumentList, ...] = ()
+    composites: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def cited(self, note: str) -> str:
+        """Return a note with the title of each document beside the name of its file."""
+        for document in dict.fromkeys(list_.document for list_ in self.documents):
+            note = note.replace(document.name, str(document))
+        return note
 
     def registrations(self) -> Iterator[Registration]:
         for op in self.ops:

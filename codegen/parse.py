@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from codegen.documents import read_documents
+from codegen.documents import read_documents, read_ops
 from codegen.errors import PolicyError, Problem
 from codegen.fields import Reader
 from codegen.load import Mapping, Node, Sequence, Text, load
-from codegen.model import Category, Device, DocumentList, Op, Overload, Policy, Registration
+from codegen.model import Category, Device, Op, Overload, Policy, Registration
 from codegen.schema_checks import check_overload, check_registration
 from codegen.schemas import Schemas
 from codegen.versions import ALL, VersionRange, parse_range, subtract
@@ -46,17 +46,26 @@ class _PolicyParser(Reader):
 
     def policy(self, root: Node) -> Policy | None:
         required = ("devices", "categories", "ops")
-        fields = self.fields(root, "the policy", (*required, "documents"), required)
+        fields = self.fields(root, "the policy", (*required, "documents", "composites"), required)
         if fields is None:
             return None
         devices = self.read_devices(fields["devices"])
         sentences = self.read_categories(fields["categories"])
         ops = self.read_ops(fields["ops"]) if self.like else []
-        documents: list[DocumentList] = []
-        if "documents" in fields and not self.problems:  # of ops that are left out, every row would be a problem
-            by_name = {device.name: device for device in devices}
-            documents = read_documents(self, fields["documents"], by_name, {op.name: op for op in ops})
-        return Policy(tuple(devices), sentences, tuple(ops), tuple(documents))
+        policy = Policy(tuple(devices), sentences, tuple(ops))
+        if self.problems:  # of ops that are left out, all that names them would be a problem
+            return policy
+        by_name = {op.name: op for op in ops}
+        if "documents" in fields:
+            lists = read_documents(self, fields["documents"], {device.name: device for device in devices}, by_name)
+            policy = replace(policy, documents=tuple(lists))
+        if "composites" in fields:
+            entries = self.entries(fields["composites"], "composites")
+            parts = [
+                (name.value, read_ops(self, self.texts(node, f"'{name.value}'"), by_name)) for name, node in entries
+            ]
+            policy = replace(policy, composites=tuple(parts))
+        return policy
 
     def read_devices(self, node: Node) -> list[Device]:
         entries = list(self.entries(node, "devices"))
@@ -147,7 +156,7 @@ class _PolicyParser(Reader):
                 continue
             for device, alternatives in casts.items():
                 rows += self.rows(key, overload, device, alternatives, message)
-        public = tuple(name.value for name in self.texts(fields["public"], f"public of {what}"))
+        public = tuple(name.value for name in self.dotted(fields["public"], f"public of {what}"))
         if len(self.problems) > sound:
             return None
         if not rows:

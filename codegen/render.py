@@ -5,6 +5,7 @@ shard and the shards compile in parallel.
 """
 
 import re
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -31,6 +32,7 @@ def render(policy: Policy) -> dict[str, str]:
         keep_trailing_newline=True,
     )
     environment.filters.update(cpp_string=cpp_string, cpp_condition=cpp_condition, cpp_row=cpp_row, markdown=markdown)
+    policy = replace(policy, ops=tuple(_cited(op, policy) for op in policy.ops))
 
     def text(template: str, **values: object) -> str:
         return environment.get_template(template).render(policy=policy, ALL=ALL, Category=Category, **values)
@@ -81,6 +83,12 @@ def markdown(text: str) -> str:
     """Return the text for a table cell of Markdown, where it is read as text and never as markup."""
     text = " ".join(text.replace("&", "&amp;").replace("<", "&lt;").split())
     return _MARKUP.sub(r"\\\g<0>", text)
+
+
+def _cited(op: Op, policy: Policy) -> Op:
+    """Return an op whose notes give the titles of the documents that they name."""
+    rows = [replace(row, note=policy.cited(row.note)) if row.note else row for row in op.registrations]
+    return replace(op, registrations=tuple(rows))
 
 
 def _header_range(op: Op) -> VersionRange:

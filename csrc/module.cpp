@@ -39,6 +39,17 @@ py::list row_list() {
   return result;
 }
 
+// Public names, and the ops that they run.
+py::list name_list() {
+  py::list result;
+  for (const auto* table : {&autocast::names(), &autocast::composites()}) {
+    for (const autocast::Names& entry : *table) {
+      result.append(py::make_tuple(entry.names, entry.ops));
+    }
+  }
+  return result;
+}
+
 py::dict sentence_dict() {
   py::dict result;
   for (const autocast::Sentence& sentence : autocast::sentences()) {
@@ -55,6 +66,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("installed", &autocast::installed);
   module.def("devices", &device_list);
   module.def("rows", &row_list);
+  module.def("names", &name_list);
   module.def("categories", &sentence_dict);
   autocast::bind_cast_cache(module);
   polycast::python::bind_gradients(module);

@@ -7,7 +7,7 @@ right below, the autograd key of the device, catches it there: the op itself nev
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
@@ -141,14 +141,46 @@ def region(column: str, dtype: torch.dtype) -> Iterator[None]:
 def probes(column: str, names: Iterable[str]) -> Iterator[None]:
     """Put a probe below autocast on each op named, as in "conv1d.padding"."""
     key = _compiled.DEVICES[column].dispatch_key.replace("Autocast", "Autograd")
-    with ExitStack() as stack, warnings.catch_warnings():
-        # The probes override kernels of torch's, which warns once.
-        warnings.filterwarnings("ignore", message=".*Overriding a previously registered kernel", category=UserWarning)
-        library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
-        stack.callback(library._destroy)
+    with _overriding() as library:
         for name in sorted(set(names)):
             library.impl(name, _probe(name), _parsable(key, name))  # type: ignore[no-untyped-call]
         yield
+
+
+@contextmanager
+def _overriding() -> Iterator[torch.library.Library]:
+    """Yield a library of kernels that take the place of torch's, which warns of it once."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*Overriding a previously registered kernel", category=UserWarning)
+        library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+        try:
+            yield library
+        finally:
+            library._destroy()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def recorded(column: str, names: Iterable[str]) -> Iterator[set[str]]:
+    """Collect which of the overloads named a call comes to where autocasting would handle them, and let it go on."""
+    found: set[str] = set()
+    key = _compiled.DEVICES[column].dispatch_key
+    autocast = torch._C.DispatchKeySet(torch._C._dispatch_key_parse(key))
+
+    def record(name: str) -> Callable[..., object]:
+        op, _, overload = name.partition(".")
+        call = getattr(getattr(torch.ops.aten, op), overload or "default")
+
+        def kernel(*args: Any, **kwargs: Any) -> object:
+            found.add(name)
+            with torch._C._ExcludeDispatchKeyGuard(autocast):
+                return call(*args, **kwargs)
+
+        return kernel
+
+    with _overriding() as library:
+        for name in names:
+            library.impl(name, record(name), key)  # type: ignore[no-untyped-call]
+        yield found
 
 
 def reach(call: Callable[[], object]) -> ReachedError:

@@ -55,12 +55,16 @@ EVERYTHING = f"""\
     public: [torch.tally]
 documents:
   one.txt:
-    - {{devices: [xla, cpu], dtypes: [bfloat16], as: fp32, names: [tally, {{__tally__: tally}}]}}
-    - devices: [cuda]
-      dtypes: [float16]
-      as: lower_precision_fp
-      names: [newer, {{newest: [newer]}}]
-  two.rst: [{{devices: [cuda, xla], dtypes: [bfloat16], as: fp32, names: [size]}}]
+    title: One
+    lists:
+      - {{devices: [xla, cpu], dtypes: [bfloat16], as: fp32, names: [tally, {{__tally__: tally}}]}}
+      - devices: [cuda]
+        dtypes: [float16]
+        as: lower_precision_fp
+        names: [newer, {{newest: [newer]}}]
+  two.rst: {{title: Two, lists: [{{devices: [cuda, xla], dtypes: [bfloat16], as: fp32, names: [size]}}]}}
+composites:
+  torch.Origami: [fold, join]
 """
 
 CHARACTERS = [*":-,[]{}#&*!|>'\"%@`?<=~. \n\t\\_0a", "\r", "\0", "\x07", "\x1b", "\x7f", "\x85", "\xa0", "é", "ß"]

@@ -46,8 +46,16 @@ struct Row {
   const char* message = "";  // for banned
 };
 
+// What people write to call ops. Lists of names have a space between two.
+struct Names {
+  const char* ops;
+  const char* names;
+};
+
 const std::vector<Device>& devices();
 const std::vector<Sentence>& sentences();
 const std::vector<Row>& rows();
+const std::vector<Names>& names();       // of one op each, with its public names
+const std::vector<Names>& composites();  // of one name each, with the ops that it runs
 
 }  // namespace polycast::autocast

@@ -43,8 +43,10 @@ namespace polycast::autocast {
 
 namespace ops = at::_ops;
 
-void rows_0(std::vector<Row>& rows) {
+void rows_0(std::vector<Row>& rows, std::vector<Names>& names) {
+  names.push_back({"_addmm_activation", "torch._addmm_activation"});
   rows.push_back({"_addmm_activation", "default", "cpu", Category::lower_precision_fp, kernel<ops::_addmm_activation, Category::lower_precision_fp>});
+  names.push_back({"_thnn_fused_lstm_cell", "torch.ops.aten._thnn_fused_lstm_cell"});
   rows.push_back({"_thnn_fused_lstm_cell", "default", "cuda", Category::lower_precision_fp, kernel<ops::_thnn_fused_lstm_cell, Category::lower_precision_fp>});
   rows.push_back({"_thnn_fused_lstm_cell", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::_thnn_fused_lstm_cell, Category::lower_precision_fp>});
   rows.push_back({"_thnn_fused_lstm_cell", "default", "xpu", Category::lower_precision_fp, kernel<ops::_thnn_fused_lstm_cell, Category::lower_precision_fp>});
@@ -52,6 +54,7 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"_thnn_fused_lstm_cell", "default", "maia", Category::lower_precision_fp, kernel<ops::_thnn_fused_lstm_cell, Category::lower_precision_fp>});
   rows.push_back({"_thnn_fused_lstm_cell", "default", "hpu", Category::lower_precision_fp, kernel<ops::_thnn_fused_lstm_cell, Category::lower_precision_fp>});
   rows.push_back({"_thnn_fused_lstm_cell", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::_thnn_fused_lstm_cell, Category::lower_precision_fp>});
+  names.push_back({"_upsample_nearest_exact3d", "torch.nn.functional.interpolate torch._C._nn._upsample_nearest_exact3d torch.nn.Upsample"});
   rows.push_back({"_upsample_nearest_exact3d", "default", "cuda", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
   rows.push_back({"_upsample_nearest_exact3d", "default", "xla_gpu", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
   rows.push_back({"_upsample_nearest_exact3d", "default", "xpu", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
@@ -59,6 +62,7 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"_upsample_nearest_exact3d", "default", "maia", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
   rows.push_back({"_upsample_nearest_exact3d", "default", "hpu", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
   rows.push_back({"_upsample_nearest_exact3d", "default", "privateuse1", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
+  names.push_back({"addcdiv", "torch.addcdiv torch.Tensor.addcdiv"});
   rows.push_back({"addcdiv", "default", "cuda", Category::promote, kernel<ops::addcdiv, Category::promote>});
   rows.push_back({"addcdiv", "default", "xla_gpu", Category::promote, kernel<ops::addcdiv, Category::promote>});
   rows.push_back({"addcdiv", "default", "xpu", Category::promote, kernel<ops::addcdiv, Category::promote>});
@@ -67,6 +71,7 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"addcdiv", "default", "maia", Category::promote, kernel<ops::addcdiv, Category::promote>});
   rows.push_back({"addcdiv", "default", "hpu", Category::promote, kernel<ops::addcdiv, Category::promote>});
   rows.push_back({"addcdiv", "default", "privateuse1", Category::promote, kernel<ops::addcdiv, Category::promote>});
+  names.push_back({"addcmul", "torch.addcmul torch.Tensor.addcmul"});
   rows.push_back({"addcmul", "default", "cuda", Category::promote, kernel<ops::addcmul, Category::promote>});
   rows.push_back({"addcmul", "default", "xla_gpu", Category::promote, kernel<ops::addcmul, Category::promote>});
   rows.push_back({"addcmul", "default", "xpu", Category::promote, kernel<ops::addcmul, Category::promote>});
@@ -75,9 +80,11 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"addcmul", "default", "maia", Category::promote, kernel<ops::addcmul, Category::promote>});
   rows.push_back({"addcmul", "default", "hpu", Category::promote, kernel<ops::addcmul, Category::promote>});
   rows.push_back({"addcmul", "default", "privateuse1", Category::promote, kernel<ops::addcmul, Category::promote>});
+  names.push_back({"cat", "torch.cat torch.concat torch.concatenate torch.hstack torch.vstack torch.row_stack torch.dstack torch.column_stack"});
   rows.push_back({"cat", "default", "xla", Category::promote, kernel<ops::cat, Category::promote>});
-  rows.push_back({"cat", "default", "xpu", Category::promote, kernel<ops::cat, Category::promote>, "Listed in 003_79838daea11dc429.txt; torch leaves it to the op's own promotion."});
+  rows.push_back({"cat", "default", "xpu", Category::promote, kernel<ops::cat, Category::promote>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch leaves it to the op's own promotion."});
   rows.push_back({"cat", "default", "cpu", Category::promote, kernel<ops::cat, Category::promote>});
+  names.push_back({"conv3d", "torch.nn.functional.conv3d torch.nn.Conv3d torch.conv3d"});
   rows.push_back({"conv3d", "default", "cuda", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
   rows.push_back({"conv3d", "default", "xla", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
   rows.push_back({"conv3d", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
@@ -98,6 +105,7 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"conv3d", "padding", "maia", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Torch casts inside the decomposition instead."});
   rows.push_back({"conv3d", "padding", "hpu", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Torch casts inside the decomposition instead."});
   rows.push_back({"conv3d", "padding", "privateuse1", Category::lower_precision_fp, kernel<ops::conv3d_padding, Category::lower_precision_fp>, "Torch casts inside the decomposition instead."});
+  names.push_back({"conv_transpose1d", "torch.nn.functional.conv_transpose1d torch.nn.ConvTranspose1d torch.conv_transpose1d"});
   rows.push_back({"conv_transpose1d", "default", "cuda", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
   rows.push_back({"conv_transpose1d", "default", "xla", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
   rows.push_back({"conv_transpose1d", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
@@ -108,6 +116,7 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"conv_transpose1d", "default", "maia", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
   rows.push_back({"conv_transpose1d", "default", "hpu", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
   rows.push_back({"conv_transpose1d", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::conv_transpose1d, Category::lower_precision_fp>});
+  names.push_back({"convolution", "torch.convolution"});
   rows.push_back({"convolution", "default", "cuda", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
   rows.push_back({"convolution", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
   rows.push_back({"convolution", "default", "xpu", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
@@ -116,12 +125,16 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"convolution", "default", "maia", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
   rows.push_back({"convolution", "default", "hpu", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
   rows.push_back({"convolution", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
-  rows.push_back({"fft_fft2", "default", "xpu", Category::fp32, kernel<ops::fft_fft2, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not and raises in half precision."});
+  names.push_back({"fft_fft2", "torch.fft.fft2"});
+  rows.push_back({"fft_fft2", "default", "xpu", Category::fp32, kernel<ops::fft_fft2, Category::fp32>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
   rows.push_back({"fft_fft2", "default", "cpu", Category::fp32, kernel<ops::fft_fft2, Category::fp32>});
-  rows.push_back({"fft_ifft", "default", "xpu", Category::fp32, kernel<ops::fft_ifft, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not and raises in half precision."});
+  names.push_back({"fft_ifft", "torch.fft.ifft"});
+  rows.push_back({"fft_ifft", "default", "xpu", Category::fp32, kernel<ops::fft_ifft, Category::fp32>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
   rows.push_back({"fft_ifft", "default", "cpu", Category::fp32, kernel<ops::fft_ifft, Category::fp32>});
-  rows.push_back({"fft_ihfft", "default", "xpu", Category::fp32, kernel<ops::fft_ihfft, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not and raises in half precision."});
+  names.push_back({"fft_ihfft", "torch.fft.ihfft"});
+  rows.push_back({"fft_ihfft", "default", "xpu", Category::fp32, kernel<ops::fft_ihfft, Category::fp32>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
   rows.push_back({"fft_ihfft", "default", "cpu", Category::fp32, kernel<ops::fft_ihfft, Category::fp32>});
+  names.push_back({"frobenius_norm", "torch.frobenius_norm torch.norm torch.Tensor.norm"});
   rows.push_back({"frobenius_norm", "dim", "cuda", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
   rows.push_back({"frobenius_norm", "dim", "xla_gpu", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
   rows.push_back({"frobenius_norm", "dim", "xpu", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
@@ -130,6 +143,7 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"frobenius_norm", "dim", "maia", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
   rows.push_back({"frobenius_norm", "dim", "hpu", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
   rows.push_back({"frobenius_norm", "dim", "privateuse1", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
+  names.push_back({"group_norm", "torch.nn.functional.group_norm torch.nn.GroupNorm"});
   rows.push_back({"group_norm", "default", "cuda", Category::fp32, kernel<ops::group_norm, Category::fp32>});
   rows.push_back({"group_norm", "default", "xla_gpu", Category::fp32, kernel<ops::group_norm, Category::fp32>});
   rows.push_back({"group_norm", "default", "xpu", Category::fp32, kernel<ops::group_norm, Category::fp32>});
@@ -138,8 +152,10 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"group_norm", "default", "maia", Category::fp32, kernel<ops::group_norm, Category::fp32>});
   rows.push_back({"group_norm", "default", "hpu", Category::fp32, kernel<ops::group_norm, Category::fp32>});
   rows.push_back({"group_norm", "default", "privateuse1", Category::fp32, kernel<ops::group_norm, Category::fp32>});
+  names.push_back({"inverse", "torch.inverse torch.Tensor.inverse"});
   rows.push_back({"inverse", "default", "xla", Category::fp32, kernel<ops::inverse, Category::fp32>});
   rows.push_back({"inverse", "default", "cpu", Category::fp32, kernel<ops::inverse, Category::fp32>});
+  names.push_back({"l1_loss", "torch.nn.functional.l1_loss torch.nn.L1Loss"});
   rows.push_back({"l1_loss", "default", "cuda", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
   rows.push_back({"l1_loss", "default", "xla", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
   rows.push_back({"l1_loss", "default", "xla_gpu", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
@@ -150,14 +166,20 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"l1_loss", "default", "maia", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
   rows.push_back({"l1_loss", "default", "hpu", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
   rows.push_back({"l1_loss", "default", "privateuse1", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
+  names.push_back({"linalg_eigvalsh", "torch.linalg.eigvalsh"});
   rows.push_back({"linalg_eigvalsh", "default", "cpu", Category::fp32, kernel<ops::linalg_eigvalsh, Category::fp32>});
+  names.push_back({"linalg_householder_product", "torch.linalg.householder_product"});
   rows.push_back({"linalg_householder_product", "default", "cpu", Category::fp32, kernel<ops::linalg_householder_product, Category::fp32>});
+  names.push_back({"linalg_inv", "torch.linalg.inv"});
   rows.push_back({"linalg_inv", "default", "cpu", Category::fp32, kernel<ops::linalg_inv, Category::fp32>});
+  names.push_back({"linalg_matrix_rank", "torch.linalg.matrix_rank"});
   rows.push_back({"linalg_matrix_rank", "default", "cpu", Category::fp32, kernel<ops::linalg_matrix_rank, Category::fp32>});
   rows.push_back({"linalg_matrix_rank", "atol_rtol_float", "cpu", Category::fp32, kernel<ops::linalg_matrix_rank_atol_rtol_float, Category::fp32>});
   rows.push_back({"linalg_matrix_rank", "atol_rtol_tensor", "cpu", Category::fp32, kernel<ops::linalg_matrix_rank_atol_rtol_tensor, Category::fp32>});
   rows.push_back({"linalg_matrix_rank", "tol_tensor", "cpu", Category::fp32, kernel<ops::linalg_matrix_rank_tol_tensor, Category::fp32>});
+  names.push_back({"mkldnn_rnn_layer", "torch.mkldnn_rnn_layer"});
   rows.push_back({"mkldnn_rnn_layer", "default", "cpu", Category::lower_precision_fp, kernel<ops::mkldnn_rnn_layer, Category::lower_precision_fp>});
+  names.push_back({"mm", "torch.mm torch.Tensor.mm"});
   rows.push_back({"mm", "default", "cuda", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
   rows.push_back({"mm", "default", "xla", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
   rows.push_back({"mm", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
@@ -168,7 +190,9 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"mm", "default", "maia", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
   rows.push_back({"mm", "default", "hpu", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
   rows.push_back({"mm", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
-  rows.push_back({"nll_loss_nd", "default", "xpu", Category::fp32, kernel<ops::nll_loss_nd, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch casts only the ops inside its decomposition."});
+  names.push_back({"nll_loss_nd", "torch.nn.functional.nll_loss torch._C._nn.nll_loss_nd torch.nn.NLLLoss"});
+  rows.push_back({"nll_loss_nd", "default", "xpu", Category::fp32, kernel<ops::nll_loss_nd, Category::fp32>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch casts only the ops inside its decomposition."});
+  names.push_back({"norm", "torch.norm torch.Tensor.norm torch.nn.functional.normalize torch.nn.functional.pairwise_distance torch.nn.PairwiseDistance"});
   rows.push_back({"norm", "Scalar", "cuda", Category::fp32_append_dtype, kernel<ops::norm_Scalar, Category::fp32_append_dtype, ops::norm_ScalarOpt_dtype>});
   rows.push_back({"norm", "Scalar", "xla_gpu", Category::fp32_append_dtype, kernel<ops::norm_Scalar, Category::fp32_append_dtype, ops::norm_ScalarOpt_dtype>});
   rows.push_back({"norm", "Scalar", "xpu", Category::fp32_append_dtype, kernel<ops::norm_Scalar, Category::fp32_append_dtype, ops::norm_ScalarOpt_dtype>});
@@ -204,16 +228,21 @@ void rows_0(std::vector<Row>& rows) {
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
   rows.push_back({"norm", "names_ScalarOpt_dim", "privateuse1", Category::fp32_append_dtype, kernel<ops::norm_names_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_names_ScalarOpt_dim_dtype>});
 #endif
+  names.push_back({"qr", "torch.qr torch.Tensor.qr"});
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
   rows.push_back({"qr", "default", "xla", Category::fp32, kernel<ops::qr, Category::fp32>});
 #endif
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
   rows.push_back({"qr", "default", "cpu", Category::fp32, kernel<ops::qr, Category::fp32>});
 #endif
+  names.push_back({"quantile", "torch.quantile torch.Tensor.quantile"});
   rows.push_back({"quantile", "default", "cpu", Category::fp32, kernel<ops::quantile, Category::fp32>});
   rows.push_back({"quantile", "scalar", "cpu", Category::fp32, kernel<ops::quantile_scalar, Category::fp32>});
-  rows.push_back({"reflection_pad3d", "default", "xla", Category::fp32, kernel<ops::reflection_pad3d, Category::fp32>, "000_1ddc69e16249b2f9.txt lists reflection_pad; torch_xla registers the 1d and 2d forms only."});
+  names.push_back({"reflection_pad3d", "torch.nn.functional.pad torch.nn.ReflectionPad3d"});
+  rows.push_back({"reflection_pad3d", "default", "xla", Category::fp32, kernel<ops::reflection_pad3d, Category::fp32>, "PyTorch/XLA: automatic mixed precision (000_1ddc69e16249b2f9.txt) lists reflection_pad; torch_xla registers the 1d and 2d forms only."});
+  names.push_back({"relu", "torch.relu torch.Tensor.relu torch.nn.functional.relu torch.nn.ReLU"});
   rows.push_back({"relu", "default", "xla", Category::lower_precision_fp, kernel<ops::relu, Category::lower_precision_fp>});
+  names.push_back({"renorm", "torch.renorm torch.Tensor.renorm"});
   rows.push_back({"renorm", "default", "cuda", Category::fp32, kernel<ops::renorm, Category::fp32>});
   rows.push_back({"renorm", "default", "xla_gpu", Category::fp32, kernel<ops::renorm, Category::fp32>});
   rows.push_back({"renorm", "default", "xpu", Category::fp32, kernel<ops::renorm, Category::fp32>});
@@ -222,8 +251,10 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"renorm", "default", "maia", Category::fp32, kernel<ops::renorm, Category::fp32>});
   rows.push_back({"renorm", "default", "hpu", Category::fp32, kernel<ops::renorm, Category::fp32>});
   rows.push_back({"renorm", "default", "privateuse1", Category::fp32, kernel<ops::renorm, Category::fp32>});
+  names.push_back({"replication_pad1d", "torch.nn.functional.pad torch.nn.ReplicationPad1d"});
   rows.push_back({"replication_pad1d", "default", "xla", Category::fp32, kernel<ops::replication_pad1d, Category::fp32>});
   rows.push_back({"replication_pad1d", "default", "cpu", Category::fp32, kernel<ops::replication_pad1d, Category::fp32>});
+  names.push_back({"rms_norm", "torch.nn.functional.rms_norm torch.nn.RMSNorm"});
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2012
   rows.push_back({"rms_norm", "default", "cuda", Category::fp32, kernel<ops::rms_norm, Category::fp32>});
 #endif
@@ -266,6 +297,7 @@ void rows_0(std::vector<Row>& rows) {
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2012
   rows.push_back({"rms_norm", "default", "privateuse1", Category::fallthrough, nullptr, "Torch casts it from 2.12 on."});
 #endif
+  names.push_back({"upsample_bilinear2d", "torch.nn.functional.interpolate torch.nn.Upsample torch.nn.UpsamplingBilinear2d"});
   rows.push_back({"upsample_bilinear2d", "default", "cuda", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
   rows.push_back({"upsample_bilinear2d", "default", "xla_gpu", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
   rows.push_back({"upsample_bilinear2d", "default", "xpu", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
@@ -273,6 +305,7 @@ void rows_0(std::vector<Row>& rows) {
   rows.push_back({"upsample_bilinear2d", "default", "maia", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
   rows.push_back({"upsample_bilinear2d", "default", "hpu", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
   rows.push_back({"upsample_bilinear2d", "default", "privateuse1", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
+  names.push_back({"upsample_nearest2d", "torch.nn.functional.interpolate torch.nn.Upsample torch.nn.UpsamplingNearest2d"});
   rows.push_back({"upsample_nearest2d", "default", "cuda", Category::fp32, kernel<ops::upsample_nearest2d, Category::fp32>});
   rows.push_back({"upsample_nearest2d", "default", "xla_gpu", Category::fp32, kernel<ops::upsample_nearest2d, Category::fp32>});
   rows.push_back({"upsample_nearest2d", "default", "xpu", Category::fp32, kernel<ops::upsample_nearest2d, Category::fp32>});

@@ -35,10 +35,14 @@ namespace polycast::autocast {
 
 namespace ops = at::_ops;
 
-void rows_2(std::vector<Row>& rows) {
+void rows_2(std::vector<Row>& rows, std::vector<Names>& names) {
+  names.push_back({"_cudnn_rnn", "torch._cudnn_rnn"});
   rows.push_back({"_cudnn_rnn", "default", "cuda", Category::stock, nullptr});
+  names.push_back({"_grid_sampler_2d_cpu_fallback", "torch._grid_sampler_2d_cpu_fallback"});
   rows.push_back({"_grid_sampler_2d_cpu_fallback", "default", "cpu", Category::fp32, kernel<ops::_grid_sampler_2d_cpu_fallback, Category::fp32>});
+  names.push_back({"_mps_convolution", "torch.ops.aten._mps_convolution"});
   rows.push_back({"_mps_convolution", "default", "mps", Category::lower_precision_fp, kernel<ops::_mps_convolution, Category::lower_precision_fp>});
+  names.push_back({"_scaled_dot_product_flash_attention", "torch._scaled_dot_product_flash_attention"});
   rows.push_back({"_scaled_dot_product_flash_attention", "default", "cuda", Category::lower_precision_fp, kernel<ops::_scaled_dot_product_flash_attention, Category::lower_precision_fp>});
   rows.push_back({"_scaled_dot_product_flash_attention", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::_scaled_dot_product_flash_attention, Category::lower_precision_fp>});
   rows.push_back({"_scaled_dot_product_flash_attention", "default", "xpu", Category::lower_precision_fp, kernel<ops::_scaled_dot_product_flash_attention, Category::lower_precision_fp>});
@@ -46,6 +50,7 @@ void rows_2(std::vector<Row>& rows) {
   rows.push_back({"_scaled_dot_product_flash_attention", "default", "maia", Category::lower_precision_fp, kernel<ops::_scaled_dot_product_flash_attention, Category::lower_precision_fp>});
   rows.push_back({"_scaled_dot_product_flash_attention", "default", "hpu", Category::lower_precision_fp, kernel<ops::_scaled_dot_product_flash_attention, Category::lower_precision_fp>});
   rows.push_back({"_scaled_dot_product_flash_attention", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::_scaled_dot_product_flash_attention, Category::lower_precision_fp>});
+  names.push_back({"_upsample_bicubic2d_aa", "torch.nn.functional.interpolate torch._C._nn._upsample_bicubic2d_aa"});
   rows.push_back({"_upsample_bicubic2d_aa", "default", "cuda", Category::fp32, kernel<ops::_upsample_bicubic2d_aa, Category::fp32>});
   rows.push_back({"_upsample_bicubic2d_aa", "default", "xla_gpu", Category::fp32, kernel<ops::_upsample_bicubic2d_aa, Category::fp32>});
   rows.push_back({"_upsample_bicubic2d_aa", "default", "xpu", Category::fp32, kernel<ops::_upsample_bicubic2d_aa, Category::fp32>});
@@ -53,6 +58,7 @@ void rows_2(std::vector<Row>& rows) {
   rows.push_back({"_upsample_bicubic2d_aa", "default", "maia", Category::fp32, kernel<ops::_upsample_bicubic2d_aa, Category::fp32>});
   rows.push_back({"_upsample_bicubic2d_aa", "default", "hpu", Category::fp32, kernel<ops::_upsample_bicubic2d_aa, Category::fp32>});
   rows.push_back({"_upsample_bicubic2d_aa", "default", "privateuse1", Category::fp32, kernel<ops::_upsample_bicubic2d_aa, Category::fp32>});
+  names.push_back({"_upsample_nearest_exact1d", "torch.nn.functional.interpolate torch._C._nn._upsample_nearest_exact1d torch.nn.Upsample"});
   rows.push_back({"_upsample_nearest_exact1d", "default", "cuda", Category::fp32, kernel<ops::_upsample_nearest_exact1d, Category::fp32>});
   rows.push_back({"_upsample_nearest_exact1d", "default", "xla_gpu", Category::fp32, kernel<ops::_upsample_nearest_exact1d, Category::fp32>});
   rows.push_back({"_upsample_nearest_exact1d", "default", "xpu", Category::fp32, kernel<ops::_upsample_nearest_exact1d, Category::fp32>});
@@ -60,6 +66,7 @@ void rows_2(std::vector<Row>& rows) {
   rows.push_back({"_upsample_nearest_exact1d", "default", "maia", Category::fp32, kernel<ops::_upsample_nearest_exact1d, Category::fp32>});
   rows.push_back({"_upsample_nearest_exact1d", "default", "hpu", Category::fp32, kernel<ops::_upsample_nearest_exact1d, Category::fp32>});
   rows.push_back({"_upsample_nearest_exact1d", "default", "privateuse1", Category::fp32, kernel<ops::_upsample_nearest_exact1d, Category::fp32>});
+  names.push_back({"asin", "torch.asin torch.Tensor.asin torch.arcsin torch.Tensor.arcsin"});
   rows.push_back({"asin", "default", "cuda", Category::fp32, kernel<ops::asin, Category::fp32>});
   rows.push_back({"asin", "default", "xla_gpu", Category::fp32, kernel<ops::asin, Category::fp32>});
   rows.push_back({"asin", "default", "xpu", Category::fp32, kernel<ops::asin, Category::fp32>});
@@ -68,8 +75,10 @@ void rows_2(std::vector<Row>& rows) {
   rows.push_back({"asin", "default", "maia", Category::fp32, kernel<ops::asin, Category::fp32>});
   rows.push_back({"asin", "default", "hpu", Category::fp32, kernel<ops::asin, Category::fp32>});
   rows.push_back({"asin", "default", "privateuse1", Category::fp32, kernel<ops::asin, Category::fp32>});
+  names.push_back({"cholesky_solve", "torch.cholesky_solve torch.Tensor.cholesky_solve"});
   rows.push_back({"cholesky_solve", "default", "xla", Category::fp32, kernel<ops::cholesky_solve, Category::fp32>});
   rows.push_back({"cholesky_solve", "default", "cpu", Category::fp32, kernel<ops::cholesky_solve, Category::fp32>});
+  names.push_back({"conv1d", "torch.nn.functional.conv1d torch.nn.Conv1d torch.conv1d"});
   rows.push_back({"conv1d", "default", "cuda", Category::lower_precision_fp, kernel<ops::conv1d, Category::lower_precision_fp>});
   rows.push_back({"conv1d", "default", "xla", Category::lower_precision_fp, kernel<ops::conv1d, Category::lower_precision_fp>});
   rows.push_back({"conv1d", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::conv1d, Category::lower_precision_fp>});
@@ -90,6 +99,7 @@ void rows_2(std::vector<Row>& rows) {
   rows.push_back({"conv1d", "padding", "maia", Category::lower_precision_fp, kernel<ops::conv1d_padding, Category::lower_precision_fp>, "Torch casts inside the decomposition instead."});
   rows.push_back({"conv1d", "padding", "hpu", Category::lower_precision_fp, kernel<ops::conv1d_padding, Category::lower_precision_fp>, "Torch casts inside the decomposition instead."});
   rows.push_back({"conv1d", "padding", "privateuse1", Category::lower_precision_fp, kernel<ops::conv1d_padding, Category::lower_precision_fp>, "Torch casts inside the decomposition instead."});
+  names.push_back({"conv_transpose3d", "torch.nn.functional.conv_transpose3d torch.nn.ConvTranspose3d torch.conv_transpose3d"});
   rows.push_back({"conv_transpose3d", "input", "cuda", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input, Category::lower_precision_fp>});
   rows.push_back({"conv_transpose3d", "input", "xla", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input, Category::lower_precision_fp>});
   rows.push_back({"conv_transpose3d", "input", "xla_gpu", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input, Category::lower_precision_fp>});
@@ -100,13 +110,17 @@ void rows_2(std::vector<Row>& rows) {
   rows.push_back({"conv_transpose3d", "input", "maia", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input, Category::lower_precision_fp>});
   rows.push_back({"conv_transpose3d", "input", "hpu", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input, Category::lower_precision_fp>});
   rows.push_back({"conv_transpose3d", "input", "privateuse1", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input, Category::lower_precision_fp>});
+  names.push_back({"ctc_loss", "torch.nn.functional.ctc_loss torch.nn.CTCLoss"});
   rows.push_back({"ctc_loss", "IntList", "xla", Category::fp32, kernel<ops::ctc_loss_IntList, Category::fp32>});
   rows.push_back({"ctc_loss", "IntList", "cpu", Category::fp32, kernel<ops::ctc_loss_IntList, Category::fp32>});
   rows.push_back({"ctc_loss", "Tensor", "xla", Category::fp32, kernel<ops::ctc_loss_Tensor, Category::fp32>});
   rows.push_back({"ctc_loss", "Tensor", "cpu", Category::fp32, kernel<ops::ctc_loss_Tensor, Category::fp32>});
+  names.push_back({"cudnn_convolution_transpose", "torch.cudnn_convolution_transpose"});
   rows.push_back({"cudnn_convolution_transpose", "default", "cuda", Category::lower_precision_fp, kernel<ops::cudnn_convolution_transpose, Category::lower_precision_fp>});
-  rows.push_back({"fft_ifftn", "default", "xpu", Category::fp32, kernel<ops::fft_ifftn, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not and raises in half precision."});
+  names.push_back({"fft_ifftn", "torch.fft.ifftn"});
+  rows.push_back({"fft_ifftn", "default", "xpu", Category::fp32, kernel<ops::fft_ifftn, Category::fp32>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
   rows.push_back({"fft_ifftn", "default", "cpu", Category::fp32, kernel<ops::fft_ifftn, Category::fp32>});
+  names.push_back({"layer_norm", "torch.nn.functional.layer_norm torch.nn.LayerNorm"});
   rows.push_back({"layer_norm", "default", "cuda", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
   rows.push_back({"layer_norm", "default", "xla_gpu", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
   rows.push_back({"layer_norm", "default", "xpu", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
@@ -115,6 +129,7 @@ void rows_2(std::vector<Row>& rows) {
   rows.push_back({"layer_norm", "default", "maia", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
   rows.push_back({"layer_norm", "default", "hpu", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
   rows.push_back({"layer_norm", "default", "privateuse1", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
+  names.push_back({"log2", "torch.log2 torch.Tensor.log2"});
   rows.push_back({"log2", "default", "cuda", Category::fp32, kernel<ops::log2, Category::fp32>});
   rows.push_back({"log2", "default", "xla_gpu", Category::fp32, kernel<ops::log2, Category::fp32>});
   rows.push_back({"log2", "default", "xpu", Category::fp32, kernel<ops::log2, Category::fp32>});
@@ -123,7 +138,9 @@ void rows_2(std::vector<Row>& rows) {
   rows.push_back({"log2", "default", "maia", Category::fp32, kernel<ops::log2, Category::fp32>});
   rows.push_back({"log2", "default", "hpu", Category::fp32, kernel<ops::log2, Category::fp32>});
   rows.push_back({"log2", "default", "privateuse1", Category::fp32, kernel<ops::log2, Category::fp32>});
+  names.push_back({"lu_solve", "torch.lu_solve torch.Tensor.lu_solve"});
   rows.push_back({"lu_solve", "default", "cpu", Category::fp32, kernel<ops::lu_solve, Category::fp32>});
+  names.push_back({"matmul", "torch.matmul torch.Tensor.matmul torch.Tensor.__matmul__ torch.linalg.matmul torch.Tensor.__rmatmul__"});
   rows.push_back({"matmul", "default", "cuda", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
   rows.push_back({"matmul", "default", "xla", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
   rows.push_back({"matmul", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
@@ -134,7 +151,9 @@ void rows_2(std::vector<Row>& rows) {
   rows.push_back({"matmul", "default", "maia", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
   rows.push_back({"matmul", "default", "hpu", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
   rows.push_back({"matmul", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
+  names.push_back({"max_unpool2d", "torch.nn.functional.max_unpool2d torch.nn.MaxUnpool2d"});
   rows.push_back({"max_unpool2d", "default", "cpu", Category::fp32, kernel<ops::max_unpool2d, Category::fp32>});
+  names.push_back({"native_layer_norm", "torch.native_layer_norm"});
   rows.push_back({"native_layer_norm", "default", "cuda", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
   rows.push_back({"native_layer_norm", "default", "xla_gpu", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
   rows.push_back({"native_layer_norm", "default", "xpu", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
@@ -143,11 +162,15 @@ void rows_2(std::vector<Row>& rows) {
   rows.push_back({"native_layer_norm", "default", "maia", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
   rows.push_back({"native_layer_norm", "default", "hpu", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
   rows.push_back({"native_layer_norm", "default", "privateuse1", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
+  names.push_back({"ormqr", "torch.ormqr torch.Tensor.ormqr"});
   rows.push_back({"ormqr", "default", "cpu", Category::fp32, kernel<ops::ormqr, Category::fp32>});
+  names.push_back({"reflection_pad1d", "torch.nn.functional.pad torch.nn.ReflectionPad1d"});
   rows.push_back({"reflection_pad1d", "default", "xla", Category::fp32, kernel<ops::reflection_pad1d, Category::fp32>});
   rows.push_back({"reflection_pad1d", "default", "cpu", Category::fp32, kernel<ops::reflection_pad1d, Category::fp32>});
+  names.push_back({"replication_pad3d", "torch.nn.functional.pad torch.nn.ReplicationPad3d"});
   rows.push_back({"replication_pad3d", "default", "xla", Category::fp32, kernel<ops::replication_pad3d, Category::fp32>});
   rows.push_back({"replication_pad3d", "default", "cpu", Category::fp32, kernel<ops::replication_pad3d, Category::fp32>});
+  names.push_back({"sinh", "torch.sinh torch.Tensor.sinh"});
   rows.push_back({"sinh", "default", "cuda", Category::fp32, kernel<ops::sinh, Category::fp32>});
   rows.push_back({"sinh", "default", "xla_gpu", Category::fp32, kernel<ops::sinh, Category::fp32>});
   rows.push_back({"sinh", "default", "xpu", Category::fp32, kernel<ops::sinh, Category::fp32>});
@@ -156,6 +179,7 @@ void rows_2(std::vector<Row>& rows) {
   rows.push_back({"sinh", "default", "maia", Category::fp32, kernel<ops::sinh, Category::fp32>});
   rows.push_back({"sinh", "default", "hpu", Category::fp32, kernel<ops::sinh, Category::fp32>});
   rows.push_back({"sinh", "default", "privateuse1", Category::fp32, kernel<ops::sinh, Category::fp32>});
+  names.push_back({"softmax", "torch.softmax torch.Tensor.softmax torch.nn.functional.softmax torch.nn.functional.softmin torch.nn.Softmax torch.nn.Softmin torch.special.softmax torch.nn.Softmax2d"});
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
   rows.push_back({"softmax", "Dimname", "cuda", Category::fp32_set_opt_dtype, kernel<ops::softmax_Dimname, Category::fp32_set_opt_dtype>});
 #endif
@@ -192,11 +216,14 @@ void rows_2(std::vector<Row>& rows) {
   rows.push_back({"softmax", "int", "maia", Category::fp32_set_opt_dtype, kernel<ops::softmax_int, Category::fp32_set_opt_dtype>});
   rows.push_back({"softmax", "int", "hpu", Category::fp32_set_opt_dtype, kernel<ops::softmax_int, Category::fp32_set_opt_dtype>});
   rows.push_back({"softmax", "int", "privateuse1", Category::fp32_set_opt_dtype, kernel<ops::softmax_int, Category::fp32_set_opt_dtype>});
+  names.push_back({"stack", "torch.stack"});
   rows.push_back({"stack", "default", "xla", Category::promote, kernel<ops::stack, Category::promote>});
-  rows.push_back({"stack", "default", "xpu", Category::promote, kernel<ops::stack, Category::promote>, "Listed in 003_79838daea11dc429.txt; torch leaves it to the op's own promotion."});
+  rows.push_back({"stack", "default", "xpu", Category::promote, kernel<ops::stack, Category::promote>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch leaves it to the op's own promotion."});
   rows.push_back({"stack", "default", "cpu", Category::promote, kernel<ops::stack, Category::promote>});
+  names.push_back({"svd", "torch.svd torch.Tensor.svd"});
   rows.push_back({"svd", "default", "xla", Category::fp32, kernel<ops::svd, Category::fp32>});
   rows.push_back({"svd", "default", "cpu", Category::fp32, kernel<ops::svd, Category::fp32>});
+  names.push_back({"upsample_trilinear3d", "torch.nn.functional.interpolate torch.nn.Upsample"});
   rows.push_back({"upsample_trilinear3d", "default", "cuda", Category::fp32, kernel<ops::upsample_trilinear3d, Category::fp32>});
   rows.push_back({"upsample_trilinear3d", "default", "xla_gpu", Category::fp32, kernel<ops::upsample_trilinear3d, Category::fp32>});
   rows.push_back({"upsample_trilinear3d", "default", "xpu", Category::fp32, kernel<ops::upsample_trilinear3d, Category::fp32>});

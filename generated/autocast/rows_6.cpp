@@ -24,7 +24,8 @@ namespace polycast::autocast {
 
 namespace ops = at::_ops;
 
-void rows_6(std::vector<Row>& rows) {
+void rows_6(std::vector<Row>& rows, std::vector<Names>& names) {
+  names.push_back({"_convolution", "torch._convolution"});
   rows.push_back({"_convolution", "default", "cuda", Category::lower_precision_fp, kernel<ops::_convolution, Category::lower_precision_fp>});
   rows.push_back({"_convolution", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::_convolution, Category::lower_precision_fp>});
   rows.push_back({"_convolution", "default", "xpu", Category::lower_precision_fp, kernel<ops::_convolution, Category::lower_precision_fp>});
@@ -42,6 +43,7 @@ void rows_6(std::vector<Row>& rows) {
   rows.push_back({"_convolution", "deprecated", "maia", Category::lower_precision_fp, kernel<ops::_convolution_deprecated, Category::lower_precision_fp>});
   rows.push_back({"_convolution", "deprecated", "hpu", Category::lower_precision_fp, kernel<ops::_convolution_deprecated, Category::lower_precision_fp>});
   rows.push_back({"_convolution", "deprecated", "privateuse1", Category::lower_precision_fp, kernel<ops::_convolution_deprecated, Category::lower_precision_fp>});
+  names.push_back({"_upsample_bilinear2d_aa", "torch.nn.functional.interpolate torch._C._nn._upsample_bilinear2d_aa"});
   rows.push_back({"_upsample_bilinear2d_aa", "default", "cuda", Category::fp32, kernel<ops::_upsample_bilinear2d_aa, Category::fp32>});
   rows.push_back({"_upsample_bilinear2d_aa", "default", "xla_gpu", Category::fp32, kernel<ops::_upsample_bilinear2d_aa, Category::fp32>});
   rows.push_back({"_upsample_bilinear2d_aa", "default", "xpu", Category::fp32, kernel<ops::_upsample_bilinear2d_aa, Category::fp32>});
@@ -49,17 +51,26 @@ void rows_6(std::vector<Row>& rows) {
   rows.push_back({"_upsample_bilinear2d_aa", "default", "maia", Category::fp32, kernel<ops::_upsample_bilinear2d_aa, Category::fp32>});
   rows.push_back({"_upsample_bilinear2d_aa", "default", "hpu", Category::fp32, kernel<ops::_upsample_bilinear2d_aa, Category::fp32>});
   rows.push_back({"_upsample_bilinear2d_aa", "default", "privateuse1", Category::fp32, kernel<ops::_upsample_bilinear2d_aa, Category::fp32>});
+  names.push_back({"avg_pool3d", "torch.nn.functional.avg_pool3d torch.nn.AvgPool3d"});
   rows.push_back({"avg_pool3d", "default", "cpu", Category::fp32, kernel<ops::avg_pool3d, Category::fp32>});
+  names.push_back({"cudnn_convolution", "torch.cudnn_convolution"});
   rows.push_back({"cudnn_convolution", "default", "cuda", Category::lower_precision_fp, kernel<ops::cudnn_convolution, Category::lower_precision_fp>});
-  rows.push_back({"fft_irfftn", "default", "xpu", Category::fp32, kernel<ops::fft_irfftn, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not and raises in half precision."});
+  names.push_back({"fft_irfftn", "torch.fft.irfftn"});
+  rows.push_back({"fft_irfftn", "default", "xpu", Category::fp32, kernel<ops::fft_irfftn, Category::fp32>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
   rows.push_back({"fft_irfftn", "default", "cpu", Category::fp32, kernel<ops::fft_irfftn, Category::fp32>});
-  rows.push_back({"fft_rfft", "default", "xpu", Category::fp32, kernel<ops::fft_rfft, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not and raises in half precision."});
+  names.push_back({"fft_rfft", "torch.fft.rfft"});
+  rows.push_back({"fft_rfft", "default", "xpu", Category::fp32, kernel<ops::fft_rfft, Category::fp32>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
   rows.push_back({"fft_rfft", "default", "cpu", Category::fp32, kernel<ops::fft_rfft, Category::fp32>});
-  rows.push_back({"fft_rfft2", "default", "xpu", Category::fp32, kernel<ops::fft_rfft2, Category::fp32>, "Listed in 003_79838daea11dc429.txt; torch does not and raises in half precision."});
+  names.push_back({"fft_rfft2", "torch.fft.rfft2"});
+  rows.push_back({"fft_rfft2", "default", "xpu", Category::fp32, kernel<ops::fft_rfft2, Category::fp32>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
   rows.push_back({"fft_rfft2", "default", "cpu", Category::fp32, kernel<ops::fft_rfft2, Category::fp32>});
+  names.push_back({"grid_sampler_2d", "torch.grid_sampler_2d"});
   rows.push_back({"grid_sampler_2d", "default", "cpu", Category::fp32, kernel<ops::grid_sampler_2d, Category::fp32>});
+  names.push_back({"linalg_cholesky_ex", "torch.linalg.cholesky_ex"});
   rows.push_back({"linalg_cholesky_ex", "default", "cpu", Category::fp32, kernel<ops::linalg_cholesky_ex, Category::fp32>});
+  names.push_back({"linalg_tensorinv", "torch.linalg.tensorinv"});
   rows.push_back({"linalg_tensorinv", "default", "cpu", Category::fp32, kernel<ops::linalg_tensorinv, Category::fp32>});
+  names.push_back({"margin_ranking_loss", "torch.nn.functional.margin_ranking_loss torch.nn.MarginRankingLoss"});
   rows.push_back({"margin_ranking_loss", "default", "cuda", Category::fp32, kernel<ops::margin_ranking_loss, Category::fp32>});
   rows.push_back({"margin_ranking_loss", "default", "xla", Category::fp32, kernel<ops::margin_ranking_loss, Category::fp32>});
   rows.push_back({"margin_ranking_loss", "default", "xla_gpu", Category::fp32, kernel<ops::margin_ranking_loss, Category::fp32>});
@@ -70,9 +81,12 @@ void rows_6(std::vector<Row>& rows) {
   rows.push_back({"margin_ranking_loss", "default", "maia", Category::fp32, kernel<ops::margin_ranking_loss, Category::fp32>});
   rows.push_back({"margin_ranking_loss", "default", "hpu", Category::fp32, kernel<ops::margin_ranking_loss, Category::fp32>});
   rows.push_back({"margin_ranking_loss", "default", "privateuse1", Category::fp32, kernel<ops::margin_ranking_loss, Category::fp32>});
+  names.push_back({"max_pool2d", "torch.nn.functional.max_pool2d torch.nn.MaxPool2d"});
   rows.push_back({"max_pool2d", "default", "xla", Category::lower_precision_fp, kernel<ops::max_pool2d, Category::lower_precision_fp>});
+  names.push_back({"multilabel_margin_loss_forward", "torch.ops.aten.multilabel_margin_loss_forward"});
   rows.push_back({"multilabel_margin_loss_forward", "default", "xla", Category::fp32, kernel<ops::multilabel_margin_loss_forward, Category::fp32>});
   rows.push_back({"multilabel_margin_loss_forward", "default", "cpu", Category::fp32, kernel<ops::multilabel_margin_loss_forward, Category::fp32>});
+  names.push_back({"prelu", "torch.prelu torch.Tensor.prelu torch.nn.functional.prelu torch.nn.PReLU"});
   rows.push_back({"prelu", "default", "cuda", Category::lower_precision_fp, kernel<ops::prelu, Category::lower_precision_fp>});
   rows.push_back({"prelu", "default", "xla", Category::lower_precision_fp, kernel<ops::prelu, Category::lower_precision_fp>});
   rows.push_back({"prelu", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::prelu, Category::lower_precision_fp>});
@@ -83,6 +97,7 @@ void rows_6(std::vector<Row>& rows) {
   rows.push_back({"prelu", "default", "maia", Category::lower_precision_fp, kernel<ops::prelu, Category::lower_precision_fp>});
   rows.push_back({"prelu", "default", "hpu", Category::lower_precision_fp, kernel<ops::prelu, Category::lower_precision_fp>});
   rows.push_back({"prelu", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::prelu, Category::lower_precision_fp>});
+  names.push_back({"rsqrt", "torch.rsqrt torch.Tensor.rsqrt"});
   rows.push_back({"rsqrt", "default", "cuda", Category::fp32, kernel<ops::rsqrt, Category::fp32>});
   rows.push_back({"rsqrt", "default", "xla_gpu", Category::fp32, kernel<ops::rsqrt, Category::fp32>});
   rows.push_back({"rsqrt", "default", "xpu", Category::fp32, kernel<ops::rsqrt, Category::fp32>});
@@ -91,6 +106,7 @@ void rows_6(std::vector<Row>& rows) {
   rows.push_back({"rsqrt", "default", "maia", Category::fp32, kernel<ops::rsqrt, Category::fp32>});
   rows.push_back({"rsqrt", "default", "hpu", Category::fp32, kernel<ops::rsqrt, Category::fp32>});
   rows.push_back({"rsqrt", "default", "privateuse1", Category::fp32, kernel<ops::rsqrt, Category::fp32>});
+  names.push_back({"stft", "torch.stft torch.Tensor.stft"});
   rows.push_back({"stft", "default", "cpu", Category::fp32, kernel<ops::stft, Category::fp32>});
   rows.push_back({"stft", "center", "cpu", Category::fp32, kernel<ops::stft_center, Category::fp32>});
 }

@@ -3,14 +3,14 @@
 
 namespace polycast::autocast {
 
-void rows_0(std::vector<Row>& rows);
-void rows_1(std::vector<Row>& rows);
-void rows_2(std::vector<Row>& rows);
-void rows_3(std::vector<Row>& rows);
-void rows_4(std::vector<Row>& rows);
-void rows_5(std::vector<Row>& rows);
-void rows_6(std::vector<Row>& rows);
-void rows_7(std::vector<Row>& rows);
+void rows_0(std::vector<Row>& rows, std::vector<Names>& names);
+void rows_1(std::vector<Row>& rows, std::vector<Names>& names);
+void rows_2(std::vector<Row>& rows, std::vector<Names>& names);
+void rows_3(std::vector<Row>& rows, std::vector<Names>& names);
+void rows_4(std::vector<Row>& rows, std::vector<Names>& names);
+void rows_5(std::vector<Row>& rows, std::vector<Names>& names);
+void rows_6(std::vector<Row>& rows, std::vector<Names>& names);
+void rows_7(std::vector<Row>& rows, std::vector<Names>& names);
 
 const std::vector<Device>& devices() {
   static const std::vector<Device> table{
@@ -42,19 +42,51 @@ const std::vector<Sentence>& sentences() {
   return table;
 }
 
-const std::vector<Row>& rows() {
-  static const std::vector<Row> table = [] {
-    std::vector<Row> all;
-    rows_0(all);
-    rows_1(all);
-    rows_2(all);
-    rows_3(all);
-    rows_4(all);
-    rows_5(all);
-    rows_6(all);
-    rows_7(all);
+namespace {
+
+struct Table {
+  std::vector<Row> rows;
+  std::vector<Names> names;
+};
+
+const Table& table() {
+  static const Table table = [] {
+    Table all;
+    rows_0(all.rows, all.names);
+    rows_1(all.rows, all.names);
+    rows_2(all.rows, all.names);
+    rows_3(all.rows, all.names);
+    rows_4(all.rows, all.names);
+    rows_5(all.rows, all.names);
+    rows_6(all.rows, all.names);
+    rows_7(all.rows, all.names);
     return all;
   }();
+  return table;
+}
+
+} // namespace
+
+const std::vector<Row>& rows() {
+  return table().rows;
+}
+
+const std::vector<Names>& names() {
+  return table().names;
+}
+
+const std::vector<Names>& composites() {
+  static const std::vector<Names> table{
+      {"linalg_matrix_norm linalg_svdvals linalg_vector_norm", "torch.Tensor.norm"},
+      {"log_softmax nll_loss nll_loss2d sum", "torch.nn.CrossEntropyLoss"},
+      {"_cudnn_rnn addmm cat linear mm stack", "torch.nn.GRU"},
+      {"_cudnn_rnn _thnn_fused_lstm_cell linear matmul mkldnn_rnn_layer stack", "torch.nn.LSTM"},
+      {"_native_multi_head_attention baddbmm bmm linear matmul scaled_dot_product_attention softmax", "torch.nn.MultiheadAttention"},
+      {"_cudnn_rnn linear relu stack", "torch.nn.RNN"},
+      {"log_softmax nll_loss nll_loss2d sum", "torch.nn.functional.cross_entropy"},
+      {"linalg_vector_norm", "torch.nn.functional.normalize"},
+      {"linalg_matrix_norm linalg_svdvals linalg_vector_norm", "torch.norm"},
+  };
   return table;
 }
 

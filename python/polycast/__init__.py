@@ -9,7 +9,8 @@ where torch_xla is loaded, now or later. Set POLYCAST_INSTALL=0 to install none,
     torch.bfloat16
 """
 
-from polycast import backends, cast_cache, policy, syncfree
+from polycast import cast_cache, policy, syncfree
+from polycast.backends import xla_kernels
 from polycast.custom_function import custom_bwd, custom_fwd
 from polycast.installation import install, install_on_import, installed, uninstall
 from polycast.region import autocast
@@ -31,5 +32,9 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-backends.register_operators()
+xla_kernels.register_on_import()
 install_on_import()
+
+
+def __dir__() -> list[str]:
+    return __all__

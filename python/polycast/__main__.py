@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import sys
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
@@ -18,7 +19,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m polycast", description="Show the autocast policy that is installed."
     )
-    parser.add_argument("op", nargs="?", help="an ATen op, such as conv2d or pow.Tensor_Scalar")
+    parser.add_argument(
+        "op",
+        nargs="?",
+        help="an ATen op, such as conv2d or pow.Tensor_Scalar, or what people call, such as torch.nn.LSTM",
+    )
     op = parser.parse_args(arguments).op
     try:
         print(_overview() if op is None else _op(op))
@@ -62,25 +67,36 @@ def _backend_versions() -> list[tuple[str, str]]:
 
 def _op(name: str) -> str:
     rows = policy.op_rows(name)
+    if not rows:
+        return f"{name}: no device lists it; it runs in the type of its inputs."
     cells: dict[str, dict[str, str]] = {}
+    notes: dict[str, list[str]] = {}
     for row in rows:
         full = row.op if row.overload == "default" else f"{row.op}.{row.overload}"
         cells.setdefault(full, {})[row.device] = row.category
+        if row.note:
+            notes.setdefault(f"{full}: {row.note}", []).append(row.device)
     lines = _table(
         [("op", *DEVICES), *((op, *(line.get(device, "-") for device in DEVICES)) for op, line in cells.items())]
     )
-    notes: dict[str, list[str]] = {}
-    for row in rows:
-        if row.note:
-            name = row.op if row.overload == "default" else f"{row.op}.{row.overload}"
-            notes.setdefault(f"{name}: {row.note}", []).append(row.device)
+    if len({row.op for row in rows}) > 1:
+        lines = [f"{name} runs these ops, each on some device or for some arguments:", "", *lines]
     footnotes = [f"{note} ({', '.join(devices)})" for note, devices in notes.items()]
     return "\n".join([*lines, "", "-: not listed, runs in the type of its inputs.", *footnotes])
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    """Return the lines of a table; the columns that a terminal has no room for go below, beside the first one again."""
+    width, _ = shutil.get_terminal_size(fallback=(sys.maxsize, 0))  # no terminal: no fold
+    columns = [[cell.ljust(max(map(len, column))) for cell in column] for column in zip(*rows, strict=True)]
+    first, *rest = columns
+    parts: list[list[list[str]]] = [[first]]
+    for column in rest:
+        if len(parts[-1]) > 1 and sum(len(cells[0]) + 2 for cells in parts[-1]) + len(column[0]) > width:
+            parts.append([first])
+        parts[-1].append(column)
+    folded = [["  ".join(line).rstrip() for line in zip(*part, strict=True)] for part in parts]
+    return [line for part in folded for line in ("", *part)][1:]
 
 
 if __name__ == "__main__":

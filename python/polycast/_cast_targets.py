@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from torch import Tensor, nn
 
-from polycast import backends
+from polycast.backends import sharding
 
 Casts: TypeAlias = nn.Module | Tensor | Iterable[nn.Module | Tensor]
 
@@ -26,7 +26,7 @@ def named_tensors(target: Casts) -> list[tuple[str, Tensor]]:
 
 def _walk(target: object, place: str) -> Iterator[tuple[str, Tensor]]:
     if isinstance(target, nn.Module):
-        managed = backends.sharded_modules()
+        managed = sharding.managers()
         for module in target.modules():
             if managed and isinstance(module, managed):
                 raise ValueError(f"cannot keep the casts of a {type(module).__name__}: FSDP changes its storage")

@@ -58,6 +58,8 @@ DEVICES: dict[str, Device] = {
 }
 CATEGORIES: dict[str, str] = _C.categories()
 ROWS: tuple[Row, ...] = tuple(Row(*row) for row in _C.rows())
+# Public names, and the ops that they run; a space stands between two.
+NAMES: list[tuple[str, str]] = _C.names()
 
 BUILD = SOURCES
 install_kernels = _C.install

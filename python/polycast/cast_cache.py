@@ -29,8 +29,14 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from polycast import _compiled, backends
 from polycast._cast_targets import Casts, named_tensors
+from polycast.backends import recording
 
 __all__ = ["Counts", "clear", "info", "keep", "limit", "release", "verify"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 
 class Counts(NamedTuple):
@@ -195,5 +201,5 @@ if "_kept" not in globals():  # importlib.reload comes here again
     # What tells that a tensor whose casts are kept is gone, so that its casts go at once; by the tensor's address.
     _kept: dict[int, weakref.ref[Tensor]] = {}
     register_optimizer_step_post_hook(_forget_updated)
-for _kind, _probe in backends.recording_probes().items():
+for _kind, _probe in recording.probes(backends.types()).items():
     _compiled.set_recording_probe(_kind, _probe)

@@ -6,12 +6,10 @@ policy drops the compiled code of this process, and marks the keys of the on-dis
 
 import os
 import sys
-from functools import partial
 from types import ModuleType
 
 import torch
 import torch.compiler.config
-import wrapt
 
 from polycast import backends
 from polycast._compiled import BUILD, DEVICES, install_kernels, installed_kernels, uninstall_kernels
@@ -100,13 +98,13 @@ def install_on_import() -> None:
     if os.environ.get(ENVIRONMENT_SWITCH, "1").lower() in ("0", "false", "no", "off"):
         return
     install()
-    for package, devices in backends.LATE.items():
+    for package in backends.LATE:
         if package not in sys.modules:
-            wrapt.register_post_import_hook(partial(_install_late, devices), package)
+            backends.once_imported(package, _install_late)
 
 
-def _install_late(devices: tuple[str, ...], _: ModuleType) -> None:
-    install(*devices)
+def _install_late(package: ModuleType) -> None:
+    install(*backends.LATE[package.__name__])
 
 
 def _forget_compiled_code() -> None:

@@ -1,16 +1,22 @@
 """Asking the policy. The answers come from the very table that is registered with the dispatcher."""
 
+from contextlib import suppress
 from functools import cache
+from operator import attrgetter
 
 import torch
 
 from polycast import backends
-from polycast._compiled import CATEGORIES, DEVICES, ROWS, Row
+from polycast._compiled import CATEGORIES, DEVICES, NAMES, ROWS, Row
 from polycast._suggest import suggestion
 
-__all__ = ["Row", "categories", "category", "devices", "notes", "op_rows", "ops"]
+__all__ = ["UNLISTED", "Row", "categories", "category", "devices", "notes", "op_rows", "ops"]
 
 UNLISTED = "unlisted"
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def devices() -> tuple[str, ...]:
@@ -24,18 +30,21 @@ def categories() -> dict[str, str]:
 
 
 def category(op: str, device: str | torch.device) -> str:
-    """Return the category of an ATen op on a device.
+    """Return the category of an op on a device.
 
     Args:
-        op: The op's name, as in "conv2d", or with its overload, as in "pow.Tensor_Scalar". Without an overload the
-            answer is that of the op's first listed overload.
+        op: The name of an ATen op, as in "conv2d", or with its overload, as in "pow.Tensor_Scalar", or a name that
+            people call, whole or its last part: "torch.nn.functional.conv2d", "Conv2d". Without an overload the answer
+            is that of the op's first listed overload.
         device: A device type or a column of the policy: "cuda", "xla", "xla_gpu", ...
 
     Returns:
-        One of :func:`categories`, or "unlisted" where another device lists the op and this one does not.
+        One of :func:`categories`, or "unlisted" where the device does not list the op, which then runs in the type of
+        its inputs.
 
     Raises:
-        ValueError: No device of the policy lists the op, or the policy has no such device.
+        ValueError: Neither torch nor the policy knows the op, or the policy has no such device; or the name runs ops of
+            several categories.
         TypeError: The op is no text, or the device neither text nor a device.
 
     Example:
@@ -44,14 +53,27 @@ def category(op: str, device: str | torch.device) -> str:
         'lower_precision_fp'
     """
     column = _column(device)
-    return next((row.category for row in op_rows(op) if row.device == column), UNLISTED)
+    first: dict[str, str] = {}
+    for row in op_rows(op):
+        if row.device == column:
+            first.setdefault(row.op, row.category)
+    if len(set(first.values())) > 1:
+        parts = ", ".join(f"{name} ({category})" for name, category in first.items())
+        raise ValueError(f"'{op}' runs several ops of {column}: {parts}; ask for one of them")
+    return next(iter(first.values()), UNLISTED)
 
 
 def op_rows(op: str) -> tuple[Row, ...]:
-    """Return every row of an op, of one overload where the name gives it: op, overload, device, category and note.
+    """Return every row of an op, or of the ops that a public name runs: op, overload, device, category and note.
+
+    Args:
+        op: As for :func:`category`.
+
+    Returns:
+        The rows; of one overload where the name gives it, and none for an op of torch's that no device lists.
 
     Raises:
-        ValueError: No device of the policy lists the op.
+        ValueError: Neither torch nor the policy knows the op.
 
     Example:
         >>> import polycast
@@ -60,12 +82,35 @@ def op_rows(op: str) -> tuple[Row, ...]:
     """
     if not isinstance(op, str):
         raise TypeError(f"the op is {op!r}; give its name, such as 'conv2d' or 'pow.Tensor_Scalar'")
-    name, _, overload = op.removeprefix("aten::").removeprefix("aten.").partition(".")
-    rows = tuple(row for row in _rows_by_op().get(name, ()) if not overload or row.overload == overload)
-    if not rows:
-        known = [f"{row.op}.{row.overload}" for row in _rows_by_op().get(name, ())] or list(_rows_by_op())
-        raise ValueError(f"no device of the policy lists the op '{op}'{suggestion(op, known)}")
-    return rows
+    rows, called = _rows_by_op(), _ops_by_name().get(op)
+    name, _, overload = op.removeprefix("aten::").removeprefix("torch.ops.").removeprefix("aten.").partition(".")
+    if name in rows:
+        found = tuple(row for row in rows[name] if not overload or row.overload == overload)
+        if not found and overload not in getattr(torch.ops.aten, name).overloads():
+            known = [f"{row.op}.{row.overload}" for row in rows[name]]
+            raise ValueError(f"torch has no overload '{op}'{suggestion(op, known)}")
+        return found
+    if called is not None:
+        return tuple(row for part in called for row in rows[part])
+    if not _is_op_of_torch(op.rpartition(".")[2] if op.startswith("torch.") else name):
+        raise ValueError(
+            f"neither torch nor the policy has an op '{op}'{suggestion(op, [*rows, *_ops_by_name()])}"
+            if _found_in_torch(op) is None
+            else f"'{op}' is no op, and the policy does not say which ops it runs; ask for those"
+        )
+    return ()
+
+
+def _is_op_of_torch(name: str) -> bool:
+    return isinstance(getattr(torch.ops.aten, name, None), torch._ops.OpOverloadPacket)
+
+
+def _found_in_torch(name: str) -> object:
+    """Return what users of torch call by a name, whole or its last part; None where there is nothing."""
+    for place in (torch, torch.nn, torch.nn.functional):
+        with suppress(AttributeError):
+            return attrgetter(name.removeprefix("torch."))(place)
+    return None
 
 
 def ops(device: str | torch.device, category: str | None = None) -> tuple[str, ...]:
@@ -94,6 +139,18 @@ def notes(device: str | torch.device) -> dict[str, str]:
     """Return the ops whose category on the device is not torch's own, each with the reason."""
     column = _column(device)
     return {op: row.note for op, rows in _rows_by_op().items() for row in rows if row.device == column and row.note}
+
+
+@cache
+def _ops_by_name() -> dict[str, list[str]]:
+    """Return the ops that each public name runs, by the whole name and by its last part."""
+    found: dict[str, list[str]] = {}
+    for names, ops in NAMES:
+        for name in names.split():
+            for key in {name, name.rpartition(".")[2]}:
+                known = found.setdefault(key, [])
+                known += [op for op in ops.split() if op not in known]
+    return found
 
 
 @cache

@@ -30,7 +30,7 @@ def test_without_an_op_it_shows_what_is_installed(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize(
-    ("op", "lines"), [("conv2d", ["conv2d", "conv2d.padding"]), ("pow.Tensor_Scalar", ["pow.Tensor_Scalar"])]
+    ("op", "lines"), [("Conv2d", ["conv2d", "conv2d.padding"]), ("pow.Tensor_Scalar", ["pow.Tensor_Scalar"])]
 )
 def test_with_an_op_it_shows_its_row(op: str, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([op]) == 0
@@ -47,18 +47,46 @@ def test_with_an_op_it_shows_its_row(op: str, lines: list[str], capsys: pytest.C
         assert note in rest
 
 
-@pytest.mark.parametrize(
-    ("op", "suggested"), [("conv2", "; did you mean 'conv2d'?"), ("conv2dd", "; did you mean 'conv2d'?"), ("", "")]
-)
-def test_a_mistyped_op_is_one_line_and_exit_status_1(op: str, suggested: str) -> None:
+def test_what_runs_several_ops_shows_them_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["LSTM"]) == 0
+    title, rows, _ = capsys.readouterr().out.split("\n\n", 2)
+    assert title == "LSTM runs these ops, each on some device or for some arguments:"
+    assert {"_cudnn_rnn", "linear", "mkldnn_rnn_layer"} <= {*table(rows.splitlines())}
+
+
+def test_an_op_of_torchs_that_no_device_lists(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["torch.add"]) == 0
+    assert capsys.readouterr().out == "torch.add: no device lists it; it runs in the type of its inputs.\n"
+
+
+def test_a_note_gives_the_title_of_its_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["addr"]) == 0
+    assert "Listed in PyTorch/XLA: automatic mixed precision (000_1ddc69e16249b2f9.txt)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [20, 60, 100, 10_000])
+def test_a_table_folds_where_the_terminal_ends(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["matmul"]) == 0
+    *parts, _ = capsys.readouterr().out.split("\n\n")
+    heads, rows = zip(*(part.splitlines() for part in parts), strict=True)
+    assert [column for head in heads for column in head.split()[1:]] == [*DEVICES]
+    assert all(row.startswith("matmul ") for row in rows)
+    assert all(len(line) <= width or len(line.split()) == 2 for line in (*heads, *rows))
+    assert (len(parts) == 1) == (width == 10_000)
+
+
+def test_a_mistyped_op_is_one_line_and_exit_status_1() -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "polycast", op],
+        [sys.executable, "-m", "polycast", "conv2"],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONWARNINGS": "error"},
         check=False,
     )
-    wanted = f"error: no device of the policy lists the op '{op}'{suggested}\n"
+    wanted = "error: neither torch nor the policy has an op 'conv2'; did you mean 'conv2d'?\n"
     assert (run.returncode, run.stdout, run.stderr) == (1, "", wanted)
 
 

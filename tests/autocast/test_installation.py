@@ -1,6 +1,7 @@
 """Installing and uninstalling: what the dispatcher holds, and what a user sees of it."""
 
 from collections.abc import Callable, Iterator
+from types import ModuleType
 
 import polycast
 import pytest
@@ -149,3 +150,29 @@ polycast.uninstall(*polycast.installed())
 print(polycast.installed())
 """
     assert python(code) == "()\n"
+
+
+@pytest.mark.parametrize("module", [polycast, polycast.cast_cache, polycast.policy, polycast.syncfree])
+def test_completion_offers_public_names_only(module: ModuleType) -> None:
+    offered = {name for name in dir(module) if not name.startswith("__")}
+    assert offered == {*module.__all__}
+    assert all(hasattr(module, name) for name in offered)
+
+
+@needs_xla
+def test_a_reload_registers_nothing_twice() -> None:
+    code = """
+import importlib, sys, polycast
+from polycast import backends, installation
+from polycast.backends import xla_kernels
+
+for module in (installation, backends, xla_kernels, polycast, polycast):
+    importlib.reload(module)
+installs = []
+installation.install = lambda *devices: installs.append(devices)
+import torch_xla
+for module in (installation, backends, xla_kernels, polycast):
+    importlib.reload(module)
+print(installs)
+"""
+    assert python(code) == "[('xla',)]\n"

@@ -35,6 +35,19 @@ def test_an_answer_is_a_copy() -> None:
         ("binary_cross_entropy", "cuda", "banned"),
         ("norm.Scalar", "cuda", "fp32_append_dtype"),
         ("cat", "cpu", "promote"),
+        # By the names that people call
+        ("torch.nn.functional.conv2d", "cuda", "lower_precision_fp"),
+        ("Conv2d", "cpu", "lower_precision_fp"),
+        ("torch.ops.aten.conv2d", "cpu", "lower_precision_fp"),
+        ("softmin", "xla", "fp32"),
+        ("cross_entropy", "cpu", "fp32"),
+        ("torch.nn.functional.interpolate", "cpu", "unlisted"),
+        # Ops of torch's that no row names
+        ("add", "cuda", "unlisted"),
+        ("add.Tensor", "cuda", "unlisted"),
+        ("torch.add", "cpu", "unlisted"),
+        ("torch.nn.functional.gelu", "cpu", "unlisted"),
+        ("mm.dtype", "cuda", "unlisted"),
     ],
 )
 def test_the_category_of_an_op(op: str, device: str, category: str) -> None:
@@ -53,18 +66,33 @@ def test_what_a_device_lists_is_what_is_registered_for_it(device: str) -> None:
 def test_the_rows_of_an_op_are_those_of_its_overloads() -> None:
     assert set().union(*map(policy.op_rows, {row.op for row in ROWS})) == {*ROWS}
     assert policy.op_rows("pow.Scalar") == tuple(row for row in policy.op_rows("pow") if row.overload == "Scalar")
+    assert policy.op_rows("add") == ()
+    assert {row.op for row in policy.op_rows("torch.nn.CrossEntropyLoss")} == {
+        *("cross_entropy_loss", "log_softmax", "nll_loss", "nll_loss2d", "sum")
+    }
 
 
 @pytest.mark.parametrize(
     ("question", "arguments", "text"),
     [
-        (policy.category, ["conv2", "cuda"], "no device of the policy lists the op 'conv2'; did you mean 'conv2d'?"),
+        (policy.category, ["conv2", "cuda"], "neither torch nor the policy has an op 'conv2'; did you mean 'conv2d'?"),
         (
             policy.category,
             ["pow.Tensor_Scaler", "cuda"],
-            "no device of the policy lists the op 'pow.Tensor_Scaler'; did you mean 'pow.Tensor_Scalar'?",
+            "torch has no overload 'pow.Tensor_Scaler'; did you mean 'pow.Tensor_Scalar'?",
         ),
-        (policy.op_rows, ["qqq"], "no device of the policy lists the op 'qqq'"),
+        (policy.op_rows, ["qqq"], "neither torch nor the policy has an op 'qqq'"),
+        (policy.op_rows, ["torch.ad"], "neither torch nor the policy has an op 'torch.ad'; did you mean 'torch.addr'?"),
+        *(
+            (policy.op_rows, [name], f"'{name}' is no op, and the policy does not say which ops it runs; ask for those")
+            for name in ("GELU", "torch.nn.GELU", "gumbel_softmax")
+        ),
+        (
+            policy.category,
+            ["cross_entropy", "cuda"],
+            "'cross_entropy' runs several ops of cuda: log_softmax (fp32_set_opt_dtype), nll_loss (fp32), "
+            "nll_loss2d (fp32), sum (fp32_set_opt_dtype); ask for one of them",
+        ),
         (
             policy.category,
             ["conv2d", "cdua"],

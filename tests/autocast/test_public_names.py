@@ -1,14 +1,28 @@
 """Every public name of the policy, called in a region of every device that lists its op: it arrives at that op."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
+import torch
 from polycast import _compiled
 
 from tests.cases import CASES, DEVICES, POLICY
-from tests.probe import ReachedError, device_type, is_here, is_reachable, kernels_of, probes, region, tensors_of
+from tests.probe import (
+    HAS_XLA,
+    ReachedError,
+    device_type,
+    is_here,
+    is_reachable,
+    kernels_of,
+    probes,
+    recorded,
+    region,
+    stock_kernels,
+    tensors_of,
+)
 from tests.samples.ops import Make
-from tests.samples.public import ARGUMENTS, ELSEWHERE, MODULES, prepare
+from tests.samples.public import ARGUMENTS, ELSEWHERE, MODULES, composites, prepare
 
 NAMES = [(op.name, name) for op in POLICY.ops for name in op.public]
 # A named tensor does not get as far as a probe, and a banned op arrives nowhere.
@@ -58,3 +72,24 @@ def test_no_name_arrives_only_elsewhere() -> None:
 
 def test_no_entry_is_of_another_name() -> None:
     assert ARGUMENTS.keys() | MODULES.keys() | ELSEWHERE.keys() <= set(NAMES)
+
+
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # of a recurrent cell on a GPU
+def test_composites_run_the_ops_that_the_policy_says() -> None:
+    found: dict[str, set[str]] = {}
+    for column in COLUMNS:
+        overloads = [case.name for case in LISTED if case.device == column]
+        with stock_kernels(), recorded(column, overloads) as ops, tensors_of(column):
+            for name, call in composites(Make(device_type(column))):
+                ops.clear()
+                with (
+                    region(column, torch.bfloat16),
+                    suppress(RuntimeError),
+                ):  # without the device, most go a part of the way
+                    call()
+                found.setdefault(name, set()).update(op.partition(".")[0] for op in ops)
+    policy = {name: {*ops} - {"_cudnn_rnn"} for name, ops in POLICY.composites}  # only a GPU would come to that
+    if HAS_XLA:
+        listed = {name: {op.name for op in POLICY.ops if name in op.public} for name in policy}
+        assert {name: ops - listed[name] for name, ops in found.items()} == policy
+    assert all(ops <= policy[name] | listed[name] for name, ops in found.items())

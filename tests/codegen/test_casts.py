@@ -185,6 +185,7 @@ def test_an_overload_of_some_releases_does_not_narrow_the_category_of_its_op(tmp
     assert read(tmp_path, POLICY).ops[3].categories("cuda") == []
 
 
-def test_a_value_stays_the_text_that_was_typed(tmp_path: Path) -> None:
-    policy = read(tmp_path, edited("[torch.fold]", "[on, 1.0, ~, 0x10, 2020-01-01]"))
-    assert policy.ops[1].public == ("on", "1.0", "~", "0x10", "2020-01-01")
+@pytest.mark.parametrize("text", ["on", "1.0", "~", "0x10", "2020-01-01"])
+def test_a_value_stays_the_text_that_was_typed(tmp_path: Path, text: str) -> None:
+    policy = read(tmp_path, edited("{cuda: promote}", f"{{cuda: {{as: promote, note: {text}}}}}"))
+    assert policy.ops[1].registrations[0].note == text

@@ -18,7 +18,9 @@ POLICY = f"""{HEAD}\
   fold: {{cast: banned, public: [torch.fold], message: HOSTILE}}
   newer: {{cast: fp32, overloads: [dim: {{torch: '>=2.12'}}, str: {{torch: '>=2.10'}}], public: [torch.newer]}}
   size: {{cast: {{cuda: fp32_append_dtype}}, overloads: [default: {{dtype_overload: dtype}}], public: [torch.size]}}
-  tally: {{cast: fp32_set_opt_dtype, overloads: [default: {{torch: '<2.9'}}, dim], public: [torch.tally]}}
+  tally: {{cast: fp32_set_opt_dtype, overloads: [default: {{torch: '<2.9'}}, dim], public: [torch.tally, torch.count]}}
+composites:
+  torch.Origami: [bend, fold]
 """
 
 # A torch of release 2.9 that knows the ops of the small torch, and nothing of those that are newer.
@@ -48,6 +50,8 @@ int main() {
   using namespace polycast::autocast;
   for (const Device& device : devices()) std::printf("%s %s%c", device.name, device.dispatch_key, 0);
   for (const Sentence& sentence : sentences()) std::printf("%s: %s%c", sentence.name, sentence.text, 0);
+  for (const Names& entry : composites()) std::printf("%s: %s%c", entry.names, entry.ops, 0);
+  for (const Names& entry : names()) std::printf("%s: %s%c", entry.names, entry.ops, 0);
   for (const Row& row : rows()) {
     const char* name = "";
     for (const Sentence& sentence : sentences()) name = sentence.category == row.category ? sentence.name : name;
@@ -72,8 +76,9 @@ def test_the_compiled_policy_is_the_policy(tmp_path: Path) -> None:
 
     expected = [f"{device.name} {device.dispatch_key}" for device in policy.devices]
     expected += [f"{category.value}: {sentence}" for category, sentence in policy.sentences.items()]
+    expected += [f"{name}: {' '.join(ops)}" for name, ops in policy.composites]
     rows = [row for row in policy.registrations() if SCHEMAS.release in row.torch]
-    expected_rows = [
+    expected_rows = [f"{' '.join(op.public)}: {op.name}" for op in policy.ops] + [
         f"{row.op} {row.overload.name} {row.device} {row.category.value} {int(row.category.value.startswith('fp32'))}|"
         f"{row.note or ''}|{row.message or ''}"
         for row in rows

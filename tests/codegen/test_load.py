@@ -9,7 +9,7 @@ from codegen.errors import Problem
 from codegen.load import MAX_DEPTH, load
 from tests.codegen.sample import HEAD, POLICY, edited, problems
 
-_KEYS = "give it a mapping with the keys devices, categories, ops, documents"
+_KEYS = "give it a mapping with the keys devices, categories, ops, documents, composites"
 
 # id: the file, and what is said of it. The words after 'broken YAML' are those of the parser.
 FILES: dict[str, tuple[str | bytes, str]] = {

@@ -11,6 +11,7 @@ that decide it:
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -18,7 +19,7 @@ from tests.cases import CASES, POLICY
 from tests.probe import device_type, flatten, probes, reach, region, tensors_of
 
 from .ops import Make
-from .public import prepare
+from .public import composites, prepare
 
 F32 = torch.float32
 Call = Callable[[], object]
@@ -41,7 +42,7 @@ class Row:
 
 
 ROWS = [
-    Row(promise.document, device, getattr(torch, dtype), promise.category.value, name, ops)
+    Row(promise.document.name, device, getattr(torch, dtype), promise.category.value, name, ops)
     for promise in POLICY.documents
     for device in promise.devices
     for dtype in promise.dtypes
@@ -70,13 +71,15 @@ def check(row: Row) -> None:
 
 def calls(row: Row, *dtypes: torch.dtype) -> Iterator[tuple[str, Call]]:
     """Yield the calls of the ops that decide a row, each with its op, of inputs of these types by turns."""
+    make = partial(Make, device_type(row.device), *dtypes)
     for op in POLICY.ops:
         if op.name in row.ops:
             cases = [case for case in CASES if (case.op, case.device) == (op.name, row.device)]
             overloads = [case.name for case in cases if "name" not in case.overload.lower()]
             for name in op.public:
-                for call in prepare(op.name, name, overloads, Make(device_type(row.device), *dtypes)):
-                    yield op.name, call
+                yield from ((op.name, call) for call in prepare(op.name, name, overloads, make()))
+    if row.name in {name.rpartition(".")[2] for name, _ in POLICY.composites}:
+        yield from ((name, call) for name, call in composites(make()) if name.endswith(f".{row.name}"))
 
 
 def types(row: Row, *dtypes: torch.dtype) -> set[torch.dtype]:

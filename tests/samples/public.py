@@ -8,7 +8,7 @@ torch.Size([1, 3, 3, 3])
 """
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -38,6 +38,32 @@ def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> list[Ca
     module, state = _module(function, make, _arguments(MODULES.get((op, name), ())))
     inputs = [tuple(args[: _required(module.forward)]) for args, _ in given]
     return [partial(torch.func.functional_call, module, state, args) for args in inputs]
+
+
+def composites(make: Make) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield calls of the composites of the policy, in the ways in which they come to different ops."""
+    F = nn.functional  # noqa: N806
+    x, classes = make(5, 2, 4), make.index(3, 2)
+
+    def of(kind: type[nn.Module], *build: object, inputs: tuple[object, ...], **options: object) -> Callable[[], Any]:
+        module, state = _module(kind, make, Arguments(build, options))
+        return partial(torch.func.functional_call, module.train(), state, inputs)
+
+    for recurrent in (nn.GRU, nn.LSTM, nn.RNN):
+        yield f"torch.nn.{recurrent.__name__}", of(recurrent, 4, 4, inputs=(x,))
+    yield "torch.nn.RNN", of(nn.RNN, 4, 4, nonlinearity="relu", inputs=(x,))
+    for inputs in ((x, x, x), (x, x, x, None, False), (x, x, x, None, True, make(5, 5))):
+        yield "torch.nn.MultiheadAttention", of(nn.MultiheadAttention, 4, 2, inputs=inputs)
+    attention, state = _module(nn.MultiheadAttention, make, Arguments((4, 2), {"batch_first": True}))
+    yield "torch.nn.MultiheadAttention", partial(torch.func.functional_call, attention, state, (x, x, x))
+    yield "torch.nn.MultiheadAttention", of(nn.MultiheadAttention, 4, 2, kdim=3, inputs=(x, make(5, 2, 3), x))
+    for target, scores in ((classes, make(2, 3)), (make(2, 3), make(2, 3)), (make.index(3, 2, 2, 2), make(2, 3, 2, 2))):
+        yield "torch.nn.functional.cross_entropy", partial(F.cross_entropy, scores, target)
+        yield "torch.nn.CrossEntropyLoss", partial(nn.CrossEntropyLoss(), scores, target)
+    for p in (2, "fro", "nuc"):
+        yield "torch.norm", partial(torch.norm, make(3, 2), p)
+        yield "torch.Tensor.norm", partial(torch.Tensor.norm, make(3, 2), p)
+    yield "torch.nn.functional.normalize", partial(F.normalize, make(3, 2))
 
 
 def _module(kind: type[nn.Module], make: Make, build: Arguments) -> tuple[nn.Module, dict[str, torch.Tensor]]:

@@ -1,31 +1,42 @@
-"""What is particular to one backend. Only policy.yaml and this folder know devices by name."""
+"""Facts of single backends: names, hardware, packages. Only policy.yaml and this folder know devices by name."""
 
 from collections.abc import Callable, Iterable
 from functools import cache
+from types import ModuleType
 
 import torch
-from torch import nn
+import wrapt
 
 from polycast._compiled import DEVICES
 from polycast._suggest import suggestion
-from polycast.backends import privateuse1, recording, sharding, xla, xla_kernels
+from polycast.backends import xla
 
 HOST = "cpu"
+PRIVATEUSE1 = "privateuse1"  # the column of backends outside of torch, each of which registers under its own name
 SHAPES_ONLY = "meta"  # has no autocast state
 # Packages that bring a backend, and the devices to install once such a package has been imported.
 LATE = {xla.PACKAGE: (xla.TYPE,)}
 # Columns whose backends are no part of torch: their own kernels are overridden on request only. The fallback may be
 # missing, and is then ours to register, which is why the backend has to be loaded first.
-ON_REQUEST = ("hpu", privateuse1.COLUMN)
+ON_REQUEST = ("hpu", PRIVATEUSE1)
 # What users call devices that torch knows by another name.
 _SPOKEN = {"gpu": "cuda", "rocm": "cuda", "tpu": xla.TYPE, "neuron": xla.TYPE}
+# What waits for a package, by the names of both. A reload of this module leaves it, as it leaves the hooks.
+_waiting: set[tuple[str, str]] = globals().get("_waiting", set())
+
+
+def once_imported(package: str, action: Callable[[ModuleType], None]) -> None:
+    """Call the action once the package is imported, which may be now; asking for it again changes nothing."""
+    name = f"{action.__module__}.{action.__qualname__}"
+    if (package, name) not in _waiting:
+        _waiting.add((package, name))
+        wrapt.register_post_import_hook(action, package)
 
 
 def type_of(column: str) -> str:
-    """Return the device type that torch knows a column's devices by."""
-    if column == privateuse1.COLUMN:
-        return privateuse1.type_of_backend()
-    return xla.TYPE if column in xla.COLUMNS else column
+    """Return the device type that torch knows a column's devices by: that of its dispatch key."""
+    kind = DEVICES[column].dispatch_key.removeprefix("Autocast").lower()
+    return torch._C._get_privateuse1_backend_name() if kind == PRIVATEUSE1 else kind
 
 
 def types() -> list[str]:
@@ -63,9 +74,10 @@ def known_type(device: str | torch.device) -> str:
 def unknown(device_type: str, known: Iterable[str]) -> ValueError:
     """Return the error for a device that the policy does not have."""
     names = list(known)
-    if device_type in xla.COLUMNS:
+    if device_type in DEVICES and device_type != PRIVATEUSE1 and type_of(device_type) != device_type:
         return ValueError(
-            f"'{device_type}' is a column of the policy that the hardware chooses, not a device; name '{xla.TYPE}'"
+            f"'{device_type}' is a column of the policy that the hardware chooses, not a device; "
+            f"name '{type_of(device_type)}'"
         )
     meant = _SPOKEN.get(device_type.lower(), device_type.lower())
     return ValueError(
@@ -81,10 +93,9 @@ def column(device_type: str) -> str:
     """
     if device_type == xla.TYPE:
         return xla.column()
-    name = privateuse1.COLUMN if device_type == privateuse1.type_of_backend() else device_type
-    if name not in DEVICES or name in xla.COLUMNS:
+    if device_type not in (*types(), PRIVATEUSE1):
         raise unknown(device_type, types())
-    return name
+    return device_type if device_type in DEVICES else PRIVATEUSE1
 
 
 def served() -> list[str]:
@@ -133,18 +144,3 @@ def check_region(device_type: str) -> None:
 def overrides(device_type: str) -> list[str]:
     """Return what overrides the policy in the regions of a device."""
     return xla.overrides() if device_type == xla.TYPE else []
-
-
-def recording_probes() -> dict[str, Callable[[], bool]]:
-    """Return, for each device type that can record work as a graph, what tells whether the current stream does."""
-    return recording.probes(types())
-
-
-def sharded_modules() -> tuple[type[nn.Module], ...]:
-    """Return the classes of modules that change the storage of their parameters without a trace."""
-    return sharding.managers()
-
-
-def register_operators() -> None:
-    """Register the kernels in Python of polycast's operators, for backends that are loaded now or later."""
-    xla_kernels.register_on_import()

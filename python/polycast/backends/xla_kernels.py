@@ -3,15 +3,15 @@
 from functools import cache
 from types import ModuleType
 
-import wrapt
 from torch.library import Library
 
+from polycast.backends import once_imported
 from polycast.backends.xla import PACKAGE
 
 
 def register_on_import() -> None:
     """Register the operators' kernels once torch_xla is loaded, which may be now."""
-    wrapt.register_post_import_hook(_register_late, PACKAGE)
+    once_imported(PACKAGE, _register_late)
 
 
 def _register_late(_: ModuleType) -> None:

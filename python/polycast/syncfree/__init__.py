@@ -21,3 +21,7 @@ from polycast.syncfree.adam import Adam, AdamW
 from polycast.syncfree.sgd import SGD
 
 __all__ = ["SGD", "Adam", "AdamW"]
+
+
+def __dir__() -> list[str]:
+    return __all__
