@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--check", action="store_true", help="write nothing; fail with a diff where generated/ is stale"
     )
     parser.add_argument("--policy", type=Path, default=ROOT / "policy.yaml", help="the policy to read")
-    parser.add_argument("--output", type=Path, default=ROOT / "generated", help="the folder to write")
+    parser.add_argument("--output", type=Path, default=ROOT / "generated", help="the folder to write, of nothing else")
     options = parser.parse_args(arguments)
     try:
         return run(options.policy, options.output, check=options.check)
@@ -46,8 +46,10 @@ def run(policy: Path, output: Path, *, check: bool) -> int:
     name = policy.name if policy.parent == ROOT else str(policy)
     files = render(read_policy(policy, name, Schemas.installed()))
     if not check:
-        changed = write(files, output)
-        print(f"{output.name}/: {', '.join(changed) + ' written' if changed else 'up to date'}")
+        written, removed = write(files, output)
+        changes = [(written, "written"), (removed, "removed")]
+        done = "; ".join(f"{', '.join(names)} {verb}" for names, verb in changes if names)
+        print(f"{output.name}/: {done or 'up to date'}")
         return 0
     diff = differences(files, output)
     if diff:

@@ -6,12 +6,15 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import EISDIR
+from errno import EEXIST, EISDIR
 from pathlib import Path
+
+# In the first line of every generated file. A file without it is somebody's own, and is neither changed nor removed.
+MARK = b"Generated from policy.yaml by `python -m codegen`. Do not edit."
 
 
 def differences(files: dict[str, str], folder: Path) -> str:
-    """Return a unified diff from what the folder holds to `files`; empty where they agree."""
+    """Return a unified diff from what the folder holds to `files`; empty where they agree. Raises as `write` does."""
     present = _present(folder)
     lines: list[str] = []
     for name in sorted(present | files.keys()):
@@ -22,12 +25,13 @@ def differences(files: dict[str, str], folder: Path) -> str:
     return "".join(lines)
 
 
-def write(files: dict[str, str], folder: Path) -> list[str]:
-    """Make the folder hold `files` and nothing else; return the names of the files that changed.
+def write(files: dict[str, str], folder: Path) -> tuple[list[str], list[str]]:
+    """Make the folder hold `files` and nothing else; return the names of the files written, and of those removed.
 
     Everything that can fail, and takes time, happens in a staging folder beside it. Then the new files are renamed into
     place with Ctrl-C held back, so that an error or an interrupt leaves the folder as it was. An unchanged file keeps
-    its time stamp, so nothing that depends on it is rebuilt. Raises OSError where the folder cannot be written.
+    its time stamp, so nothing that depends on it is rebuilt. Raises OSError where the folder cannot be written, or
+    holds a file that is not generated.
     """
     present = _present(folder)
     changed = [name for name, text in files.items() if not _holds(folder / name, text)]
@@ -47,11 +51,17 @@ def write(files: dict[str, str], folder: Path) -> list[str]:
                 path.replace(folder / name)
             for name in stale:
                 (folder / name).unlink()
-    return sorted([*changed, *stale])
+    return sorted(changed), sorted(stale)
 
 
 def _present(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    """Return the names of the files in a folder, all of which are generated."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    for path in files:
+        with path.open("rb") as file:
+            if MARK not in file.readline(200):
+                raise OSError(EEXIST, "is not generated, and only generated files may lie in this folder", str(path))
+    return {path.relative_to(folder).as_posix() for path in files}
 
 
 def _holds(path: Path, text: str) -> bool:

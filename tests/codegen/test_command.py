@@ -51,6 +51,18 @@ def test_what_it_writes_it_names(workplace: Workplace) -> None:
     assert re.fullmatch(r"generated/: autocast/rows_\d\.cpp, op_reference\.md, policy_cases\.jsonl written\n", printed)
 
 
+def test_what_is_no_longer_generated_it_removes_and_what_never_was_stops_it(workplace: Workplace) -> None:
+    table = workplace.generated / "autocast" / "table.cpp"
+    table.with_name("rows_99.cpp").write_bytes(table.read_bytes())
+    assert workplace.run() == (0, "generated/: autocast/rows_99.cpp removed\n", "")
+    notes = workplace.generated / "notes.txt"
+    notes.write_text("mine\n", encoding="utf-8")
+    before = workplace.content()
+    refusal = "is not generated, and only generated files may lie in this folder; nothing was written."
+    assert workplace.run() == workplace.run("--check") == (1, "", f"error: {notes}: {refusal}\n")
+    assert workplace.content() == before
+
+
 def test_a_check_says_nothing_where_all_is_well(workplace: Workplace) -> None:
     assert workplace.run("--check") == (0, "", "")
 

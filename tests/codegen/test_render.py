@@ -9,6 +9,7 @@ import pytest
 from codegen.errors import Location
 from codegen.render import cpp_condition, cpp_string, markdown, render
 from codegen.versions import VersionRange, parse_range
+from codegen.write import MARK
 from tests.codegen.sample import HEAD, POLICY, edited, read
 
 ENTRIES = POLICY.removeprefix(HEAD).splitlines(keepends=True)
@@ -30,8 +31,9 @@ def test_a_comment_or_another_layout_of_the_policy_changes_nothing(tmp_path: Pat
     assert render(read(tmp_path, text)) == render(read(tmp_path, POLICY))
 
 
-def test_texts_end_in_one_newline_and_hold_no_place_of_this_machine(tmp_path: Path) -> None:
+def test_texts_carry_the_mark_end_in_one_newline_and_hold_no_place_of_this_machine(tmp_path: Path) -> None:
     for name, text in render(read(tmp_path, POLICY)).items():
+        assert MARK.decode() in text.splitlines()[0], name
         assert text.endswith("\n") and not text.endswith("\n\n"), name
         assert str(tmp_path) not in text and str(Location("policy.yaml", 1, 1))[:-3] not in text, name
 
@@ -161,7 +163,8 @@ def test_a_header_is_guarded_where_some_release_has_no_overload(
 def test_the_cases_are_the_rows(tmp_path: Path) -> None:
     files = render(read(tmp_path, edited("[default, dim]", "[default, dim: {torch: '<2.13'}]")))
     keys = ("op", "overload", "device", "category", "torch", "reaches")
-    cases = [tuple(case.pop(key) for key in keys) for case in map(json.loads, files["policy_cases.jsonl"].splitlines())]
+    lines = files["policy_cases.jsonl"].splitlines()[1:]
+    cases = [tuple(case.pop(key) for key in keys) for case in map(json.loads, lines)]
     assert cases == [
         ("bend", "default", "cuda", "fp32", "", "bend"),
         ("bend", "default", "xla", "fp32", "", "bend"),

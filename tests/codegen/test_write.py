@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from codegen.write import differences, write
+from codegen.write import MARK, differences, write
 
-OLD = {"a.txt": "one\ntwo\n", "deep/b.txt": "é\n", "deep/stale.txt": "old\n"}
-NEW = {"a.txt": "one\ntwo\n", "deep/b.txt": "é\r\nnew\n", "new/c.txt": "more\n"}
+HEAD = f"# {MARK.decode()}\n"
+OLD = {"a.txt": HEAD + "one\ntwo\n", "deep/b.txt": HEAD + "é\n", "deep/stale.txt": HEAD + "old\n"}
+NEW = {"a.txt": HEAD + "one\ntwo\n", "deep/b.txt": HEAD + "é\r\nnew\n", "new/c.txt": HEAD + "more\n"}
 
 
 @pytest.fixture
@@ -35,17 +36,17 @@ def _bytes(files: dict[str, str]) -> dict[str, bytes | None]:
 
 
 def test_a_new_folder_and_its_parents_are_made(tmp_path: Path) -> None:
-    assert write(OLD, tmp_path / "some" / "where") == ["a.txt", "deep/b.txt", "deep/stale.txt"]
+    assert write(OLD, tmp_path / "some" / "where") == (["a.txt", "deep/b.txt", "deep/stale.txt"], [])
     assert _content(tmp_path / "some" / "where") == _bytes(OLD)
 
 
 def test_what_changed_is_written_and_what_is_stale_removed(folder: Path) -> None:
-    assert write(NEW, folder) == ["deep/b.txt", "deep/stale.txt", "new/c.txt"]
+    assert write(NEW, folder) == (["deep/b.txt", "new/c.txt"], ["deep/stale.txt"])
     assert _content(folder) == _bytes(NEW)
 
 
 def test_an_unchanged_file_keeps_its_time(folder: Path) -> None:
-    assert write(OLD, folder) == []
+    assert write(OLD, folder) == ([], [])
     assert {path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()} == {1}
     write(NEW, folder)
     assert [name for name in NEW if (folder / name).stat().st_mtime_ns == 1] == ["a.txt"]
@@ -107,6 +108,17 @@ def test_an_interrupt_while_renaming_waits_for_the_last_file(
     assert _content(folder) == _bytes(NEW)
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "deep/notes.txt", ".hidden", "a.txt"])
+@pytest.mark.parametrize("text", ["", "mine\n", f"Mine.\n{HEAD}"], ids=["empty", "mine", "the mark further down"])
+def test_a_folder_that_holds_a_foreign_file_is_left_alone(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(text, encoding="utf-8")
+    before = _content(folder)
+    for function in (write, differences):
+        with pytest.raises(FileExistsError, match=f"is not generated, and only .*: '{folder / name}'$"):
+            function(NEW, folder)
+    assert _content(folder) == before
+
+
 @pytest.mark.parametrize("where", ["a.txt", "a.txt/generated", "a.txt/deep/generated"])
 def test_a_file_where_a_folder_should_be(folder: Path, where: str) -> None:
     with pytest.raises(OSError, match=r"\[Errno (17|20)\] (File exists|Not a directory)"):
@@ -116,21 +128,18 @@ def test_a_file_where_a_folder_should_be(folder: Path, where: str) -> None:
 
 def test_a_folder_where_a_file_should_be(folder: Path) -> None:
     with pytest.raises(IsADirectoryError, match=r"\[Errno 21\] Is a directory: '.*/deep'"):
-        write({"a.txt": "changed\n", "deep": "a file\n"}, folder)
+        write({"a.txt": HEAD, "deep": HEAD}, folder)
     assert _content(folder) == _bytes(OLD)
 
 
+# What the folder holds below the mark, what is generated there, and the diff below its two lines of names.
 DIFFERENCES: dict[str, tuple[bytes | None, str | None, str]] = {
     "the same": (b"one\n", "one\n", ""),
-    "a line": (
-        b"one\ntwo\nthree\n",
-        "one\n2\nthree\n",
-        "--- generated/f\n+++ generated/f\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n",
-    ),
-    "a new file": (None, "one\n", "--- generated/f\n+++ generated/f\n@@ -0,0 +1 @@\n+one\n"),
-    "a stale file": (b"one\n", None, "--- generated/f\n+++ generated/f\n@@ -1 +0,0 @@\n-one\n"),
-    "line ends": (b"one\r\n", "one\n", "--- generated/f\n+++ generated/f\n@@ -1 +1 @@\n-one\r\n+one\n"),
-    "not UTF-8": (b"\xff\n", None, "--- generated/f\n+++ generated/f\n@@ -1 +0,0 @@\n-\\xff\n"),
+    "a line": (b"one\ntwo\nthree\n", "one\n2\nthree\n", f"@@ -1,4 +1,4 @@\n {HEAD} one\n-two\n+2\n three\n"),
+    "a new file": (None, "one\n", f"@@ -0,0 +1,2 @@\n+{HEAD}+one\n"),
+    "a stale file": (b"one\n", None, f"@@ -1,2 +0,0 @@\n-{HEAD}-one\n"),
+    "line ends": (b"one\r\n", "one\n", f"@@ -1,2 +1,2 @@\n {HEAD}-one\r\n+one\n"),
+    "not UTF-8": (b"\xff\n", None, f"@@ -1,2 +0,0 @@\n-{HEAD}-\\xff\n"),
 }
 
 
@@ -139,8 +148,9 @@ def test_the_diff(tmp_path: Path, old: bytes | None, new: str | None, expected: 
     folder = tmp_path / "generated"
     if old is not None:
         folder.mkdir()
-        (folder / "f").write_bytes(old)
-    assert differences({} if new is None else {"f": new}, folder) == expected
+        (folder / "f").write_bytes(HEAD.encode() + old)
+    names = "--- generated/f\n+++ generated/f\n" if expected else ""
+    assert differences({} if new is None else {"f": HEAD + new}, folder) == names + expected
 
 
 def test_no_diff_after_writing(folder: Path) -> None:
