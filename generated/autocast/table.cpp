@@ -7,10 +7,6 @@ void rows_0(std::vector<Row>& rows);
 void rows_1(std::vector<Row>& rows);
 void rows_2(std::vector<Row>& rows);
 void rows_3(std::vector<Row>& rows);
-void rows_4(std::vector<Row>& rows);
-void rows_5(std::vector<Row>& rows);
-void rows_6(std::vector<Row>& rows);
-void rows_7(std::vector<Row>& rows);
 
 const std::vector<Device>& devices() {
   static const std::vector<Device> table{
@@ -49,10 +45,6 @@ const std::vector<Row>& rows() {
     rows_1(all);
     rows_2(all);
     rows_3(all);
-    rows_4(all);
-    rows_5(all);
-    rows_6(all);
-    rows_7(all);
     return all;
   }();
   return table;
