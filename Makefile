@@ -4,10 +4,19 @@ TORCH ?= 2.9.0
 VENV := $(if $(filter 2.9.0,$(TORCH)),.venv,.venv-$(TORCH))
 PYTHON := $(VENV)/bin/python
 REQUIREMENTS := requirements/torch-$(TORCH).txt
+WHEEL := build/wheel-$(TORCH)
 SOURCES := policy.yaml pyproject.toml setup.py $(shell find codegen csrc python -type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 CPP := $(shell find csrc -name '*.cpp' -o -name '*.h')
+# Of a command of ninja's, its number and the source.
+PROGRESS := sed -u -e 's/^\(\[[0-9/]*\]\) .* -c \S*\/\(\S*\/\S*\) .*/\1 \2/' -e '/ -MMD -MF /d'
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
 
-.PHONY: demo test lint format build syntax sanitize clean
+ifeq ($(wildcard $(REQUIREMENTS)),)
+  $(error There is no $(REQUIREMENTS); TORCH is one of $(patsubst requirements/torch-%.txt,%,$(wildcard requirements/torch-*)))
+endif
+
+.PHONY: demo test lint format build syntax sanitize clean distclean
 .DELETE_ON_ERROR:
 
 demo: build
@@ -34,12 +43,13 @@ build: $(VENV)/built
 $(VENV)/installed: $(REQUIREMENTS) requirements/common.txt
 	python3 -m venv $(VENV)
 	$(PYTHON) -m pip install --disable-pip-version-check -r $(REQUIREMENTS)
-	touch $@
+	@touch $@
 
 $(VENV)/built: $(VENV)/installed $(SOURCES)
-	$(PYTHON) -m codegen
-	$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps .
-	touch $@
+	@echo "Building polycast for torch $(TORCH)"
+	@$(PYTHON) -c 'from setuptools.build_meta import build_wheel; build_wheel("$(WHEEL)", {"--global-option": "--quiet"})' | $(PROGRESS)
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEEL)/*.whl
+	@touch $@
 
 # Downloads the headers of these releases once, 80 MB and more for each; takes minutes, and is no part of `make test`.
 syntax: $(VENV)/installed
@@ -51,4 +61,7 @@ sanitize: $(VENV)/installed
 	$(PYTHON) -m tools.sanitize
 
 clean:
-	rm -rf build .venv .venv-* python/*.egg-info
+	rm -rf build python/*.egg-info .venv*/built
+
+distclean: clean
+	rm -rf .venv*

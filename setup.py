@@ -1,31 +1,41 @@
-"""Names the sources of the compiled module; everything else is in pyproject.toml.
+"""Builds the compiled module: its sources, its flags, and the torch that it is for. The rest is in pyproject.toml.
 
 Building runs the generator first, so that an edited policy.yaml cannot be left out of a build.
 """
 
 import hashlib
+import os
 import sys
 from pathlib import Path
+from shutil import rmtree
 
-from setuptools import setup
+import setuptools
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
+CSRC = ROOT / "csrc"
+GENERATED = ROOT / "generated" / "autocast"
+REMEDY = "Run: pip install torch jinja2 pyyaml ninja 'setuptools>=77' && pip install --no-build-isolation ."
 # Loops over elements become vector instructions: no square root sets errno, and no operation traps.
 VECTORIZE = ["-O3", "-fno-math-errno", "-fno-trapping-math"]
 sys.path.insert(0, str(ROOT))
 
+if int(setuptools.__version__.split(".")[0]) < 77:
+    sys.exit(f"polycast is built by setuptools 77 or newer, and {setuptools.__version__} is installed. {REMEDY}")
 try:
     import jinja2  # noqa: F401
     import torch
     import yaml  # noqa: F401
     from torch.utils.cpp_extension import BuildExtension, CppExtension
 except ModuleNotFoundError as error:
-    sys.exit(
-        f"polycast is built against the torch that is installed, and '{error.name}' is not. "
-        "Run: pip install torch jinja2 pyyaml ninja setuptools && pip install --no-build-isolation ."
-    )
+    sys.exit(f"polycast is built against the torch that is installed, and '{error.name}' is not. {REMEDY}")
 
 from codegen.__main__ import main as generate  # noqa: E402
+
+# What a message of the compiled module says of a source is its path below one of these.
+PREFIXES = [ROOT, Path(torch.__file__).parents[1]]
+# A wheel serves the release that it was compiled for; an sdist is compiled where it is installed.
+REQUIRED_TORCH = ">=2.9" if "sdist" in sys.argv else f"=={'.'.join(torch.__version__.split('.')[:2])}.*"
 
 
 class Build(BuildExtension):
@@ -34,35 +44,64 @@ class Build(BuildExtension):
     def run(self) -> None:
         if generate([]) != 0:
             sys.exit(1)
+        # Ninja lies beside Python, and is found there also where the environment is not activated.
+        os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         (extension,) = self.extensions
-        extension.sources = sources()
-        super().run()
+        extension.sources = units(Path(self.build_temp) / "csrc")
+        try:
+            super().run()
+        except RuntimeError as error:  # ninja has said what is wrong
+            sys.exit(f"error: {error}")
         built_for = Path(self.build_lib) / "polycast" / "_built_for.py"
         built_for.write_text(f'TORCH = "{torch.__version__}"\nSOURCES = "{digest()}"\n', encoding="utf-8")
 
 
-def sources() -> list[str]:
-    """Return the C++ sources, relative to this folder as setuptools wants them."""
-    return sorted(str(path.relative_to(ROOT)) for top in ("csrc", "generated") for path in (ROOT / top).rglob("*.cpp"))
+class Copy(build_py):
+    """Copies the Python files, and leaves none from an earlier build that is gone since."""
+
+    def run(self) -> None:
+        rmtree(Path(self.build_lib) / "polycast", ignore_errors=True)
+        super().run()
+
+
+def units(folder: Path) -> list[str]:
+    """Return what is compiled: the generated files, schemas.cpp, and for each folder of csrc a file that includes its.
+
+    Most of what a file takes to compile is torch's headers, which a folder thereby takes once.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [str(path.relative_to(ROOT)) for path in (*sorted(GENERATED.glob("*.cpp")), *sorted(CSRC.glob("*.cpp")))]
+    for room in sorted(path for path in CSRC.iterdir() if path.is_dir()):
+        text = "".join(f'#include "{room.name}/{path.name}"\n' for path in sorted(room.glob("*.cpp")))
+        unit = folder / f"{room.name}.cpp"
+        if not unit.exists() or unit.read_text(encoding="utf-8") != text:
+            unit.write_text(text, encoding="utf-8")
+        files.append(str(unit))
+    return files
 
 
 def digest() -> str:
     """Return a digest of the C++ sources: what torch.compile has compiled with other kernels must not be used again."""
-    files = sorted(path for top in ("csrc", "generated/autocast") for path in (ROOT / top).rglob("*.*"))
+    files = sorted(path for top in (CSRC, GENERATED) for path in top.rglob("*.*"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
-setup(
+setuptools.setup(
+    install_requires=[f"torch{REQUIRED_TORCH}", "wrapt>=1.14"],
     ext_modules=[
         CppExtension(
             "polycast._C",
-            sources(),
-            include_dirs=[str(ROOT / "csrc")],
-            extra_compile_args=["-g0", "-Wall", "-fvisibility=hidden", "-fopenmp", *VECTORIZE],
+            [],
+            include_dirs=[str(CSRC)],
+            define_macros=[("AT_PER_OPERATOR_HEADERS", None)],  # torch's headers then include few operators
+            extra_compile_args=[
+                *("-g0", "-Wall", "-fvisibility=hidden", "-fopenmp", *VECTORIZE),
+                *(f"-ffile-prefix-map={prefix}/=" for prefix in PREFIXES),
+            ],
             extra_link_args=["-fopenmp"],
         )
     ],
-    cmdclass={"build_ext": Build},
+    cmdclass={"build_ext": Build, "build_py": Copy},
     # One folder of objects for each torch: the environments of the Makefile do not rebuild each other's.
     options={"build": {"build_base": f"build/torch-{torch.__version__}"}},
 )

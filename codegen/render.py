@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from codegen.model import Category, Op, Policy, Registration
 from codegen.versions import ALL, VersionRange
 
-SHARDS = 8
+SHARDS = 4
 
 # What Markdown reads as markup. An underscore between letters or digits is none.
 _MARKUP = re.compile(r"[\\`*~|\[]|(?<![^\W_])_|_(?![^\W_])")

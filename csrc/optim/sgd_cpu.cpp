@@ -51,14 +51,14 @@ std::vector<bool> start(at::TensorList momentum_started) {
 }
 
 // What is the same for every tensor of a step.
-struct Shared {
+struct SgdShared {
   SgdOptions options;
   StepScalars scalars;
   bool maximize;
 };
 
 template <class Math, bool momentum, bool nesterov, bool decays_grad, class Items>
-void run(const Shared& shared, const std::vector<bool>& first, const Items& items) {
+void run(const SgdShared& shared, const std::vector<bool>& first, const Items& items) {
   const double factor = grad_factor(shared.scalars.grad_scale, shared.scalars.clip_coef, shared.maximize);
   multi_tensor::walk<Math>(
       SgdAlgorithm<Math, momentum, nesterov, decays_grad>{
@@ -67,7 +67,7 @@ void run(const Shared& shared, const std::vector<bool>& first, const Items& item
 }
 
 template <bool momentum, bool nesterov, bool decays_grad, size_t n>
-void run_all(const Shared& shared, const SgdLists& lists, const std::array<at::TensorList, n>& streams) {
+void run_all(const SgdShared& shared, const SgdLists& lists, const std::array<at::TensorList, n>& streams) {
   const multi_tensor::Items<n> items(
       streams, SgdAlgorithm<float, momentum, nesterov, decays_grad>::written, [&] { check_tensors(lists); });
   check_memory(lists, c10::hash_combine(items.fingerprint(), multi_tensor::fingerprint(lists.momentum_started)));
@@ -81,7 +81,7 @@ void run_all(const Shared& shared, const SgdLists& lists, const std::array<at::T
 }
 
 template <bool momentum, bool nesterov, size_t n>
-void run_decay(const Shared& shared, const SgdLists& lists, const std::array<at::TensorList, n>& streams) {
+void run_decay(const SgdShared& shared, const SgdLists& lists, const std::array<at::TensorList, n>& streams) {
   shared.options.weight_decay != 0 ? run_all<momentum, nesterov, true>(shared, lists, streams)
                                    : run_all<momentum, nesterov, false>(shared, lists, streams);
 }
@@ -103,7 +103,7 @@ void sgd_step_cpu(
   const SgdLists lists{params, grads, momentum_buffers, momentum_started};
   const StepScalars scalars{lr, found_inf, grad_scale, clip_coef};
   check_arguments(lists, scalars);
-  const Shared shared{{lr.item<double>(), weight_decay, momentum, dampening}, scalars, maximize};
+  const SgdShared shared{{lr.item<double>(), weight_decay, momentum, dampening}, scalars, maximize};
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   if (momentum_buffers.empty()) {
     run_decay<false, false>(shared, lists, std::array<at::TensorList, 2>{params, grads});

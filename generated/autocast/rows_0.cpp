@@ -6,27 +6,40 @@
 #include <ATen/ops/_addmm_activation_ops.h>
 #include <ATen/ops/_thnn_fused_lstm_cell_ops.h>
 #include <ATen/ops/_upsample_nearest_exact3d_ops.h>
+#include <ATen/ops/adaptive_avg_pool3d_ops.h>
+#include <ATen/ops/addbmm_ops.h>
 #include <ATen/ops/addcdiv_ops.h>
 #include <ATen/ops/addcmul_ops.h>
+#include <ATen/ops/binary_cross_entropy_ops.h>
+#include <ATen/ops/binary_cross_entropy_with_logits_ops.h>
 #include <ATen/ops/cat_ops.h>
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
+#include <ATen/ops/cholesky_ops.h>
+#endif
 #include <ATen/ops/conv3d_ops.h>
 #include <ATen/ops/conv_transpose1d_ops.h>
 #include <ATen/ops/convolution_ops.h>
+#include <ATen/ops/cosine_similarity_ops.h>
+#include <ATen/ops/cross_entropy_loss_ops.h>
 #include <ATen/ops/fft_fft2_ops.h>
 #include <ATen/ops/fft_ifft_ops.h>
 #include <ATen/ops/fft_ihfft_ops.h>
+#include <ATen/ops/fractional_max_pool2d_ops.h>
 #include <ATen/ops/frobenius_norm_ops.h>
 #include <ATen/ops/group_norm_ops.h>
 #include <ATen/ops/inverse_ops.h>
 #include <ATen/ops/l1_loss_ops.h>
+#include <ATen/ops/linalg_cholesky_ops.h>
 #include <ATen/ops/linalg_eigvalsh_ops.h>
 #include <ATen/ops/linalg_householder_product_ops.h>
 #include <ATen/ops/linalg_inv_ops.h>
 #include <ATen/ops/linalg_matrix_rank_ops.h>
 #include <ATen/ops/mkldnn_rnn_layer_ops.h>
 #include <ATen/ops/mm_ops.h>
+#include <ATen/ops/mv_ops.h>
 #include <ATen/ops/nll_loss_nd_ops.h>
 #include <ATen/ops/norm_ops.h>
+#include <ATen/ops/orgqr_ops.h>
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
 #include <ATen/ops/qr_ops.h>
 #endif
@@ -36,6 +49,8 @@
 #include <ATen/ops/renorm_ops.h>
 #include <ATen/ops/replication_pad1d_ops.h>
 #include <ATen/ops/rms_norm_ops.h>
+#include <ATen/ops/smooth_l1_loss_ops.h>
+#include <ATen/ops/upsample_bicubic2d_ops.h>
 #include <ATen/ops/upsample_bilinear2d_ops.h>
 #include <ATen/ops/upsample_nearest2d_ops.h>
 
@@ -62,6 +77,19 @@ void rows_0(std::vector<Row>& rows, std::vector<Names>& names) {
   rows.push_back({"_upsample_nearest_exact3d", "default", "maia", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
   rows.push_back({"_upsample_nearest_exact3d", "default", "hpu", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
   rows.push_back({"_upsample_nearest_exact3d", "default", "privateuse1", Category::fp32, kernel<ops::_upsample_nearest_exact3d, Category::fp32>});
+  names.push_back({"adaptive_avg_pool3d", "torch.nn.functional.adaptive_avg_pool3d torch.nn.AdaptiveAvgPool3d"});
+  rows.push_back({"adaptive_avg_pool3d", "default", "cpu", Category::fp32, kernel<ops::adaptive_avg_pool3d, Category::fp32>});
+  names.push_back({"addbmm", "torch.addbmm torch.Tensor.addbmm"});
+  rows.push_back({"addbmm", "default", "cuda", Category::lower_precision_fp, kernel<ops::addbmm, Category::lower_precision_fp>});
+  rows.push_back({"addbmm", "default", "xla", Category::lower_precision_fp, kernel<ops::addbmm, Category::lower_precision_fp>});
+  rows.push_back({"addbmm", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::addbmm, Category::lower_precision_fp>});
+  rows.push_back({"addbmm", "default", "xpu", Category::lower_precision_fp, kernel<ops::addbmm, Category::lower_precision_fp>});
+  rows.push_back({"addbmm", "default", "cpu", Category::lower_precision_fp, kernel<ops::addbmm, Category::lower_precision_fp>});
+  rows.push_back({"addbmm", "default", "mps", Category::lower_precision_fp, kernel<ops::addbmm, Category::lower_precision_fp>});
+  rows.push_back({"addbmm", "default", "mtia", Category::lower_precision_fp, kernel<ops::addbmm, Category::lower_precision_fp>});
+  rows.push_back({"addbmm", "default", "maia", Category::lower_precision_fp, kernel<ops::addbmm, Category::lower_precision_fp>});
+  rows.push_back({"addbmm", "default", "hpu", Category::lower_precision_fp, kernel<ops::addbmm, Category::lower_precision_fp>});
+  rows.push_back({"addbmm", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::addbmm, Category::lower_precision_fp>});
   names.push_back({"addcdiv", "torch.addcdiv torch.Tensor.addcdiv"});
   rows.push_back({"addcdiv", "default", "cuda", Category::promote, kernel<ops::addcdiv, Category::promote>});
   rows.push_back({"addcdiv", "default", "xla_gpu", Category::promote, kernel<ops::addcdiv, Category::promote>});
@@ -80,10 +108,38 @@ void rows_0(std::vector<Row>& rows, std::vector<Names>& names) {
   rows.push_back({"addcmul", "default", "maia", Category::promote, kernel<ops::addcmul, Category::promote>});
   rows.push_back({"addcmul", "default", "hpu", Category::promote, kernel<ops::addcmul, Category::promote>});
   rows.push_back({"addcmul", "default", "privateuse1", Category::promote, kernel<ops::addcmul, Category::promote>});
+  names.push_back({"binary_cross_entropy", "torch.nn.functional.binary_cross_entropy torch.nn.BCELoss"});
+  rows.push_back({"binary_cross_entropy", "default", "cuda", Category::banned, nullptr, "", "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: their gradient may not be representable in float16. Use binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss, which are safe."});
+  rows.push_back({"binary_cross_entropy", "default", "xla", Category::fp32, kernel<ops::binary_cross_entropy, Category::fp32>});
+  rows.push_back({"binary_cross_entropy", "default", "xla_gpu", Category::banned, nullptr, "", "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: their gradient may not be representable in float16. Use binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss, which are safe."});
+  rows.push_back({"binary_cross_entropy", "default", "xpu", Category::fp32, kernel<ops::binary_cross_entropy, Category::fp32>, "Listed as float32 in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch bans it there."});
+  rows.push_back({"binary_cross_entropy", "default", "cpu", Category::fp32, kernel<ops::binary_cross_entropy, Category::fp32>});
+  rows.push_back({"binary_cross_entropy", "default", "mtia", Category::banned, nullptr, "", "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: their gradient may not be representable in float16. Use binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss, which are safe."});
+  rows.push_back({"binary_cross_entropy", "default", "maia", Category::banned, nullptr, "", "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: their gradient may not be representable in float16. Use binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss, which are safe."});
+  rows.push_back({"binary_cross_entropy", "default", "hpu", Category::banned, nullptr, "", "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: their gradient may not be representable in float16. Use binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss, which are safe."});
+  rows.push_back({"binary_cross_entropy", "default", "privateuse1", Category::banned, nullptr, "", "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: their gradient may not be representable in float16. Use binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss, which are safe."});
+  names.push_back({"binary_cross_entropy_with_logits", "torch.nn.functional.binary_cross_entropy_with_logits torch.nn.BCEWithLogitsLoss"});
+  rows.push_back({"binary_cross_entropy_with_logits", "default", "cuda", Category::fp32, kernel<ops::binary_cross_entropy_with_logits, Category::fp32>});
+  rows.push_back({"binary_cross_entropy_with_logits", "default", "xla", Category::fp32, kernel<ops::binary_cross_entropy_with_logits, Category::fp32>});
+  rows.push_back({"binary_cross_entropy_with_logits", "default", "xla_gpu", Category::fp32, kernel<ops::binary_cross_entropy_with_logits, Category::fp32>});
+  rows.push_back({"binary_cross_entropy_with_logits", "default", "xpu", Category::fp32, kernel<ops::binary_cross_entropy_with_logits, Category::fp32>});
+  rows.push_back({"binary_cross_entropy_with_logits", "default", "cpu", Category::fp32, kernel<ops::binary_cross_entropy_with_logits, Category::fp32>});
+  rows.push_back({"binary_cross_entropy_with_logits", "default", "mps", Category::fp32, kernel<ops::binary_cross_entropy_with_logits, Category::fp32>});
+  rows.push_back({"binary_cross_entropy_with_logits", "default", "mtia", Category::fp32, kernel<ops::binary_cross_entropy_with_logits, Category::fp32>});
+  rows.push_back({"binary_cross_entropy_with_logits", "default", "maia", Category::fp32, kernel<ops::binary_cross_entropy_with_logits, Category::fp32>});
+  rows.push_back({"binary_cross_entropy_with_logits", "default", "hpu", Category::fp32, kernel<ops::binary_cross_entropy_with_logits, Category::fp32>});
+  rows.push_back({"binary_cross_entropy_with_logits", "default", "privateuse1", Category::fp32, kernel<ops::binary_cross_entropy_with_logits, Category::fp32>});
   names.push_back({"cat", "torch.cat torch.concat torch.concatenate torch.hstack torch.vstack torch.row_stack torch.dstack torch.column_stack"});
   rows.push_back({"cat", "default", "xla", Category::promote, kernel<ops::cat, Category::promote>});
   rows.push_back({"cat", "default", "xpu", Category::promote, kernel<ops::cat, Category::promote>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch leaves it to the op's own promotion."});
   rows.push_back({"cat", "default", "cpu", Category::promote, kernel<ops::cat, Category::promote>});
+  names.push_back({"cholesky", "torch.cholesky torch.Tensor.cholesky"});
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
+  rows.push_back({"cholesky", "default", "xla", Category::fp32, kernel<ops::cholesky, Category::fp32>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
+  rows.push_back({"cholesky", "default", "cpu", Category::fp32, kernel<ops::cholesky, Category::fp32>});
+#endif
   names.push_back({"conv3d", "torch.nn.functional.conv3d torch.nn.Conv3d torch.conv3d"});
   rows.push_back({"conv3d", "default", "cuda", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
   rows.push_back({"conv3d", "default", "xla", Category::lower_precision_fp, kernel<ops::conv3d, Category::lower_precision_fp>});
@@ -125,6 +181,19 @@ void rows_0(std::vector<Row>& rows, std::vector<Names>& names) {
   rows.push_back({"convolution", "default", "maia", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
   rows.push_back({"convolution", "default", "hpu", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
   rows.push_back({"convolution", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::convolution, Category::lower_precision_fp>});
+  names.push_back({"cosine_similarity", "torch.nn.functional.cosine_similarity torch.nn.CosineSimilarity"});
+  rows.push_back({"cosine_similarity", "default", "cuda", Category::fp32, kernel<ops::cosine_similarity, Category::fp32>});
+  rows.push_back({"cosine_similarity", "default", "xla_gpu", Category::fp32, kernel<ops::cosine_similarity, Category::fp32>});
+  rows.push_back({"cosine_similarity", "default", "xpu", Category::fp32, kernel<ops::cosine_similarity, Category::fp32>});
+  rows.push_back({"cosine_similarity", "default", "mps", Category::fp32, kernel<ops::cosine_similarity, Category::fp32>});
+  rows.push_back({"cosine_similarity", "default", "mtia", Category::fp32, kernel<ops::cosine_similarity, Category::fp32>});
+  rows.push_back({"cosine_similarity", "default", "maia", Category::fp32, kernel<ops::cosine_similarity, Category::fp32>});
+  rows.push_back({"cosine_similarity", "default", "hpu", Category::fp32, kernel<ops::cosine_similarity, Category::fp32>});
+  rows.push_back({"cosine_similarity", "default", "privateuse1", Category::fp32, kernel<ops::cosine_similarity, Category::fp32>});
+  names.push_back({"cross_entropy_loss", "torch.nn.functional.cross_entropy torch.nn.CrossEntropyLoss"});
+  rows.push_back({"cross_entropy_loss", "default", "xla", Category::fp32, kernel<ops::cross_entropy_loss, Category::fp32>});
+  rows.push_back({"cross_entropy_loss", "default", "xpu", Category::fp32, kernel<ops::cross_entropy_loss, Category::fp32>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch casts only the ops inside its decomposition."});
+  rows.push_back({"cross_entropy_loss", "default", "cpu", Category::fp32, kernel<ops::cross_entropy_loss, Category::fp32>});
   names.push_back({"fft_fft2", "torch.fft.fft2"});
   rows.push_back({"fft_fft2", "default", "xpu", Category::fp32, kernel<ops::fft_fft2, Category::fp32>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
   rows.push_back({"fft_fft2", "default", "cpu", Category::fp32, kernel<ops::fft_fft2, Category::fp32>});
@@ -134,6 +203,8 @@ void rows_0(std::vector<Row>& rows, std::vector<Names>& names) {
   names.push_back({"fft_ihfft", "torch.fft.ihfft"});
   rows.push_back({"fft_ihfft", "default", "xpu", Category::fp32, kernel<ops::fft_ihfft, Category::fp32>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
   rows.push_back({"fft_ihfft", "default", "cpu", Category::fp32, kernel<ops::fft_ihfft, Category::fp32>});
+  names.push_back({"fractional_max_pool2d", "torch.nn.functional.fractional_max_pool2d torch.nn.FractionalMaxPool2d"});
+  rows.push_back({"fractional_max_pool2d", "default", "cpu", Category::fp32, kernel<ops::fractional_max_pool2d, Category::fp32>});
   names.push_back({"frobenius_norm", "torch.frobenius_norm torch.norm torch.Tensor.norm"});
   rows.push_back({"frobenius_norm", "dim", "cuda", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
   rows.push_back({"frobenius_norm", "dim", "xla_gpu", Category::fp32, kernel<ops::frobenius_norm_dim, Category::fp32>});
@@ -166,6 +237,8 @@ void rows_0(std::vector<Row>& rows, std::vector<Names>& names) {
   rows.push_back({"l1_loss", "default", "maia", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
   rows.push_back({"l1_loss", "default", "hpu", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
   rows.push_back({"l1_loss", "default", "privateuse1", Category::fp32, kernel<ops::l1_loss, Category::fp32>});
+  names.push_back({"linalg_cholesky", "torch.linalg.cholesky"});
+  rows.push_back({"linalg_cholesky", "default", "cpu", Category::fp32, kernel<ops::linalg_cholesky, Category::fp32>});
   names.push_back({"linalg_eigvalsh", "torch.linalg.eigvalsh"});
   rows.push_back({"linalg_eigvalsh", "default", "cpu", Category::fp32, kernel<ops::linalg_eigvalsh, Category::fp32>});
   names.push_back({"linalg_householder_product", "torch.linalg.householder_product"});
@@ -190,6 +263,15 @@ void rows_0(std::vector<Row>& rows, std::vector<Names>& names) {
   rows.push_back({"mm", "default", "maia", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
   rows.push_back({"mm", "default", "hpu", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
   rows.push_back({"mm", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::mm, Category::lower_precision_fp>});
+  names.push_back({"mv", "torch.mv torch.Tensor.mv"});
+  rows.push_back({"mv", "default", "cuda", Category::lower_precision_fp, kernel<ops::mv, Category::lower_precision_fp>});
+  rows.push_back({"mv", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::mv, Category::lower_precision_fp>});
+  rows.push_back({"mv", "default", "xpu", Category::lower_precision_fp, kernel<ops::mv, Category::lower_precision_fp>});
+  rows.push_back({"mv", "default", "mps", Category::lower_precision_fp, kernel<ops::mv, Category::lower_precision_fp>});
+  rows.push_back({"mv", "default", "mtia", Category::lower_precision_fp, kernel<ops::mv, Category::lower_precision_fp>});
+  rows.push_back({"mv", "default", "maia", Category::lower_precision_fp, kernel<ops::mv, Category::lower_precision_fp>});
+  rows.push_back({"mv", "default", "hpu", Category::lower_precision_fp, kernel<ops::mv, Category::lower_precision_fp>});
+  rows.push_back({"mv", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::mv, Category::lower_precision_fp>});
   names.push_back({"nll_loss_nd", "torch.nn.functional.nll_loss torch._C._nn.nll_loss_nd torch.nn.NLLLoss"});
   rows.push_back({"nll_loss_nd", "default", "xpu", Category::fp32, kernel<ops::nll_loss_nd, Category::fp32>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch casts only the ops inside its decomposition."});
   names.push_back({"norm", "torch.norm torch.Tensor.norm torch.nn.functional.normalize torch.nn.functional.pairwise_distance torch.nn.PairwiseDistance"});
@@ -228,6 +310,8 @@ void rows_0(std::vector<Row>& rows, std::vector<Names>& names) {
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
   rows.push_back({"norm", "names_ScalarOpt_dim", "privateuse1", Category::fp32_append_dtype, kernel<ops::norm_names_ScalarOpt_dim, Category::fp32_append_dtype, ops::norm_names_ScalarOpt_dim_dtype>});
 #endif
+  names.push_back({"orgqr", "torch.orgqr torch.Tensor.orgqr"});
+  rows.push_back({"orgqr", "default", "cpu", Category::fp32, kernel<ops::orgqr, Category::fp32>});
   names.push_back({"qr", "torch.qr torch.Tensor.qr"});
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
   rows.push_back({"qr", "default", "xla", Category::fp32, kernel<ops::qr, Category::fp32>});
@@ -297,6 +381,25 @@ void rows_0(std::vector<Row>& rows, std::vector<Names>& names) {
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2012
   rows.push_back({"rms_norm", "default", "privateuse1", Category::fallthrough, nullptr, "Torch casts it from 2.12 on."});
 #endif
+  names.push_back({"smooth_l1_loss", "torch.nn.functional.smooth_l1_loss torch.nn.SmoothL1Loss"});
+  rows.push_back({"smooth_l1_loss", "default", "cuda", Category::fp32, kernel<ops::smooth_l1_loss, Category::fp32>});
+  rows.push_back({"smooth_l1_loss", "default", "xla", Category::fp32, kernel<ops::smooth_l1_loss, Category::fp32>});
+  rows.push_back({"smooth_l1_loss", "default", "xla_gpu", Category::fp32, kernel<ops::smooth_l1_loss, Category::fp32>});
+  rows.push_back({"smooth_l1_loss", "default", "xpu", Category::fp32, kernel<ops::smooth_l1_loss, Category::fp32>});
+  rows.push_back({"smooth_l1_loss", "default", "cpu", Category::fp32, kernel<ops::smooth_l1_loss, Category::fp32>});
+  rows.push_back({"smooth_l1_loss", "default", "mps", Category::fp32, kernel<ops::smooth_l1_loss, Category::fp32>});
+  rows.push_back({"smooth_l1_loss", "default", "mtia", Category::fp32, kernel<ops::smooth_l1_loss, Category::fp32>});
+  rows.push_back({"smooth_l1_loss", "default", "maia", Category::fp32, kernel<ops::smooth_l1_loss, Category::fp32>});
+  rows.push_back({"smooth_l1_loss", "default", "hpu", Category::fp32, kernel<ops::smooth_l1_loss, Category::fp32>});
+  rows.push_back({"smooth_l1_loss", "default", "privateuse1", Category::fp32, kernel<ops::smooth_l1_loss, Category::fp32>});
+  names.push_back({"upsample_bicubic2d", "torch.nn.functional.interpolate torch.nn.Upsample"});
+  rows.push_back({"upsample_bicubic2d", "default", "cuda", Category::fp32, kernel<ops::upsample_bicubic2d, Category::fp32>});
+  rows.push_back({"upsample_bicubic2d", "default", "xla_gpu", Category::fp32, kernel<ops::upsample_bicubic2d, Category::fp32>});
+  rows.push_back({"upsample_bicubic2d", "default", "xpu", Category::fp32, kernel<ops::upsample_bicubic2d, Category::fp32>});
+  rows.push_back({"upsample_bicubic2d", "default", "mtia", Category::fp32, kernel<ops::upsample_bicubic2d, Category::fp32>});
+  rows.push_back({"upsample_bicubic2d", "default", "maia", Category::fp32, kernel<ops::upsample_bicubic2d, Category::fp32>});
+  rows.push_back({"upsample_bicubic2d", "default", "hpu", Category::fp32, kernel<ops::upsample_bicubic2d, Category::fp32>});
+  rows.push_back({"upsample_bicubic2d", "default", "privateuse1", Category::fp32, kernel<ops::upsample_bicubic2d, Category::fp32>});
   names.push_back({"upsample_bilinear2d", "torch.nn.functional.interpolate torch.nn.Upsample torch.nn.UpsamplingBilinear2d"});
   rows.push_back({"upsample_bilinear2d", "default", "cuda", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});
   rows.push_back({"upsample_bilinear2d", "default", "xla_gpu", Category::fp32, kernel<ops::upsample_bilinear2d, Category::fp32>});

@@ -3,31 +3,47 @@
 
 #include <torch/version.h>
 
+#include <ATen/ops/_convolution_ops.h>
 #include <ATen/ops/_cudnn_rnn_ops.h>
 #include <ATen/ops/_grid_sampler_2d_cpu_fallback_ops.h>
 #include <ATen/ops/_mps_convolution_ops.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_ops.h>
 #include <ATen/ops/_upsample_bicubic2d_aa_ops.h>
+#include <ATen/ops/_upsample_bilinear2d_aa_ops.h>
 #include <ATen/ops/_upsample_nearest_exact1d_ops.h>
 #include <ATen/ops/asin_ops.h>
+#include <ATen/ops/avg_pool3d_ops.h>
 #include <ATen/ops/cholesky_solve_ops.h>
 #include <ATen/ops/conv1d_ops.h>
 #include <ATen/ops/conv_transpose3d_ops.h>
 #include <ATen/ops/ctc_loss_ops.h>
+#include <ATen/ops/cudnn_convolution_ops.h>
 #include <ATen/ops/cudnn_convolution_transpose_ops.h>
 #include <ATen/ops/fft_ifftn_ops.h>
+#include <ATen/ops/fft_irfftn_ops.h>
+#include <ATen/ops/fft_rfft_ops.h>
+#include <ATen/ops/fft_rfft2_ops.h>
+#include <ATen/ops/grid_sampler_2d_ops.h>
 #include <ATen/ops/layer_norm_ops.h>
+#include <ATen/ops/linalg_cholesky_ex_ops.h>
+#include <ATen/ops/linalg_tensorinv_ops.h>
 #include <ATen/ops/log2_ops.h>
 #include <ATen/ops/lu_solve_ops.h>
+#include <ATen/ops/margin_ranking_loss_ops.h>
 #include <ATen/ops/matmul_ops.h>
+#include <ATen/ops/max_pool2d_ops.h>
 #include <ATen/ops/max_unpool2d_ops.h>
+#include <ATen/ops/multilabel_margin_loss_forward_ops.h>
 #include <ATen/ops/native_layer_norm_ops.h>
 #include <ATen/ops/ormqr_ops.h>
+#include <ATen/ops/prelu_ops.h>
 #include <ATen/ops/reflection_pad1d_ops.h>
 #include <ATen/ops/replication_pad3d_ops.h>
+#include <ATen/ops/rsqrt_ops.h>
 #include <ATen/ops/sinh_ops.h>
 #include <ATen/ops/softmax_ops.h>
 #include <ATen/ops/stack_ops.h>
+#include <ATen/ops/stft_ops.h>
 #include <ATen/ops/svd_ops.h>
 #include <ATen/ops/upsample_trilinear3d_ops.h>
 
@@ -36,6 +52,24 @@ namespace polycast::autocast {
 namespace ops = at::_ops;
 
 void rows_2(std::vector<Row>& rows, std::vector<Names>& names) {
+  names.push_back({"_convolution", "torch._convolution"});
+  rows.push_back({"_convolution", "default", "cuda", Category::lower_precision_fp, kernel<ops::_convolution, Category::lower_precision_fp>});
+  rows.push_back({"_convolution", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::_convolution, Category::lower_precision_fp>});
+  rows.push_back({"_convolution", "default", "xpu", Category::lower_precision_fp, kernel<ops::_convolution, Category::lower_precision_fp>});
+  rows.push_back({"_convolution", "default", "mps", Category::lower_precision_fp, kernel<ops::_convolution, Category::lower_precision_fp>});
+  rows.push_back({"_convolution", "default", "mtia", Category::lower_precision_fp, kernel<ops::_convolution, Category::lower_precision_fp>});
+  rows.push_back({"_convolution", "default", "maia", Category::lower_precision_fp, kernel<ops::_convolution, Category::lower_precision_fp>});
+  rows.push_back({"_convolution", "default", "hpu", Category::lower_precision_fp, kernel<ops::_convolution, Category::lower_precision_fp>});
+  rows.push_back({"_convolution", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::_convolution, Category::lower_precision_fp>});
+  rows.push_back({"_convolution", "deprecated", "cuda", Category::lower_precision_fp, kernel<ops::_convolution_deprecated, Category::lower_precision_fp>});
+  rows.push_back({"_convolution", "deprecated", "xla_gpu", Category::lower_precision_fp, kernel<ops::_convolution_deprecated, Category::lower_precision_fp>});
+  rows.push_back({"_convolution", "deprecated", "xpu", Category::lower_precision_fp, kernel<ops::_convolution_deprecated, Category::lower_precision_fp>});
+  rows.push_back({"_convolution", "deprecated", "cpu", Category::lower_precision_fp, kernel<ops::_convolution_deprecated, Category::lower_precision_fp>});
+  rows.push_back({"_convolution", "deprecated", "mps", Category::lower_precision_fp, kernel<ops::_convolution_deprecated, Category::lower_precision_fp>});
+  rows.push_back({"_convolution", "deprecated", "mtia", Category::lower_precision_fp, kernel<ops::_convolution_deprecated, Category::lower_precision_fp>});
+  rows.push_back({"_convolution", "deprecated", "maia", Category::lower_precision_fp, kernel<ops::_convolution_deprecated, Category::lower_precision_fp>});
+  rows.push_back({"_convolution", "deprecated", "hpu", Category::lower_precision_fp, kernel<ops::_convolution_deprecated, Category::lower_precision_fp>});
+  rows.push_back({"_convolution", "deprecated", "privateuse1", Category::lower_precision_fp, kernel<ops::_convolution_deprecated, Category::lower_precision_fp>});
   names.push_back({"_cudnn_rnn", "torch._cudnn_rnn"});
   rows.push_back({"_cudnn_rnn", "default", "cuda", Category::stock, nullptr});
   names.push_back({"_grid_sampler_2d_cpu_fallback", "torch._grid_sampler_2d_cpu_fallback"});
@@ -58,6 +92,14 @@ void rows_2(std::vector<Row>& rows, std::vector<Names>& names) {
   rows.push_back({"_upsample_bicubic2d_aa", "default", "maia", Category::fp32, kernel<ops::_upsample_bicubic2d_aa, Category::fp32>});
   rows.push_back({"_upsample_bicubic2d_aa", "default", "hpu", Category::fp32, kernel<ops::_upsample_bicubic2d_aa, Category::fp32>});
   rows.push_back({"_upsample_bicubic2d_aa", "default", "privateuse1", Category::fp32, kernel<ops::_upsample_bicubic2d_aa, Category::fp32>});
+  names.push_back({"_upsample_bilinear2d_aa", "torch.nn.functional.interpolate torch._C._nn._upsample_bilinear2d_aa"});
+  rows.push_back({"_upsample_bilinear2d_aa", "default", "cuda", Category::fp32, kernel<ops::_upsample_bilinear2d_aa, Category::fp32>});
+  rows.push_back({"_upsample_bilinear2d_aa", "default", "xla_gpu", Category::fp32, kernel<ops::_upsample_bilinear2d_aa, Category::fp32>});
+  rows.push_back({"_upsample_bilinear2d_aa", "default", "xpu", Category::fp32, kernel<ops::_upsample_bilinear2d_aa, Category::fp32>});
+  rows.push_back({"_upsample_bilinear2d_aa", "default", "mtia", Category::fp32, kernel<ops::_upsample_bilinear2d_aa, Category::fp32>});
+  rows.push_back({"_upsample_bilinear2d_aa", "default", "maia", Category::fp32, kernel<ops::_upsample_bilinear2d_aa, Category::fp32>});
+  rows.push_back({"_upsample_bilinear2d_aa", "default", "hpu", Category::fp32, kernel<ops::_upsample_bilinear2d_aa, Category::fp32>});
+  rows.push_back({"_upsample_bilinear2d_aa", "default", "privateuse1", Category::fp32, kernel<ops::_upsample_bilinear2d_aa, Category::fp32>});
   names.push_back({"_upsample_nearest_exact1d", "torch.nn.functional.interpolate torch._C._nn._upsample_nearest_exact1d torch.nn.Upsample"});
   rows.push_back({"_upsample_nearest_exact1d", "default", "cuda", Category::fp32, kernel<ops::_upsample_nearest_exact1d, Category::fp32>});
   rows.push_back({"_upsample_nearest_exact1d", "default", "xla_gpu", Category::fp32, kernel<ops::_upsample_nearest_exact1d, Category::fp32>});
@@ -75,6 +117,8 @@ void rows_2(std::vector<Row>& rows, std::vector<Names>& names) {
   rows.push_back({"asin", "default", "maia", Category::fp32, kernel<ops::asin, Category::fp32>});
   rows.push_back({"asin", "default", "hpu", Category::fp32, kernel<ops::asin, Category::fp32>});
   rows.push_back({"asin", "default", "privateuse1", Category::fp32, kernel<ops::asin, Category::fp32>});
+  names.push_back({"avg_pool3d", "torch.nn.functional.avg_pool3d torch.nn.AvgPool3d"});
+  rows.push_back({"avg_pool3d", "default", "cpu", Category::fp32, kernel<ops::avg_pool3d, Category::fp32>});
   names.push_back({"cholesky_solve", "torch.cholesky_solve torch.Tensor.cholesky_solve"});
   rows.push_back({"cholesky_solve", "default", "xla", Category::fp32, kernel<ops::cholesky_solve, Category::fp32>});
   rows.push_back({"cholesky_solve", "default", "cpu", Category::fp32, kernel<ops::cholesky_solve, Category::fp32>});
@@ -115,11 +159,24 @@ void rows_2(std::vector<Row>& rows, std::vector<Names>& names) {
   rows.push_back({"ctc_loss", "IntList", "cpu", Category::fp32, kernel<ops::ctc_loss_IntList, Category::fp32>});
   rows.push_back({"ctc_loss", "Tensor", "xla", Category::fp32, kernel<ops::ctc_loss_Tensor, Category::fp32>});
   rows.push_back({"ctc_loss", "Tensor", "cpu", Category::fp32, kernel<ops::ctc_loss_Tensor, Category::fp32>});
+  names.push_back({"cudnn_convolution", "torch.cudnn_convolution"});
+  rows.push_back({"cudnn_convolution", "default", "cuda", Category::lower_precision_fp, kernel<ops::cudnn_convolution, Category::lower_precision_fp>});
   names.push_back({"cudnn_convolution_transpose", "torch.cudnn_convolution_transpose"});
   rows.push_back({"cudnn_convolution_transpose", "default", "cuda", Category::lower_precision_fp, kernel<ops::cudnn_convolution_transpose, Category::lower_precision_fp>});
   names.push_back({"fft_ifftn", "torch.fft.ifftn"});
   rows.push_back({"fft_ifftn", "default", "xpu", Category::fp32, kernel<ops::fft_ifftn, Category::fp32>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
   rows.push_back({"fft_ifftn", "default", "cpu", Category::fp32, kernel<ops::fft_ifftn, Category::fp32>});
+  names.push_back({"fft_irfftn", "torch.fft.irfftn"});
+  rows.push_back({"fft_irfftn", "default", "xpu", Category::fp32, kernel<ops::fft_irfftn, Category::fp32>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
+  rows.push_back({"fft_irfftn", "default", "cpu", Category::fp32, kernel<ops::fft_irfftn, Category::fp32>});
+  names.push_back({"fft_rfft", "torch.fft.rfft"});
+  rows.push_back({"fft_rfft", "default", "xpu", Category::fp32, kernel<ops::fft_rfft, Category::fp32>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
+  rows.push_back({"fft_rfft", "default", "cpu", Category::fp32, kernel<ops::fft_rfft, Category::fp32>});
+  names.push_back({"fft_rfft2", "torch.fft.rfft2"});
+  rows.push_back({"fft_rfft2", "default", "xpu", Category::fp32, kernel<ops::fft_rfft2, Category::fp32>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
+  rows.push_back({"fft_rfft2", "default", "cpu", Category::fp32, kernel<ops::fft_rfft2, Category::fp32>});
+  names.push_back({"grid_sampler_2d", "torch.grid_sampler_2d"});
+  rows.push_back({"grid_sampler_2d", "default", "cpu", Category::fp32, kernel<ops::grid_sampler_2d, Category::fp32>});
   names.push_back({"layer_norm", "torch.nn.functional.layer_norm torch.nn.LayerNorm"});
   rows.push_back({"layer_norm", "default", "cuda", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
   rows.push_back({"layer_norm", "default", "xla_gpu", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
@@ -129,6 +186,10 @@ void rows_2(std::vector<Row>& rows, std::vector<Names>& names) {
   rows.push_back({"layer_norm", "default", "maia", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
   rows.push_back({"layer_norm", "default", "hpu", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
   rows.push_back({"layer_norm", "default", "privateuse1", Category::fp32, kernel<ops::layer_norm, Category::fp32>});
+  names.push_back({"linalg_cholesky_ex", "torch.linalg.cholesky_ex"});
+  rows.push_back({"linalg_cholesky_ex", "default", "cpu", Category::fp32, kernel<ops::linalg_cholesky_ex, Category::fp32>});
+  names.push_back({"linalg_tensorinv", "torch.linalg.tensorinv"});
+  rows.push_back({"linalg_tensorinv", "default", "cpu", Category::fp32, kernel<ops::linalg_tensorinv, Category::fp32>});
   names.push_back({"log2", "torch.log2 torch.Tensor.log2"});
   rows.push_back({"log2", "default", "cuda", Category::fp32, kernel<ops::log2, Category::fp32>});
   rows.push_back({"log2", "default", "xla_gpu", Category::fp32, kernel<ops::log2, Category::fp32>});
@@ -140,6 +201,17 @@ void rows_2(std::vector<Row>& rows, std::vector<Names>& names) {
   rows.push_back({"log2", "default", "privateuse1", Category::fp32, kernel<ops::log2, Category::fp32>});
   names.push_back({"lu_solve", "torch.lu_solve torch.Tensor.lu_solve"});
   rows.push_back({"lu_solve", "default", "cpu", Category::fp32, kernel<ops::lu_solve, Category::fp32>});
+  names.push_back({"margin_ranking_loss", "torch.nn.functional.margin_ranking_loss torch.nn.MarginRankingLoss"});
+  rows.push_back({"margin_ranking_loss", "default", "cuda", Category::fp32, kernel<ops::margin_ranking_loss, Category::fp32>});
+  rows.push_back({"margin_ranking_loss", "default", "xla", Category::fp32, kernel<ops::margin_ranking_loss, Category::fp32>});
+  rows.push_back({"margin_ranking_loss", "default", "xla_gpu", Category::fp32, kernel<ops::margin_ranking_loss, Category::fp32>});
+  rows.push_back({"margin_ranking_loss", "default", "xpu", Category::fp32, kernel<ops::margin_ranking_loss, Category::fp32>});
+  rows.push_back({"margin_ranking_loss", "default", "cpu", Category::fp32, kernel<ops::margin_ranking_loss, Category::fp32>});
+  rows.push_back({"margin_ranking_loss", "default", "mps", Category::fp32, kernel<ops::margin_ranking_loss, Category::fp32>});
+  rows.push_back({"margin_ranking_loss", "default", "mtia", Category::fp32, kernel<ops::margin_ranking_loss, Category::fp32>});
+  rows.push_back({"margin_ranking_loss", "default", "maia", Category::fp32, kernel<ops::margin_ranking_loss, Category::fp32>});
+  rows.push_back({"margin_ranking_loss", "default", "hpu", Category::fp32, kernel<ops::margin_ranking_loss, Category::fp32>});
+  rows.push_back({"margin_ranking_loss", "default", "privateuse1", Category::fp32, kernel<ops::margin_ranking_loss, Category::fp32>});
   names.push_back({"matmul", "torch.matmul torch.Tensor.matmul torch.Tensor.__matmul__ torch.linalg.matmul torch.Tensor.__rmatmul__"});
   rows.push_back({"matmul", "default", "cuda", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
   rows.push_back({"matmul", "default", "xla", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
@@ -151,8 +223,13 @@ void rows_2(std::vector<Row>& rows, std::vector<Names>& names) {
   rows.push_back({"matmul", "default", "maia", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
   rows.push_back({"matmul", "default", "hpu", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
   rows.push_back({"matmul", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::matmul, Category::lower_precision_fp>});
+  names.push_back({"max_pool2d", "torch.nn.functional.max_pool2d torch.nn.MaxPool2d"});
+  rows.push_back({"max_pool2d", "default", "xla", Category::lower_precision_fp, kernel<ops::max_pool2d, Category::lower_precision_fp>});
   names.push_back({"max_unpool2d", "torch.nn.functional.max_unpool2d torch.nn.MaxUnpool2d"});
   rows.push_back({"max_unpool2d", "default", "cpu", Category::fp32, kernel<ops::max_unpool2d, Category::fp32>});
+  names.push_back({"multilabel_margin_loss_forward", "torch.ops.aten.multilabel_margin_loss_forward"});
+  rows.push_back({"multilabel_margin_loss_forward", "default", "xla", Category::fp32, kernel<ops::multilabel_margin_loss_forward, Category::fp32>});
+  rows.push_back({"multilabel_margin_loss_forward", "default", "cpu", Category::fp32, kernel<ops::multilabel_margin_loss_forward, Category::fp32>});
   names.push_back({"native_layer_norm", "torch.native_layer_norm"});
   rows.push_back({"native_layer_norm", "default", "cuda", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
   rows.push_back({"native_layer_norm", "default", "xla_gpu", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
@@ -164,12 +241,32 @@ void rows_2(std::vector<Row>& rows, std::vector<Names>& names) {
   rows.push_back({"native_layer_norm", "default", "privateuse1", Category::fp32, kernel<ops::native_layer_norm, Category::fp32>});
   names.push_back({"ormqr", "torch.ormqr torch.Tensor.ormqr"});
   rows.push_back({"ormqr", "default", "cpu", Category::fp32, kernel<ops::ormqr, Category::fp32>});
+  names.push_back({"prelu", "torch.prelu torch.Tensor.prelu torch.nn.functional.prelu torch.nn.PReLU"});
+  rows.push_back({"prelu", "default", "cuda", Category::lower_precision_fp, kernel<ops::prelu, Category::lower_precision_fp>});
+  rows.push_back({"prelu", "default", "xla", Category::lower_precision_fp, kernel<ops::prelu, Category::lower_precision_fp>});
+  rows.push_back({"prelu", "default", "xla_gpu", Category::lower_precision_fp, kernel<ops::prelu, Category::lower_precision_fp>});
+  rows.push_back({"prelu", "default", "xpu", Category::lower_precision_fp, kernel<ops::prelu, Category::lower_precision_fp>});
+  rows.push_back({"prelu", "default", "cpu", Category::lower_precision_fp, kernel<ops::prelu, Category::lower_precision_fp>});
+  rows.push_back({"prelu", "default", "mps", Category::lower_precision_fp, kernel<ops::prelu, Category::lower_precision_fp>});
+  rows.push_back({"prelu", "default", "mtia", Category::lower_precision_fp, kernel<ops::prelu, Category::lower_precision_fp>});
+  rows.push_back({"prelu", "default", "maia", Category::lower_precision_fp, kernel<ops::prelu, Category::lower_precision_fp>});
+  rows.push_back({"prelu", "default", "hpu", Category::lower_precision_fp, kernel<ops::prelu, Category::lower_precision_fp>});
+  rows.push_back({"prelu", "default", "privateuse1", Category::lower_precision_fp, kernel<ops::prelu, Category::lower_precision_fp>});
   names.push_back({"reflection_pad1d", "torch.nn.functional.pad torch.nn.ReflectionPad1d"});
   rows.push_back({"reflection_pad1d", "default", "xla", Category::fp32, kernel<ops::reflection_pad1d, Category::fp32>});
   rows.push_back({"reflection_pad1d", "default", "cpu", Category::fp32, kernel<ops::reflection_pad1d, Category::fp32>});
   names.push_back({"replication_pad3d", "torch.nn.functional.pad torch.nn.ReplicationPad3d"});
   rows.push_back({"replication_pad3d", "default", "xla", Category::fp32, kernel<ops::replication_pad3d, Category::fp32>});
   rows.push_back({"replication_pad3d", "default", "cpu", Category::fp32, kernel<ops::replication_pad3d, Category::fp32>});
+  names.push_back({"rsqrt", "torch.rsqrt torch.Tensor.rsqrt"});
+  rows.push_back({"rsqrt", "default", "cuda", Category::fp32, kernel<ops::rsqrt, Category::fp32>});
+  rows.push_back({"rsqrt", "default", "xla_gpu", Category::fp32, kernel<ops::rsqrt, Category::fp32>});
+  rows.push_back({"rsqrt", "default", "xpu", Category::fp32, kernel<ops::rsqrt, Category::fp32>});
+  rows.push_back({"rsqrt", "default", "mps", Category::fp32, kernel<ops::rsqrt, Category::fp32>});
+  rows.push_back({"rsqrt", "default", "mtia", Category::fp32, kernel<ops::rsqrt, Category::fp32>});
+  rows.push_back({"rsqrt", "default", "maia", Category::fp32, kernel<ops::rsqrt, Category::fp32>});
+  rows.push_back({"rsqrt", "default", "hpu", Category::fp32, kernel<ops::rsqrt, Category::fp32>});
+  rows.push_back({"rsqrt", "default", "privateuse1", Category::fp32, kernel<ops::rsqrt, Category::fp32>});
   names.push_back({"sinh", "torch.sinh torch.Tensor.sinh"});
   rows.push_back({"sinh", "default", "cuda", Category::fp32, kernel<ops::sinh, Category::fp32>});
   rows.push_back({"sinh", "default", "xla_gpu", Category::fp32, kernel<ops::sinh, Category::fp32>});
@@ -220,6 +317,9 @@ void rows_2(std::vector<Row>& rows, std::vector<Names>& names) {
   rows.push_back({"stack", "default", "xla", Category::promote, kernel<ops::stack, Category::promote>});
   rows.push_back({"stack", "default", "xpu", Category::promote, kernel<ops::stack, Category::promote>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch leaves it to the op's own promotion."});
   rows.push_back({"stack", "default", "cpu", Category::promote, kernel<ops::stack, Category::promote>});
+  names.push_back({"stft", "torch.stft torch.Tensor.stft"});
+  rows.push_back({"stft", "default", "cpu", Category::fp32, kernel<ops::stft, Category::fp32>});
+  rows.push_back({"stft", "center", "cpu", Category::fp32, kernel<ops::stft_center, Category::fp32>});
   names.push_back({"svd", "torch.svd torch.Tensor.svd"});
   rows.push_back({"svd", "default", "xla", Category::fp32, kernel<ops::svd, Category::fp32>});
   rows.push_back({"svd", "default", "cpu", Category::fp32, kernel<ops::svd, Category::fp32>});

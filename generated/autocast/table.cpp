@@ -7,10 +7,6 @@ void rows_0(std::vector<Row>& rows, std::vector<Names>& names);
 void rows_1(std::vector<Row>& rows, std::vector<Names>& names);
 void rows_2(std::vector<Row>& rows, std::vector<Names>& names);
 void rows_3(std::vector<Row>& rows, std::vector<Names>& names);
-void rows_4(std::vector<Row>& rows, std::vector<Names>& names);
-void rows_5(std::vector<Row>& rows, std::vector<Names>& names);
-void rows_6(std::vector<Row>& rows, std::vector<Names>& names);
-void rows_7(std::vector<Row>& rows, std::vector<Names>& names);
 
 const std::vector<Device>& devices() {
   static const std::vector<Device> table{
@@ -56,10 +52,6 @@ const Table& table() {
     rows_1(all.rows, all.names);
     rows_2(all.rows, all.names);
     rows_3(all.rows, all.names);
-    rows_4(all.rows, all.names);
-    rows_5(all.rows, all.names);
-    rows_6(all.rows, all.names);
-    rows_7(all.rows, all.names);
     return all;
   }();
   return table;
