@@ -1,4 +1,4 @@
-"""With polycast installed the host computes what it computes without, bit for bit, wherever the policy means it to.
+"""Values and gradients of every op on the host: with polycast installed those without, bit for bit, as the policy means.
 
 It means to differ where a row's note says so, and in one thing more: of inputs in a lower precision that is not the
 region's, the promote kernels of torch raise, and the policy's take the widest type.
@@ -12,8 +12,7 @@ import pytest
 import torch
 
 from tests.cases import CASES, Case
-from tests.outcomes import filled_memory, outcome, skip_what_cannot_run
-from tests.probe import region
+from tests.outcomes import Result, autocast, cannot_run, filled_memory, gradients, outcome, tensors
 from tests.samples.ops import Make, arguments, find
 from tests.tally import Tally
 
@@ -24,7 +23,6 @@ GIVEN = ((F32,), (HALF,), (BF16,), (HALF, F32), (BF16, F32), (F32, BF16), (HALF,
 PROMOTE_RAISES = "Unexpected floating ScalarType in at::autocast::prioritize"
 
 pytestmark = filled_memory
-Result = list[torch.Tensor] | str
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +41,18 @@ def _as_found() -> Iterator[None]:
 
 @pytest.mark.parametrize("case", ROWS, ids=str)
 def test_the_values_are_those_of_stock_torch(case: Case, tally: Tally) -> None:
-    skip_what_cannot_run(case)
+    if reason := cannot_run(case):
+        pytest.skip(reason)
     cells = list(itertools.product((BF16, HALF), GIVEN))
     polycast.uninstall(HOST)
-    stock = {cell: result(case, *cell) for cell in cells}
+    stock = {cell: results(case, *cell) for cell in cells}
+    assert not isinstance(stock[BF16, (F32,)][0], str), (
+        f"the sample in tests/samples/ops.py raises: {stock[BF16, (F32,)][0]}"
+    )
     polycast.install(HOST)
-    ours = {cell: result(case, *cell) for cell in cells}
-    cells = [cell for cell in cells if PROMOTE_RAISES not in stock[cell]]
-    different = [cell for cell in cells if not same(ours[cell], stock[cell])]
+    ours = {cell: results(case, *cell) for cell in cells}
+    cells = [cell for cell in cells if PROMOTE_RAISES not in stock[cell][0]]
+    different = [cell for cell in cells if not all(map(same, ours[cell], stock[cell]))]
     note = polycast.policy.notes(HOST).get(case.op)
     if different and note:
         pytest.skip(f"differs on purpose: {note}")
@@ -58,13 +60,16 @@ def test_the_values_are_those_of_stock_torch(case: Case, tally: Tally) -> None:
         assert different == []
 
 
-def result(case: Case, lower: torch.dtype, given: tuple[torch.dtype, ...]) -> Result:
-    """Return what a region gives with the kernels that are in force."""
+def results(case: Case, lower: torch.dtype, given: tuple[torch.dtype, ...]) -> list[Result]:
+    """Return what a region gives with the kernels that are in force: the values, and the gradients."""
     operator = find(case.name)
     assert operator is not None
-    sample = arguments(case.name, Make(HOST, *given))
-    with region(HOST, lower):
-        return outcome(operator, sample)
+    call, sample = autocast(operator, HOST, lower), arguments(case.name, Make(HOST, *given))
+    values, together = outcome(call, sample), gradients(call, sample)
+    if not isinstance(together, str):
+        return [values, together]
+    # An input has no derivative: the others, one by one.
+    return [values, *(gradients(call, sample, [index]) for index, _ in enumerate(tensors(sample)))]
 
 
 def same(ours: Result, stock: Result) -> bool:

@@ -1,5 +1,6 @@
 """Every public name of the policy, called in a region of every device that lists its op: it arrives at that op."""
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -93,3 +94,16 @@ def test_composites_run_the_ops_that_the_policy_says() -> None:
         listed = {name: {op.name for op in POLICY.ops if name in op.public} for name in policy}
         assert {name: ops - listed[name] for name, ops in found.items()} == policy
     assert all(ops <= policy[name] | listed[name] for name, ops in found.items())
+
+
+def test_what_torch_documents_as_an_alias_of_a_public_name_is_one() -> None:
+    public = {name for _, name in NAMES}
+    alias = re.compile(r"\bAlias (?:for|of) :\w+:`~?(torch\.[\w.]+)`", re.IGNORECASE)
+    found = set()
+    for place in (torch, torch.nn, torch.nn.functional, torch.linalg, torch.special, torch.fft, torch.Tensor):
+        for name, value in vars(place).items():
+            target = alias.search(getattr(value, "__doc__", None) or "")
+            if target and target[1] in public and not name.endswith("_"):  # what ends so is in place
+                found.add(f"{'torch.Tensor' if place is torch.Tensor else place.__name__}.{name}")
+    assert "torch.arccos" in found
+    assert found <= public

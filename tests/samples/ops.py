@@ -109,39 +109,29 @@ class Arguments(NamedTuple):
 # What a sample returns: the positional arguments, or an Arguments where one must be passed by keyword.
 Sample = Callable[[Make], tuple[object, ...] | Arguments]
 
+
+def each(keys: str, sample: Sample) -> dict[str, Sample]:
+    """Give several ops one sample."""
+    return dict.fromkeys(keys.split(), sample)
+
+
 SAMPLES: dict[str, Sample] = {
     # Pointwise
-    "acos": lambda make: (make(2, 3),),
+    **each(
+        "acos asin cosh erfinv exp expm1 log log10 log1p log2 reciprocal relu rsqrt sinh softplus tan",
+        lambda make: (make(2, 3),),
+    ),
     "addcdiv": lambda make: (make(2, 3), make(2, 3), make(2, 3)),
     "addcmul": lambda make: (make(2, 3), make(2, 3), make(2, 3)),
-    "asin": lambda make: (make(2, 3),),
-    "atan2": lambda make: (make(2, 3), make(2, 3)),
-    "cosh": lambda make: (make(2, 3),),
-    "erfinv": lambda make: (make(2, 3),),
-    "exp": lambda make: (make(2, 3),),
-    "expm1": lambda make: (make(2, 3),),
+    **each("atan2 polar pow.Tensor_Tensor", lambda make: (make(2, 3), make(2, 3))),
     "fake_quantize_per_tensor_affine": lambda make: (make(2, 3), 0.1, 0, 0, 255),
-    "log": lambda make: (make(2, 3),),
-    "log10": lambda make: (make(2, 3),),
-    "log1p": lambda make: (make(2, 3),),
-    "log2": lambda make: (make(2, 3),),
-    "polar": lambda make: (make(2, 3), make(2, 3)),
     "pow.Scalar": lambda make: (2, make(2, 3)),
     "pow.Tensor_Scalar": lambda make: (make(2, 3), 2),
-    "pow.Tensor_Tensor": lambda make: (make(2, 3), make(2, 3)),
     "prelu": lambda make: (make(2, 3), make(3)),
-    "reciprocal": lambda make: (make(2, 3),),
-    "relu": lambda make: (make(2, 3),),
-    "rsqrt": lambda make: (make(2, 3),),
-    "sinh": lambda make: (make(2, 3),),
-    "softplus": lambda make: (make(2, 3),),
-    "tan": lambda make: (make(2, 3),),
     "view_as_complex": lambda make: (make(3, 2),),
     # Reductions, scans and norms
-    "cumprod": lambda make: (make(2, 3), 1),
-    "cumprod.dimname": lambda make: (make.named(row=2, column=3), "column"),
-    "cumsum": lambda make: (make(2, 3), 1),
-    "cumsum.dimname": lambda make: (make.named(row=2, column=3), "column"),
+    **each("cumprod cumsum prod.dim_int", lambda make: (make(2, 3), 1)),
+    **each("cumprod.dimname cumsum.dimname prod.dim_Dimname", lambda make: (make.named(row=2, column=3), "column")),
     "dist": lambda make: (make(2, 3), make(2, 3)),
     "frobenius_norm.dim": lambda make: (make(2, 3), [0, 1]),
     "linalg_matrix_norm": lambda make: (make.matrix(3, 2), 2),
@@ -155,8 +145,6 @@ SAMPLES: dict[str, Sample] = {
     "nuclear_norm": lambda make: (make.matrix(3, 2),),
     "nuclear_norm.dim": lambda make: (make.matrix(3, 2), [0, 1]),
     "prod": lambda make: (make(2, 3),),
-    "prod.dim_Dimname": lambda make: (make.named(row=2, column=3), "column"),
-    "prod.dim_int": lambda make: (make(2, 3), 1),
     "quantile": lambda make: (make(2, 5), make(2), 1),
     "quantile.scalar": lambda make: (make(2, 5), 0.3, 1),
     "renorm": lambda make: (make(2, 3), 2, 0, 0.5),
@@ -260,11 +248,8 @@ SAMPLES: dict[str, Sample] = {
         make.index(3, 2, low=2),
     ),
     "hinge_embedding_loss": lambda make: (make(2, 3), make.sign(2, 3)),
-    "huber_loss": lambda make: (make(2, 3), make(2, 3)),
-    "kl_div": lambda make: (make(2, 3), make(2, 3)),
-    "l1_loss": lambda make: (make(2, 3), make(2, 3)),
+    **each("huber_loss kl_div l1_loss mse_loss smooth_l1_loss", lambda make: (make(2, 3), make(2, 3))),
     "margin_ranking_loss": lambda make: (make(3), make(3), make.sign(3)),
-    "mse_loss": lambda make: (make(2, 3), make(2, 3)),
     "multi_margin_loss": lambda make: (make(2, 3), make.index(3, 2)),
     "multilabel_margin_loss": lambda make: (make(2, 3), make.index(3, 2, 3)),
     "multilabel_margin_loss_forward": lambda make: (make(2, 3), make.index(3, 2, 3), 1),
@@ -272,17 +257,16 @@ SAMPLES: dict[str, Sample] = {
     "nll_loss2d": lambda make: (make(1, 3, 2, 2), make.index(3, 1, 2, 2), make(3)),
     "nll_loss_nd": lambda make: (make(1, 3, 2, 2), make.index(3, 1, 2, 2), make(3)),
     "poisson_nll_loss": lambda make: (make(2, 3), make(2, 3), True, False, 1e-8, 1),
-    "smooth_l1_loss": lambda make: (make(2, 3), make(2, 3)),
     "soft_margin_loss": lambda make: (make(2, 3), make.sign(2, 3)),
     "triplet_margin_loss": lambda make: (make(2, 3), make(2, 3), make(2, 3)),
     # Pooling
-    "adaptive_avg_pool3d": lambda make: (make(1, 1, 4, 4, 4), [2, 2, 2]),
-    "adaptive_max_pool3d": lambda make: (make(1, 1, 4, 4, 4), [2, 2, 2]),
-    "avg_pool3d": lambda make: (make(1, 1, 4, 4, 4), [2, 2, 2]),
+    **each(
+        "adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d max_pool3d",
+        lambda make: (make(1, 1, 4, 4, 4), [2, 2, 2]),
+    ),
     "fractional_max_pool2d": lambda make: (make(1, 2, 5, 5), [2, 2], [2, 2], make(1, 2, 2)),
     "fractional_max_pool3d": lambda make: (make(1, 2, 5, 5, 5), [2, 2, 2], [2, 2, 2], make(1, 2, 3)),
     "max_pool2d": lambda make: (make(1, 1, 4, 4), [2, 2]),
-    "max_pool3d": lambda make: (make(1, 1, 4, 4, 4), [2, 2, 2]),
     "max_unpool2d": lambda make: (make(1, 1, 2, 2), make.permutation(1, 1, 2, 2), [4, 4]),
     "max_unpool3d": lambda make: (
         *(make(1, 1, 2, 2, 2), make.permutation(1, 1, 2, 2, 2)),
@@ -313,57 +297,40 @@ SAMPLES: dict[str, Sample] = {
     "upsample_nearest3d": lambda make: (make(1, 1, 2, 2, 2), [3, 3, 3]),
     "upsample_trilinear3d": lambda make: (make(1, 1, 2, 2, 2), [3, 3, 3], False),
     # Spectral
-    "fft_fft": lambda make: (make(2, 4),),
-    "fft_fft2": lambda make: (make(2, 4),),
-    "fft_fftn": lambda make: (make(2, 4),),
-    "fft_hfft": lambda make: (make(2, 4),),
-    "fft_ifft": lambda make: (make(2, 4),),
-    "fft_ifft2": lambda make: (make(2, 4),),
-    "fft_ifftn": lambda make: (make(2, 4),),
-    "fft_ihfft": lambda make: (make(2, 4),),
-    "fft_irfft": lambda make: (make(2, 4),),
-    "fft_irfft2": lambda make: (make(2, 4),),
-    "fft_irfftn": lambda make: (make(2, 4),),
-    "fft_rfft": lambda make: (make(2, 4),),
-    "fft_rfft2": lambda make: (make(2, 4),),
-    "fft_rfftn": lambda make: (make(2, 4),),
+    **each(
+        "fft_fft fft_fft2 fft_fftn fft_hfft fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_irfft fft_irfft2 "
+        "fft_irfftn fft_rfft fft_rfft2 fft_rfftn",
+        lambda make: (make(2, 4),),
+    ),
     # Window length, and in stft.center also centring and its padding; then normalized, onesided, return_complex
     "stft": lambda make: (make(8), 4, 2, 4, make(4), False, True, True),
     "stft.center": lambda make: (make(8), 4, 2, 4, make(4), True, "reflect", False, True, True),
     # Linear algebra. The SVDs are of one column: with more, the signs are each backend's own choice
-    "_lu_with_info": lambda make: (make.matrix(3, 3),),
-    "cholesky": lambda make: (make.positive_definite(3),),
+    **each(
+        "_lu_with_info inverse linalg_cond linalg_eig linalg_eigvals linalg_inv linalg_inv_ex",
+        lambda make: (make.matrix(3, 3),),
+    ),
+    **each(
+        "cholesky linalg_cholesky linalg_cholesky_ex linalg_eigh linalg_eigvalsh",
+        lambda make: (make.positive_definite(3),),
+    ),
     "cholesky_inverse": lambda make: (make.cholesky(3),),
     "cholesky_solve": lambda make: (make(3, 2), make.cholesky(3)),
-    "geqrf": lambda make: (make.matrix(4, 3),),
-    "inverse": lambda make: (make.matrix(3, 3),),
-    "linalg_cholesky": lambda make: (make.positive_definite(3),),
-    "linalg_cholesky_ex": lambda make: (make.positive_definite(3),),
-    "linalg_cond": lambda make: (make.matrix(3, 3),),
+    **each("geqrf linalg_qr linalg_svdvals pinverse qr", lambda make: (make.matrix(4, 3),)),
     "linalg_cond.p_str": lambda make: (make.matrix(3, 3), "fro"),
-    "linalg_eig": lambda make: (make.matrix(3, 3),),
-    "linalg_eigh": lambda make: (make.positive_definite(3),),
-    "linalg_eigvals": lambda make: (make.matrix(3, 3),),
-    "linalg_eigvalsh": lambda make: (make.positive_definite(3),),
     "linalg_householder_product": lambda make: make.reflectors(4, 3),
-    "linalg_inv": lambda make: (make.matrix(3, 3),),
-    "linalg_inv_ex": lambda make: (make.matrix(3, 3),),
     "linalg_lstsq": lambda make: (make.matrix(4, 3), make(4, 2)),
     "linalg_matrix_rank": lambda make: (make.matrix(4, 3), 0.1),
     "linalg_matrix_rank.atol_rtol_float": lambda make: Arguments((make.matrix(4, 3),), {"atol": 0.1, "rtol": 0.1}),
     "linalg_matrix_rank.atol_rtol_tensor": lambda make: Arguments((make.matrix(4, 3),), {"atol": make()}),
     "linalg_matrix_rank.tol_tensor": lambda make: (make.matrix(4, 3), make()),
-    "linalg_qr": lambda make: (make.matrix(4, 3),),
     "linalg_solve": lambda make: (make.matrix(3, 3), make(3, 2)),
     "linalg_svd": lambda make: (make.matrix(4, 1), False),
-    "linalg_svdvals": lambda make: (make.matrix(4, 3),),
     "linalg_tensorinv": lambda make: (make.matrix(4, 4).reshape(2, 2, 4),),
     "linalg_tensorsolve": lambda make: (make.matrix(4, 4).reshape(2, 2, 4), make(2, 2)),
     "lu_solve": lambda make: (make(3, 2), *make.lu(3)),
     "orgqr": lambda make: make.reflectors(4, 3),
     "ormqr": lambda make: (*make.reflectors(4, 3), make(4, 2)),
-    "pinverse": lambda make: (make.matrix(4, 3),),
-    "qr": lambda make: (make.matrix(4, 3),),
     "svd": lambda make: (make.matrix(4, 1),),
     "triangular_solve": lambda make: (make(3, 2), make.matrix(3, 3)),
 }
@@ -397,6 +364,11 @@ def find(key: str) -> Callable[..., Any] | None:
 
 
 def arguments(key: str, make: Make) -> Arguments:
-    """Builds the arguments of the sample `key`."""
+    """Builds the arguments of the sample `key`; LookupError where there is none."""
+    if key not in SAMPLES:
+        raise LookupError(
+            f"{key} has no sample; add one to SAMPLES in tests/samples/ops.py, "
+            f'as in "{key}": lambda make: (make(2, 3),)'
+        )
     result = SAMPLES[key](make)
     return result if isinstance(result, Arguments) else Arguments(result)
