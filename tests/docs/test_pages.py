@@ -1,0 +1,136 @@
+"""Every command and snippet of README.md and CONTRIBUTING.md, run; what builds or takes minutes is looked at."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import codegen.__main__ as generator
+from codegen.model import Category
+from codegen.parse import read_policy
+from codegen.schemas import Schemas
+from tests.process import python
+from tests.snippets import PAGES, ROOT, added_op, blocks, commands, inline, page
+
+
+def run(*command: str) -> None:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def as_it_stands(command: str) -> None:
+    """Run `python -m` of something that takes seconds."""
+    run(sys.executable, *shlex.split(command)[1:])
+
+
+def made(command: str) -> None:
+    """Have make say what it would do."""
+    run("make", "--dry-run", *shlex.split(command)[1:])
+
+
+def explained(command: str) -> None:
+    """Have a command that measures for minutes explain itself."""
+    run(sys.executable, *shlex.split(command)[1:], "--help")
+
+
+def fewer(command: str) -> None:
+    """Run a command that is given a large number with a small one."""
+    run(sys.executable, *re.sub(r"\d{3,}$", "20", command).split()[1:])
+
+
+def installed(command: str) -> None:
+    """Have pip install nothing; what it needs is not asked for, and a package of the source tree is prepared."""
+    run(sys.executable, "-m", *shlex.split(command), "--dry-run", "--no-deps", "--quiet", "--no-index")
+
+
+def named(command: str) -> None:
+    """Look for what pip is to install in the requirements of the environment."""
+    wanted = {re.split("[<>=]", word)[0] for word in shlex.split(command)[2:]} - {"torch"}
+    assert wanted <= {line.partition("==")[0] for line in page("requirements/common.txt").splitlines()}
+
+
+CHECKS: dict[str, Callable[[str], None]] = {
+    "make demo": made,
+    "make test": made,
+    "make test TORCH=2.13.0": made,
+    "make build": made,
+    "make lint": made,
+    "make format": made,
+    "make syntax": made,
+    "make sanitize": made,
+    "make clean": made,
+    "make distclean": made,
+    "pip install jinja2 pyyaml ninja 'setuptools>=77'": named,
+    "pip install --no-build-isolation .": installed,
+    "python -m polycast": as_it_stands,
+    "python -m polycast conv2d": as_it_stands,
+    "python -m codegen --check": as_it_stands,
+    "python -m tests.samples.rules": as_it_stands,
+    "python -m tests.workflows": as_it_stands,
+    "python -m tools.mutations 20000": fewer,
+    "python -m tools.newcomer": explained,
+    "python -m benchmarks.cast_cache": explained,
+}
+
+
+def test_every_command_has_a_check_and_every_check_a_command() -> None:
+    assert set().union(*map(commands, PAGES)) == CHECKS.keys()
+
+
+@pytest.mark.parametrize("command", CHECKS)
+def test_a_command(command: str) -> None:
+    CHECKS[command](command)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_path_that_is_named_exists(name: str) -> None:
+    links = re.findall(r"\]\(([^)]+)\)", page(name))
+    paths = [text for text in inline(name) if re.fullmatch(r"[\w./]+/[\w.]*|\w+\.(py|yaml|md|txt)", text)]
+    assert [path for path in [*links, *paths] if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if blocks(name, "python")])
+def test_the_snippets_run_one_after_the_other(name: str) -> None:
+    """The later ones use what the first defines."""
+    python("\n".join(blocks(name, "python")))
+
+
+def test_an_environment_that_is_not_there_is_answered_with_those_that_are() -> None:
+    done = subprocess.run(["make", "test", "TORCH=2.10.0"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stdout == ""
+    assert "There is no requirements/torch-2.10.0.txt; TORCH is one of 2.13.0 2.9.0." in done.stderr
+
+
+@pytest.fixture
+def with_example(tmp_path: Path) -> Path:
+    """A copy of the policy with the op that the README adds."""
+    path = tmp_path / "policy.yaml"
+    path.write_text(added_op(page("policy.yaml")), encoding="utf-8")
+    return path
+
+
+def test_the_op_that_the_readme_adds_is_generated_with_its_notes(with_example: Path) -> None:
+    """That its build passes the tests: `python -m tools.newcomer`."""
+    before = {op.name for op in read_policy(ROOT / "policy.yaml", "policy.yaml", Schemas.installed()).ops}
+    (op,) = [op for op in read_policy(with_example, "p", Schemas.installed()).ops if op.name not in before]
+    assert {row.category for row in op.registrations} == {Category.FP32}
+    assert all(row.note for row in op.registrations)
+    assert generator.main(["--policy", str(with_example), "--output", str(with_example.parent / "generated")]) == 0
+
+
+def test_the_mistake_that_the_readme_shows_is_reported_as_it_shows_it(
+    with_example: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (shown,) = [block.strip() for block in blocks("README.md", "") if block.startswith("policy.yaml:")]
+    with_example.write_text(
+        with_example.read_text(encoding="utf-8").replace("as: fp32, note: Our", "as: fp23, note: Our")
+    )
+    output = with_example.parent / "generated"
+    assert generator.main(["--policy", str(with_example), "--output", str(output)]) == 1
+    reported = capsys.readouterr().err.splitlines()[0].removeprefix(f"{with_example.parent}/")
+    assert re.sub(":[0-9]+", ":0", reported) == re.sub(":[0-9]+", ":0", shown)
+    assert not output.exists()
