@@ -16,6 +16,8 @@ from polycast._compiled import BUILD, DEVICES, install_kernels, installed_kernel
 
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
 _TAG = "polycast:"
+# How often kernels were installed or taken out.
+changes = 0
 # Columns with the same dispatch key, of which one can be installed at a time.
 _SIBLINGS = {
     name: [other.name for other in DEVICES.values() if other.name != name and other.dispatch_key == device.dispatch_key]
@@ -108,6 +110,8 @@ def _install_late(package: ModuleType) -> None:
 
 
 def _forget_compiled_code() -> None:
+    global changes
+    changes += 1
     others = [part for part in torch.compiler.config.cache_key_tag.split() if not part.startswith(_TAG)]
     columns = installed_kernels()
     if columns:

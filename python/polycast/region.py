@@ -4,15 +4,14 @@ import functools
 import threading
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any, ParamSpec, TypeVar
 
 import torch
 
-from polycast import backends
+from polycast import backends, installation
 from polycast._compiled import DEVICES
-from polycast.installation import follow_hardware, installed
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,30 +23,36 @@ _INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.types()}
 class Region(torch.autocast):
     """A ``torch.autocast`` that can be entered again while it is entered, and by many threads at once.
 
-    Torch's own remembers in itself what held before it was entered, for one entry. So each entry here is one of a copy.
+    Torch's own remembers in itself what held before it was entered, for one entry. So each entry here is one of a copy,
+    which is used again once it is left.
     """
 
     def __init__(self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None) -> None:
         super().__init__(device_type, dtype, enabled, cache_enabled)
-        self._entries: defaultdict[int, list[torch.autocast]] = defaultdict(list)  # by thread
+        self._options = self.__dict__.copy()
+        self._left: list[torch.autocast] = []
+        self._entered: defaultdict[int, list[torch.autocast]] = defaultdict(list)  # by thread
 
     def __enter__(self) -> "Region":
         """Enter the region, in this thread."""
-        entry = object.__new__(torch.autocast)
-        entry.__dict__.update(self.__dict__)
+        try:
+            entry = self._left.pop()
+        except IndexError:
+            entry = object.__new__(torch.autocast)
+            entry.__dict__.update(self._options)
         entry.__enter__()  # type: ignore[no-untyped-call]
-        self._entries[threading.get_ident()].append(entry)
+        self._entered[threading.get_ident()].append(entry)
         return self
 
     def __exit__(self, *error: Any) -> Any:
         """Leave the latest entry of this thread."""
-        thread = threading.get_ident()
-        if thread not in self._entries:
+        entered = self._entered[threading.get_ident()]
+        if not entered:
             raise RuntimeError(f"this thread is not in {self!r}")
-        entry = self._entries[thread].pop()
-        if not self._entries[thread]:
-            del self._entries[thread]
-        return entry.__exit__(*error)
+        entry = entered.pop()
+        result = entry.__exit__(*error)
+        self._left.append(entry)
+        return result
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return the function, to be run in this region."""
@@ -116,7 +121,7 @@ def autocast(
     compiling = torch.compiler.is_compiling()
     if enabled and not compiling:
         backends.check_region(kind)
-        follow_hardware(column)
+        installation.follow_hardware(column)
     if enabled:
         if dtype is None:
             current = torch.get_autocast_dtype(kind)
@@ -129,23 +134,26 @@ def autocast(
         return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
     region = Region(kind, dtype, enabled, cache_enabled)
     if region._enabled:
-        for doubt in _doubts(kind, column):
-            tell(doubt)
+        for doubt in _doubts(kind, column, installation.changes):
+            if torch._guards.active_fake_mode() is None:
+                tell(doubt)
     return region
 
 
-def _doubts(kind: str, column: str) -> Iterator[str]:
-    """Yield what makes a region run otherwise than the policy says."""
-    if column not in installed():
-        yield (
+@cache
+def _doubts(kind: str, column: str, changes: int) -> list[str]:  # noqa: ARG001
+    """Return what makes a region run otherwise than the policy says, looked up once after each change of the policy."""
+    doubts = backends.overrides(kind)
+    if column not in installation.installed():
+        doubts.append(
             f"the policy's kernels for {kind} are not installed, so its regions run torch's own; "
             f"call polycast.install('{kind}')"
         )
-    if not backends.is_here(kind) and torch._guards.active_fake_mode() is None:
-        yield (
+    if not backends.is_here(kind):
+        doubts.append(
             f"torch finds no {kind} here, so a region on {kind} casts nothing; name the device that the tensors are on"
         )
-    yield from backends.overrides(kind)
+    return doubts
 
 
 @cache

@@ -1,7 +1,6 @@
 """Facts of single backends: names, hardware, packages. Only policy.yaml and this folder know devices by name."""
 
 from collections.abc import Callable, Iterable
-from functools import cache
 from types import ModuleType
 
 import torch
@@ -93,9 +92,11 @@ def column(device_type: str) -> str:
     """
     if device_type == xla.TYPE:
         return xla.column()
-    if device_type not in (*types(), PRIVATEUSE1):
+    if device_type in DEVICES and device_type not in xla.COLUMNS:
+        return device_type
+    if device_type not in types():
         raise unknown(device_type, types())
-    return device_type if device_type in DEVICES else PRIVATEUSE1
+    return PRIVATEUSE1
 
 
 def served() -> list[str]:
@@ -121,7 +122,6 @@ def current() -> str:
     return xla.TYPE if xla.is_loaded() else HOST
 
 
-@cache
 def is_here(device_type: str) -> bool:
     """Return whether there is such a device, as far as torch knows."""
     if device_type == xla.TYPE:
