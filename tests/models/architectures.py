@@ -1,0 +1,103 @@
+"""Small models of public packages, with random weights and batches for them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+BATCHES = 3
+_TRANSFORMER = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+
+
+def resnet() -> tuple[nn.Module, list[Tensor]]:
+    """A ResNet of a block for each width, whose ReLUs work in place."""
+    resnet = pytest.importorskip("torchvision.models.resnet")
+    return resnet.ResNet(resnet.BasicBlock, [1, 1, 1, 1], num_classes=10), _images()
+
+
+def faster_rcnn() -> tuple[nn.Module, list[Any]]:
+    """A detector of two stages, with proposals, non-maximum suppression and pooled regions."""
+    detection = pytest.importorskip("torchvision.models.detection")
+    body = nn.Sequential(nn.Conv2d(3, 16, 3, stride=4), nn.BatchNorm2d(16), nn.ReLU(inplace=True))
+    body.out_channels = 16  # type: ignore[assignment]
+    anchors = detection.rpn.AnchorGenerator(sizes=((16, 32),), aspect_ratios=((0.5, 1.0, 2.0),))
+    head = detection.faster_rcnn.TwoMLPHead(16 * 7 * 7, 32)
+    predictor = detection.faster_rcnn.FastRCNNPredictor(32, num_classes=5)
+    detector = detection.FasterRCNN(
+        body, rpn_anchor_generator=anchors, box_head=head, box_predictor=predictor, min_size=64, max_size=64
+    )
+    return _Targets(detector), _images()
+
+
+class _Targets(nn.Module):
+    """Has a detector find the same two boxes in each image while it trains."""
+
+    def __init__(self, detector: nn.Module) -> None:
+        super().__init__()
+        self.detector = detector
+
+    def forward(self, images: Tensor) -> Any:
+        boxes = torch.tensor([[5.0, 5.0, 40.0, 40.0], [10.0, 20.0, 50.0, 60.0]], device=images.device)
+        target = {"boxes": boxes, "labels": torch.tensor([1, 2], device=images.device)}
+        return self.detector(list(images), [target] * len(images) if self.training else None)
+
+
+def yolos() -> tuple[nn.Module, list[Tensor]]:
+    """A detector that is a transformer over the patches of an image."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.YolosConfig(**_TRANSFORMER, image_size=[64, 64], num_detection_tokens=5)
+    return transformers.YolosForObjectDetection(config), _images()
+
+
+def bert() -> tuple[nn.Module, list[Tensor]]:
+    """An encoder, with layer norms and dropout."""
+    transformers = pytest.importorskip("transformers")
+    return transformers.BertForMaskedLM(transformers.BertConfig(**_TRANSFORMER, vocab_size=100)), _words(100)
+
+
+def llama() -> tuple[nn.Module, list[Tensor]]:
+    """A decoder, with rotary positions, grouped queries, RMS norms and a cache of keys and values."""
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(**_TRANSFORMER, num_key_value_heads=1, vocab_size=100)
+    return transformers.LlamaForCausalLM(config), _words(100)
+
+
+def recurrent() -> tuple[nn.Module, list[Tensor]]:
+    """A bidirectional LSTM, a GRU and a plain RNN behind one another."""
+    return _Recurrent(), _words(20)
+
+
+class _Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(20, 8)
+        self.lstm = nn.LSTM(8, 8, num_layers=2, bidirectional=True, dropout=0.1)
+        self.gru = nn.modules.rnn.GRU(16, 8)  # where torch_xla is imported, torch.nn has one that runs on XLA alone
+        self.rnn = nn.RNN(8, 8)
+        self.classes = nn.Linear(8, 3)
+
+    def forward(self, words: Tensor) -> Tensor:
+        x = self.words(words)
+        for layer in (self.lstm, self.gru, self.rnn):
+            x, _ = layer(x)
+        return self.classes(x)  # type: ignore[no-any-return]
+
+
+def _images() -> list[Tensor]:
+    return [torch.rand(2, 3, 64, 64) for _ in range(BATCHES)]
+
+
+def _words(count: int) -> list[Tensor]:
+    return [torch.randint(count, (2, 6)) for _ in range(BATCHES)]
+
+
+ARCHITECTURES: list[Callable[[], tuple[nn.Module, list[Tensor]]]] = [
+    resnet,
+    faster_rcnn,
+    yolos,
+    bert,
+    llama,
+    recurrent,
+]

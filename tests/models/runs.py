@@ -1,0 +1,110 @@
+"""What a model gives in autocast regions on a device: outputs, gradients, buffers and weights, each by its name."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+Regions = Callable[[], AbstractContextManager[Any]]
+
+
+class Way(NamedTuple):
+    """How a model runs: with gradients or without, in one region for all batches or in one for each."""
+
+    train: bool
+    one_region: bool
+
+    def __str__(self) -> str:
+        return f"{'train' if self.train else 'eval'}-{'one_region' if self.one_region else 'region_each'}"
+
+
+WAYS = [Way(train, one_region) for train in (True, False) for one_region in (True, False)]
+
+
+def run(
+    build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str, way: Way, region: Regions
+) -> dict[str, Tensor | torch.dtype]:
+    """Return what a model, made from a fixed seed, gives for its batches, and the types that its modules returned.
+
+    In training the weights take a step after each region, and keep still inside one.
+    """
+    torch.manual_seed(0)
+    model, batches = build()
+    model.train(way.train).to(device)
+    results: dict[str, Tensor | torch.dtype] = {}
+
+    def note(module: nn.Module, _: Any, output: Any) -> None:
+        for _, tensor in named_tensors("", output):
+            results[f"{len(results)}: {type(module).__name__}"] = tensor.dtype
+
+    for module in model.modules():
+        module.register_forward_hook(note)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)  # so that the first batch does what the others do
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    seed(device)
+    synchronize(device)
+    outside, inside = (region, nullcontext) if way.one_region else (nullcontext, region)
+    with outside(), torch.set_grad_enabled(way.train):
+        for number, batch in enumerate(batches):
+            with inside():
+                outputs = dict(named_tensors(f"output {number}", model(batch.to(device))))
+            if way.train:
+                loss(outputs).backward()  # type: ignore[no-untyped-call]
+                if not way.one_region:
+                    optimizer.step()
+            synchronize(device)
+            results |= {name: output.detach().cpu() for name, output in outputs.items()}
+    results |= {name: tensor.cpu() for name, tensor in model.state_dict().items()}
+    gradients = ((name, parameter.grad) for name, parameter in model.named_parameters())
+    return results | {f"{name}.grad": grad.cpu() for name, grad in gradients if grad is not None}
+
+
+def named_tensors(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors in nested containers, each with its place."""
+    if isinstance(value, Tensor):
+        yield name, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from named_tensors(f"{name}.{key}", item)
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from named_tensors(f"{name}[{index}]", item)
+
+
+def loss(outputs: dict[str, Tensor]) -> Tensor:
+    """Return a number that every output with a gradient adds to."""
+    return torch.stack([output.float().square().mean() for output in outputs.values() if output.requires_grad]).sum()
+
+
+def different(ours: dict[str, Tensor | torch.dtype], stock: dict[str, Tensor | torch.dtype]) -> list[str]:
+    """Return the names of what differs, in type or bits."""
+    if list(ours) != list(stock):
+        return [name for name in {**ours, **stock} if (name in ours) != (name in stock)]
+    return [name for name in ours if not _same(ours[name], stock[name])]
+
+
+def _same(mine: Tensor | torch.dtype, other: Tensor | torch.dtype) -> bool:
+    if isinstance(mine, torch.dtype) or isinstance(other, torch.dtype):
+        return mine is other
+    return mine.dtype is other.dtype and torch.equal(_bits(mine), _bits(other))
+
+
+def _bits(tensor: Tensor) -> Tensor:
+    return tensor.contiguous().flatten().view(torch.uint8)
+
+
+def seed(device: str) -> None:
+    if device == "xla":
+        import torch_xla
+
+        torch_xla.manual_seed(0)
+
+
+def synchronize(device: str) -> None:
+    if device == "xla":
+        import torch_xla
+
+        torch_xla.sync()

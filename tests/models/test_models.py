@@ -1,0 +1,35 @@
+"""Real models in training and evaluation: bit for bit what they give with torch's and torch_xla's own kernels."""
+
+from collections.abc import Callable
+
+import polycast
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.models.architectures import ARCHITECTURES, faster_rcnn
+from tests.models.runs import WAYS, Way, different, run
+from tests.probe import HAS_XLA, NO_XLA, stock_kernels
+
+CASES = [
+    (device, build) for device in ("cpu", "xla") for build in ARCHITECTURES if (device, build) != ("xla", faster_rcnn)
+]
+BF16 = torch.bfloat16
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize(
+    ("device", "build"), [pytest.param(device, build, id=f"{device}-{build.__name__}") for device, build in CASES]
+)
+def test_a_model_gives_what_it_gives_under_stock_kernels(
+    device: str, build: Callable[[], tuple[nn.Module, list[Tensor]]], way: Way
+) -> None:
+    if device == "xla" and not HAS_XLA:
+        pytest.skip(NO_XLA)
+    ours = run(build, device, way, lambda: polycast.autocast(device, dtype=BF16))
+    with stock_kernels():
+        stock = run(build, device, way, lambda: torch.autocast(device, dtype=BF16))
+    assert BF16 in ours.values()
+    assert different(ours, stock) == []
