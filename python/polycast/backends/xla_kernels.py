@@ -28,7 +28,7 @@ def register() -> Library:
     from polycast.backends import xla_optim, xla_scale
 
     library = Library("polycast", "IMPL")  # type: ignore[no-untyped-call]
-    pure = (xla_scale.check, xla_scale.norm)
+    pure = (xla_scale.find_non_finite, xla_scale.norm)
     writing = (xla_optim.adam_step_, xla_optim.sgd_step_, xla_scale.unscale_, xla_scale.update_scale_)
     for key, functions in (("XLA", pure), ("Functionalize", writing)):
         for function in functions:

@@ -41,7 +41,7 @@ class StepRecord:
         """Look for infinities and NaNs, in one pass that writes nothing."""
         findings = []
         for gradients in gather_gradients(optimizer.param_groups):
-            findings.append((gradients, *gradients.check()))
+            findings.append((gradients, *gradients.find_non_finite()))
         return self._remember(findings)
 
     def unscale(self, optimizer: Optimizer, inv_scale: Tensor, allow_float16: bool) -> FoundInf:
