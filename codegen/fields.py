@@ -1,4 +1,4 @@
-"""Takes the values out of a mapping's nodes, reporting what does not have the form that is asked for."""
+"""Values of a mapping's nodes in the form that is asked for; what has another form is reported."""
 
 import re
 from collections.abc import Iterable, Iterator

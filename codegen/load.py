@@ -1,4 +1,4 @@
-"""Reads YAML into nodes that keep their place.
+"""YAML as nodes that keep their place.
 
 Every scalar is text: `on`, `1.0` and `~` stay what the author typed. Tags, anchors and aliases have no use in a policy
 and are refused, so nothing is constructed and nothing multiplies. A key that stands twice is an error.

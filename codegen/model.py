@@ -1,4 +1,4 @@
-"""What a policy is, once it has been read: frozen, checked, and independent of YAML and of the installed torch."""
+"""The model of a policy that has been read: frozen, checked, and independent of YAML and of the installed torch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Nodes and schemas to a policy. What comes out is valid: an entry with a problem is reported and left out."""
+"""The parser: nodes and schemas to a valid policy. An entry with a problem is reported and left out."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

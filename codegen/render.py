@@ -1,4 +1,4 @@
-"""A policy to the texts of the files that are generated from it. Pure: the same policy gives the same texts.
+"""The texts of the generated files, made from a policy. Pure: the same policy gives the same texts.
 
 The only module that knows Jinja2. A row goes to the shard that its op's name hashes to, so that an added op touches one
 shard and the shards compile in parallel.

@@ -1,4 +1,4 @@
-"""Does a row fit the schema of its operator? Checked where the row holds for the installed torch."""
+"""Checks of a row against the schema of its operator, where the row holds for the installed torch."""
 
 from dataclasses import replace
 

@@ -1,4 +1,5 @@
-// Torch's own autocast state, kept out of the headers because autocast_mode.h includes every operator.
+// The device of an autocast key and the lower precision of its regions: torch's own state, kept out of the headers
+// because autocast_mode.h includes every operator.
 #include "autocast/casts.h"
 
 #include <ATen/autocast_mode.h>

@@ -1,5 +1,6 @@
-// Casting the arguments of one call. Everything here passes through what is not a tensor, not on the region's device,
-// or not floating-point of 16 or 32 bits: float64, and float8 and float4, whose values mean nothing without their scale.
+// Casts of the arguments of one call. Everything here passes through what is not a tensor, not on the region's device,
+// or not floating-point of 16 or 32 bits: float64, and float8 and float4, whose values mean nothing without their
+// scale.
 #pragma once
 
 #include <ATen/core/IListRef.h>

@@ -1,4 +1,4 @@
-// Which devices run polycast's kernels. Kernels are held by library objects, so that they can be taken back.
+// The devices that run polycast's kernels. Kernels are held by library objects, so that they can be taken back.
 #pragma once
 
 #include <string>

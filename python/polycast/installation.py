@@ -1,4 +1,4 @@
-"""Putting the policy's kernels into torch's dispatcher, and taking them out again.
+"""Installation of the policy's kernels in torch's dispatcher, and their removal.
 
 Whatever torch.compile has compiled holds the casts of the policy it was compiled under. So each change of the installed
 policy drops the compiled code of this process, and marks the keys of the on-disk caches with what is installed.

@@ -1,4 +1,4 @@
-"""Asking the policy. The answers come from the very table that is registered with the dispatcher."""
+"""Queries of the policy. The answers come from the very table that is registered with the dispatcher."""
 
 from contextlib import suppress
 from functools import cache

@@ -1,7 +1,7 @@
-"""Values and gradients of every op on the host: with polycast installed those without, bit for bit, as the policy means.
+"""Parity with stock torch: with polycast installed the host gives the same values and gradients, bit for bit.
 
-It means to differ where a row's note says so, and in one thing more: of inputs in a lower precision that is not the
-region's, the promote kernels of torch raise, and the policy's take the widest type.
+The policy means to differ where a row's note says so, and in one thing more: of inputs in a lower precision that is not
+the region's, the promote kernels of torch raise, and the policy's take the widest type.
 """
 
 import itertools
