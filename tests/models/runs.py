@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+# By name: a tensor that a model gave, or the type of one on its way there.
+Results = dict[str, Tensor | torch.dtype]
 Regions = Callable[[], AbstractContextManager[Any]]
 
 
@@ -23,9 +25,7 @@ class Way(NamedTuple):
 WAYS = [Way(train, one_region) for train in (True, False) for one_region in (True, False)]
 
 
-def run(
-    build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str, way: Way, region: Regions
-) -> dict[str, Tensor | torch.dtype]:
+def run(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str, way: Way, region: Regions) -> Results:
     """Return what a model, made from a fixed seed, gives for its batches, and the types that its modules returned.
 
     In training the weights take a step after each region, and keep still inside one.
@@ -33,7 +33,7 @@ def run(
     torch.manual_seed(0)
     model, batches = build()
     model.train(way.train).to(device)
-    results: dict[str, Tensor | torch.dtype] = {}
+    results: Results = {}
 
     def note(module: nn.Module, _: Any, output: Any) -> None:
         for _, tensor in named_tensors("", output):
@@ -79,7 +79,7 @@ def loss(outputs: dict[str, Tensor]) -> Tensor:
     return torch.stack([output.float().square().mean() for output in outputs.values() if output.requires_grad]).sum()
 
 
-def different(ours: dict[str, Tensor | torch.dtype], stock: dict[str, Tensor | torch.dtype]) -> list[str]:
+def different(ours: Results, stock: Results) -> list[str]:
     """Return the names of what differs, in type or bits."""
     if list(ours) != list(stock):
         return [name for name in {**ours, **stock} if (name in ours) != (name in stock)]
