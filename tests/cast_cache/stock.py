@@ -27,7 +27,9 @@ def count_casts(run: Callable[[], object]) -> int:
     """Run it, and return how many times a tensor was cast."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         run()
-    return sum(event.name == "aten::_to_copy" for event in profile.events())
+    results = profile.profiler.kineto_results if profile.profiler else None
+    assert results is not None
+    return sum(event.name() == "aten::_to_copy" for event in results.events())
 
 
 def held() -> tuple[int, int]:

@@ -4,23 +4,20 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import polycast
 import pytest
 import torch
 from polycast import cast_cache
 
 NO_CASTS = "holds no casts; give a module, a tensor, or an iterable of them"
+NO_SIZE = "give a whole number of bytes, such as 2**30, or None for no limit"
 
 
 @pytest.mark.parametrize(
     ("function", "argument", "error", "text"),
     [
-        (cast_cache.limit, "1GB", TypeError,
-         "size is '1GB'; give a whole number of bytes, such as 2**30, or None for no limit"),
-        (cast_cache.limit, 1.5, TypeError,
-         "size is 1.5; give a whole number of bytes, such as 2**30, or None for no limit"),
-        (cast_cache.limit, True, TypeError,
-         "size is True; give a whole number of bytes, such as 2**30, or None for no limit"),
+        (cast_cache.limit, "1GB", TypeError, f"size is '1GB'; {NO_SIZE}"),
+        (cast_cache.limit, 1.5, TypeError, f"size is 1.5; {NO_SIZE}"),
+        (cast_cache.limit, True, TypeError, f"size is True; {NO_SIZE}"),
         (cast_cache.limit, -1, ValueError, "size is -1; give a number of bytes from 0 on, or None for no limit"),
         (cast_cache.verify, "yes", TypeError, "enabled is 'yes'; it takes True or False"),
         (cast_cache.verify, None, TypeError, "enabled is None; it takes True or False"),
@@ -31,7 +28,7 @@ NO_CASTS = "holds no casts; give a module, a tensor, or an iterable of them"
         (cast_cache.release, [1], TypeError, f"int in place 0 {NO_CASTS}"),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_it_cannot_use(function: Callable[..., None], argument: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
         function(argument)
@@ -48,20 +45,20 @@ def test_a_generator_that_was_used_up(function: Callable[..., None]) -> None:
     function([])  # says itself that it is empty
 
 
-def test_any_whole_number_is_a_limit() -> None:
-    class Whole:
-        def __index__(self) -> int:
-            return 0
-
-    weight, x = torch.ones(2, 2), torch.ones(2, 2, dtype=torch.bfloat16)
-    cast_cache.keep(weight)
-    try:
-        for size, entries in ((Whole(), 0), (2**80, 1), (None, 1)):
-            cast_cache.limit(size)  # type: ignore[arg-type]
-            with torch.no_grad(), polycast.autocast("cpu"):
-                x @ weight
-            assert sum(counts.entries for counts in cast_cache.info().values()) == entries
-    finally:
-        cast_cache.limit(None)
-        cast_cache.release(weight)
-        cast_cache.clear()
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: torch.ones(2, dtype=torch.int64), "the tensor: it is not floating-point"),
+        (lambda: torch.ones(2).requires_grad_() * 1, "the tensor: it is no leaf, a view or a dual tensor"),
+        (lambda: [torch.ones(2), torch.ones(2)[:1]], "tensor 1: it is no leaf, a view or a dual tensor"),
+        (lambda: torch.inference_mode()(torch.ones)(2),
+         "the tensor: it is an inference tensor, which counts no versions"),
+        (lambda: torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged),
+         "the tensor: it is a tensor subclass, a wrapper or not strided"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_kept_is_refused(make: Callable[[], Any], text: str) -> None:
+    before = dict(cast_cache._kept)
+    with pytest.raises(ValueError, match=f"^cannot keep the casts of {re.escape(text)}$"):
+        cast_cache.keep(make())
+    assert cast_cache._kept == before

@@ -1,6 +1,7 @@
 """Transforms, modes, tracers and compilers run over regions, get right results and leave nothing in the cast cache."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import polycast
 import pytest
@@ -35,86 +36,52 @@ def in_region(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         return module(x).float()
 
 
-def mapped(module: nn.Module) -> Tensor:
-    result: Tensor = vmap(lambda x: in_region(module, x[None])[0], randomness="error")(X)
-    return result
-
-
-def differentiated(module: nn.Module) -> Tensor:
-    weights = {name: parameter.detach() for name, parameter in module.named_parameters()}
-    result: Tensor = grad(lambda weights: in_region(lambda x: functional_call(module, weights, (x,)), X).sum())(
-        weights
-    )["3.weight"]
-    return result
-
-
-def expected_gradient(module: nn.Module) -> Tensor:
-    with polycast.autocast("cpu", cache_enabled=False):
-        out = module(X).float()
-    (gradient,) = torch.autograd.grad(out.sum(), module.get_parameter("3.weight"))
-    return gradient
-
-
-def differentiated_inputs(module: nn.Module) -> Tensor:
-    """The weights are plain tensors inside of the transform."""
-    result: Tensor = vmap(grad(lambda x: in_region(module, x[None]).sum()))(X)
-    return result
-
-
-def expected_input_gradient(module: nn.Module) -> Tensor:
-    x = X.clone().requires_grad_()
-    with polycast.autocast("cpu", cache_enabled=False):
-        out = module(x).float()
-    (gradient,) = torch.autograd.grad(out.sum(), x)
-    return gradient
-
-
-def forward_mode(module: nn.Module) -> Tensor:
-    result: Tensor = jvp(lambda x: in_region(module, x), (X,), (torch.ones_like(X),))[0]
-    return result
-
-
-def compiled(module: nn.Module) -> Tensor:
-    torch.compiler.reset()
-    result: Tensor = torch.compile(lambda x: in_region(module, x), backend="aot_eager", fullgraph=True)(X)
-    return result
-
-
-def compiled_inside(module: nn.Module) -> Tensor:
-    torch.compiler.reset()
-    return in_region(torch.compile(module, backend="aot_eager", fullgraph=True), X)
-
-
-def traced_to_graph(module: nn.Module) -> Tensor:
-    result: Tensor = make_fx(lambda x: in_region(module, x))(X)(X)
-    return result
-
-
 def eager(module: nn.Module, x: Tensor = X) -> Tensor:
     with torch.no_grad(), polycast.autocast("cpu", cache_enabled=False):
         out: Tensor = module(x).float()
         return out
 
 
+def gradient(module: nn.Module, name: str) -> Tensor:
+    """Return the gradient of a parameter, or of the input."""
+    x = X.clone().requires_grad_()
+    with polycast.autocast("cpu", cache_enabled=False):
+        out = module(x).float()
+    return torch.autograd.grad(out.sum(), module.get_parameter(name) if name else x)[0]
+
+
+def differentiated(module: nn.Module) -> Any:
+    weights = {name: parameter.detach() for name, parameter in module.named_parameters()}
+    return grad(lambda weights: in_region(lambda x: functional_call(module, weights, (x,)), X).sum())(weights)
+
+
+def compiled(call: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    torch.compiler.reset()
+    return torch.compile(call, backend="aot_eager", fullgraph=True)
+
+
+# What runs over regions, and what it should give.
+RUNS: dict[str, tuple[Callable[[nn.Module], Any], Callable[[nn.Module], Tensor]]] = {
+    "vmap": (lambda module: vmap(lambda x: in_region(module, x[None])[0], randomness="error")(X), eager),
+    "grad": (lambda module: differentiated(module)["3.weight"], lambda module: gradient(module, "3.weight")),
+    "vmap of grad, over plain weights": (
+        lambda module: vmap(grad(lambda x: in_region(module, x[None]).sum()))(X),
+        lambda module: gradient(module, ""),
+    ),
+    "jvp": (lambda module: jvp(lambda x: in_region(module, x), (X,), (torch.ones_like(X),))[0], eager),
+    "compiled": (lambda module: compiled(lambda x: in_region(module, x))(X), eager),
+    "compiled inside": (lambda module: in_region(compiled(module), X), eager),
+    "make_fx": (lambda module: make_fx(lambda x: in_region(module, x))(X)(X), eager),
+}
+
+
 # Forward mode loads decompositions that newer releases of torch warn of.
 @pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
 @pytest.mark.parametrize("around", [False, True], ids=["alone", "inside a region that caches"])
-@pytest.mark.parametrize(
-    ("run", "expected"),
-    [
-        (mapped, eager),
-        (differentiated, expected_gradient),
-        (differentiated_inputs, expected_input_gradient),
-        (forward_mode, eager),
-        (compiled, eager),
-        (compiled_inside, eager),
-        (traced_to_graph, eager),
-    ],
-)
-def test_results_are_right(
-    run: Callable[[nn.Module], Tensor], expected: Callable[[nn.Module], Tensor], around: bool, kept: bool
-) -> None:
+@pytest.mark.parametrize("name", RUNS)
+def test_results_are_right(name: str, around: bool, kept: bool) -> None:
+    run, expected = RUNS[name]
     module = model()
     if kept:
         cast_cache.keep(module)
