@@ -94,7 +94,7 @@ class Gatherer {
       param.tensor.mutable_grad() = grad.coalesce();
     }
     const at::Tensor local = local_of(grad);
-    if (is_python(local) && !is_fake(local)) {
+    if (is_opaque(local)) {
       throw py::type_error(
           "the gradient of " + param.name() + " is a " + class_of(local) +
           ", whose values only that class knows; give it a plain tensor or a DTensor");
@@ -117,7 +117,7 @@ class Gatherer {
     }
     at::Tensor local = local_of(param.tensor), grad = local_of(grad_of(param.tensor));
     const bool is_subclass =
-        is_python(local) || is_python(grad) || std::any_of(locals_.begin(), locals_.end(), &is_python);
+        is_opaque(local) || is_opaque(grad) || std::any_of(locals_.begin(), locals_.end(), &is_opaque);
     Batch& batch = find(param.group, local.device(), layout, is_subclass);
     batch.positions.emplace_back(param.group, param.index);
     batch.state.resize(state.size());

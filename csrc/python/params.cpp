@@ -33,9 +33,9 @@ const at::Tensor& grad_of(const at::Tensor& param) {
   return param.unsafeGetTensorImpl()->grad();
 }
 
-bool is_fake(const at::Tensor& tensor) {
+bool is_opaque(const at::Tensor& tensor) {
   static LateClass fake("torch._subclasses.fake_tensor", "FakeTensor");
-  return is_python(tensor) && fake.has(object_of(tensor).ptr());
+  return is_python(tensor) && !fake.has(object_of(tensor).ptr());
 }
 
 std::string class_of(const at::Tensor& tensor) {

@@ -27,8 +27,8 @@ inline bool is_python(const at::Tensor& tensor) {
   return tensor.defined() && tensor.key_set().has(c10::DispatchKey::Python);
 }
 
-// Whether a tensor is fake, of a class that knows every operator by what it does to meta tensors.
-bool is_fake(const at::Tensor& tensor);
+// Whether only a tensor's class knows its values. A fake one's knows every operator, by what it does to meta tensors.
+bool is_opaque(const at::Tensor& tensor);
 
 // The name of a tensor's class.
 std::string class_of(const at::Tensor& tensor);

@@ -126,7 +126,7 @@ def outcomes() -> Iterator[tuple[str, str]]:
         ):
             for work in (check_steps, check_gradients):
                 try:
-                    work(pairs)  # type: ignore[arg-type]
+                    work(pairs)
                     text = "right"
                 except (RuntimeError, TypeError, ValueError) as error:
                     text = f"{type(error).__name__}: {error}".splitlines()[0]

@@ -147,7 +147,10 @@ def test_scalars(kind: str, scalar: str, path: str) -> None:
 
 
 MIXED: dict[str, tuple[Callable[[list[Tensor]], object], str]] = {
-    "find_non_finite": (lambda mixed: torch.ops.polycast.find_non_finite(mixed), r"tensors\[1\] is on meta and tensors.* on cpu"),
+    "find_non_finite": (
+        lambda mixed: torch.ops.polycast.find_non_finite(mixed),
+        r"tensors\[1\] is on meta and tensors.* on cpu",
+    ),
     "norm": (lambda mixed: torch.ops.polycast.norm(mixed, 2.0), r"tensors\[1\] is on meta and tensors.* on cpu"),
     "unscale_": (lambda mixed: torch.ops.polycast.unscale_(mixed, torch.zeros(()), ONE * 2), r"grads\[1\] is on meta"),
     "scale": (

@@ -22,7 +22,8 @@ ERRORS = {
     "[3] and no memory; its storage was resized to nothing, so give it back its data first",
     ("mkldnn", "check_steps"): "RuntimeError: memory format option is only supported by strided tensors",
     ("mkldnn", "check_gradients"): "TypeError: find_non_finite: grads[{0}] (of layer{0}) is a Mkldnn tensor of "
-    "torch.float32; pass strided tensors of torch.float32, torch.float64, torch.float16, torch.bfloat16 or a complex type",
+    "torch.float32; pass strided tensors of torch.float32, torch.float64, torch.float16, torch.bfloat16 or a complex "
+    "type",
 }
 
 

@@ -97,8 +97,8 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
             hook.remove()
 
     def _state_names(self, group: Group) -> tuple[str | None, ...]:
-        # momentum_started is 0 until the step that makes the buffer the gradient itself. It is kept only where dampening
-        # would treat that step as any other, and no checkpoint has it.
+        # momentum_started is 0 until the step that makes the buffer the gradient itself. It is kept only where
+        # dampening would treat that step as any other, and no checkpoint has it.
         momentum = group["momentum"] != 0
         return (
             "momentum_buffer" if momentum else None,

@@ -118,7 +118,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
     @abstractmethod
     def _state_names(self, group: Group) -> tuple[str | None, ...]:
-        """Return the names of a parameter's state in the order of the operator's lists, None for lists it does without."""
+        """Return the names of a parameter's state in the order of the operator's lists, None where it does without."""
 
     @abstractmethod
     def _init_state(self, param: Tensor, group: Group) -> None:
