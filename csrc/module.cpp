@@ -5,8 +5,7 @@
 #include "autocast/cast_cache_bindings.h"
 #include "autocast/registry.h"
 #include "autocast/table.h"
-#include "python/gradients.h"
-#include "python/optimizer_lists.h"
+#include "python/gather.h"
 #include "python/write_back.h"
 
 namespace py = pybind11;
@@ -57,7 +56,6 @@ PYBIND11_MODULE(_C, module) {
   module.def("rows", &row_list);
   module.def("categories", &sentence_dict);
   autocast::bind_cast_cache(module);
-  polycast::python::bind_gradients(module);
-  polycast::python::bind_optimizer_lists(module);
+  polycast::python::bind_batches(module);
   polycast::python::bind_write_back(module);
 }

@@ -25,8 +25,8 @@ TORCH_LIBRARY(polycast, library) {
       "Tensor? found_inf=None, Tensor? grad_scale=None, Tensor? clip_coef=None) -> ()");
 
   // found_inf is 1 where any tensor holds a NaN or an infinity, else 0; non_finite says which tensors, as bool.
-  library.def("check(Tensor[] tensors) -> (Tensor found_inf, Tensor non_finite)");
-  // The norm of all elements together, float32 (float64 where a tensor is), beside what check gives.
+  library.def("find_non_finite(Tensor[] tensors) -> (Tensor found_inf, Tensor non_finite)");
+  // The norm of all elements together, float32 (float64 where a tensor is), beside what find_non_finite gives.
   library.def("norm(Tensor[] tensors, float norm_type) -> (Tensor norm, Tensor found_inf, Tensor non_finite)");
   // Multiplies by inv_scale. Sets found_inf to 1 where an element was not finite before, and otherwise leaves it.
   library.def("unscale_(Tensor(a!)[] grads, Tensor(b!) found_inf, Tensor inv_scale) -> Tensor non_finite");
@@ -38,7 +38,7 @@ TORCH_LIBRARY(polycast, library) {
 
 // None of them has a derivative. Without this, autograd's own fallback would copy each list on the way.
 TORCH_LIBRARY_IMPL(polycast, Autograd, library) {
-  for (const char* name : {"adam_step_", "sgd_step_", "check", "norm", "unscale_", "update_scale_"}) {
+  for (const char* name : {"adam_step_", "sgd_step_", "find_non_finite", "norm", "unscale_", "update_scale_"}) {
     library.impl(name, torch::CppFunction::makeFallthrough());
   }
 }

@@ -14,7 +14,7 @@ OURS: dict[str, Any] = {"SGD": syncfree.SGD, "Adam": syncfree.Adam, "AdamW": syn
 THEIRS: dict[str, Any] = {name: getattr(torch.optim, name) for name in OURS}
 FOR_LOOP = {"foreach": False, "fused": False}
 
-OPERATORS = ("adam_step_", "sgd_step_", "check", "norm", "unscale_", "update_scale_")
+OPERATORS = ("adam_step_", "sgd_step_", "find_non_finite", "norm", "unscale_", "update_scale_")
 _ELSEWHERE = torch._C.DispatchKeySet(torch._C.DispatchKey.XPU)
 
 

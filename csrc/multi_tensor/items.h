@@ -2,11 +2,9 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/util/hash.h>
 
 #include <array>
 #include <atomic>
-#include <functional>
 #include <utility>
 #include <vector>
 
@@ -19,17 +17,14 @@ namespace polycast::multi_tensor {
 // The type of the elements; of the two halves of each for a complex type.
 at::ScalarType real_type(const at::Tensor& tensor);
 
-// Whether the CPU engine can walk the tensor beside the model, element by element.
-bool walks_with(const at::Tensor& model, const at::Tensor& tensor);
-
-// Whether two tensors are as most are: of the same kind, place and sizes, real and contiguous. A pair that is needs no
+// Whether two tensors are as most are: of the same kind, device and sizes, real and contiguous. A pair that is needs no
 // further check.
 inline bool is_plain_pair(const at::Tensor& model, const at::Tensor& tensor) {
   return tensor.key_set() == model.key_set() && tensor.sizes() == model.sizes() && tensor.is_contiguous() &&
          is_real(tensor.scalar_type());
 }
 
-// A copy that can.
+// A copy of a tensor whose elements follow each other in memory as those of the model do.
 at::Tensor copy_for(const at::Tensor& model, const at::Tensor& tensor);
 
 // The items of n lists that belong together, those of float64 arithmetic (the type of the first list decides) apart
@@ -46,28 +41,6 @@ class Items {
       check();
       sort_out();
     }
-  }
-
-  // A hash of where the tensors are.
-  size_t fingerprint() const {
-    if (is_copied_) {
-      size_t result = 0;
-      for (const at::TensorList list : lists_) {
-        result = c10::hash_combine(result, multi_tensor::fingerprint(list));
-      }
-      return result;
-    }
-    size_t result = in_float.size();
-    for (const auto& items : {std::cref(in_float), std::cref(in_double)}) {
-      for (const Item<n>& item : items.get()) {
-        result = c10::hash_combine(result, item.numel);
-        for (size_t list = 0; list < n; ++list) {
-          const size_t place = reinterpret_cast<size_t>(item.data[list]);
-          result = c10::hash_combine(result, place * 64 + static_cast<size_t>(item.type[list]));
-        }
-      }
-    }
-    return result;
   }
 
   void write_back() const {
@@ -113,10 +86,12 @@ class Items {
     Item<n>& item = in_float[index];
     item.numel = model.numel();
     item.index = index;
+    bool has_memory = true;
     for (size_t list = 0; list < n; ++list) {
       set(item, list, lists_[list][index]);
+      has_memory = has_memory && (item.data[list] != nullptr || item.numel == 0);
     }
-    return item.type[0] != at::kDouble;
+    return has_memory && item.type[0] != at::kDouble;
   }
 
   void set(Item<n>& item, size_t list, const at::Tensor& tensor) {
@@ -138,13 +113,12 @@ class Items {
 
   Item<n> arranged(size_t index) {
     const at::Tensor& first = lists_[0][index];
-    const at::Tensor model = walks_with(first, first) ? first : first.contiguous();
+    const at::Tensor model = same_order(first, first) ? first : first.contiguous();
     Item<n> item{{}, {}, model.numel() * (model.is_complex() ? 2 : 1), index};
     for (size_t list = 0; list < n; ++list) {
       const at::Tensor& tensor = lists_[list][index];
-      const at::Tensor used = list == 0 ? model : walks_with(model, tensor) ? tensor : copy_for(model, tensor);
+      const at::Tensor used = list == 0 ? model : same_order(model, tensor) ? tensor : copy_for(model, tensor);
       if (!used.is_same(tensor)) {
-        is_copied_ = true;
         (written_[list] ? copies_ : inputs_).emplace_back(tensor, used);
       }
       set(item, list, used);
@@ -152,7 +126,6 @@ class Items {
     return item;
   }
 
-  bool is_copied_ = false;
   std::array<at::TensorList, n> lists_;
   std::array<bool, n> written_;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;

@@ -3,7 +3,39 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/view_as_real.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
 namespace polycast::multi_tensor {
+
+namespace {
+
+using Interval = std::pair<uintptr_t, uintptr_t>;
+
+Interval interval_of(const at::Tensor& tensor) {
+  int64_t elements = 1;
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    elements += (tensor.size(dim) - 1) * tensor.stride(dim);
+  }
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
+  return {begin, begin + elements * tensor.itemsize()};
+}
+
+}  // namespace
+
+bool may_overlap(at::TensorList tensors) {
+  std::vector<Interval> intervals;
+  for (const at::Tensor& tensor : tensors) {
+    // Most tensors are the only ones on their storage.
+    if (tensor.storage().use_count() > 1 && tensor.numel() > 0) {
+      intervals.push_back(interval_of(tensor));
+    }
+  }
+  std::sort(intervals.begin(), intervals.end());
+  const auto crosses = [](const Interval& left, const Interval& right) { return right.first < left.second; };
+  return std::adjacent_find(intervals.begin(), intervals.end(), crosses) != intervals.end();
+}
 
 void raise_versions(at::TensorList tensors) {
   at::parallel_for(0, tensors.size(), tensor_grain_size, [&](int64_t begin, int64_t end) {

@@ -1,4 +1,4 @@
-// Lists of tensors: whether they share memory, and what kernels in C++ do with them.
+// Lists of tensors as the operators take them, and what kernels in C++ do with them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,17 +19,12 @@ struct List {
   const char* name;
   at::TensorList tensors;
   bool written;
+  bool optional = false;  // whether it may be empty: a call does without it
 };
 
-// No two places of the lists share memory if one of them is written. Says nothing of tensors without memory of their
-// own, such as fake ones.
-void check_disjoint(const char* op, c10::ArrayRef<List> lists);
-
-// The same, where the caller has a fingerprint of the places at hand.
-void check_disjoint(const char* op, c10::ArrayRef<List> lists, size_t fingerprint);
-
-// A hash of where the tensors are.
-size_t fingerprint(at::TensorList tensors);
+// Whether tensors share a storage, and the intervals of it that they span cross. So do two columns of one matrix, which
+// have no element in common.
+bool may_overlap(at::TensorList tensors);
 
 // An operator in C++ that writes to a list raises no version by itself, and a backward through a tensor saved before
 // the write would use the new values unnoticed. It goes after the write: what another thread makes of the values

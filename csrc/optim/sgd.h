@@ -2,53 +2,39 @@
 //
 // Ilya Sutskever and others: On the importance of initialization and momentum in deep learning (2013), in the form that
 // torch.optim.SGD documents.
+//
+// Math is float or double, or a tensor. Options are what has the numbers of sgd_step_.
 #pragma once
 
 #include <c10/macros/Macros.h>
 
 namespace polycast::optim {
 
-struct SgdOptions {
-  double lr;
-  double weight_decay;
-  double momentum;
-  double dampening;
-};
-
-// What all elements of a tensor have in common at a step.
-template <class Math>
+// What all elements of a tensor have in common at a step. Number is the type of what depends on the options alone.
+template <class Math, class Number = Math, class Share = Number>
 struct SgdConstants {
-  Math grad_factor;
-  Math weight_decay;
-  Math momentum;
-  Math one_minus_dampening;
   Math lr;
+  Number weight_decay;
+  Number momentum;
+  Share undampened;  // of the gradient, what enters the buffer: all at the first step, before which that is zero
 };
 
-// The first step makes the momentum buffer the gradient itself: the buffer is zero before it.
 template <class Math>
-C10_HOST_DEVICE SgdConstants<Math> sgd_constants(const SgdOptions& options, bool first, double grad_factor) {
-  SgdConstants<Math> constants;
-  constants.grad_factor = static_cast<Math>(grad_factor);
-  constants.weight_decay = static_cast<Math>(options.weight_decay);
-  constants.momentum = static_cast<Math>(options.momentum);
-  constants.one_minus_dampening = static_cast<Math>(first ? 1 : 1 - options.dampening);
-  constants.lr = static_cast<Math>(options.lr);
-  return constants;
-}
+struct SgdElement {
+  Math param;
+  Math grad;
+  Math momentum_buffer;
+};
 
-template <class Math, bool momentum, bool nesterov, bool decays_grad>
+template <bool momentum, bool nesterov, bool decays_grad, class Math, class Number, class Share>
 C10_HOST_DEVICE C10_ALWAYS_INLINE void sgd_element(
-    Math& param, Math grad, Math& momentum_buffer, const SgdConstants<Math>& constants) {
-  grad *= constants.grad_factor;
-  if (decays_grad) {
-    grad += constants.weight_decay * param;
-  }
+    SgdElement<Math>& element, const SgdConstants<Math, Number, Share>& constants) {
+  Math grad = decays_grad ? element.grad + element.param * constants.weight_decay : element.grad;
   if (momentum) {
-    momentum_buffer = momentum_buffer * constants.momentum + constants.one_minus_dampening * grad;
-    grad = nesterov ? grad + constants.momentum * momentum_buffer : momentum_buffer;
+    element.momentum_buffer = element.momentum_buffer * constants.momentum + grad * constants.undampened;
+    grad = nesterov ? grad + element.momentum_buffer * constants.momentum : element.momentum_buffer;
   }
-  param -= constants.lr * grad;
+  element.param = element.param - grad * constants.lr;
 }
 
 }  // namespace polycast::optim

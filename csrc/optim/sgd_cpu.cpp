@@ -1,12 +1,9 @@
 // sgd_step_ on the CPU: one pass over all elements.
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 
-#include "multi_tensor/items.h"
-#include "multi_tensor/lists.h"
-#include "optim/checks.h"
-#include "optim/scalars_cpu.h"
+#include "multi_tensor/flags.h"
 #include "optim/sgd.h"
+#include "optim/step_cpu.h"
 
 namespace polycast::optim {
 
@@ -21,19 +18,22 @@ struct SgdAlgorithm {
   const std::vector<bool>& first;
   const SgdConstants<Math> at_first;
   const SgdConstants<Math> later;
+  const Math grad_factor;
 
   [[gnu::always_inline]] void operator()(
       const std::array<Math*, streams>& at, int64_t count, const multi_tensor::Item<streams>& item) const {
     const SgdConstants<Math> shared = !first.empty() && first[item.index] ? at_first : later;
+    const Math factor = grad_factor;
     Math* const param = at[0];
     const Math* const grad = at[1];
     Math* const momentum_buffer = at[streams - 1];
 #pragma GCC ivdep
     for (int64_t index = 0; index < count; ++index) {
-      Math buffer = momentum_buffer[index];
-      sgd_element<Math, momentum, nesterov, decays_grad>(param[index], grad[index], buffer, shared);
+      SgdElement<Math> element{param[index], grad[index] * factor, momentum_buffer[index]};
+      sgd_element<momentum, nesterov, decays_grad>(element, shared);
+      param[index] = element.param;
       if (momentum) {
-        momentum_buffer[index] = buffer;
+        momentum_buffer[index] = element.momentum_buffer;
       }
     }
   }
@@ -50,67 +50,32 @@ std::vector<bool> start(at::TensorList momentum_started) {
   return first;
 }
 
-// What is the same for every tensor of a step.
-struct Shared {
-  SgdOptions options;
-  StepScalars scalars;
-  bool maximize;
-};
-
 template <class Math, bool momentum, bool nesterov, bool decays_grad, class Items>
-void run(const Shared& shared, const std::vector<bool>& first, const Items& items) {
-  const double factor = grad_factor(shared.scalars.grad_scale, shared.scalars.clip_coef, shared.maximize);
+void run(const SgdStep& step, const std::vector<bool>& first, const Items& items) {
+  const auto constants = [&](double dampening) {
+    return SgdConstants<Math>{
+        static_cast<Math>(step.lr.item<double>()),
+        static_cast<Math>(step.weight_decay),
+        static_cast<Math>(step.momentum),
+        static_cast<Math>(1 - dampening)};
+  };
   multi_tensor::walk<Math>(
       SgdAlgorithm<Math, momentum, nesterov, decays_grad>{
-          first, sgd_constants<Math>(shared.options, true, factor), sgd_constants<Math>(shared.options, false, factor)},
+          first, constants(0), constants(step.dampening), static_cast<Math>(grad_factor(step))},
       items);
 }
 
-template <bool momentum, bool nesterov, bool decays_grad, size_t n>
-void run_all(const Shared& shared, const SgdLists& lists, const std::array<at::TensorList, n>& streams) {
-  const multi_tensor::Items<n> items(
-      streams, SgdAlgorithm<float, momentum, nesterov, decays_grad>::written, [&] { check_tensors(lists); });
-  check_memory(lists, c10::hash_combine(items.fingerprint(), multi_tensor::fingerprint(lists.momentum_started)));
-  if (!is_skipped(shared.scalars.found_inf)) {
-    const std::vector<bool> first = start(lists.momentum_started);
-    run<float, momentum, nesterov, decays_grad>(shared, first, items.in_float);
-    run<double, momentum, nesterov, decays_grad>(shared, first, items.in_double);
-    items.write_back();
-  }
-  raise_versions(lists);
-}
-
-template <bool momentum, bool nesterov, size_t n>
-void run_decay(const Shared& shared, const SgdLists& lists, const std::array<at::TensorList, n>& streams) {
-  shared.options.weight_decay != 0 ? run_all<momentum, nesterov, true>(shared, lists, streams)
-                                   : run_all<momentum, nesterov, false>(shared, lists, streams);
-}
-
-void sgd_step_cpu(
-    at::TensorList params,
-    at::TensorList grads,
-    at::TensorList momentum_buffers,
-    at::TensorList momentum_started,
-    const at::Tensor& lr,
-    double weight_decay,
-    double momentum,
-    double dampening,
-    bool nesterov,
-    bool maximize,
-    const OptionalTensor& found_inf,
-    const OptionalTensor& grad_scale,
-    const OptionalTensor& clip_coef) {
-  const SgdLists lists{params, grads, momentum_buffers, momentum_started};
-  const StepScalars scalars{lr, found_inf, grad_scale, clip_coef};
-  check_arguments(lists, scalars);
-  const Shared shared{{lr.item<double>(), weight_decay, momentum, dampening}, scalars, maximize};
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  if (momentum_buffers.empty()) {
-    run_decay<false, false>(shared, lists, std::array<at::TensorList, 2>{params, grads});
-  } else {
-    const std::array<at::TensorList, 3> streams{params, grads, momentum_buffers};
-    nesterov ? run_decay<true, true>(shared, lists, streams) : run_decay<true, false>(shared, lists, streams);
-  }
+void sgd_step_cpu(const SgdStep& step) {
+  const auto run_all = [&](auto has_momentum, auto looks_ahead, auto decays) {
+    constexpr bool momentum = has_momentum, nesterov = momentum && looks_ahead, decays_grad = decays;
+    using Algorithm = SgdAlgorithm<float, momentum, nesterov, decays_grad>;
+    step_on_cpu<Algorithm>(step, [](const SgdStep& part, const auto& items) {
+      const std::vector<bool> first = start(part.momentum_started);
+      run<float, momentum, nesterov, decays_grad>(part, first, items.in_float);
+      run<double, momentum, nesterov, decays_grad>(part, first, items.in_double);
+    });
+  };
+  multi_tensor::with_flags(run_all, !step.momentum_buffers.empty(), step.nesterov, step.weight_decay != 0);
 }
 
 }  // namespace
@@ -118,5 +83,5 @@ void sgd_step_cpu(
 }  // namespace polycast::optim
 
 TORCH_LIBRARY_IMPL(polycast, CPU, library) {
-  library.impl("sgd_step_", TORCH_FN(polycast::optim::sgd_step_cpu));
+  library.impl("sgd_step_", polycast::optim::kernel<polycast::optim::SgdStep, &polycast::optim::sgd_step_cpu>);
 }

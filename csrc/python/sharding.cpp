@@ -11,33 +11,6 @@ namespace polycast::python {
 
 namespace {
 
-// A class of torch.distributed.tensor, null until somebody has imported that. Never released: classes stay.
-class LateClass {
- public:
-  explicit constexpr LateClass(const char* name) : name_(name) {}
-
-  bool has(PyObject* object) {
-    if (class_ == nullptr) {
-      const auto module = py::reinterpret_steal<py::object>(PyImport_GetModule(py::str(package).ptr()));
-      if (!module || !py::hasattr(module, name_)) {
-        return false;
-      }
-      class_ = py::object(module.attr(name_)).release().ptr();
-    }
-    return PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(class_)) != 0;
-  }
-
- private:
-  static constexpr const char* package = "torch.distributed.tensor";
-
-  const char* name_;
-  PyObject* class_ = nullptr;
-};
-
-py::object object_of(const at::Tensor& tensor) {
-  return py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
-}
-
 // Reads an attribute without making a text for its name each time.
 py::object get(const py::handle& object, PyObject* name) {
   PyObject* const value = PyObject_GetAttr(object.ptr(), name);
@@ -70,33 +43,34 @@ bool same(const py::object& left, const py::object& right) {
   return left.is(right) || left.equal(right);
 }
 
-bool is_python(const at::Tensor& tensor) {
-  return tensor.key_set().has(c10::DispatchKey::Python);
-}
-
 std::string text(const py::object& object) {
   return py::str(object).cast<std::string>();
 }
 
-[[noreturn]] void refuse_grad(const std::string& name, const std::string& found, const py::object& wanted) {
+constexpr const char* package = "torch.distributed.tensor";
+
+[[noreturn]] void refuse_grad(const Param& param, const std::string& found, const py::object& wanted) {
   throw py::value_error(
-      "the gradient of " + name + " is " + found + " and the parameter is placed as " + text(placements_of(wanted)) +
-      " on " + text(mesh_of(wanted)) + "; give it a DTensor on the same mesh");
+      "the gradient of " + param.name() + " is " + found + " and the parameter is placed as " +
+      text(placements_of(wanted)) + " on " + text(mesh_of(wanted)) + "; give it a DTensor on the same mesh");
 }
 
 }  // namespace
 
 bool is_sharded(const at::Tensor& tensor) {
-  static LateClass dtensor("DTensor");
+  static LateClass dtensor(package, "DTensor");
   return is_python(tensor) && dtensor.has(object_of(tensor).ptr());
 }
 
 at::Tensor local_of(const at::Tensor& tensor) {
   static PyObject* const name = intern("_local_tensor");
-  if (!is_sharded(tensor)) {
+  if (!is_python(tensor)) {
     return tensor;
   }
-  py::object local = get(object_of(tensor), name);
+  py::object local = object_of(tensor);
+  if (is_sharded(tensor)) {
+    local = get(local, name);
+  }
   if (is_python(unpack(local.ptr())) && py::hasattr(local, "trigger_wait")) {
     local = local.attr("trigger_wait")();
   }
@@ -107,19 +81,19 @@ bool Layout::operator==(const Layout& other) const {
   return split == other.split && same(mesh, other.mesh);
 }
 
-Layout layout_of(const at::Tensor& param, const std::string& name) {
-  static LateClass replicate("Replicate"), partial("Partial");
-  if (!is_sharded(param)) {
+Layout layout_of(const Param& param) {
+  static LateClass replicate(package, "Replicate"), partial(package, "Partial");
+  if (!is_sharded(param.tensor)) {
     return {};
   }
-  const py::object spec = spec_of(param);
+  const py::object spec = spec_of(param.tensor);
   const py::tuple placements = placements_of(spec);
   Layout layout{mesh_of(spec), {}};
   for (size_t dim = 0; dim < placements.size(); ++dim) {
     PyObject* const placement = PyTuple_GET_ITEM(placements.ptr(), dim);
     if (partial.has(placement)) {
       throw py::value_error(
-          name + " is placed as " + text(placements) +
+          param.name() + " is placed as " + text(placements) +
           ", a sum that is still to be made; redistribute it to Replicate() " +
           "or Shard(dim) before the optimizer gets it");
     }
@@ -130,11 +104,11 @@ Layout layout_of(const at::Tensor& param, const std::string& name) {
   return layout;
 }
 
-void align_grad(const at::Tensor& param, const std::string& name) {
-  const at::Tensor& grad = grad_of(param);
-  const py::object wanted = spec_of(param);
+void align_grad(const Param& param) {
+  const at::Tensor& grad = grad_of(param.tensor);
+  const py::object wanted = spec_of(param.tensor);
   if (!is_sharded(grad)) {
-    refuse_grad(name, "no DTensor", wanted);
+    refuse_grad(param, "no DTensor", wanted);
   }
   const py::object found = spec_of(grad);
   if (found.is(wanted)) {
@@ -146,10 +120,10 @@ void align_grad(const at::Tensor& param, const std::string& name) {
     return;
   }
   if (!same_mesh) {
-    refuse_grad(name, "placed as " + text(placements_of(found)) + " on " + text(mesh_of(found)), wanted);
+    refuse_grad(param, "placed as " + text(placements_of(found)) + " on " + text(mesh_of(found)), wanted);
   }
   const at::NoGradGuard no_grad;
-  param.mutable_grad() = unpack(object_of(grad).attr("redistribute")(mesh_of(wanted), placements).ptr());
+  param.tensor.mutable_grad() = unpack(object_of(grad).attr("redistribute")(mesh_of(wanted), placements).ptr());
 }
 
 void raise_version(const at::Tensor& tensor) {

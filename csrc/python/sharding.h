@@ -4,15 +4,16 @@
 #include <ATen/core/Tensor.h>
 #include <pybind11/pybind11.h>
 
-#include <string>
 #include <vector>
+
+#include "python/params.h"
 
 namespace polycast::python {
 
 // Whether it is a DTensor. Does not import torch.distributed: without it there are none.
 bool is_sharded(const at::Tensor& tensor);
 
-// The shard of a DTensor, awaited where a collective may still be computing it; any other tensor as it is.
+// The shard of a DTensor, any other tensor as it is; awaited where a collective may still be computing it.
 at::Tensor local_of(const at::Tensor& tensor);
 
 // The mesh that a DTensor lies on, and those of its dimensions along which the shards are different parts. For any
@@ -25,11 +26,11 @@ struct Layout {
 };
 
 // Raises a ValueError for a parameter that is a pending sum, which no step can update.
-Layout layout_of(const at::Tensor& param, const std::string& name);
+Layout layout_of(const Param& param);
 
 // Gives a DTensor a gradient that lies as the parameter does, where it has one that lies otherwise. Raises a ValueError
 // with the name of the parameter where that cannot be.
-void align_grad(const at::Tensor& param, const std::string& name);
+void align_grad(const Param& param);
 
 // Writing to a shard does not raise the version of its DTensor.
 void raise_version(const at::Tensor& tensor);

@@ -1,13 +1,11 @@
 #include "scale/checks.h"
 
-#include <cmath>
-
 #include "multi_tensor/checks.h"
 
 namespace polycast::scale {
 
 // Without a tensor there is no device to answer on.
-void check_length(const char* op, at::TensorList tensors) {
+void check_not_empty(const char* op, at::TensorList tensors) {
   TORCH_CHECK_VALUE(!tensors.empty(), op, ": tensors is empty; pass at least one");
 }
 
@@ -27,7 +25,6 @@ void check_unscale(at::TensorList grads, const at::Tensor& found_inf, const at::
   multi_tensor::check_lists(op, {{"grads", grads, true}});
   multi_tensor::check_found_inf(op, found_inf, grads[0].device());
   multi_tensor::check_scalar(op, "inv_scale", inv_scale, grads[0].device());
-  multi_tensor::check_disjoint(op, {{"grads", grads, true}});
 }
 
 void check_update(const at::Tensor& scale, const at::Tensor& growth_tracker, const at::Tensor& found_inf) {

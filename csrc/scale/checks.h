@@ -6,7 +6,7 @@
 namespace polycast::scale {
 
 // That there is a tensor.
-void check_length(const char* op, at::TensorList tensors);
+void check_not_empty(const char* op, at::TensorList tensors);
 // The types and devices of the tensors.
 void check_tensors(const char* op, at::TensorList tensors);
 void check_norm_type(double norm_type);

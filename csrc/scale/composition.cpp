@@ -1,5 +1,5 @@
-// check, norm, unscale_ and update_scale_ as compositions of ATen ops, for every device without kernels of its own, for
-// meta and for fake tensors. Nothing is read back.
+// find_non_finite, norm, unscale_ and update_scale_ as compositions of ATen ops, for every device without kernels of
+// its own, for meta and for fake tensors. Nothing is read back.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -27,9 +27,9 @@ at::Tensor holds_non_finite(const at::Tensor& tensor) {
   return tensor.isfinite().all().logical_not();
 }
 
-std::tuple<at::Tensor, at::Tensor> check_composition(at::TensorList tensors) {
-  check_length("check", tensors);
-  check_tensors("check", tensors);
+std::tuple<at::Tensor, at::Tensor> find_non_finite_composition(at::TensorList tensors) {
+  check_not_empty("find_non_finite", tensors);
+  check_tensors("find_non_finite", tensors);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::vector<at::Tensor> found;
   for (const at::Tensor& tensor : tensors) {
@@ -47,7 +47,7 @@ at::ScalarType sum_type(at::TensorList tensors) {
 // Divides by the largest magnitude first, so that no sum of powers overflows that a norm does not. Infinite and NaN
 // magnitudes stay as they are.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_composition(at::TensorList tensors, double norm_type) {
-  check_length("norm", tensors);
+  check_not_empty("norm", tensors);
   check_norm_type(norm_type);
   check_tensors("norm", tensors);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -119,7 +119,7 @@ void update_scale_composition(
 }  // namespace polycast::scale
 
 TORCH_LIBRARY_IMPL(polycast, CompositeExplicitAutograd, library) {
-  library.impl("check", TORCH_FN(polycast::scale::check_composition));
+  library.impl("find_non_finite", TORCH_FN(polycast::scale::find_non_finite_composition));
   library.impl("norm", TORCH_FN(polycast::scale::norm_composition));
   library.impl("unscale_", TORCH_FN(polycast::scale::unscale_composition));
   library.impl("update_scale_", TORCH_FN(polycast::scale::update_scale_composition));

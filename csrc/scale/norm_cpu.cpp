@@ -155,7 +155,7 @@ std::vector<at::Tensor> magnitudes(at::TensorList tensors) {
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_cpu(at::TensorList tensors, double norm_type) {
-  check_length("norm", tensors);
+  check_not_empty("norm", tensors);
   check_norm_type(norm_type);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   Findings findings(tensors.size());

@@ -75,18 +75,17 @@ set_recording_probe = _C.set_recording_probe
 verify_casts = _C.verify_casts
 
 Batch = _C.Batch
-DeviceGradients = _C.DeviceGradients
+DeviceGradients = _C.Batch
 gather_gradients = _C.gather_gradients
+gather_step = _C.gather_step
 is_sharded = _C.is_sharded
-OptimizerLists = _C.OptimizerLists
-StepTensors = _C.StepTensors
 check_adam_step = _C.check_adam_step
 check_sgd_step = _C.check_sgd_step
 own_memory = _C.own_memory
 signature = _C.signature
 write_back = _C.write_back
 
-check = torch.ops.polycast.check.default
+find_non_finite = torch.ops.polycast.find_non_finite.default
 norm = torch.ops.polycast.norm.default
 unscale = torch.ops.polycast.unscale_.default
 update_scale = torch.ops.polycast.update_scale_.default

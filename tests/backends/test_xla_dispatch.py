@@ -19,7 +19,7 @@ def test_the_dispatcher_finds_the_kernels(mode: Callable[[], Any]) -> None:
     grads, found_inf, inv_scale = [torch.ones(2, device=xla())], torch.zeros((), device=xla()), torch.tensor(0.5)
     with mode():
         non_finite = torch.ops.polycast.unscale_(grads, found_inf, inv_scale.to(xla()))
-        assert torch.ops.polycast.check(grads)[0].item() == 0
+        assert torch.ops.polycast.find_non_finite(grads)[0].item() == 0
     assert (grads[0].tolist(), non_finite.tolist()) == ([0.5, 0.5], [False])
 
 
@@ -41,7 +41,7 @@ def test_fake_tensors_pass_through() -> None:
     with FakeTensorMode(), torch.no_grad():
         param = torch.ones(2, device="xla")
         torch.ops.polycast.unscale_([param], torch.zeros((), device="xla"), torch.ones((), device="xla"))
-        assert torch.ops.polycast.check([param])[1].shape == (1,)
+        assert torch.ops.polycast.find_non_finite([param])[1].shape == (1,)
 
 
 def wrong(name: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ CASES = [[1.0, 2.0], [math.inf, 1.0], [-math.inf], [math.nan, 0.0], [], [3e38, -
 def test_norm_and_check(norm_type: float) -> None:
     tensors = [torch.tensor(case, device=xla()) for case in CASES]
     expected = [not bool(torch.tensor(case).isfinite().all()) for case in CASES]
-    found_inf, non_finite = xla_scale.check(tensors)
+    found_inf, non_finite = xla_scale.find_non_finite(tensors)
     assert (found_inf.item(), found_inf.dtype, non_finite.tolist()) == (1.0, torch.float32, expected)
     finite = [tensor for tensor, bad in zip(tensors, expected, strict=True) if not bad]
     total, found_inf, non_finite = xla_scale.norm(finite, norm_type)

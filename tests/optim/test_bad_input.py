@@ -21,8 +21,8 @@ def with_inference_tensor(optimizer: Any, param: Tensor) -> None:  # noqa: ARG00
     _replace(optimizer, frozen)
 
 
-def with_itself(optimizer: Any, param: Tensor) -> None:
-    _replace(optimizer, param.detach()[1:])
+def expanded(optimizer: Any, param: Tensor) -> None:  # noqa: ARG001
+    _replace(optimizer, torch.ones(1).expand(3))
 
 
 def _replace(optimizer: Any, other: Tensor) -> None:
@@ -59,7 +59,7 @@ FAULTS: dict[str, tuple[Fault, type[Exception], str]] = {
         TypeError,
         "lr is of torch.int64; it takes a floating-point type",
     ),
-    "shared memory": (with_itself, ValueError, "shares memory with"),
+    "expanded": (expanded, ValueError, r"has the sizes \[3\] and is expanded, several elements in one place of memory"),
     "inference tensor": (with_inference_tensor, RuntimeError, "is an inference tensor, which cannot be written"),
     "state on another device": (
         lambda o, param: with_state(o, param, torch.ones(3, device="meta")),
@@ -69,7 +69,7 @@ FAULTS: dict[str, tuple[Fault, type[Exception], str]] = {
     "state of other sizes": (
         lambda o, param: with_state(o, param, torch.ones(4)),
         ValueError,
-        r"has the sizes \[4\] and params\[0\] \[3\]; they must agree",
+        r"\[0\] \(of param_groups\[1\]\['params'\]\[0\]\) has the sizes \[4\] and params\[0\] \[3\]; they must agree",
     ),
     "state of int": (
         lambda o, param: with_state(o, param, torch.ones(3, dtype=torch.int32)),
@@ -147,7 +147,10 @@ def test_scalars(kind: str, scalar: str, path: str) -> None:
 
 
 MIXED: dict[str, tuple[Callable[[list[Tensor]], object], str]] = {
-    "check": (lambda mixed: torch.ops.polycast.check(mixed), r"tensors\[1\] is on meta and tensors.* on cpu"),
+    "find_non_finite": (
+        lambda mixed: torch.ops.polycast.find_non_finite(mixed),
+        r"tensors\[1\] is on meta and tensors.* on cpu",
+    ),
     "norm": (lambda mixed: torch.ops.polycast.norm(mixed, 2.0), r"tensors\[1\] is on meta and tensors.* on cpu"),
     "unscale_": (lambda mixed: torch.ops.polycast.unscale_(mixed, torch.zeros(()), ONE * 2), r"grads\[1\] is on meta"),
     "scale": (
@@ -175,7 +178,7 @@ def test_lists_of_mixed_devices(case: str, path: str) -> None:
 
 
 def test_norms_and_checks_of_nothing() -> None:
-    for operator, arguments in ((torch.ops.polycast.check, ()), (torch.ops.polycast.norm, (2.0,))):
+    for operator, arguments in ((torch.ops.polycast.find_non_finite, ()), (torch.ops.polycast.norm, (2.0,))):
         with pytest.raises(ValueError, match="tensors is empty; pass at least one"):
             operator([], *arguments)
     for norm_type in (0.0, -1.0, NAN):

@@ -137,17 +137,6 @@ def test_loaded_state_is_converted_with_one_warning(kind: str) -> None:
     assert {tensor.dtype for tensor in moments(ours)} == {torch.float32}
 
 
-@pytest.mark.parametrize("kind", ["SGD momentum", "Adam"])
-def test_state_put_in_by_hand_is_converted(kind: str) -> None:
-    (weight,) = parameters((3,))
-    ours: Any = make(OURS, kind, [weight], state_dtype=torch.float32)
-    train(ours, [weight], 0, 1)
-    for name in {"momentum_buffer", "exp_avg"} & set(ours.state[weight]):
-        ours.state[weight][name] = ours.state[weight][name].double()
-    train(ours, [weight], 1, 1)
-    assert {tensor.dtype for tensor in moments(ours)} == {torch.float32}
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("kind", STATEFUL)
 def test_float32_state_of_low_parameters_survives_a_checkpoint(kind: str, dtype: torch.dtype) -> None:

@@ -38,7 +38,7 @@ def arguments(name: str, device: str = "cpu") -> tuple[tuple[Any, ...], dict[str
     counters = [one() for _ in ones()]
     scalars = {"lr": torch.tensor(0.1), "found_inf": one() * 0, "grad_scale": one() * 2, "clip_coef": one() / 2}
     table: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
-        "check": ((ones(),), {}),
+        "find_non_finite": ((ones(),), {}),
         "norm": ((ones(), 2.0), {}),
         "unscale_": ((ones(), one() * 0, one() / 2), {}),
         "update_scale_": ((one(), one(torch.int32), one() * 0, 2.0, 0.5, 2, 1e-3, 65536.0), {}),
@@ -87,7 +87,7 @@ def test_operators_without_memory(name: str, device: str) -> None:
         with NoReads():  # type: ignore[no-untyped-call]
             results = getattr(torch.ops.polycast, name)(*args, **kwargs, **lr)
         found = [results] if isinstance(results, Tensor) else list(results or ())
-        wanted = {"check": [FOUND, WHICH], "norm": [FOUND, FOUND, WHICH], "unscale_": [WHICH]}.get(name, [])
+        wanted = {"find_non_finite": [FOUND, WHICH], "norm": [FOUND, FOUND, WHICH], "unscale_": [WHICH]}.get(name, [])
         assert [(tuple(item.shape), item.dtype) for item in found] == wanted
         assert {item.device for item in found} <= {torch.device(device)}
 
@@ -132,7 +132,7 @@ for kind, options in ((syncfree.SGD, momentum), (syncfree.AdamW, amsgrad)):
     print(*(torch.ops.polycast.norm(grads, p)[0].item() for p in (1.0, 2.0, 3.0, float("inf"))))
     bad = [torch.where(torch.arange(40) == place, float("inf"), 1.0) for place in range(41)]
     found = torch.zeros(())
-    print(*torch.ops.polycast.check(bad)[1].double().tolist())
+    print(*torch.ops.polycast.find_non_finite(bad)[1].double().tolist())
     torch.ops.polycast.unscale_(grads, found, torch.tensor(0.3))
     print(found.item(), *(grad.double().sum().item() for grad in grads))
 print(torch.backends.cpu.get_cpu_capability())

@@ -89,7 +89,7 @@ def test_whole_iterations_read_nothing(unscaled: bool, kind: str, device: str) -
     for result in (scaler.skipped(optimizer), scaler.skip_count(other), optimizer.param_groups[0]["lr"]):
         assert result.device.type == device
     steps = "polycast.sgd_step_" if kind == "SGD" else "polycast.adam_step_"
-    wanted = {steps, "polycast.sgd_step_", "polycast.norm", "polycast.check", "polycast.update_scale_"}
+    wanted = {steps, "polycast.sgd_step_", "polycast.norm", "polycast.find_non_finite", "polycast.update_scale_"}
     wanted |= {"polycast.unscale_"} if unscaled else set()
     assert {name for name in ops.count if name.startswith("polycast.")} == wanted
     assert ops.count["polycast.update_scale_"] == 2 * ITERATIONS

@@ -29,7 +29,7 @@ def found_at_every_position(dtype: torch.dtype, value: float, size: int, offset:
     inv_scale, found_inf = torch.ones(()), torch.zeros(())
     for position in range(places.numel()):
         places[position] = value
-        found, which = OP.check([tensor])
+        found, which = OP.find_non_finite([tensor])
         _, found_by_norm, which_by_norm = OP.norm([tensor], 2.0)
         OP.unscale_([tensor], found_inf.zero_(), inv_scale)
         answers.add(tuple(bool(item) for item in (found, which, found_by_norm, which_by_norm, found_inf)))
@@ -58,7 +58,7 @@ def assert_found(rows: list[Tensor], finite: Tensor) -> None:
     tensors = [*rows[:middle], finite, *rows[middle:]]
     wanted = torch.ones(len(tensors), dtype=torch.bool)
     wanted[middle] = False
-    assert OP.check(tensors)[1].equal(wanted)
+    assert OP.find_non_finite(tensors)[1].equal(wanted)
     assert OP.norm(tensors, 2.0)[2].equal(wanted)
 
 
@@ -81,15 +81,15 @@ def test_every_size_and_every_position(dtype: torch.dtype) -> None:
         memory = torch.ones(1101, dtype=dtype)
         for size in range(1101):
             tensor = memory[1101 - size :]
-            assert not OP.check([tensor])[0]
+            assert not OP.find_non_finite([tensor])[0]
             for position in {0, size // 2, size - 1} if size else ():
                 tensor[position] = value
-                assert OP.check([tensor])[0]
+                assert OP.find_non_finite([tensor])[0]
                 tensor[position] = 1
     whole = torch.ones(1100, dtype=dtype)
     for position in range(1100):
         whole[position] = NON_FINITE[position % 3]
-        assert OP.check([whole])[0]
+        assert OP.find_non_finite([whole])[0]
         whole[position] = 1
 
 
@@ -116,7 +116,7 @@ def test_the_largest_and_the_smallest_values_are_finite(dtype: torch.dtype, path
         for size in (6, 7, 64, 1100):
             tensor = extremes(dtype)[:size]
             found_inf = torch.zeros(())
-            assert [item.tolist() for item in OP.check([tensor])] == [0.0, [False]]
+            assert [item.tolist() for item in OP.find_non_finite([tensor])] == [0.0, [False]]
             for norm_type in (1.0, 2.0, 3.0, math.inf):
                 assert [item.tolist() for item in OP.norm([tensor], norm_type)[1:]] == [0.0, [False]]
             OP.unscale_([tensor], found_inf, torch.tensor(4.0))

@@ -35,7 +35,7 @@ def register() -> Library:
     from polycast.backends import xla_optim, xla_scale
 
     library = Library("polycast", "IMPL")  # type: ignore[no-untyped-call]
-    for pure in (xla_scale.check, xla_scale.norm):
+    for pure in (xla_scale.find_non_finite, xla_scale.norm):
         library.impl(pure.__name__, pure, "XLA")  # type: ignore[no-untyped-call]
     writing: tuple[Callable[..., Tensor | None], ...] = (
         xla_optim.adam_step_,

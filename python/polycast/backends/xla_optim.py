@@ -6,7 +6,7 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from polycast._compiled import StepTensors, check_adam_step, check_sgd_step
+from polycast._compiled import check_adam_step, check_sgd_step
 from polycast.backends.xla import TYPE
 from polycast.backends.xla_arithmetic import SGD, Adam, Controls, Given
 from polycast.backends.xla_computation import as_real, on_device, update, upload
@@ -15,7 +15,7 @@ from polycast.backends.xla_ops import Op
 
 def _step(
     rule: Adam | SGD,
-    tensors: Sequence[Sequence[Tensor]],
+    lists: Sequence[Sequence[Tensor]],
     numbers: tuple[float, ...],
     lr: Tensor,
     found_inf: Tensor | None,
@@ -23,6 +23,9 @@ def _step(
     clip_coef: Tensor | None,
 ) -> None:
     """Update the lists of tensors by the rule; the second holds the gradients, which are only read."""
+    tensors = [column for column in lists if column]
+    if not tensors:
+        return
     device = tensors[0][0].device
     options = (lr if lr.device.type == TYPE else None, found_inf, grad_scale, clip_coef)
     given = Given(*[option is not None for option in options])
@@ -61,12 +64,10 @@ def adam_step_(
     clip_coef: Tensor | None = None,
 ) -> None:
     """Take a step of Adam or AdamW."""
-    tensors = StepTensors(lr, found_inf, grad_scale, clip_coef)
-    check_adam_step(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps, tensors)
+    lists = [params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps]
+    check_adam_step(lists, lr, found_inf, grad_scale, clip_coef)
     rule = Adam(maximize, weight_decay != 0, decoupled_weight_decay, beta1 <= 0.5)
-    columns = [column for column in (params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps) if column]
-    if columns:
-        _step(rule, columns, (beta1, beta2, weight_decay, eps), lr, found_inf, grad_scale, clip_coef)
+    _step(rule, lists, (beta1, beta2, weight_decay, eps), lr, found_inf, grad_scale, clip_coef)
 
 
 def sgd_step_(
@@ -86,8 +87,7 @@ def sgd_step_(
     clip_coef: Tensor | None = None,
 ) -> None:
     """Take a step of SGD."""
-    check_sgd_step(params, grads, momentum_buffers, momentum_started, StepTensors(lr, found_inf, grad_scale, clip_coef))
+    lists = [params, grads, momentum_buffers, momentum_started]
+    check_sgd_step(lists, lr, found_inf, grad_scale, clip_coef)
     rule = SGD(maximize, weight_decay != 0, bool(momentum_buffers), nesterov)
-    columns = [params, grads, *[column for column in (momentum_buffers, momentum_started) if column]]
-    if params:
-        _step(rule, columns, (weight_decay, momentum, dampening), lr, found_inf, grad_scale, clip_coef)
+    _step(rule, lists, (weight_decay, momentum, dampening), lr, found_inf, grad_scale, clip_coef)

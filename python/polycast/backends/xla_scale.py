@@ -8,14 +8,14 @@ from polycast.backends.xla_computation import as_real, call, on_device, update, 
 from polycast.backends.xla_ops import Op, all_finite, constant, like, non_finite_flags, scalar, total_norm
 
 
-def check(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
+def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Return whether any tensor holds an inf or NaN, as 0 or 1 in float32, and for each tensor whether it does."""
-    found_inf, non_finite = call("check", non_finite_flags, as_real(tensors))
+    found_inf, non_finite = call("find_non_finite", non_finite_flags, as_real(tensors))
     return found_inf, non_finite
 
 
 def norm(tensors: list[Tensor], norm_type: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the norm of all tensors as one vector, in float64 if any of them is, and what ``check`` returns.
+    """Return the norm of all tensors as one vector, in float64 if any of them is, and what ``find_non_finite`` returns.
 
     Finite gradients of any size have the norm that they have.
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from polycast._compiled import Batch, StepTensors
+from polycast._compiled import Batch
 from polycast.syncfree.arguments import check_arguments, check_group, check_state_dtype, number, refuse_options
-from polycast.syncfree.step import Group, Options, SyncFreeOptimizer
+from polycast.syncfree.step import Arguments, Group, SyncFreeOptimizer
 
 
 class Adam(SyncFreeOptimizer, torch.optim.Adam):
@@ -43,8 +43,9 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
     Source: Diederik P. Kingma, Jimmy Ba: Adam, a method for stochastic optimization, 2014.
     """
 
-    _state_names = ("exp_avg", "exp_avg_sq", "step", "max_exp_avg_sq")
     _average_names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+    _check_batch = staticmethod(Batch.check_adam_step)
+    _step_batch = staticmethod(Batch.adam_step)
 
     def __init__(
         self,
@@ -99,8 +100,8 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
                 "float16, which does not hold the squares of its gradients; pass state_dtype=torch.float32"
             )
 
-    def _needs(self, group: Group) -> tuple[bool, ...]:
-        return (group["amsgrad"],)
+    def _state_names(self, group: Group) -> tuple[str | None, ...]:
+        return "exp_avg", "exp_avg_sq", "max_exp_avg_sq" if group["amsgrad"] else None, "step"
 
     def _init_state(self, param: Tensor, group: Group) -> None:
         state: dict[str, Any] = self.state[param]
@@ -112,13 +113,15 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
         if group["amsgrad"] and "max_exp_avg_sq" not in state:
             state["max_exp_avg_sq"] = self._new_state(param)
 
-    def _convert_state(self, param: Tensor, state: dict[str, Any]) -> None:
-        super()._convert_state(param, state)
-        step = torch.as_tensor(state["step"], dtype=None if isinstance(state["step"], Tensor) else torch.float32)
-        # torch.optim keeps the count of steps on the host, unless it is fused or capturable.
-        state["step"] = step if step.device == param.device else step.to(param.device)
+    def _convert_state(self, param: Tensor) -> None:
+        super()._convert_state(param)
+        state = self.state[param]
+        if "step" in state:
+            step = torch.as_tensor(state["step"], dtype=None if isinstance(state["step"], Tensor) else torch.float32)
+            # torch.optim keeps the count of steps on the host, unless it is fused or capturable.
+            state["step"] = step if step.device == param.device else step.to(param.device)
 
-    def _options(self, group: Group) -> Options:
+    def _options(self, group: Group) -> Arguments:
         beta1, beta2 = group["betas"]
         return {
             "beta1": number("betas", beta1),
@@ -127,14 +130,7 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
             "eps": number("eps", group["eps"]),
             "decoupled_weight_decay": bool(group["decoupled_weight_decay"]),
             "maximize": bool(group["maximize"]),
-            "amsgrad": bool(group["amsgrad"]),
         }
-
-    def _check_batch(self, batch: Batch, tensors: StepTensors, options: Options) -> None:
-        batch.check_adam(tensors, amsgrad=options["amsgrad"])
-
-    def _step_batch(self, batch: Batch, tensors: StepTensors, options: Options) -> None:
-        batch.adam_step(tensors, **options)
 
     def _check_sparse(self, param: Tensor, group: Group) -> None:  # noqa: ARG002
         raise RuntimeError(

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from polycast._compiled import Batch, StepTensors, sgd_step
+from polycast._compiled import Batch, sgd_step
 from polycast.syncfree.arguments import check_arguments, check_group, check_state_dtype, number, refuse_options
-from polycast.syncfree.step import Group, Options, SyncFreeOptimizer
+from polycast.syncfree.step import Arguments, Group, SyncFreeOptimizer
 
 
 class SGD(SyncFreeOptimizer, torch.optim.SGD):
@@ -43,10 +43,9 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
     form that ``torch.optim.SGD`` gives it.
     """
 
-    # momentum_started is 0 until the step that makes the buffer the gradient itself. It is kept only where dampening
-    # would treat that step as any other, and no checkpoint has it.
-    _state_names = ("momentum_buffer", "momentum_started")
     _average_names = ("momentum_buffer",)
+    _check_batch = staticmethod(Batch.check_sgd_step)
+    _step_batch = staticmethod(Batch.sgd_step)
 
     def __init__(
         self,
@@ -97,39 +96,34 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
         finally:
             hook.remove()
 
-    def _needs(self, group: Group) -> tuple[bool, ...]:
-        return group["momentum"] != 0, group["dampening"] != 0
+    def _state_names(self, group: Group) -> tuple[str | None, ...]:
+        # momentum_started is 0 until the step that makes the buffer the gradient itself. It is kept only where
+        # dampening would treat that step as any other, and no checkpoint has it.
+        momentum = group["momentum"] != 0
+        return (
+            "momentum_buffer" if momentum else None,
+            "momentum_started" if momentum and group["dampening"] != 0 else None,
+        )
 
     def _init_state(self, param: Tensor, group: Group) -> None:
-        if group["momentum"] == 0:
-            return
         state = self.state[param]
         has_buffer = state.get("momentum_buffer") is not None
         if not has_buffer:
             state["momentum_buffer"] = self._new_state(param)
-        if group["dampening"] == 0:
-            state.pop("momentum_started", None)
-        elif "momentum_started" not in state:
+        if group["dampening"] != 0 and not (has_buffer and "momentum_started" in state):
             state["momentum_started"] = torch.full((), float(has_buffer), dtype=torch.float32, device=param.device)
 
-    def _convert_state(self, param: Tensor, state: dict[str, Any]) -> None:
-        super()._convert_state(param, state)
+    def _convert_state(self, param: Tensor) -> None:
+        super()._convert_state(param)
+        state = self.state[param]
         buffer = state.get("momentum_buffer")
-        if buffer is None:
-            state.pop("momentum_buffer", None)
-        elif buffer.layout != torch.strided:
-            # Torch keeps a sparse momentum for sparse gradients.
+        # Torch keeps a sparse momentum for sparse gradients.
+        if buffer is not None and buffer.layout != torch.strided:
             state["momentum_buffer"] = buffer.to_dense()
 
-    def _options(self, group: Group) -> Options:
+    def _options(self, group: Group) -> Arguments:
         numbers = {name: number(name, group[name]) for name in ("weight_decay", "momentum", "dampening")}
         return {**numbers, "nesterov": bool(group["nesterov"]), "maximize": bool(group["maximize"])}
-
-    def _check_batch(self, batch: Batch, tensors: StepTensors, options: Options) -> None:
-        batch.check_sgd(tensors, momentum=options["momentum"], dampening=options["dampening"])
-
-    def _step_batch(self, batch: Batch, tensors: StepTensors, options: Options) -> None:
-        batch.sgd_step(tensors, **options)
 
     def _check_sparse(self, param: Tensor, group: Group) -> None:
         if group["weight_decay"] != 0:
@@ -145,37 +139,29 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
                 f"{tuple(buffer.shape)} on {buffer.device}; load the state that belongs to it"
             )
 
-    def _step_sparse(self, param: Tensor, group: Group, tensors: StepTensors) -> None:
+    def _step_sparse(self, param: Tensor, group: Group, arguments: Arguments) -> None:
         assert param.grad is not None
-        options = {
-            **self._options(group),
-            "lr": tensors.lr,
-            "found_inf": tensors.found_inf,
-            "grad_scale": tensors.grad_scale,
-            "clip_coef": tensors.clip_coef,
-        }
         if group["momentum"] != 0:
             # The momentum of rows without a gradient goes on.
             state = self.state[param]
             started = [state["momentum_started"]] if group["dampening"] != 0 else []
-            sgd_step([param], [param.grad.to_dense()], [state["momentum_buffer"]], started, **options)
+            sgd_step([param], [param.grad.to_dense()], [state["momentum_buffer"]], started, **arguments)
             return
         grad = param.grad.coalesce()
         where = tuple(grad.indices())
         rows = param[where]
-        sgd_step([rows], [grad.values()], [], [], **options)
+        sgd_step([rows], [grad.values()], [], [], **arguments)
         param[where] = rows
 
 
 def _without_flags(_: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
     """Return a state without the private flags, read from the device at once."""
-    flagged = [values for values in state_dict["state"].values() if "momentum_started" in values]
-    started = iter(torch.stack([values["momentum_started"].cpu() for values in flagged]).tolist() if flagged else ())
-    state = {
-        key: _without_flag(values, next(started)) if "momentum_started" in values else values
-        for key, values in state_dict["state"].items()
-    }
-    return {**state_dict, "state": state}
+    state = state_dict["state"]
+    # Hooks may have put in other things.
+    flagged = [key for key, values in state.items() if isinstance(values, dict) and "momentum_started" in values]
+    flags = torch.stack([state[key]["momentum_started"].cpu() for key in flagged]).tolist() if flagged else []
+    cleared = {key: _without_flag(state[key], flag) for key, flag in zip(flagged, flags, strict=True)}
+    return {**state_dict, "state": {**state, **cleared}}
 
 
 def _without_flag(values: dict[str, Any], started: float) -> dict[str, Any]:

@@ -1,23 +1,22 @@
-"""What the sync-free optimizers share: the step, and the lists of tensors that it is prepared on."""
+"""The step that the sync-free optimizers share."""
 
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from itertools import chain
-from threading import Lock
 from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
-from typing_extensions import Self
 
-from polycast._compiled import Batch, OptimizerLists, StepTensors
+from polycast._compiled import Batch, gather_step
 from polycast._sharding import placed_like
 from polycast.syncfree.arguments import number
 
 Group: TypeAlias = dict[str, Any]
-Options: TypeAlias = dict[str, Any]
+#: What an operator takes beside its lists, in the order of its schema.
+Arguments: TypeAlias = dict[str, Any]
 Closure: TypeAlias = Callable[[], Any]
 
 
@@ -29,21 +28,10 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
     #: How a gradient scaler knows an optimizer whose ``step`` takes ``found_inf``, ``grad_scale`` and ``clip_coef``.
     takes_found_inf: ClassVar[bool] = True
-    #: The names of a parameter's state, in the order of the operator's lists.
-    _state_names: ClassVar[tuple[str, ...]]
-    #: Those of them that have the sizes of the parameter.
+    #: The names of a parameter's state that have the sizes of the parameter.
     _average_names: ClassVar[tuple[str, ...]]
 
     state_dtype: torch.dtype | None
-    _lists: OptimizerLists | None = None
-    _prepared_for: list[tuple[bool, ...]]
-    _turn: Lock
-
-    def __new__(cls, *_: Any, **__: Any) -> Self:
-        """Return an optimizer, also a copied or unpickled one, that one thread at a time can step."""
-        optimizer = super().__new__(cls)
-        optimizer._turn = Lock()
-        return optimizer
 
     def step(
         self,
@@ -85,91 +73,75 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():  # type: ignore[no-untyped-call]
                 loss = closure()
-        self._update(found_inf, grad_scale, clip_coef)
+        self._update({"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": clip_coef})
         return loss
 
     # One fused call for all tensors: torch.compile has nothing to gain in here, and would take the lists apart.
     @_disable_dynamo
     @torch.no_grad()
-    def _update(self, *scalars: Tensor | None) -> None:
-        for name, scalar in zip(("found_inf", "grad_scale", "clip_coef"), scalars, strict=True):
+    def _update(self, scalars: dict[str, Tensor | None]) -> None:
+        for name, scalar in scalars.items():
             if scalar is not None and not isinstance(scalar, Tensor):
                 raise TypeError(f"{name} is {scalar!r}; it takes a tensor of one element")
-        with self._turn:
-            lists = self._current_lists()
-            try:
-                self._step_lists(lists, scalars)
-            finally:
-                lists.release()
-
-    def _step_lists(self, lists: OptimizerLists, scalars: tuple[Tensor | None, ...]) -> None:
-        calls = [
-            (batch, self._tensors(batch.device, group, scalars), self._options(group))
-            for batch in lists.gather()
-            for group in [self.param_groups[batch.group]]
-        ]
+        batches, sparse = self._gather()
+        calls = [(batch, self._arguments(batch.group, batch.device, scalars)) for batch in batches]
         # One call checks all that it is given before it writes; several must be checked before the first.
-        if len(calls) > 1 or lists.sparse:
-            for index, param in lists.sparse:
-                self._check_sparse(param, self.param_groups[index])
-            for batch, tensors, options in calls:
-                self._check_batch(batch, tensors, options)
-        for index, param in lists.sparse:
-            group = self.param_groups[index]
-            self._step_sparse(param, group, self._tensors(param.device, group, scalars))
-        for batch, tensors, options in calls:
-            self._step_batch(batch, tensors, options)
+        if len(calls) > 1 or sparse:
+            for group, param in sparse:
+                self._check_sparse(param, self.param_groups[group])
+            for batch, arguments in calls:
+                self._check_batch(batch, *arguments.values())
+        for group, param in sparse:
+            self._step_sparse(param, self.param_groups[group], self._arguments(group, param.device, scalars))
+        for batch, arguments in calls:
+            self._step_batch(batch, *arguments.values())
+
+    def _gather(self) -> tuple[list[Batch], list[tuple[int, Tensor]]]:
+        """Return what the operators take, and the parameters with sparse gradients, each with the index of its group.
+
+        A parameter is given the state that it lacks, and then all are gathered again.
+        """
+        names = [self._state_names(group) for group in self.param_groups]
+        batches, sparse, not_ready = gather_step(self.param_groups, self.state, names, False)
+        if not_ready:
+            # What is made in inference mode could not be written outside of it.
+            with torch.inference_mode(False):
+                for index, param in not_ready:
+                    self._init_state(param, self.param_groups[index])
+                    self._convert_state(param)
+            batches, sparse, _ = gather_step(self.param_groups, self.state, names, True)
+        return batches, sparse
+
+    #: The operator's check of a batch, which raises what the call would, and the call.
+    _check_batch: ClassVar[Callable[..., None]]
+    _step_batch: ClassVar[Callable[..., None]]
+
+    @abstractmethod
+    def _state_names(self, group: Group) -> tuple[str | None, ...]:
+        """Return the names of a parameter's state in the order of the operator's lists, None where it does without."""
 
     @abstractmethod
     def _init_state(self, param: Tensor, group: Group) -> None:
         """Give a parameter that has a gradient the state that it lacks."""
 
     @abstractmethod
-    def _options(self, group: Group) -> Options:
-        """Return what the operator takes of a group, or raise what is wrong with it."""
-
-    @abstractmethod
-    def _check_batch(self, batch: Batch, tensors: StepTensors, options: Options) -> None:
-        """Raise what the step would."""
-
-    @abstractmethod
-    def _step_batch(self, batch: Batch, tensors: StepTensors, options: Options) -> None:
-        """Call the operator on parameters of one group and one device."""
+    def _options(self, group: Group) -> Arguments:
+        """Return the numbers and flags that the operator takes of a group, or raise what is wrong with them."""
 
     @abstractmethod
     def _check_sparse(self, param: Tensor, group: Group) -> None:
         """Raise if a parameter cannot be updated by a sparse gradient."""
 
-    def _step_sparse(self, param: Tensor, group: Group, tensors: StepTensors) -> None:
+    def _step_sparse(self, param: Tensor, group: Group, arguments: Arguments) -> None:
         """Update a parameter whose gradient is sparse, where `_check_sparse` lets it pass."""
         raise NotImplementedError
 
-    @abstractmethod
-    def _needs(self, group: Group) -> tuple[bool, ...]:
-        """Return what decides which state the parameters of a group have."""
-
-    def _current_lists(self) -> OptimizerLists:
-        lists = self._lists
-        needs = [self._needs(group) for group in self.param_groups]
-        if lists is None or needs != self._prepared_for or not lists.is_current(self.state, self.param_groups):
-            for group in self.param_groups:
-                for param in group["params"]:
-                    if param.grad is not None:
-                        self._init_state(param, group)
-                        if param in self.state:
-                            self._convert_state(param, self.state[param])
-            lists = OptimizerLists(self.state, self.param_groups, self._state_names)
-            self._lists = lists
-            self._prepared_for = needs
-        return lists
-
-    def _convert_state(self, param: Tensor, state: dict[str, Any]) -> None:
-        """Bring state that was put in by hand to the types that this optimizer keeps."""
+    def _convert_state(self, param: Tensor) -> None:
+        """Bring state that comes from elsewhere to where this optimizer keeps it."""
+        state = self.state[param]
         for name in self._average_names:
-            value = state.get(name)
-            if isinstance(value, Tensor):
-                kept = value if self.state_dtype is None else value.to(self._kept_type(param))
-                state[name] = placed_like(kept, param)
+            if isinstance(state.get(name), Tensor):
+                state[name] = placed_like(state[name], param)
 
     def _new_state(self, param: Tensor) -> Tensor:
         return torch.zeros_like(param, dtype=self._kept_type(param), memory_format=torch.preserve_format)
@@ -178,9 +150,10 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         dtype = self.state_dtype
         return param.dtype if dtype is None else dtype.to_complex() if param.is_complex() else dtype
 
-    def _tensors(self, device: torch.device, group: Group, scalars: tuple[Tensor | None, ...]) -> StepTensors:
-        found_inf, grad_scale, clip_coef = (_on(device, scalar) for scalar in scalars)
-        return StepTensors(_learning_rate(group["lr"]), found_inf, grad_scale, clip_coef)
+    def _arguments(self, index: int, device: torch.device, scalars: dict[str, Tensor | None]) -> Arguments:
+        group = self.param_groups[index]
+        moved = {name: _on(device, scalar) for name, scalar in scalars.items()}
+        return {"lr": _learning_rate(group["lr"]), **self._options(group), **moved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what ``state_dict`` of this class or of torch.optim's returned.
@@ -195,7 +168,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         hooks = (
             self.register_load_state_dict_pre_hook(lambda _, made: loaded.append(made)),
             self.register_load_state_dict_post_hook(
-                lambda _: converted.update(self._take_saved_types(loaded[0])), prepend=True
+                lambda _: converted.update(self._take_state(loaded[0])), prepend=True
             ),
         )
         try:
@@ -207,11 +180,17 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             names = " and ".join(sorted(map(str, converted)))
             warnings.warn(f"loaded state of {names} is converted to the state_dtype {self.state_dtype}", stacklevel=2)
 
+    def _take_state(self, state_dict: dict[str, Any]) -> set[torch.dtype]:
+        """Keep what was loaded; return the types of averages that are converted to another."""
+        converted = set() if self.state_dtype is None else self._take_saved_types(state_dict)
+        for param in self.state:
+            if isinstance(param, Tensor):
+                self._convert_state(param)
+        return converted
+
     def _take_saved_types(self, state_dict: dict[str, Any]) -> set[torch.dtype]:
         """Take the averages from the types they were saved in, and return those that are not kept."""
         converted: set[torch.dtype] = set()
-        if self.state_dtype is None:
-            return converted
         saved_ids = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
         params = chain.from_iterable(group["params"] for group in self.param_groups)
         for saved_id, param in zip(saved_ids, params, strict=True):
@@ -224,10 +203,6 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "state_dtype": self.state_dtype}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._lists = None
-        super().__setstate__(state)
 
 
 def _on(device: torch.device, tensor: Tensor | None) -> Tensor | None:

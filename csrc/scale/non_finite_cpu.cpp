@@ -1,4 +1,4 @@
-// check and unscale_ on the CPU: each one pass over all elements.
+// find_non_finite and unscale_ on the CPU: each one pass over all elements.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 
@@ -17,7 +17,7 @@ namespace {
 using multi_tensor::Item;
 using multi_tensor::Items;
 
-struct Check {
+struct Find {
   static constexpr std::array<bool, 1> written{false};
 
   Findings& findings;
@@ -35,12 +35,13 @@ struct Unscale {
   static constexpr std::array<bool, 1> written{true};
 
   Findings& findings;
+  const size_t first;  // the place of the first item among all gradients
   const double inv_scale;
 
   template <class Math>
   [[gnu::always_inline]] void operator()(const std::array<Math*, 1>& at, int64_t count, const Item<1>& item) const {
     if (any_non_finite(at[0], count)) {
-      findings.add(item.index);
+      findings.add(first + item.index);
     }
     const Math factor = static_cast<Math>(inv_scale);
     for (int64_t index = 0; index < count; ++index) {
@@ -49,19 +50,18 @@ struct Unscale {
   }
 };
 
-template <class Algorithm, class CheckArguments>
-void run(const Algorithm& algorithm, at::TensorList tensors, const CheckArguments& check) {
-  const Items<1> items(std::array<at::TensorList, 1>{tensors}, Algorithm::written, check);
+template <class Algorithm>
+void run(const Algorithm& algorithm, const Items<1>& items) {
   multi_tensor::walk<float>(algorithm, items.in_float);
   multi_tensor::walk<double>(algorithm, items.in_double);
   items.write_back();
 }
 
-std::tuple<at::Tensor, at::Tensor> check_cpu(at::TensorList tensors) {
-  check_length("check", tensors);
+std::tuple<at::Tensor, at::Tensor> find_non_finite_cpu(at::TensorList tensors) {
+  check_not_empty("find_non_finite", tensors);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   Findings findings(tensors.size());
-  run(Check{findings}, tensors, [&] { check_tensors("check", tensors); });
+  run(Find{findings}, Items<1>({tensors}, Find::written, [&] { check_tensors("find_non_finite", tensors); }));
   return {findings.found_inf(), findings.non_finite()};
 }
 
@@ -69,7 +69,12 @@ at::Tensor unscale_cpu(at::TensorList grads, at::Tensor& found_inf, const at::Te
   check_unscale(grads, found_inf, inv_scale);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   Findings findings(grads.size());
-  run(Unscale{findings, inv_scale.item<double>()}, grads, [] {});
+  // Gradients that may share memory one after the other, as in torch.
+  const size_t step = multi_tensor::may_overlap(grads) ? 1 : std::max<size_t>(grads.size(), 1);
+  for (size_t first = 0; first < grads.size(); first += step) {
+    const Items<1> items({grads.slice(first, step)}, Unscale::written, [] {});
+    run(Unscale{findings, first, inv_scale.item<double>()}, items);
+  }
   if (findings.any()) {
     found_inf.fill_(1);
   }
@@ -83,6 +88,6 @@ at::Tensor unscale_cpu(at::TensorList grads, at::Tensor& found_inf, const at::Te
 }  // namespace polycast::scale
 
 TORCH_LIBRARY_IMPL(polycast, CPU, library) {
-  library.impl("check", TORCH_FN(polycast::scale::check_cpu));
+  library.impl("find_non_finite", TORCH_FN(polycast::scale::find_non_finite_cpu));
   library.impl("unscale_", TORCH_FN(polycast::scale::unscale_cpu));
 }

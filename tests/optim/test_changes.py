@@ -1,4 +1,4 @@
-"""Every way to make the prepared lists stale by state and options: the next step is torch.optim's."""
+"""Whatever is changed between two steps, the next step is torch.optim's: parameters, groups, state, options."""
 
 import io
 from collections import defaultdict
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tests.optimizers import KINDS, OURS, SHAPES, THEIRS, Change, Run, make, parameters, set_grads, trained
 
@@ -22,6 +22,73 @@ def change(function: Change) -> Change:
 def group(run: Run) -> dict[str, Any]:
     groups: list[dict[str, Any]] = run.optimizer.param_groups
     return groups[0]
+
+
+@change
+def add_param_group(run: Run) -> None:
+    added = parameters((4,), seed=1)
+    run.params.extend(added)
+    run.optimizer.add_param_group({"params": added, "lr": 0.5})
+
+
+@change
+def replaced_list_of_params(run: Run) -> None:
+    run.params[:] = [*run.params[:2], *parameters((4,), seed=1)]
+    group(run)["params"] = list(run.params)
+
+
+@change
+def params_changed_in_place(run: Run) -> None:
+    (added,) = parameters((4,), seed=1)
+    run.params[1] = added
+    group(run)["params"][1] = added
+
+
+@change
+def params_removed_in_place(run: Run) -> None:
+    del run.params[0], group(run)["params"][0]
+
+
+@change
+def params_swapped_in_place(run: Run) -> None:
+    group(run)["params"].reverse()
+
+
+@change
+def group_replaced(run: Run) -> None:
+    run.optimizer.param_groups[0] = {**group(run), "lr": 0.03}
+
+
+@change
+def data_replaced(run: Run) -> None:
+    for param in run.params:
+        param.data = param.data.clone() * 2
+
+
+@change
+def data_replaced_by_another_layout(run: Run) -> None:
+    run.params[1].data = run.params[1].data.t().contiguous().t()
+
+
+@change
+def storage_resized_by_set(run: Run) -> None:
+    with torch.no_grad():
+        run.params[0].set_(torch.linspace(0, 1, 7))  # type: ignore[call-overload]
+
+
+@change
+def frozen_and_thawed(run: Run) -> None:
+    for param in run.params[:2]:
+        param.requires_grad_(False)
+    run.params[0].requires_grad_()
+
+
+@change
+def moved_to_another_group(run: Run) -> None:
+    (added,) = parameters((4,), seed=1)
+    run.params.append(added)
+    run.optimizer.add_param_group({"params": [added], "lr": 0.5})
+    run.optimizer.param_groups[1]["params"].insert(0, group(run)["params"].pop())
 
 
 def earlier_state(run: Run) -> dict[str, Any]:
@@ -187,3 +254,18 @@ def test_state_stays_with_its_parameter(kind: str) -> None:
         return params
 
     torch.testing.assert_close(weights(OURS), weights(THEIRS), rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parameters_can_be_swapped_between_steps(kind: str) -> None:
+    """Torch refuses to swap a tensor that anything else refers to."""
+    param, other = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.ones(2))
+    optimizer = make(OURS, kind, [param])
+    set_grads([param], 0)
+    optimizer.step()
+    torch.utils.swap_tensors(param, other)  # type: ignore[no-untyped-call]
+    set_grads([param], 1)
+    before = other.detach().clone()
+    optimizer.step()
+    assert torch.equal(other, before)
+    assert (param != 1).all()

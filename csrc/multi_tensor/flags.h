@@ -1,0 +1,22 @@
+// Flags as types: what is compiled for each value of a flag is chosen by its value.
+#pragma once
+
+#include <type_traits>
+
+namespace polycast::multi_tensor {
+
+// Calls use with a std::true_type or a std::false_type for each flag.
+template <class Use>
+void with_flags(const Use& use) {
+  use();
+}
+
+template <class Use, class... Flags>
+void with_flags(const Use& use, bool first, Flags... flags) {
+  const auto with_first = [&](auto constant) {
+    with_flags([&](auto... constants) { use(constant, constants...); }, flags...);
+  };
+  first ? with_first(std::true_type{}) : with_first(std::false_type{});
+}
+
+}  // namespace polycast::multi_tensor

@@ -1,0 +1,41 @@
+"""Lists of tensors that are not all of one kind: torch.optim's values, or an error that names the parameter."""
+
+import os
+import subprocess
+import sys
+
+# What is no memory was once read as memory, so all of it runs in a process of its own. The rest is right.
+ERRORS = {
+    (
+        "inference gradient",
+        "check_gradients",
+    ): "RuntimeError: unscale_: grads[{0}] (of layer{0}) is an inference tensor, "
+    "which cannot be written outside of torch.inference_mode()",
+    ("subclass", "check_gradients"): "TypeError: the gradient of layer{0} is a TwoTensor, whose values only that class "
+    "knows; give it a plain tensor or a DTensor",
+    ("zero", "check_steps"): "TypeError: layer{0} or its state is a ZeroTensor, which has no memory; clone it first",
+    ("released", "check_steps"): "RuntimeError: sgd_step_: params[{0}] (of layer{0}) has the sizes [3] and no memory; "
+    "its storage was resized to nothing, so give it back its data first",
+    ("released gradient", "check_steps"): "RuntimeError: sgd_step_: grads[{0}] (of layer{0}) has the sizes [3] and no "
+    "memory; its storage was resized to nothing, so give it back its data first",
+    ("released gradient", "check_gradients"): "RuntimeError: find_non_finite: grads[{0}] (of layer{0}) has the sizes "
+    "[3] and no memory; its storage was resized to nothing, so give it back its data first",
+    ("mkldnn", "check_steps"): "RuntimeError: memory format option is only supported by strided tensors",
+    ("mkldnn", "check_gradients"): "TypeError: find_non_finite: grads[{0}] (of layer{0}) is a Mkldnn tensor of "
+    "torch.float32; pass strided tensors of torch.float32, torch.float64, torch.float16, torch.bfloat16 or a complex "
+    "type",
+}
+
+
+def test_every_kind_before_and_after_a_plain_parameter() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.optim.kinds"], capture_output=True, text=True, env=os.environ, check=False
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    lines = run.stdout.splitlines()
+    assert len(lines) >= 60
+    for line in lines:
+        title, found = line.split(" | ")
+        kind, order, work = title.split(", ")
+        wanted = ERRORS.get((kind, work), "right").format(0 if order == "first" else 1)
+        assert found == wanted, title
