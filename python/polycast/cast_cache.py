@@ -37,7 +37,6 @@ def __dir__() -> list[str]:
     return __all__
 
 
-
 class Counts(NamedTuple):
     """What is kept for one type of device, and what has happened so far.
 
