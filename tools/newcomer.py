@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
+from typing import Any
 
 from tests.snippets import ROOT, added_op, added_sample, page
 
@@ -90,7 +91,7 @@ def add_op(source: Path) -> None:
     samples.write_text(added_sample(samples.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def step(name: str, command: Sequence[str | Path], folder: Path) -> None:
+def step(name: str, command: Sequence[Any], folder: Path) -> None:
     start = perf_counter()
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)

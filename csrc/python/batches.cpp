@@ -139,6 +139,30 @@ at::Tensor unscale(const Batch& batch, at::Tensor& found_inf, const at::Tensor& 
   return non_finite;
 }
 
+void update_scale(
+    at::Tensor& scale,
+    at::Tensor& growth_tracker,
+    const at::Tensor& found_inf,
+    double growth_factor,
+    double backoff_factor,
+    int64_t growth_interval,
+    double min_scale,
+    double max_scale) {
+  static const auto op = operators::find<operators::UpdateScale>("polycast::update_scale_");
+  const bool all_plain = is_plain(scale) && is_plain(growth_tracker) && is_plain(found_inf);
+  operators::call(
+      op,
+      all_plain,
+      scale,
+      growth_tracker,
+      found_inf,
+      growth_factor,
+      backoff_factor,
+      growth_interval,
+      min_scale,
+      max_scale);
+}
+
 bool has_float16(const Batch& batch) {
   const auto is_half = [](const at::Tensor& tensor) { return tensor.scalar_type() == at::kHalf; };
   return std::any_of(batch.grads.begin(), batch.grads.end(), is_half);
@@ -174,6 +198,7 @@ void bind_batches(py::module_& module) {
         batch.grads.clear();
         batch.wholes.clear();
       });
+  module.def("update_scale", &update_scale, no_gil);
   module.def("check_adam_step", &check_step<AdamStep>);
   module.def("check_sgd_step", &check_step<SgdStep>);
 }

@@ -66,6 +66,16 @@ def check_sgd_step(
     clip_coef: Tensor | None,
     /,
 ) -> None: ...
+def update_scale(
+    scale: Tensor,
+    growth_tracker: Tensor,
+    found_inf: Tensor,
+    growth_factor: float,
+    backoff_factor: float,
+    growth_interval: int,
+    min_scale: float,
+    max_scale: float,
+) -> None: ...
 def write_back(targets: Sequence[Tensor], values: Sequence[Tensor], /) -> None: ...
 def own_memory(tensors: Sequence[Tensor], /) -> None: ...
 def signature(tensors: Sequence[Tensor], /) -> bytes: ...

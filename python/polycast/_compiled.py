@@ -82,12 +82,12 @@ is_sharded = _C.is_sharded
 check_adam_step = _C.check_adam_step
 check_sgd_step = _C.check_sgd_step
 own_memory = _C.own_memory
+update_scale = _C.update_scale
 signature = _C.signature
 write_back = _C.write_back
 
 find_non_finite = torch.ops.polycast.find_non_finite.default
 norm = torch.ops.polycast.norm.default
 unscale = torch.ops.polycast.unscale_.default
-update_scale = torch.ops.polycast.update_scale_.default
 adam_step = torch.ops.polycast.adam_step_.default
 sgd_step = torch.ops.polycast.sgd_step_.default

@@ -14,7 +14,7 @@ from tests.xla import xla
 pytestmark = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad, torch.inference_mode])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad])
 def test_the_dispatcher_finds_the_kernels(mode: Callable[[], Any]) -> None:
     grads, found_inf, inv_scale = [torch.ones(2, device=xla())], torch.zeros((), device=xla()), torch.tensor(0.5)
     with mode():

@@ -123,7 +123,7 @@ def test_the_switches_of_torch_hold(off: str) -> None:
             torch.set_autocast_enabled("cpu", False)
             torch.clear_autocast_cache()
             return
-        with polycast.autocast("cpu", cache_enabled=False if off == "argument" else None):
+        with torch.autocast("cpu", BF16, cache_enabled=False if off == "argument" else None):
             torch.set_autocast_cache_enabled(False)
             run()
         torch.set_autocast_cache_enabled(True)
@@ -163,7 +163,7 @@ mode, mebibytes, count = "{mode}", {mebibytes}, {count}
 if mode == "stock":
     polycast.uninstall("cpu")
 layers = torch.nn.ModuleList([torch.nn.Linear(1024, 16) for _ in range(3)])
-with torch.no_grad(), polycast.autocast("cpu"):
+with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
     for _ in range(count):
         activation = torch.ones(mebibytes * 256, 1024)
         for layer in layers:

@@ -1,8 +1,12 @@
 """Where torch's dispatcher finds the operators on XLA."""
 
+from collections.abc import Callable
 from functools import cache
 from types import ModuleType
+from typing import Any
 
+import torch
+from torch import Tensor
 from torch.library import Library
 
 from polycast.backends import once_imported
@@ -23,14 +27,29 @@ def register() -> Library:
     """Register the operators with torch's dispatcher, for as long as the returned library lives.
 
     Tensors on XLA are wrapped for functionalization, which refuses an operator that writes and is not ATen's. So these
-    are registered in its place: above it, autograd's key would do as well, which is missing in inference mode.
+    are registered above it, on autograd's key; fake tensors have that key too, and are passed on.
     """
     from polycast.backends import xla_optim, xla_scale
 
     library = Library("polycast", "IMPL")  # type: ignore[no-untyped-call]
-    pure = (xla_scale.find_non_finite, xla_scale.norm)
-    writing = (xla_optim.adam_step_, xla_optim.sgd_step_, xla_scale.unscale_, xla_scale.update_scale_)
-    for key, functions in (("XLA", pure), ("Functionalize", writing)):
-        for function in functions:
-            library.impl(function.__name__, function, key)  # type: ignore[no-untyped-call]
+    for pure in (xla_scale.find_non_finite, xla_scale.norm):
+        library.impl(pure.__name__, pure, "XLA")  # type: ignore[no-untyped-call]
+    for function in (xla_optim.adam_step_, xla_optim.sgd_step_, xla_scale.unscale_, xla_scale.update_scale_):
+        library.impl(function.__name__, _unless_fake(function), "AutogradXLA")  # type: ignore[no-untyped-call]
     return library
+
+
+def _unless_fake(function: Callable[..., Tensor | None]) -> Callable[..., Tensor | None]:
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    packet = getattr(torch.ops.polycast, function.__name__)
+
+    def kernel(*args: Any, **kwargs: Any) -> Tensor | None:
+        first = args[0][0] if isinstance(args[0], list) and args[0] else args[0]
+        if isinstance(first, FakeTensor):
+            with torch._C._AutoDispatchBelowAutograd():
+                result: Tensor | None = packet(*args, **kwargs)
+                return result
+        return function(*args, **kwargs)
+
+    return kernel
