@@ -97,6 +97,20 @@ def test_a_hundred_steps_read_nothing_and_compile_twice_at_most(kind: str, place
         assert {values["step"].item() for values in optimizer.state.values()} == {STEPS - STEPS // 5}
 
 
+def test_learning_rates_that_stop_being_equal_compile_nothing() -> None:
+    params = on_xla(parameters(*SHAPES))
+    optimizer = OURS["AdamW"]([{"params": params[:2]}, {"params": params[2:]}], **COUNTED["AdamW"])
+    set_grads(params, 0)
+    traffic, compiles = Traffic(), []
+    for number in range(6):
+        for group, lr in zip(optimizer.param_groups, (1e-3, 1e-3 if number < 3 else 2e-3 * number), strict=True):
+            group["lr"] = lr
+        optimizer.step()
+        sync()
+        compiles.append(traffic.compiles())
+    assert compiles[1:] == [compiles[1]] * 5
+
+
 @pytest.mark.parametrize("kind", COUNTED)
 def test_a_skipped_step_changes_no_bit(kind: str) -> None:
     params = on_xla(parameters(*SHAPES))

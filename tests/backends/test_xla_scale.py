@@ -1,7 +1,7 @@
 """The operators of a gradient scaler on XLA."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
@@ -30,6 +30,9 @@ def test_norm_and_check(norm_type: float) -> None:
         total.cpu(), torch.linalg.vector_norm(torch.cat([t.cpu().double() for t in finite]), norm_type).float()
     )
     assert xla_scale.norm(tensors, norm_type)[1].item() == 1.0
+    assert xla_scale.norm(tensors, norm_type)[0].isnan().item()
+    without_nan = [tensor for tensor in tensors if not tensor.isnan().any()]
+    assert xla_scale.norm(without_nan, norm_type)[0].item() == math.inf
 
 
 @pytest.mark.parametrize("norm_type", [0.5, 2.0, 20.0, math.inf])
@@ -75,3 +78,17 @@ def test_the_scale_has_a_floor_and_a_ceiling() -> None:
     assert scales == (8.0, 16.0, 16.0, 16.0, 16.0, 16.0, 8.0, 4.0, 4.0, 4.0, 4.0, 8.0)
     assert trackers == (1, 0, 1, 0, 1, 0, 0, 0, 0, 0, 1, 0)
     assert all(abs(math.log2(after / before)) <= 1 for before, after in pairwise(scales))
+
+
+@pytest.mark.parametrize("device", ["cpu", "xla"])
+def test_an_interval_that_is_lowered_below_the_count_is_torchs_rule_everywhere(device: str) -> None:
+    def states(update: Callable[..., object], device: str, *bounds: float) -> list[tuple[float, int]]:
+        scale, tracker = torch.tensor(8.0, device=device), torch.tensor(0, dtype=torch.int32, device=device)
+        seen = []
+        for found, interval in ((0, 5), (0, 5), (0, 5), (0, 2), (0, 2), (1, 2), (0, 2), (0, 2)):
+            update(scale, tracker, torch.tensor(float(found), device=device), 2.0, 0.5, interval, *bounds)
+            seen.append((scale.item(), int(tracker.item())))
+        return seen
+
+    ours = states(torch.ops.polycast.update_scale_, device, 0.0, math.inf)
+    assert ours == states(torch._amp_update_scale_, "cpu")

@@ -68,10 +68,13 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "pip install --no-build-isolation .": installed,
     "python -m polycast": as_it_stands,
     "python -m polycast conv2d": as_it_stands,
+    "python -m polycast LSTM": as_it_stands,
     "python -m codegen --check": as_it_stands,
     "python -m tests.samples.rules": as_it_stands,
     "python -m tests.workflows": as_it_stands,
     "python -m tools.mutations 20000": fewer,
+    "python -m tools.random_casts 3000": fewer,
+    "python -m tools.random_scaler 1000": fewer,
     "python -m tools.newcomer": explained,
     "python -m benchmarks.cast_cache": explained,
 }

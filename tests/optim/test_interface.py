@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.optim import lr_scheduler
 
-from tests.optimizers import KINDS, OURS, THEIRS, make, parameters, same_bits, set_grads
+from tests.optimizers import KINDS, OURS, THEIRS, make, parameters, same_bits, set_grads, step
 
 EACH = pytest.mark.parametrize("kind", KINDS)
 
@@ -125,6 +125,53 @@ def test_named_parameters(kind: str) -> None:
     set_grads(others, 0)
     plain.step()
     assert all(same_bits(left, right) for left, right in zip(params, others, strict=True))
+
+
+@EACH
+def test_scalars_that_are_attributes(kind: str) -> None:
+    """Torch's protocol for fused steps, which does not ask the signature of a step: a subclass may have its own."""
+    name, options = KINDS[kind]
+
+    class Own(OURS[name]):  # type: ignore[misc]
+        def step(self, closure: Any = None) -> Any:
+            return super().step(closure)
+
+    given, told = parameters((3,)), parameters((3,))
+    ours, other = make(OURS, kind, given), Own(told, **options)
+    for number, found_inf in enumerate((0.0, 1.0, 0.0)):
+        set_grads(given, number)
+        set_grads(told, number)
+        scalars = {"found_inf": found_inf, "grad_scale": 4.0, "clip_coef": 0.5}
+        step(ours, **scalars)
+        for scalar, value in scalars.items():
+            setattr(other, scalar, torch.tensor(value))
+        other.step()
+    assert same_bits(given[0], told[0])
+
+
+def test_an_argument_goes_before_an_attribute() -> None:
+    (weight,) = parameters((3,))
+    optimizer: Any = make(OURS, "SGD", [weight])
+    set_grads([weight], 0)
+    before = weight.detach().clone()
+    optimizer.found_inf = torch.tensor(0.0)
+    step(optimizer, found_inf=1.0)
+    assert same_bits(weight, before)
+
+
+@pytest.mark.parametrize("kind", ["SGD dampening", "AdamW"])
+def test_state_that_belongs_to_no_parameter(kind: str) -> None:
+    """Upstream's tests put such entries in by hooks; they are saved and loaded, and no step looks at them."""
+    params = parameters((3,))
+    optimizer: Any = make(OURS, kind, params)
+    optimizer.register_state_dict_pre_hook(lambda it: it.state.update(test=1))
+    set_grads(params, 0)
+    optimizer.step()
+    state_dict = optimizer.state_dict()
+    assert state_dict["state"]["test"] == 1
+    optimizer.load_state_dict(state_dict)
+    optimizer.step()
+    assert optimizer.state["test"] == 1
 
 
 @EACH

@@ -73,10 +73,11 @@ def _built(build: Build, inputs: Sequence[Tensor]) -> Any:
 
 
 @lru_cache(maxsize=64)
-def upload(values: tuple[float, ...], device: torch.device) -> Tensor:
+def upload(values: tuple[float, ...], device: torch.device, owner: int = 0) -> Tensor:  # noqa: ARG001
     """Return a vector of the values in float64, resident on the device for as long as the same values are asked for.
 
-    A vector: torch_xla makes constants of the graph out of scalars such as 0 and 1, and compiles for each of them.
+    A vector: torch_xla makes constants of the graph out of scalars such as 0 and 1, and compiles for each of them. One
+    for each owner: where two sets had the same vector, and then values that differ, the graph would be another one.
     """
     return torch.tensor(values, dtype=torch.float64).to(device)
 

@@ -1,7 +1,7 @@
 """What the computations on XLA are built of: functions of ``torch_xla.core.xla_builder.Op``."""
 
 from collections.abc import Callable, Sequence
-from math import inf, prod
+from math import inf, nan, prod
 from typing import Any, TypeAlias
 
 Op: TypeAlias = Any
@@ -69,8 +69,9 @@ def total_norm(ops: Sequence[Op], pairs: Sequence[bool], norm_type: float) -> Op
     if dtype == "f32" and norm_type <= _SAFE_NORM:
         return _norm(sizes, norm_type).cast(dtype)
     largest = _folded(sizes, lambda a, b: a.max(b))
-    if norm_type == inf:
-        return largest.cast(dtype)
+    if norm_type == inf:  # XLA's maximum passes over NaNs
+        has_nan = _folded([(op != op).cast("f64") for op in ops], lambda a, b: a.max(b))
+        return (has_nan > constant(has_nan, 0)).select(constant(largest, nan), largest).cast(dtype)
     divisor = _divisor(largest)
     return (_norm([size / like(divisor, size) for size in sizes], norm_type) * divisor).cast(dtype)
 

@@ -29,7 +29,7 @@ def _step(
     device = tensors[0][0].device
     options = (lr if lr.device.type == TYPE else None, found_inf, grad_scale, clip_coef)
     given = Given(*[option is not None for option in options])
-    vector = upload((0.0 if given.lr else float(lr.item()), *numbers), device)
+    vector = upload((0.0 if given.lr else float(lr.item()), *numbers), device, id(tensors[0][0]))
     scalars = [vector, *[on_device(option, device) for option in options if option is not None]]
     params, grads, *states = map(as_real, tensors) if any(map(torch.is_complex, tensors[0])) else tensors
     rows = list(zip(params, *states, strict=True))

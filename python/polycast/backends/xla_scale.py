@@ -73,7 +73,7 @@ def _next_scale(ops: list[Op]) -> list[Op]:
     growth, backoff, interval, floor, ceiling = [scalar(ops[3], index) for index in range(5)]
     found, wide = scalar(ops[2]) != constant(scalar(ops[2]), 0), old.cast("f64")
     following = tracker + constant(tracker, 1)
-    reached = following.cast("f64") >= interval
+    reached = following.cast("f64") == interval  # as torch has it, also where the interval was lowered
     grown = (wide * growth).cast(old.shape().dtype)
     raised = all_finite(grown).select(grown.cast("f64").min(ceiling), wide)
     new = found.select((wide * backoff).max(floor), reached.select(raised, wide)).cast(old.shape().dtype)

@@ -69,8 +69,14 @@ class SteppingScaler(TorchGradScaler):
             return None if read(found_inf) else step(*args, **kwargs)
         # Once gradients were unscaled in place there is nothing to divide by.
         grad_scale = self._scale if optimizer_state["stage"] is OptState.READY else None
-        clip_coef = optimizer_state.get("clip_coef")
-        return step(*args, **kwargs, found_inf=found_inf, grad_scale=grad_scale, clip_coef=clip_coef)
+        # As attributes, torch's protocol for fused steps: a subclass's step may have a signature of its own.
+        told = {"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": optimizer_state.get("clip_coef")}
+        vars(optimizer).update(told)
+        try:
+            return step(*args, **kwargs)
+        finally:
+            for name in told:
+                delattr(optimizer, name)
 
     def _look(self, optimizer: Optimizer, iteration: Iteration) -> Tensor:
         """Look at the gradients if nobody has, raise what torch raises before a step, and return found_inf."""

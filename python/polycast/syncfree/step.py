@@ -50,6 +50,9 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             grad_scale: One floating-point element: the gradients are divided by it, in registers.
             clip_coef: One floating-point element: the gradients are multiplied by it, in registers.
 
+        Any of the three that is not given is taken from the optimizer's attribute of that name where there is one:
+        torch's protocol for fused steps, by which a gradient scaler calls steps of any signature.
+
         Returns:
             What the closure returned.
 
@@ -73,7 +76,8 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():  # type: ignore[no-untyped-call]
                 loss = closure()
-        self._update({"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": clip_coef})
+        given = {"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": clip_coef}
+        self._update({name: getattr(self, name, None) if value is None else value for name, value in given.items()})
         return loss
 
     # One fused call for all tensors: torch.compile has nothing to gain in here, and would take the lists apart.
