@@ -19,6 +19,7 @@ the step, which unscales and clips in registers: 32 for each element. What else 
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ from torch.amp.grad_scaler import GradScaler
 from tqdm import tqdm
 
 from benchmarks import side_by_side
-from benchmarks.comparison import Comparison
 from benchmarks.shapes import CPU_WORKLOADS, Workload, new_parser, parse
 from benchmarks.side_by_side import Measure, Ratios, interleave, timed
 
@@ -108,8 +108,8 @@ def main() -> None:
     options, workloads = parse(parser)
     if options.device != "cpu":
         parser.error(f"--device {options.device}: torch has no scaler to compare with there; it takes cpu")
-    comparison = Comparison("unscale, clip, AdamW, update:", "The whole mixed precision step", PEER, TARGETS)
-    comparison.run(lambda workload: report(workload, options.rounds), workloads, options.picture)
+    reports = [partial(report, workload, options.rounds) for workload in workloads]
+    side_by_side.compare("Unscale, clip, AdamW, update", PEER, TARGETS, reports, options.picture)
 
 
 if __name__ == "__main__":

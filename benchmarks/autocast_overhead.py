@@ -1,59 +1,32 @@
 """What polycast's autocast kernels cost beside torch's own, what its import costs, and what autocast gains here.
 
-Every figure is a median over rounds. In a round the two sides run one right after the other, and which of them runs
-first alternates, so that whatever else the machine does meets both alike. The ratio is the median of the ratios of the
-rounds, and beside it stands the ratio of the medians: where the two differ, or where the control is not near 1, the
-machine was too busy to tell.
+How it is measured: benchmarks/side_by_side.py. Where the control is not near 1, the machine was too busy to tell.
+
+    python benchmarks/autocast_overhead.py
 """
 
 import argparse
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from statistics import median
 from timeit import Timer
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import polycast
 import torch
 from torch import nn
 from tqdm import tqdm
 
+from benchmarks.side_by_side import Measure, Record, Seconds, interleave, looped, machine, print_table, ratio
+
 LOOP_SECONDS = 2e-3
 RATIO_TARGET = 1.05
 IMPORT_TARGET = 0.3  # seconds
-
-
-@dataclass
-class Pair:
-    """Two things measured in turn: the seconds of each in every round."""
-
-    name: str
-    first: Callable[[], float]
-    second: Callable[[], float]
-    seconds: list[tuple[float, float]] = field(default_factory=list)
-
-    def run(self, rounds: Iterable[int]) -> "Pair":
-        """Measure once to warm up, then once per round; even rounds begin with the first, odd ones with the second."""
-        self.first()
-        self.second()
-        for number in rounds:
-            if number % 2:
-                after, before = self.second(), self.first()
-                self.seconds.append((before, after))
-            else:
-                self.seconds.append((self.first(), self.second()))
-        return self
-
-    @property
-    def medians(self) -> tuple[float, float]:
-        """The median seconds of the first and of the second."""
-        return median(first for first, _ in self.seconds), median(second for _, second in self.seconds)
-
-    @property
-    def ratio(self) -> float:
-        """The median over the rounds of second by first."""
-        return median(second / first for first, second in self.seconds)
 
 
 @dataclass(frozen=True)
@@ -65,21 +38,18 @@ class Case:
     region: bool = True
     grad: bool = False
 
-    def pair(self, tensors: dict[str, object]) -> Pair:
+    def measures(self, tensors: dict[str, object]) -> dict[str, Measure]:
         """Return the statement under torch's kernels and under polycast's, in loops of about LOOP_SECONDS."""
         timer = Timer(self.statement, globals=tensors)
-        number = max(1, round(LOOP_SECONDS * 1000 / self._seconds(timer, 1000)))
 
-        def under(switch: Callable[..., None]) -> float:
+        def loop(switch: Callable[..., None], number: int) -> float:
             switch("cpu")
-            return self._seconds(timer, number) / number
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.region), torch.set_grad_enabled(self.grad):
+                timer.timeit(number // 10 + 1)
+                return timer.timeit(number) / number
 
-        return Pair(self.name, lambda: under(polycast.uninstall), lambda: under(polycast.install))
-
-    def _seconds(self, timer: Timer, number: int) -> float:
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.region), torch.set_grad_enabled(self.grad):
-            timer.timeit(number // 10 + 1)
-            return timer.timeit(number)
+        switches = {"torch": polycast.uninstall, "polycast": polycast.install}
+        return {name: looped(partial(loop, switch), LOOP_SECONDS, trial=1000) for name, switch in switches.items()}
 
 
 CASES = (
@@ -99,23 +69,29 @@ def tensors() -> dict[str, object]:
     return {"torch": torch, "weight": weight, "full": full, "low": low, "mixed": [low, full.detach()]}
 
 
-def import_seconds(package: str) -> float:
+def import_seconds(package: str) -> Seconds:
     """Return how long a fresh interpreter takes to import the package."""
     program = f"from time import perf_counter as now; start = now(); import {package}; print(now() - start)"
-    return float(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout)
+    return (float(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout),)
 
 
-def convolution() -> Pair:
+def convolution() -> dict[str, Measure]:
     """Return one convolution in float32 and under bfloat16 autocast, on the CPU and without gradients."""
     layer = nn.Conv2d(64, 128, (3, 3), stride=(2, 2), padding=(1, 1), bias=False)
     images = torch.rand(64, 64, 224, 224)
     timer = Timer("layer(images)", globals={"layer": layer, "images": images})
 
-    def seconds(autocast: bool) -> float:
+    def measure(autocast: bool) -> Seconds:
         with torch.no_grad(), polycast.autocast("cpu", torch.bfloat16, enabled=autocast):
-            return timer.timeit(1)
+            return (timer.timeit(1),)
 
-    return Pair("convolution", lambda: seconds(False), lambda: seconds(True))
+    measure(True)  # warms up
+    return {"float32": partial(measure, False), "bfloat16": partial(measure, True)}
+
+
+def measured(name: str, measures: Mapping[str, Measure], rounds: int) -> dict[str, Record]:
+    """Measure in turn, with a progress bar."""
+    return interleave(measures, tqdm(range(rounds), desc=f"{name:22}", leave=False, disable=None))
 
 
 def verdict(value: float, target: float) -> str:
@@ -135,31 +111,32 @@ def main() -> None:
     few = 3 if options.quick else 11
 
     named = tensors()
-    rows = [case.pair(named).run(tqdm(range(rounds), desc=f"{case.name:22}", leave=False)) for case in CASES]
+    rows = {case.name: measured(case.name, case.measures(named), rounds) for case in CASES}
     polycast.install("cpu")
-    start = Pair("import", lambda: import_seconds("torch"), lambda: import_seconds("polycast"))
-    start.run(tqdm(range(few), desc="import", leave=False))
-    gain = convolution().run(tqdm(range(few), desc="convolution", leave=False))
+    packages = {name: partial(import_seconds, name) for name in ("torch", "polycast")}
+    imports = measured("import", packages, few)
+    gain = measured("convolution", convolution(), few)
 
     print(f"autocast on the CPU, bfloat16, medians of {rounds} rounds; target: ratio <= {RATIO_TARGET}")
-    print(f"{'':22}{'torch':>10}{'polycast':>12}{'ratio':>8}{'of medians':>12}")
-    for row in rows:
-        torch_time, polycast_time = row.medians
-        figures = (
-            f"{torch_time * 1e6:7.2f} us{polycast_time * 1e6:9.2f} us{row.ratio:8.3f}{polycast_time / torch_time:12.3f}"
-        )
-        print(f"{row.name:22}{figures}  {verdict(row.ratio, RATIO_TARGET)}")
+    table = []
+    for name, records in rows.items():
+        spread = ratio(records["polycast"], records["torch"])
+        times = [f"{record.median() * 1e6:.2f}" for record in records.values()]
+        table.append([name, *times, str(spread), verdict(spread.median, RATIO_TARGET)])
+    print_table(["", "torch us", "polycast us", "polycast / torch (middle half)", ""], table)
 
-    extra = median(second - first for first, second in start.seconds)
+    pairs = zip(imports["polycast"].rounds, imports["torch"].rounds, strict=True)
+    extra = median(ours[0] - theirs[0] for ours, theirs in pairs)
     print(f"\nimport, medians of {few} rounds; target: polycast adds <= {IMPORT_TARGET} s")
-    print(f"torch {start.medians[0]:.2f} s, polycast {start.medians[1]:.2f} s (torch included)", end=", ")
+    print(
+        f"torch {imports['torch'].median():.2f} s, polycast {imports['polycast'].median():.2f} s (with torch)", end=", "
+    )
     print(f"difference {extra:.2f} s  {verdict(extra, IMPORT_TARGET)}")
 
     print(f"\nConv2d(64, 128, 3, stride 2) on 64 x 64 x 224 x 224, medians of {few} rounds, no target")
-    print(
-        f"float32 {gain.medians[0]:.2f} s, bfloat16 autocast {gain.medians[1]:.2f} s, ratio {gain.ratio:.2f}", end=" "
-    )
-    print(f"({torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads)")
+    times = [f"{name} {record.median():.2f} s" for name, record in gain.items()]
+    print(f"{', '.join(times)} under autocast, ratio {ratio(gain['bfloat16'], gain['float32'])}")
+    print(machine())
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -31,7 +32,6 @@ from torch.optim import Optimizer
 from tqdm import tqdm
 
 from benchmarks import side_by_side
-from benchmarks.comparison import Comparison
 from benchmarks.shapes import CPU_WORKLOADS, Workload, new_parser, parse
 from benchmarks.side_by_side import Measure, Ratios, Seconds, interleave, ratio, repeated, timed
 
@@ -153,14 +153,15 @@ def main() -> None:
     parser.add_argument("--optimizer", choices=ALGORITHMS, default="adamw", help="(default: adamw)")
     options, workloads = parse(parser)
     algorithm = ALGORITHMS[options.optimizer]
-    comparison = Comparison(f"{algorithm.name},", f"A step of {algorithm.name}", PEER, TARGETS)
-    report = report_cpu
+    report, peer, targets = report_cpu, PEER, TARGETS
     if options.device == "xla":
         os.environ.setdefault("PJRT_DEVICE", "CPU")
         import torch_xla  # noqa: F401
 
-        comparison, report = comparison._replace(peer=XLA_PEER, targets=XLA_TARGET), report_xla
-    comparison.run(lambda workload: report(workload, algorithm, options.rounds), workloads, options.picture)
+        report, peer = report_xla, XLA_PEER
+        targets = {f"{workload.title}, {kind}": XLA_TARGET for workload in workloads for kind in ("host", "total")}
+    reports = [partial(report, workload, algorithm, options.rounds) for workload in workloads]
+    side_by_side.compare(f"A step of {algorithm.name}", peer, targets, reports, options.picture)
 
 
 if __name__ == "__main__":

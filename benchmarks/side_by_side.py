@@ -1,4 +1,4 @@
-"""Things measured in turn: interleaved rounds, medians, ratios, the machine's bandwidth, tables and a picture.
+"""The engine of the benchmarks: interleaved rounds, medians, ratios, the machine's bandwidth, tables, a picture.
 
 In a round everyone runs once, in an order that changes from round to round, so that whatever else the machine does
 meets all alike. A ratio is the median of the ratios of the rounds. Beside it stands the middle half of them: where that
@@ -84,6 +84,15 @@ def repeated(once: Measure) -> Measure:
     return measure
 
 
+def looped(loop: Callable[[int], float], seconds: float, trial: int = 1) -> Measure:
+    """Return the measurement by a function that runs something so many times, and tells the seconds of one.
+
+    A trial of so many tells how many last as long as asked for.
+    """
+    number = max(1, int(seconds / loop(trial)))
+    return lambda: (loop(number),)
+
+
 def interleave(measures: Mapping[str, Measure], rounds: Iterable[int]) -> dict[str, Record]:
     """Measure everyone once per round, without the garbage collector in between; rounds counts from 0."""
     records = {name: Record([]) for name in measures}
@@ -167,6 +176,25 @@ def print_bandwidths(
     )
     print(f"polycast's time / (bytes to move / triad bandwidth of the round): {distance}{kept}")
     return {name: spread.median for name, spread in faster.items()}
+
+
+def compare(
+    title: str,
+    peer: str,
+    targets: Mapping[str, float],
+    reports: Iterable[Callable[[], Ratios]],
+    picture: Path | None,
+) -> None:
+    """Run each report, which prints a table, then print all ratios to the peer, and save the picture asked for."""
+    print(machine(), flush=True)
+    torch.manual_seed(0)
+    ratios = Ratios()
+    for report in reports:
+        ratios |= report()
+    print_ratios(f"{title}: {peer} / this", ratios, targets)
+    if picture:
+        draw(picture, f"{title} against {peer}", ratios, peer)
+        print(f"\nSaved {picture}.")
 
 
 def print_ratios(title: str, ratios: Ratios, targets: Mapping[str, float]) -> None:

@@ -1,14 +1,16 @@
-"""Measuring the same work done in several ways, in turn: what benchmarks/cast_cache.py measures with."""
+"""The same work done in several ways: what is particular to benchmarks/cast_cache.py in measuring and drawing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from statistics import median
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from polycast import _compiled
 from tqdm import tqdm
+
+from benchmarks.side_by_side import Record, interleave, looped, ratio
 
 WAYS = ("pure", "stock", "polycast", "kept")
 LOOP_SECONDS = 0.05
@@ -16,26 +18,22 @@ LOOP_SECONDS = 0.05
 
 @dataclass
 class Case:
-    """One workload, and the seconds that each way took for one call of it in every round."""
+    """One workload, and what each way took for one call of it."""
 
     name: str
     runs: dict[str, Callable[[], object]]
-    seconds: dict[str, list[float]] = field(default_factory=dict)
+    records: dict[str, Record] = field(default_factory=dict)
 
     def measure(self, rounds: int, device: str, clock: Callable[[], float]) -> "Case":
         """Run all ways in every round, each as often as LOOP_SECONDS ask for."""
-        self.seconds = {way: [] for way in self.runs}
-        first = {way: seconds(run, 1, way, device, clock) for way, run in self.runs.items()}
-        numbers = {way: max(1, int(LOOP_SECONDS / second)) for way, second in first.items()}
-        for index in tqdm(range(rounds), desc=f"{self.name:34}", leave=False):
-            order = list(self.runs)[index % len(self.runs) :] + list(self.runs)[: index % len(self.runs)]
-            for way in order:
-                self.seconds[way].append(seconds(self.runs[way], numbers[way], way, device, clock))
+        loops = {way: partial(seconds, run, way, device, clock) for way, run in self.runs.items()}
+        measures = {way: looped(loop, LOOP_SECONDS) for way, loop in loops.items()}
+        self.records = interleave(measures, tqdm(range(rounds), f"{self.name:34}", leave=False, disable=None))
         return self
 
     def ratio(self, way: str, other: str) -> float:
         """Return the median over the rounds of one way's time by another's."""
-        return median(one / two for one, two in zip(self.seconds[way], self.seconds[other], strict=True))
+        return ratio(self.records[way], self.records[other]).median
 
 
 def finish(device: str) -> None:
@@ -46,7 +44,7 @@ def finish(device: str) -> None:
         torch_xla.sync(wait=True)
 
 
-def seconds(run: Callable[[], object], number: int, way: str, device: str, clock: Callable[[], float]) -> float:
+def seconds(run: Callable[[], object], way: str, device: str, clock: Callable[[], float], number: int) -> float:
     """Return how long one call of a way takes, after one that warms up."""
     if way == "stock":
         _compiled.uninstall_kernels(device)
@@ -66,7 +64,7 @@ def seconds(run: Callable[[], object], number: int, way: str, device: str, clock
 
 def show(case: Case) -> None:
     """Print the medians of a case, and the ratio of every way to stock."""
-    figures = "".join(f"{way:>10}{median(case.seconds[way]) * 1e3:9.3f} ms" for way in case.runs)
+    figures = "".join(f"{way:>10}{case.records[way].median() * 1e3:9.3f} ms" for way in case.runs)
     ratios = ", ".join(f"stock / {way} {case.ratio('stock', way):.2f}" for way in case.runs if way != "stock")
     pure = f", kept / pure {case.ratio('kept', 'pure'):.2f}" if "pure" in case.runs else ""
     print(f"{case.name:36}{figures}\n{'':38}{ratios}{pure}", flush=True)

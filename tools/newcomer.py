@@ -38,16 +38,7 @@ def main() -> int:
         place = Path(folder)
         source = unpack(place)
         python = environment(place / "environment")
-        install: list[str | Path] = [
-            python,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-build-isolation",
-            "--no-deps",
-            ".",
-        ]
+        install = [str(python), *["-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "."]]
         refused = subprocess.run(install, cwd=source, capture_output=True, text=True)
         assert refused.returncode != 0 and "Run: pip install torch" in refused.stdout + refused.stderr, refused.stderr
         print(f"pip without torch and setuptools: {len(refused.stderr.splitlines())} lines, with the command to run")
@@ -64,7 +55,7 @@ def main() -> int:
 
 def unpack(place: Path) -> Path:
     """Return a folder called polycast with what the source distribution holds."""
-    command = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", place, "sdist", "--dist-dir", place]
+    command = [sys.executable, *f"setup.py --quiet egg_info --egg-base {place} sdist --dist-dir {place}".split()]
     step("the source distribution", command, ROOT)
     (archive,) = place.glob("*.tar.gz")
     shutil.unpack_archive(archive, place, filter="data")

@@ -132,7 +132,7 @@ def test_scalars_that_are_attributes(kind: str) -> None:
     """Torch's protocol for fused steps, which does not ask the signature of a step: a subclass may have its own."""
     name, options = KINDS[kind]
 
-    class Own(OURS[name]):  # type: ignore[misc]
+    class Own(OURS[name]):  # type: ignore[misc, valid-type]
         def step(self, closure: Any = None) -> Any:
             return super().step(closure)
 
