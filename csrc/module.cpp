@@ -2,9 +2,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "autocast/cast_cache_bindings.h"
 #include "autocast/registry.h"
 #include "autocast/table.h"
+#include "python/cast_cache.h"
 #include "python/gradients.h"
 #include "python/optimizer_lists.h"
 #include "python/write_back.h"
@@ -56,7 +56,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("devices", &device_list);
   module.def("rows", &row_list);
   module.def("categories", &sentence_dict);
-  autocast::bind_cast_cache(module);
+  polycast::python::bind_cast_cache(module);
   polycast::python::bind_gradients(module);
   polycast::python::bind_optimizer_lists(module);
   polycast::python::bind_write_back(module);

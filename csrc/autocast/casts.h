@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "cast_cache/cache.h"
+
 namespace polycast::autocast {
 
 inline bool is_eligible(const at::Tensor& tensor, c10::DeviceType device) {
@@ -18,14 +20,11 @@ inline bool is_eligible(const at::Tensor& tensor, c10::DeviceType device) {
          tensor.scalar_type() != at::kDouble;
 }
 
-// Casts an eligible tensor of another type, or takes the cast from the cast cache.
-at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device);
-
 inline at::Tensor cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
   if (!is_eligible(tensor, device) || tensor.scalar_type() == to) {
     return tensor;
   }
-  return cached_cast(to, tensor, device);
+  return cast_cache::cached_cast(to, tensor, device);
 }
 
 inline std::optional<at::Tensor> cast(

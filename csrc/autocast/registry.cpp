@@ -9,9 +9,9 @@
 #include <mutex>
 #include <set>
 
-#include "autocast/cast_cache.h"
 #include "autocast/kernel.h"
 #include "autocast/table.h"
+#include "cast_cache/cache.h"
 
 namespace polycast::autocast {
 
@@ -121,7 +121,7 @@ void install(const std::string& device_name, bool fallback) {
     }
   }
   hide_rows_of_siblings(device, own, library);
-  allow_cast_cache(device_of(key), device.cache);
+  cast_cache::allow(device_of(key), device.cache);
   state().libraries.erase(device_name);  // only now: had a registration thrown, these would still be in force
   std::vector<torch::Library>& libraries = state().libraries[device_name];
   libraries.push_back(std::move(library));

@@ -69,8 +69,6 @@ clear_casts = _C.clear_casts
 forget_casts = _C.forget_casts
 keep_casts = _C.keep_casts
 limit_casts = _C.limit_casts
-no_casts = _C.no_casts
-release_casts = _C.release_casts
 set_recording_probe = _C.set_recording_probe
 verify_casts = _C.verify_casts
 

@@ -1,8 +1,8 @@
 """The cast cache: casts of weights that are reused inside a region, and, where asked for, beyond it.
 
-Inside an autocast region, up to the end of the outermost one, the cast of a leaf is made once and shared: that of a
-leaf that requires grad at once, as in torch, that of any other as soon as it is seen to come again. Nothing has to be
-called for that, and a changed weight is cast anew. Casts that :func:`keep` was asked for outlive regions.
+Inside an autocast region, up to the end of the outermost one, the cast of a float32 leaf that requires grad is made
+once and shared, as in torch. Nothing has to be called for that, and a changed weight is cast anew. Casts that
+:func:`keep` was asked for outlive regions.
 
     >>> import torch, polycast
     >>> layer = torch.nn.Linear(4, 4).requires_grad_(False)
@@ -18,7 +18,6 @@ called for that, and a changed weight is cast anew. Casts that :func:`keep` was 
 import operator
 import sys
 import weakref
-from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple, SupportsIndex
 
@@ -34,10 +33,10 @@ __all__ = ["Counts", "clear", "info", "keep", "limit", "release", "verify"]
 
 
 class Counts(NamedTuple):
-    """What the cache holds for one type of device, and what has happened so far.
+    """What is kept for one type of device, and what has happened so far.
 
-    ``bytes`` are those of the ``entries``; ``drops`` counts the entries that are gone. A miss is a cast that was looked
-    for in vain; casts that are never shared, such as those of activations in training, are not looked for.
+    ``entries`` are the casts, ``bytes`` theirs; ``hits`` counts the casts that were reused, ``misses`` those that were
+    made, and ``drops`` those that are gone. Casts that only a region shares are not counted.
     """
 
     entries: int
@@ -50,11 +49,20 @@ class Counts(NamedTuple):
 def keep(target: Casts) -> None:
     """Keep the casts of these tensors from one region to the next, until a tensor changes or dies.
 
-    It asks one thing: change the tensors themselves, never behind their back. In-place operations, optimizers,
-    ``load_state_dict``, ``set_``, a new ``.data`` and casts to other types are all seen. A write *through* ``.data``
-    (``w.data.add_(1)``), through NumPy, a raw pointer, a collective of ``torch.distributed`` or another process is not:
-    :func:`release` the tensor first, or find such writes with :func:`verify`. Casts with gradient history are never
-    kept, only shared inside a region. ``torch.utils.swap_tensors`` refuses a tensor while its casts are kept.
+    It asks one thing: change the tensors themselves, never behind their back. In-place operations, optimizers of
+    ``torch.optim``'s kind, ``load_state_dict``, ``set_``, a new ``.data`` and casts to other types are all seen. Writes
+    that leave no trace on the tensor are not; :func:`release` it before one, or find them with :func:`verify`:
+
+    - *through* ``.data`` (``w.data.add_(1)``), ``untyped_storage()``, NumPy, DLPack, a buffer or a raw pointer, or by
+      another process that shares the memory;
+    - by a kernel that counts no version: one of your own (Triton, an extension), or a fused one of torch's that is
+      called by hand, such as ``torch._fused_adamw_``;
+    - by the replay of a recorded graph, such as a CUDA graph;
+    - what a collective of ``torch.distributed`` receives (``broadcast``, ``all_reduce``, ``recv``, ``scatter``);
+    - under ``torch.autograd._unsafe_preserve_version_counter``.
+
+    Casts with gradient history are never kept, only shared inside a region. ``torch.utils.swap_tensors`` refuses a
+    tensor while its casts are kept.
 
     Args:
         target: A module, whose floating-point parameters and buffers are meant, a tensor, or an iterable of such. A
@@ -84,8 +92,8 @@ def keep(target: Casts) -> None:
         if obstacle is not None:
             raise ValueError(f"cannot keep the casts of {name or 'the tensor'}: it {obstacle}")
     for name, tensor in named:
-        address = _compiled.keep_casts(tensor, name)
-        _kept[address] = weakref.ref(tensor, partial(_dead, address))
+        _compiled.keep_casts(tensor, name)
+        _kept[tensor._cdata] = weakref.ref(tensor, partial(_dead, tensor._cdata))
 
 
 def release(target: Casts) -> None:
@@ -97,12 +105,12 @@ def release(target: Casts) -> None:
         >>> polycast.cast_cache.keep(layer)
         >>> polycast.cast_cache.release(layer)
     """
-    for address in _kept_among(tensor for _, tensor in named_tensors(target)):
-        _release(address)
+    for _, tensor in named_tensors(target):
+        _release(tensor._cdata)
 
 
 def info() -> dict[str, Counts]:
-    """Return what the cache holds and has done, for each type of device on which it was asked.
+    """Return what is kept and has happened, for each type of device on which kept casts were looked for.
 
     Example:
         >>> import polycast
@@ -114,16 +122,17 @@ def info() -> dict[str, Counts]:
 
 def clear() -> None:
     """Drop every cast. What :func:`keep` was asked for is cast again, and kept again, at its next use."""
+    torch.clear_autocast_cache()
     _compiled.clear_casts()
 
 
 def limit(size: int | None) -> None:
-    """Bound the bytes of all casts together; those that were not used for longest go first.
+    """Bound the bytes of all kept casts together; those that were not used for longest go first.
 
-    Casts with gradient history do not count: autograd's graph holds them too, until the region or the backward ends.
+    Casts that only a region shares do not count: they end with it.
 
     Args:
-        size: In bytes. None, as it is at first, is no bound; with 0 no cast without history is reused.
+        size: In bytes. None, as it is at first, is no bound; with 0 none is kept.
 
     Raises:
         ValueError: A negative size.
@@ -163,15 +172,9 @@ def verify(enabled: bool) -> None:
     _compiled.verify_casts(enabled)
 
 
-def _kept_among(objects: Iterable[object]) -> list[int]:
-    """Return the addresses of those whose casts are kept."""
-    wanted = {id(each) for each in objects}
-    return [address for address, reference in list(_kept.items()) if id(reference()) in wanted]
-
-
 def _release(address: int) -> None:
     _kept.pop(address, None)
-    _compiled.release_casts(address)
+    _compiled.forget_casts(address, release=True)
 
 
 def _dead(address: int, reference: weakref.ref[Tensor]) -> None:
@@ -188,7 +191,8 @@ def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) 
     torch.clear_autocast_cache()
     if _kept:  # another package's optimizer may hold anything
         params = (param for group in optimizer.param_groups for param in group.get("params", ()))
-        _compiled.forget_casts(_kept_among(params))
+        for address in _kept.keys() & {getattr(param, "_cdata", None) for param in params}:
+            _compiled.forget_casts(address, release=False)
 
 
 if "_kept" not in globals():  # importlib.reload comes here again

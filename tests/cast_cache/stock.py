@@ -1,4 +1,4 @@
-"""Stock autocast, to compare the cast cache with."""
+"""Stock autocast, to compare the cast cache with, and what the cache holds."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import polycast
 import pytest
 import torch
+from polycast import cast_cache
 
 from tests.probe import HAS_XLA, NO_XLA
 
@@ -27,3 +28,15 @@ def count_casts(run: Callable[[], object]) -> int:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         run()
     return sum(event.name == "aten::_to_copy" for event in profile.events())
+
+
+def held() -> tuple[int, int]:
+    """Return how many casts are kept, and their bytes."""
+    counts = cast_cache.info().values()
+    return sum(count.entries for count in counts), sum(count.bytes for count in counts)
+
+
+def hits(device: str = "cpu") -> int:
+    """Return how many times a kept cast was reused."""
+    counts = cast_cache.info().get(device)
+    return counts.hits if counts else 0

@@ -11,15 +11,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, grad, jvp, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 
-USES = 3
+from tests.cast_cache.stock import held, stock
 
 
 @pytest.fixture(autouse=True)
 def empty(one_thread: None) -> Iterator[None]:  # noqa: ARG001
-    """Begin and end with an empty cache."""
-    cast_cache.clear()
+    """End with nothing kept."""
     yield
-    assert sum(counts.entries for counts in cast_cache.info().values()) == 0
+    assert held() == (0, 0)
 
 
 def model() -> nn.Module:
@@ -32,13 +31,8 @@ X = torch.rand(5, 3, 8, 8)
 
 def in_region(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     with polycast.autocast("cpu"):
-        for _ in range(USES):
-            out = module(x)
-        return out.float()
-
-
-def parameters(module: nn.Module) -> dict[str, Tensor]:
-    return {name: parameter.detach() for name, parameter in module.named_parameters()}
+        module(x)
+        return module(x).float()
 
 
 def mapped(module: nn.Module) -> Tensor:
@@ -47,7 +41,7 @@ def mapped(module: nn.Module) -> Tensor:
 
 
 def differentiated(module: nn.Module) -> Tensor:
-    weights = parameters(module)
+    weights = {name: parameter.detach() for name, parameter in module.named_parameters()}
     result: Tensor = grad(lambda weights: in_region(lambda x: functional_call(module, weights, (x,)), X).sum())(
         weights
     )["3.weight"]
@@ -96,9 +90,9 @@ def traced_to_graph(module: nn.Module) -> Tensor:
     return result
 
 
-def eager(module: nn.Module) -> Tensor:
+def eager(module: nn.Module, x: Tensor = X) -> Tensor:
     with torch.no_grad(), polycast.autocast("cpu", cache_enabled=False):
-        out: Tensor = module(X).float()
+        out: Tensor = module(x).float()
         return out
 
 
@@ -136,11 +130,12 @@ def test_results_are_right(
 
 def test_fake_tensors_are_not_stored() -> None:
     module = model()
+    cast_cache.keep(module)
     with FakeTensorMode(allow_non_fake_inputs=True) as mode, polycast.autocast("cpu"):
-        for _ in range(USES):
-            module(mode.from_tensor(X))
-        assert cast_cache.info().get("cpu", (0,))[0] == 0
+        module(mode.from_tensor(X))
+    assert held() == (0, 0)
     assert torch.equal(in_region(module, X), eager(module))
+    cast_cache.release(module)
 
 
 def freeze(module: nn.Module, region: torch.autocast) -> Callable[[Tensor], Tensor]:
@@ -167,12 +162,8 @@ def test_a_traced_and_frozen_model_equals_eager(kept: bool) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
 def test_stock_cannot_trace_it() -> None:
-    polycast.uninstall("cpu")
-    try:
-        with pytest.raises(RuntimeError, match="Cannot insert a Tensor that requires grad as a constant"):
-            freeze(model(), torch.autocast("cpu", torch.bfloat16))
-    finally:
-        polycast.install("cpu")
+    with stock(), pytest.raises(RuntimeError, match="Cannot insert a Tensor that requires grad as a constant"):
+        freeze(model(), torch.autocast("cpu", torch.bfloat16))
 
 
 # The compiler says of the profiler's function and of ours that they run outside of the graph; newer releases of torch
@@ -192,11 +183,5 @@ def test_a_compiled_step_is_seen(fused: bool) -> None:
             old = in_region(layer, x)
             step()
             new = in_region(layer, x)
-        assert torch.equal(new, eager_of(layer, x)) and not torch.equal(new, old)
+        assert torch.equal(new, eager(layer, x)) and not torch.equal(new, old)
     cast_cache.release(layer)
-
-
-def eager_of(module: nn.Module, x: Tensor) -> Tensor:
-    with torch.no_grad(), polycast.autocast("cpu", cache_enabled=False):
-        out: Tensor = module(x).float()
-        return out

@@ -1,125 +1,77 @@
-// Drives the core of the cast cache from many threads, with numbers for tensors, to be built with -fsanitize=thread.
+// Drives the table of kept casts from many threads, to be built with -fsanitize=thread.
 //
-// A source is a number that changes with its version; its cast is twice the number. A cast that is handed out for a
-// source in another state than it was made from shows as a wrong number. Destroying a cast uses the table again, as a
-// tensor's own deleter can.
+// A source is a tensor of one number, whose version is the number; its cast is twice the number. A cast that is handed
+// out for a source in another state than it was made from shows as a wrong number. Destroying a cast uses the table
+// again, as a tensor's own deleter can.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/GradMode.h>
+
 #include <atomic>
 #include <cstdio>
-#include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "autocast/cast_cache_core.h"
+#include "cast_cache/kept.h"
 
-using namespace polycast::autocast;
+using namespace polycast::cast_cache;
 
 namespace {
 
 constexpr int thread_count = 8;
 constexpr int source_count = 24;
-constexpr int rounds = 3000;
+constexpr int rounds = 20000;
 
-struct Number {
-  std::atomic<int64_t> value{0};  // counts as the version too
-};
-
-using Reference = std::shared_ptr<Number>;
-
-struct Traits {
-  struct Kind {
-    int to;
-    uint64_t thread;
-    bool serves(const Kind& wanted) const {
-      return to == wanted.to && (thread == 0 || thread == wanted.thread);
-    }
-    bool bounded() const {
-      return to != 0;
-    }
-  };
-  struct Identity {
-    std::weak_ptr<Number> number;
-    bool expired() const {
-      return number.expired();
-    }
-  };
-  struct Source : Identity {
-    int64_t version;
-  };
-  struct View {
-    const Reference& number;
-    const void* address() const {
-      return number.get();
-    }
-    size_t device() const {
-      return 0;
-    }
-    Identity identity() const {
-      return {number};
-    }
-    Source hold() const {
-      return {{number}, number->value.load()};
-    }
-    bool same(const Source& source) const {
-      return source.version == number->value.load() && source.number.lock() == number;
-    }
-  };
-  struct Cast {
-    std::shared_ptr<const int64_t> number;
-    size_t bytes() const {
-      return 8;
-    }
-    bool intact() const {
-      return true;
-    }
-  };
-  static constexpr size_t devices = 1;
-};
-
-CastTable<Traits> table;
-std::atomic<uint64_t> epoch{1};
+KeptCasts table;
 std::atomic<int> wrong{0};
 
-Traits::Cast cast_of(const Reference& source) {
-  return {std::shared_ptr<const int64_t>(new int64_t(2 * source->value.load()), [](const int64_t* number) {
-    table.name_of(number);
-    delete number;
-  })};
+int64_t number_of(const at::Tensor& source) {
+  return source.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
-void use(const Reference& number, int to, uint64_t thread, bool keep) {
-  const Traits::View view{number};
-  const int64_t before = number->value.load();
-  Traits::Kind kind{to, thread};
-  const uint64_t now = epoch.load();
-  Found<Traits> found = table.find(view, kind, now);
-  if (!found.cast.has_value()) {
-    kind.thread = found.kept ? 0 : thread;
-    Traits::Source state = view.hold();
-    found.cast = table.insert(view, std::move(state), kind, cast_of(number), found.kept ? no_epoch : now);
-  }
-  const int64_t version = *found.cast->number / 2;
-  wrong += before <= version && version <= number->value.load() ? 0 : 1;
-  if (keep) {
-    table.keep(view, "number");
-  }
+at::Tensor cast_of(const at::Tensor& source) {
+  auto* const number = new int64_t(2 * number_of(source));
+  return at::from_blob(
+      number,
+      {1},
+      [](void* pointer) {
+        table.name_of(pointer);
+        delete static_cast<int64_t*>(pointer);
+      },
+      at::kLong);
 }
 
-void work(uint64_t thread, std::vector<Reference>& shared) {
+void use(const at::Tensor& tensor, at::ScalarType to) {
+  const Kind kind{to, Mode::plain, 0};
+  const int64_t before = number_of(tensor);
+  at::Tensor cast = table.find(tensor, kind).cast;
+  if (!cast.defined()) {
+    Source source(tensor);
+    cast = cast_of(tensor);
+    table.insert(tensor, Entry(kind, std::move(source), cast));
+  }
+  const int64_t number = *cast.const_data_ptr<int64_t>() / 2;
+  wrong += before <= number && number <= number_of(tensor) ? 0 : 1;
+}
+
+void work(uint64_t thread, const std::vector<at::Tensor>& shared) {
   uint64_t random = thread;
   for (int round = 0; round < rounds; ++round) {
     random = random * 6364136223846793005ULL + 1442695040888963407ULL;
-    const Reference& number = shared[(random >> 33) % source_count];
-    use(number, round % 2, thread, round % 5 == 0);
-    const Reference passing = std::make_shared<Number>();
-    use(passing, 1, thread, false);
-    switch ((random >> 20) % 64) {
-      case 0: number->value += 1; break;
-      case 1: epoch += 1; break;
-      case 2: table.sweep(epoch); break;
-      case 3: table.forget(number.get(), true); break;
-      case 4: table.clear(); break;
-      case 5: table.limit(random % 2 == 0 ? 128 : CastTable<Traits>::no_limit); break;
-      case 6: wrong += table.tallies()[0].entries >= 0 ? 0 : 1; break;
+    const at::Tensor& tensor = shared[(random >> 33) % source_count];
+    if (round % 5 == 0) {
+      table.keep(tensor, "number");
+    }
+    use(tensor, round % 2 == 0 ? at::kHalf : at::kBFloat16);
+    switch ((random >> 20) % 16) {
+      case 0: tensor.unsafeGetTensorImpl()->bump_version(); break;
+      case 1: table.forget(tensor.unsafeGetTensorImpl(), true); break;
+      case 2: table.forget(tensor.unsafeGetTensorImpl(), false); break;
+      case 3: table.clear(); break;
+      case 4: table.limit(random % 2 == 0 ? 128 : KeptCasts::no_limit); break;
+      case 5: wrong += table.tallies()[0].entries >= 0 ? 0 : 1; break;
       default: break;
     }
   }
@@ -128,19 +80,21 @@ void work(uint64_t thread, std::vector<Reference>& shared) {
 }  // namespace
 
 int main() {
-  std::vector<Reference> shared;
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> shared;
   for (int index = 0; index < source_count; ++index) {
-    shared.push_back(std::make_shared<Number>());
+    shared.push_back(at::empty({1}));
   }
   std::vector<std::thread> threads;
   for (uint64_t thread = 1; thread <= thread_count; ++thread) {
-    threads.emplace_back(work, thread, std::ref(shared));
+    threads.emplace_back(work, thread, std::cref(shared));
   }
   for (std::thread& thread : threads) {
     thread.join();
   }
-  shared.clear();
-  table.sweep(++epoch);
+  for (const at::Tensor& tensor : shared) {
+    table.forget(tensor.unsafeGetTensorImpl(), true);
+  }
   const Tally tally = table.tallies()[0];
   const bool right = wrong == 0 && tally.entries == 0 && tally.bytes == 0 && table.empty() && tally.hits > 0;
   std::puts(right ? "right" : "wrong");

@@ -1,0 +1,148 @@
+#include "cast_cache/cache.h"
+
+#include <ATen/autocast_mode.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+
+#include <array>
+#include <atomic>
+
+#include "cast_cache/kept.h"
+#include "cast_cache/region.h"
+
+namespace polycast::cast_cache {
+
+namespace {
+
+struct DeviceSwitches {
+  std::atomic<bool> allowed{true};
+  std::atomic<RecordingProbe> probe{nullptr};
+};
+
+DeviceSwitches& switches(c10::DeviceType device) {
+  static std::array<DeviceSwitches, std::tuple_size<Tallies>::value> all;
+  return all[static_cast<size_t>(device)];
+}
+
+std::atomic<bool> verifying{false};
+
+// See Note [What is shared].
+bool is_shared_unasked(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
+  return tensor.requires_grad() && tensor.scalar_type() == at::kFloat && to == at::autocast::get_autocast_dtype(device);
+}
+
+// A stored cast is a normal tensor, since an inference tensor counts no versions and could not be saved for a backward
+// pass later on. But no view of a normal functional tensor can be made in inference mode.
+Mode mode_of_cast(const at::Tensor& tensor) {
+  if (c10::InferenceMode::is_enabled()) {
+    return tensor.key_set().has(c10::DispatchKey::Functionalize) ? Mode::inference : Mode::plain;
+  }
+  return tensor.requires_grad() && c10::GradMode::is_enabled() ? Mode::history : Mode::plain;
+}
+
+// Whether a cast made now is a plain tensor that stands for its source later on, and the other way around: no
+// transform, no tracer and no mode looks at what runs, and no graph of the device is recorded.
+bool is_observed(c10::DeviceType device) {
+  const c10::DispatchKeySet included = c10::impl::tls_local_dispatch_key_set().included_;
+  const RecordingProbe probe = switches(device).probe.load(std::memory_order_relaxed);
+  return (included.raw_repr() & ~c10::default_included_set.raw_repr()) != 0 ||
+         c10::impl::TorchDispatchModeTLS::any_modes_set() || (probe != nullptr && probe(device));
+}
+
+int64_t current_stream(c10::Device device) {
+  if (device.is_cpu() || !c10::impl::hasDeviceGuardImpl(device.type())) {
+    return 0;
+  }
+  return c10::impl::getDeviceGuardImpl(device.type())->getStream(device).id();
+}
+
+at::Tensor plain_cast(at::ScalarType to, const at::Tensor& tensor) {
+  const c10::InferenceMode normal(false);
+  const at::NoGradGuard no_grad;
+  return tensor.to(to);
+}
+
+// The state of the source is taken before its values: another thread may write between the two.
+Entry make_entry(const at::Tensor& tensor, const Kind& kind) {
+  Source source(tensor);
+  return {kind, std::move(source), kind.mode == Mode::plain ? plain_cast(kind.to, tensor) : tensor.to(kind.to)};
+}
+
+at::Tensor verified(const at::Tensor& cast, const at::Tensor& source) {
+  const auto bits = [](const at::Tensor& tensor) { return tensor.detach().cpu().reshape(-1).view(at::kByte); };
+  if (!verifying.load(std::memory_order_relaxed) || bits(plain_cast(cast.scalar_type(), source)).equal(bits(cast))) {
+    return cast;
+  }
+  const std::string name = kept_casts().name_of(source.unsafeGetTensorImpl());
+  TORCH_CHECK(
+      false,
+      "the cast of ",
+      name.empty() ? c10::str("a tensor of shape ", source.sizes()) : "'" + name + "'",
+      " to ",
+      cast.scalar_type(),
+      " that polycast reuses is not that of its values now: they were changed in a way that leaves no trace, as "
+      "through .data or a raw pointer; change the tensor itself, or call polycast.cast_cache.clear() after such a "
+      "write");
+}
+
+at::Tensor shared_in_region(const at::Tensor& tensor, const Kind& kind) {
+  const c10::intrusive_ptr<RegionCasts> casts = region_casts();
+  if (!casts) {
+    return tensor.to(kind.to);
+  }
+  Entries& entries = casts->of[tensor.unsafeGetTensorImpl()];
+  if (const Entry* const entry = find(entries, tensor, kind)) {
+    return verified(entry->cast, tensor);
+  }
+  const Entry entry = make_entry(tensor, kind);
+  put(entries, entry);
+  return entry.cast;
+}
+
+}  // namespace
+
+at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
+  const Mode mode = mode_of_cast(tensor);
+  const bool shared = is_shared_unasked(to, tensor, device);
+  const bool may_be_kept = mode != Mode::history && !kept_casts().empty();
+  if (!(shared || may_be_kept) || !at::autocast::is_autocast_cache_enabled() ||
+      !switches(device).allowed.load(std::memory_order_relaxed) || obstacle(tensor) != nullptr || is_observed(device)) {
+    return tensor.to(to);
+  }
+  const Kind kind{to, mode, current_stream(tensor.device())};
+  if (may_be_kept) {
+    const KeptCasts::Found found = kept_casts().find(tensor, kind);
+    if (found.cast.defined()) {
+      return verified(found.cast, tensor);
+    }
+    if (found.kept) {
+      const Entry entry = make_entry(tensor, kind);
+      kept_casts().insert(tensor, entry);
+      return entry.cast;
+    }
+  }
+  return shared ? shared_in_region(tensor, kind) : tensor.to(to);
+}
+
+KeptCasts& kept_casts() {
+  // Never destroyed: a device's runtime may be gone by the time that static objects are.
+  static auto* const casts = new KeptCasts;
+  return *casts;
+}
+
+void verify(bool enabled) {
+  verifying = enabled;
+}
+
+void allow(c10::DeviceType device, bool allowed) {
+  switches(device).allowed = allowed;
+}
+
+void set_recording_probe(c10::DeviceType device, RecordingProbe probe) {
+  switches(device).probe = probe;
+}
+
+}  // namespace polycast::cast_cache

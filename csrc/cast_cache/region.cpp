@@ -1,0 +1,46 @@
+#include "cast_cache/region.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/record_function.h>
+#include <c10/core/InferenceMode.h>
+
+#include <utility>
+
+namespace polycast::cast_cache {
+
+namespace {
+
+// Has torch's cache own these casts. Says whether it does.
+bool hand_over(c10::intrusive_ptr<RegionCasts> casts) {
+  const c10::InferenceMode normal(false);  // newer releases of torch cache nothing in inference mode
+  const at::AutoDispatchBelowADInplaceOrView plain;
+  const at::DisableRecordFunctionGuard unseen;  // by profilers, whose reader did not ask for a cast
+  // A leaf that requires grad, as torch's cache wants it; one for each thread, as an entry serves one.
+  thread_local const at::Tensor leaf = at::empty({0}, at::kFloat).set_requires_grad(true);
+  const at::ScalarType to = at::autocast::get_autocast_dtype(at::kCPU);
+  if (to == leaf.scalar_type()) {
+    return false;
+  }
+  const at::Tensor cast = at::autocast::cached_cast(to, leaf, at::kCPU);
+  cast.unsafeGetTensorImpl()->set_backend_meta(std::move(casts));
+  return true;
+}
+
+}  // namespace
+
+c10::intrusive_ptr<RegionCasts> region_casts() {
+  thread_local c10::weak_intrusive_ptr<RegionCasts> current{c10::intrusive_ptr<RegionCasts>()};
+  c10::intrusive_ptr<RegionCasts> casts = current.lock();
+  if (!casts) {
+    casts = c10::make_intrusive<RegionCasts>();
+    if (!hand_over(casts)) {
+      return {};
+    }
+    current = c10::weak_intrusive_ptr<RegionCasts>(casts);
+  }
+  return casts;
+}
+
+}  // namespace polycast::cast_cache

@@ -1,0 +1,83 @@
+#include "cast_cache/source.h"
+
+#include <ATen/CachedTensorUtils.h>
+#include <ATen/FunctionalTensorWrapper.h>
+#include <torch/csrc/autograd/variable.h>
+
+namespace polycast::cast_cache {
+
+namespace {
+
+constexpr c10::DispatchKeySet plain_keys = c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset |
+                                           c10::DispatchKeySet(
+                                               {c10::DispatchKey::Dense,
+                                                c10::DispatchKey::ADInplaceOrView,
+                                                c10::DispatchKey::BackendSelect,
+                                                c10::DispatchKey::Functionalize}) |
+                                           c10::DispatchKeySet(c10::DispatchKeySet::RAW, c10::full_backend_mask);
+
+uint32_t version_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->version_counter().current_version();
+}
+
+// Null for a tensor that is not functional.
+const at::FunctionalTensorWrapper* wrapper_of(const at::Tensor& tensor) {
+  return tensor.key_set().has(c10::DispatchKey::Functionalize)
+             ? at::functionalization::impl::unsafeGetFunctionalWrapper(tensor)
+             : nullptr;
+}
+
+// What has the values: a functional tensor wraps it.
+const at::Tensor& inner(const at::Tensor& tensor) {
+  const at::FunctionalTensorWrapper* const wrapper = wrapper_of(tensor);
+  return wrapper == nullptr ? tensor : wrapper->value();
+}
+
+// Writes to a functional tensor's storage, through any alias.
+uint64_t mutations_of(const at::Tensor& tensor) {
+  const at::FunctionalTensorWrapper* const wrapper = wrapper_of(tensor);
+  return wrapper == nullptr ? 0 : wrapper->mutation_counter();
+}
+
+}  // namespace
+
+Source::Source(const at::Tensor& tensor)
+    : tensor_(tensor.getIntrusivePtr()),
+      inner_(inner(tensor).getIntrusivePtr()),
+      storage_(tensor.unsafeGetTensorImpl()->unsafe_storage().getWeakStorageImpl()),
+      data_(tensor.unsafeGetTensorImpl()->unsafe_storage().data()),
+      offset_(tensor.storage_offset()),
+      version_(version_of(tensor)),
+      mutations_(mutations_of(tensor)),
+      type_(tensor.scalar_type()),
+      sizes_(tensor.sizes()),
+      strides_(tensor.strides()) {}
+
+bool Source::is(const at::Tensor& tensor) const {
+  const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
+  return tensor_._unsafe_get_target() == tensor.unsafeGetTensorImpl() &&
+         inner_._unsafe_get_target() == inner(tensor).unsafeGetTensorImpl() &&
+         storage_._unsafe_get_target() == storage.unsafeGetStorageImpl() && data_ == storage.data() &&
+         offset_ == tensor.storage_offset() && version_ == version_of(tensor) && mutations_ == mutations_of(tensor) &&
+         type_ == tensor.scalar_type() && sizes_ == tensor.sizes() && strides_ == tensor.strides();
+}
+
+const char* obstacle(const at::Tensor& tensor) {
+  c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  // A tensor inside functionalization claims to have a storage, and has none.
+  if ((impl->key_set().raw_repr() & ~plain_keys.raw_repr()) != 0 || impl->has_symbolic_sizes_strides() ||
+      !impl->has_storage() || !impl->unsafe_storage()) {
+    return "is a tensor subclass, a wrapper or not strided";
+  }
+  if (impl->is_inference()) {
+    return "is an inference tensor, which counts no versions";
+  }
+  // A view of a tensor is a new tensor each time, and one that computes its version with its base.
+  const torch::autograd::AutogradMeta* const meta = torch::autograd::impl::get_autograd_meta(tensor);
+  if (meta != nullptr && (meta->grad_fn_ || meta->is_view_ || meta->fw_grad_)) {
+    return "is no leaf, a view or a dual tensor";
+  }
+  return at::caching::is_cached_tensor(tensor) ? "belongs to a recorded graph" : nullptr;
+}
+
+}  // namespace polycast::cast_cache
