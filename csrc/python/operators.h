@@ -14,8 +14,7 @@ namespace polycast::operators {
 
 using FindNonFinite = std::tuple<at::Tensor, at::Tensor>(at::TensorList);
 using Norm = std::tuple<at::Tensor, at::Tensor, at::Tensor>(at::TensorList, double);
-using UpdateScale =
-    void(at::Tensor&, at::Tensor&, const at::Tensor&, double, double, int64_t, double, double);
+using UpdateScale = void(at::Tensor&, at::Tensor&, const at::Tensor&, double, double, int64_t, double, double);
 using Unscale = at::Tensor(at::TensorList, at::Tensor&, const at::Tensor&);
 
 template <class Signature>
