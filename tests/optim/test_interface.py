@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import polycast
 import pytest
 import torch
 from torch.optim import lr_scheduler
@@ -147,6 +148,30 @@ def test_scalars_that_are_attributes(kind: str) -> None:
             setattr(other, scalar, torch.tensor(value))
         other.step()
     assert same_bits(given[0], told[0])
+
+
+@EACH
+def test_a_scaler_steps_a_subclass_whose_step_takes_a_closure_only(kind: str) -> None:
+    name, options = KINDS[kind]
+
+    class Own(OURS[name]):  # type: ignore[misc, valid-type]
+        def step(self, closure: Any = None) -> Any:
+            return super().step(closure)
+
+    stepped = []
+    for library in (OURS, {name: Own}):
+        params = parameters((3,))
+        optimizer, scaler = library[name](params, **options), polycast.GradScaler(init_scale=4.0)
+        for factor in (1.0, float("inf"), 2.0):
+            set_grads(params, 0)
+            scaler.scale(params[0].detach())
+            params[0].grad = params[0].grad * factor if params[0].grad is not None else None
+            scaler.clip_grad_norm(optimizer, 0.5)
+            scaler.step(optimizer)
+            scaler.update()
+        stepped.append((params[0], scaler.skip_count(optimizer).item()))
+    assert stepped[0][1] == stepped[1][1] == 1
+    assert same_bits(stepped[0][0], stepped[1][0])
 
 
 def test_an_argument_goes_before_an_attribute() -> None:
