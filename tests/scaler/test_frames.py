@@ -15,7 +15,7 @@ from tests.scaler.common import started
 from tests.workflows.table import DEVICES
 
 PACKAGE = os.path.dirname(polycast.__file__)  # noqa: PTH120 -- co_filename is text
-MOST = {"cpu": 38, "xla": 56}
+MOST = {"cpu": 34, "xla": 51}
 MOST_OF_THE_SCALER = 12
 
 
