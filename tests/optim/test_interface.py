@@ -174,6 +174,19 @@ def test_a_scaler_steps_a_subclass_whose_step_takes_a_closure_only(kind: str) ->
     assert same_bits(stepped[0][0], stepped[1][0])
 
 
+def test_a_preset_grad_scale_multiplies_that_of_a_scaler() -> None:
+    found = []
+    for optim, options in ((OURS["SGD"], {}), (torch.optim.SGD, {"fused": True})):
+        (weight,) = parameters((3,))
+        optimizer, scaler = optim([weight], lr=0.5, **options), polycast.GradScaler(init_scale=4.0)
+        set_grads([weight], 0)
+        scaler.scale(weight.detach())
+        vars(optimizer)["grad_scale"] = torch.tensor(2.0)
+        scaler.step(optimizer)
+        found.append(weight.detach())
+    torch.testing.assert_close(*found)
+
+
 def test_an_argument_goes_before_an_attribute() -> None:
     (weight,) = parameters((3,))
     optimizer: Any = make(OURS, "SGD", [weight])

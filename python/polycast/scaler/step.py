@@ -68,7 +68,8 @@ class SteppingScaler(TorchGradScaler):
         if not getattr(optimizer, "takes_found_inf", False):
             return None if read(found_inf) else step(*args, **kwargs)
         # Once gradients were unscaled in place there is nothing to divide by.
-        grad_scale = self._scale if optimizer_state["stage"] is OptState.READY else None
+        ready = optimizer_state["stage"] is OptState.READY
+        grad_scale = self._scale * getattr(optimizer, "grad_scale", 1) if ready and self._scale is not None else None
         # As attributes, torch's protocol for fused steps: a subclass's step may have a signature of its own.
         told = {"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": optimizer_state.get("clip_coef")}
         vars(optimizer).update(told)
