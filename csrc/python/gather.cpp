@@ -65,6 +65,12 @@ bool fits(const at::Tensor& value, const at::Tensor& param) {
          local_of(value).sizes() == local_of(param).sizes();
 }
 
+// Whether a tensor is its memory, as most are: no view of a conjugate or a negative, and nothing that a class explains.
+bool is_its_memory(const at::Tensor& tensor) {
+  using Key = c10::DispatchKey;
+  return !tensor.key_set().has_any(c10::DispatchKeySet({Key::Python, Key::Conjugate, Key::Negative, Key::ZeroTensor}));
+}
+
 // The memory of a gradient, which may be a view of its conjugate or its negative: what is not finite, the norm, and the
 // product with a number are the same there but for signs.
 at::Tensor memory_of(const at::Tensor& grad) {
@@ -110,12 +116,27 @@ class Gatherer {
 
   // state: in the order of the operator's lists, null where the step does without.
   void add_step(const Param& param, const std::vector<const at::Tensor*>& state) {
+    const at::Tensor& whole_grad = grad_of(param.tensor);
+    const auto is_own = [](const at::Tensor* tensor) { return tensor == nullptr || is_its_memory(*tensor); };
+    if (is_own(&param.tensor) && is_own(&whole_grad) && std::all_of(state.begin(), state.end(), is_own)) {
+      Batch& batch = find(param.group, param.tensor.device(), nowhere_, false);
+      batch.positions.emplace_back(param.group, param.index);
+      batch.state.resize(state.size());
+      push(batch, batch.params, param.tensor);
+      push(batch, batch.grads, whole_grad);
+      for (size_t key = 0; key < state.size(); ++key) {
+        if (state[key] != nullptr) {
+          push(batch, batch.state[key], *state[key]);
+        }
+      }
+      return;
+    }
     const Layout& layout = align(param);
     locals_.clear();
     for (const at::Tensor* tensor : state) {
       locals_.push_back(tensor == nullptr ? at::Tensor() : local_of(*tensor));
     }
-    at::Tensor local = local_of(param.tensor), grad = local_of(grad_of(param.tensor));
+    at::Tensor local = local_of(param.tensor), grad = local_of(whole_grad);
     const bool is_subclass =
         is_opaque(local) || is_opaque(grad) || std::any_of(locals_.begin(), locals_.end(), &is_opaque);
     Batch& batch = find(param.group, local.device(), layout, is_subclass);

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from polycast.backends import xla_optim
+from polycast.backends.xla_kernels import optim
 from torch import Tensor
 
 from tests.probe import HAS_XLA, NO_XLA
@@ -66,10 +66,10 @@ class Stepper:
             taken = [options.get(name, False) for name in ADAM_ARGUMENTS]
             first, second, maximum = [*self.states, []][:3]
             arguments = dict(zip(ADAM_ARGUMENTS, taken, strict=True)) | controls
-            xla_optim.adam_step_(self.params, inputs, first, second, maximum, self.flags, **arguments)
+            optim.adam_step_(self.params, inputs, first, second, maximum, self.flags, **arguments)
         else:
             arguments = {name: options.get(name, 0.0) for name in SGD_ARGUMENTS} | controls
-            xla_optim.sgd_step_(self.params, inputs, self.states[0] if self.states else [], self.flags, **arguments)
+            optim.sgd_step_(self.params, inputs, self.states[0] if self.states else [], self.flags, **arguments)
 
     def everything(self) -> list[Tensor]:
         return [*self.params, *[tensor for state in self.states for tensor in state], *self.flags]
@@ -179,13 +179,13 @@ def test_every_result_takes_its_own_old_buffer() -> None:
     """Otherwise XLA copies every tensor twice: the compiled program says whose buffer each of its results takes."""
     code = """if True:
         import torch, torch_xla
-        from polycast.backends import xla_optim, xla_scale
+        from polycast.backends.xla_kernels import optim, scale
         lists = [[torch.rand(3, 3).to("xla") for _ in range(4)] for _ in range(4)]
         steps = [torch.zeros(()).to("xla") for _ in range(4)]
         options = {"beta1": 0.9, "beta2": 0.99, "weight_decay": 0.0, "eps": 1e-8, "maximize": False}
         torch_xla.sync(wait=True)
         lr = torch.tensor(0.1, dtype=torch.float64)
-        xla_optim.adam_step_(*lists, [], steps, lr=lr, decoupled_weight_decay=False, **options)
+        optim.adam_step_(*lists, [], steps, lr=lr, decoupled_weight_decay=False, **options)
         torch_xla.sync(wait=True)
     """
     with TemporaryDirectory() as folder:

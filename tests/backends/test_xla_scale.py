@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from polycast.backends import xla_scale
+from polycast.backends.xla_kernels import scale as xla_scale
 
 from tests.probe import HAS_XLA, NO_XLA
 from tests.xla import DTYPES, random, xla

@@ -15,8 +15,7 @@ from tests.scaler.common import started
 from tests.workflows.table import DEVICES
 
 PACKAGE = os.path.dirname(polycast.__file__)  # noqa: PTH120 -- co_filename is text
-MOST = {"cpu": 34, "xla": 51}
-MOST_OF_THE_SCALER = 12
+MOST = {"cpu": 25, "xla": 35}
 
 
 @contextmanager
@@ -45,5 +44,4 @@ def test_a_step_takes_few_functions(kind: str, device: str) -> None:
         with frames() as called:
             scaler.step(optimizer)
         scaler.update()
-    assert len([call for call in called if call.startswith("scaler")]) <= MOST_OF_THE_SCALER, called
     assert len(called) <= MOST[device], called

@@ -55,7 +55,7 @@ class SteppingScaler(TorchGradScaler):
         """Look for infinities and NaNs, unless steps that are taken together have: torch's step asks again."""
         state = self._per_optimizer_states[id(optimizer)]
         if not state["found_inf_per_device"]:
-            state["found_inf_per_device"] = self._record(optimizer).look(optimizer)
+            state["found_inf_per_device"] = self._records[optimizer].look(optimizer)
         found_inf: dict[Any, Any] = state["found_inf_per_device"]
         return found_inf
 

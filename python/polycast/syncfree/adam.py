@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from polycast._compiled import Batch
-from polycast.syncfree.arguments import check_arguments, check_group, check_state_dtype, number, refuse_options
+from polycast.syncfree.arguments import check_arguments, check_group, check_state_dtype, numbers, refuse_options
 from polycast.syncfree.step import Arguments, Group, SyncFreeOptimizer
 
 
@@ -123,11 +123,9 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
 
     def _options(self, group: Group) -> Arguments:
         beta1, beta2 = group["betas"]
+        taken = (("betas", beta1), ("betas", beta2), ("weight_decay", group["weight_decay"]), ("eps", group["eps"]))
         return {
-            "beta1": number("betas", beta1),
-            "beta2": number("betas", beta2),
-            "weight_decay": number("weight_decay", group["weight_decay"]),
-            "eps": number("eps", group["eps"]),
+            **dict(zip(("beta1", "beta2", "weight_decay", "eps"), numbers(*taken), strict=True)),
             "decoupled_weight_decay": bool(group["decoupled_weight_decay"]),
             "maximize": bool(group["maximize"]),
         }

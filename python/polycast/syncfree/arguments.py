@@ -70,16 +70,31 @@ def check_state_dtype(dtype: torch.dtype | None) -> torch.dtype | None:
     return dtype
 
 
-def number(name: str, value: Any) -> float:
-    """Return an option of a parameter group, which may have been set to anything since the group was added.
+def numbers(*options: tuple[str, Any]) -> list[float]:
+    """Return options of a parameter group, which may have been set to anything since the group was added.
 
     Raises:
-        TypeError: It is no number.
-        ValueError: It is NaN.
+        TypeError: One is no number.
+        ValueError: One is NaN.
     """
-    if type(value) is not float or math.isnan(value):
-        _check_number(f"param_groups[...]['{name}']", value, value)
-    return float(value)
+    values = []
+    for name, value in options:
+        if type(value) is not float or math.isnan(value):
+            _check_number(f"param_groups[...]['{name}']", value, value)
+        values.append(float(value))
+    return values
+
+
+def learning_rate(lr: Any) -> Tensor:
+    """Return what a step multiplies with, a tensor of one element: on the host where the option is a number.
+
+    Raises:
+        TypeError, ValueError: As ``numbers``.
+    """
+    if isinstance(lr, Tensor):
+        return lr.detach()
+    (value,) = numbers(("lr", lr))
+    return torch.tensor(value, dtype=torch.float64, device="cpu")
 
 
 def _parameters(optimizer: str, params: Any, where: str) -> Iterator[Tensor]:

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from polycast._compiled import Batch, sgd_step
-from polycast.syncfree.arguments import check_arguments, check_group, check_state_dtype, number, refuse_options
+from polycast.syncfree.arguments import check_arguments, check_group, check_state_dtype, numbers, refuse_options
 from polycast.syncfree.step import Arguments, Group, SyncFreeOptimizer
 
 
@@ -122,8 +122,13 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
             state["momentum_buffer"] = buffer.to_dense()
 
     def _options(self, group: Group) -> Arguments:
-        numbers = {name: number(name, group[name]) for name in ("weight_decay", "momentum", "dampening")}
-        return {**numbers, "nesterov": bool(group["nesterov"]), "maximize": bool(group["maximize"])}
+        names = ("weight_decay", "momentum", "dampening")
+        taken = numbers(*zip(names, map(group.__getitem__, names), strict=True))
+        return {
+            **dict(zip(names, taken, strict=True)),
+            "nesterov": bool(group["nesterov"]),
+            "maximize": bool(group["maximize"]),
+        }
 
     def _check_sparse(self, param: Tensor, group: Group) -> None:
         if group["weight_decay"] != 0:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._compile import _disable_dynamo
 
 from polycast._compiled import Batch, gather_step
-from polycast.syncfree.arguments import number
+from polycast.syncfree.arguments import learning_rate
 from polycast.syncfree.sharding import placed_like
 
 Group: TypeAlias = dict[str, Any]
@@ -76,19 +76,21 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():  # type: ignore[no-untyped-call]
                 loss = closure()
-        given = {"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": clip_coef}
-        self._update({name: getattr(self, name, None) if value is None else value for name, value in given.items()})
+        self._update(found_inf=found_inf, grad_scale=grad_scale, clip_coef=clip_coef)
         return loss
 
     # One fused call for all tensors: torch.compile has nothing to gain in here, and would take the lists apart.
     @_disable_dynamo
     @torch.no_grad()
-    def _update(self, scalars: dict[str, Tensor | None]) -> None:
-        for name, scalar in scalars.items():
+    def _update(self, **scalars: Tensor | None) -> None:
+        for name, given in scalars.items():
+            scalar = scalars[name] = getattr(self, name, None) if given is None else given
             if scalar is not None and not isinstance(scalar, Tensor):
                 raise TypeError(f"{name} is {scalar!r}; it takes a tensor of one element")
         batches, sparse = self._gather()
-        calls = [(batch, self._arguments(batch.group, batch.device, scalars)) for batch in batches]
+        calls = []
+        for batch in batches:
+            calls.append((batch, self._arguments(batch.group, batch.device, scalars)))
         # One call checks all that it is given before it writes; several must be checked before the first.
         if len(calls) > 1 or sparse:
             for group, param in sparse:
@@ -105,7 +107,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
         A parameter is given the state that it lacks, and then all are gathered again.
         """
-        names = [self._state_names(group) for group in self.param_groups]
+        names = list(map(self._state_names, self.param_groups))
         batches, sparse, not_ready = gather_step(self.param_groups, self.state, names, False)
         if not_ready:
             # What is made in inference mode could not be written outside of it.
@@ -155,9 +157,12 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         return param.dtype if dtype is None else dtype.to_complex() if param.is_complex() else dtype
 
     def _arguments(self, index: int, device: torch.device, scalars: dict[str, Tensor | None]) -> Arguments:
-        group = self.param_groups[index]
-        moved = {name: _on(device, scalar) for name, scalar in scalars.items()}
-        return {"lr": _learning_rate(group["lr"]), **self._options(group), **moved}
+        group, moved = self.param_groups[index], {}
+        for name, scalar in scalars.items():
+            if scalar is not None and scalar.device != device:
+                scalar = scalar.to(device, non_blocking=True)
+            moved[name] = scalar
+        return {"lr": learning_rate(group["lr"]), **self._options(group), **moved}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what ``state_dict`` of this class or of torch.optim's returned.
@@ -207,13 +212,3 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "state_dtype": self.state_dtype}
-
-
-def _on(device: torch.device, tensor: Tensor | None) -> Tensor | None:
-    return tensor if tensor is None or tensor.device == device else tensor.to(device, non_blocking=True)
-
-
-def _learning_rate(lr: float | Tensor) -> Tensor:
-    if isinstance(lr, Tensor):
-        return lr.detach()
-    return torch.tensor(number("lr", lr), dtype=torch.float64, device="cpu")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from polycast.backends.xla_ops import Op, constant, like, scalar
+from polycast.backends.xla_kernels.ops import Op, constant, like, scalar
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from polycast._compiled import signature, write_back
 from polycast.backends.xla import TYPE
-from polycast.backends.xla_ops import Op
+from polycast.backends.xla_kernels.ops import Op
 
 Build: TypeAlias = Callable[[list[Op]], list[Op]]
 
@@ -29,8 +29,7 @@ def update(rule: Hashable, build: Build, written: Sequence[Tensor], read: Sequen
         results = call(rule, build, [*written, *read])
     further = results[len(written) :]
     write_back(written, results[: len(written)] if further else results)
-    wrapped = torch._is_functional_tensor(written[0])
-    return [torch._to_functional_tensor(result) if wrapped else result for result in further]
+    return list(map(torch._to_functional_tensor, further)) if torch._is_functional_tensor(written[0]) else further
 
 
 def call(rule: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -82,9 +81,13 @@ def upload(values: tuple[float, ...], device: torch.device, owner: int = 0) -> T
     return torch.tensor(values, dtype=torch.float64).to(device)
 
 
-def on_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Return a tensor of one element on the device, uploaded as a vector where it is not there."""
-    return tensor if tensor.device.type == TYPE else tensor.detach().reshape(1).to(device)
+def on_device(device: torch.device, *given: Tensor | None) -> list[Tensor]:
+    """Return those tensors of one element that are given, uploaded as vectors where they are not on the device."""
+    tensors = []
+    for tensor in given:
+        if tensor is not None:
+            tensors.append(tensor if tensor.device.type == TYPE else tensor.detach().reshape(1).to(device))
+    return tensors
 
 
 def as_real(tensors: Sequence[Tensor]) -> Sequence[Tensor]:

@@ -1,16 +1,16 @@
 """The steps of SGD and Adam on XLA: each call is one computation over all its tensors, and no value is read back."""
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import chain, islice
 
 import torch
 from torch import Tensor
 
 from polycast._compiled import check_adam_step, check_sgd_step
 from polycast.backends.xla import TYPE
-from polycast.backends.xla_arithmetic import SGD, Adam, Controls, Given
-from polycast.backends.xla_computation import as_real, on_device, update, upload
-from polycast.backends.xla_ops import Op
+from polycast.backends.xla_kernels.arithmetic import SGD, Adam, Controls, Given
+from polycast.backends.xla_kernels.computation import as_real, on_device, update, upload
+from polycast.backends.xla_kernels.ops import Op
 
 
 def _step(
@@ -23,17 +23,16 @@ def _step(
     clip_coef: Tensor | None,
 ) -> None:
     """Update the lists of tensors by the rule; the second holds the gradients, which are only read."""
-    tensors = [column for column in lists if column]
+    tensors = list(filter(len, lists))
     if not tensors:
         return
     device = tensors[0][0].device
-    options = (lr if lr.device.type == TYPE else None, found_inf, grad_scale, clip_coef)
-    given = Given(*[option is not None for option in options])
+    given = Given(lr.device.type == TYPE, found_inf is not None, grad_scale is not None, clip_coef is not None)
     vector = upload((0.0 if given.lr else float(lr.item()), *numbers), device, id(tensors[0][0]))
-    scalars = [vector, *[on_device(option, device) for option in options if option is not None]]
+    scalars = on_device(device, lr if given.lr else None, found_inf, grad_scale, clip_coef)
     params, grads, *states = map(as_real, tensors) if any(map(torch.is_complex, tensors[0])) else tensors
     rows = list(zip(params, *states, strict=True))
-    written = [tensor for row in rows for tensor in row]
+    written = list(chain.from_iterable(rows))
 
     def build(ops: list[Op]) -> list[Op]:
         count = len(written)
@@ -41,7 +40,7 @@ def _step(
         taken = iter(ops[:count])
         return [op for grad in gradients for op in rule.update(controls, grad, *islice(taken, len(rows[0])))]
 
-    update((rule, given, len(rows)), build, written, [*grads, *scalars])
+    update((rule, given, len(rows)), build, written, [*grads, vector, *scalars])
 
 
 def adam_step_(

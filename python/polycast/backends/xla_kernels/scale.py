@@ -3,9 +3,9 @@
 from torch import Tensor
 
 from polycast._compiled import own_memory
-from polycast.backends.xla_arithmetic import compute_dtype
-from polycast.backends.xla_computation import as_real, call, on_device, update, upload
-from polycast.backends.xla_ops import Op, all_finite, constant, like, non_finite_flags, scalar, total_norm
+from polycast.backends.xla_kernels.arithmetic import compute_dtype
+from polycast.backends.xla_kernels.computation import as_real, call, on_device, update, upload
+from polycast.backends.xla_kernels.ops import Op, all_finite, constant, like, non_finite_flags, scalar, total_norm
 
 
 def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
@@ -49,7 +49,7 @@ def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tenso
         return [*new, (flag != constant(flag, 0)).select(flag, found), non_finite]
 
     own_memory(grads)
-    (non_finite,) = update("unscale", build, [*as_real(grads), found_inf], [on_device(inv_scale, found_inf.device)])
+    (non_finite,) = update("unscale", build, [*as_real(grads), found_inf], on_device(found_inf.device, inv_scale))
     return non_finite
 
 
@@ -65,7 +65,7 @@ def update_scale_(
 ) -> None:
     """Lower the scale, not below its floor, after an overflow; raise it, not above its ceiling, after enough steps."""
     numbers = upload((growth_factor, backoff_factor, growth_interval, min_scale, max_scale), scale.device)
-    update("scale", _next_scale, [scale, growth_tracker], [on_device(found_inf, scale.device), numbers])
+    update("scale", _next_scale, [scale, growth_tracker], [*on_device(scale.device, found_inf), numbers])
 
 
 def _next_scale(ops: list[Op]) -> list[Op]:

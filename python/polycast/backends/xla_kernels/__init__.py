@@ -1,4 +1,4 @@
-"""Where torch's dispatcher finds the operators on XLA."""
+"""The kernels of the operators on XLA, and their registration with torch's dispatcher."""
 
 from collections.abc import Callable
 from functools import cache
@@ -29,12 +29,12 @@ def register() -> Library:
     Tensors on XLA are wrapped for functionalization, which refuses an operator that writes and is not ATen's. So these
     are registered above it, on autograd's key; fake tensors have that key too, and are passed on.
     """
-    from polycast.backends import xla_optim, xla_scale
+    from polycast.backends.xla_kernels import optim, scale
 
     library = Library("polycast", "IMPL")  # type: ignore[no-untyped-call]
-    for pure in (xla_scale.find_non_finite, xla_scale.norm):
+    for pure in (scale.find_non_finite, scale.norm):
         library.impl(pure.__name__, pure, "XLA")  # type: ignore[no-untyped-call]
-    for function in (xla_optim.adam_step_, xla_optim.sgd_step_, xla_scale.unscale_, xla_scale.update_scale_):
+    for function in (optim.adam_step_, optim.sgd_step_, scale.unscale_, scale.update_scale_):
         library.impl(function.__name__, _unless_fake(function), "AutogradXLA")  # type: ignore[no-untyped-call]
     return library
 
