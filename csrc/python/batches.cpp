@@ -164,8 +164,9 @@ void update_scale(
 }
 
 bool has_float16(const Batch& batch) {
+  const at::TensorList grads = batch.grads;
   const auto is_half = [](const at::Tensor& tensor) { return tensor.scalar_type() == at::kHalf; };
-  return std::any_of(batch.grads.begin(), batch.grads.end(), is_half);
+  return std::any_of(grads.begin(), grads.end(), is_half);
 }
 
 }  // namespace
@@ -196,6 +197,7 @@ void bind_batches(py::module_& module) {
       .def("sgd_step", &OnBatch<SgdStep>::call, no_gil)
       .def("release", [](Batch& batch) {
         batch.grads.clear();
+        batch.owned.clear();
         batch.wholes.clear();
       });
   module.def("update_scale", &update_scale, no_gil);

@@ -95,6 +95,12 @@ class Gatherer {
 
   void add_gradient(const Param& param, bool coalesce_in_place) {
     const at::Tensor& grad = grad_of(param.tensor);
+    if (is_its_memory(param.tensor) && is_its_memory(grad) && !grad.is_sparse()) {
+      Batch& batch = find(0, grad.device(), nowhere_, false);
+      batch.positions.emplace_back(param.group, param.index);
+      own(batch, batch.grads, grad);
+      return;
+    }
     const Layout& layout = align(param);
     if (coalesce_in_place && grad.is_sparse() && !grad.is_coalesced()) {
       param.tensor.mutable_grad() = grad.coalesce();
@@ -108,33 +114,33 @@ class Gatherer {
     Batch& batch = find(0, local.device(), layout, false);
     batch.positions.emplace_back(param.group, param.index);
     // The duplicates of a gradient that is not coalesced add up.
-    push(batch, batch.grads, memory_of(local.is_sparse() ? local.coalesce()._values() : local));
+    own(batch, batch.grads, memory_of(local.is_sparse() ? local.coalesce()._values() : local));
     if (is_sharded(grad)) {
       batch.wholes.push_back(grad);
     }
   }
 
   // state: in the order of the operator's lists, null where the step does without.
-  void add_step(const Param& param, const std::vector<const at::Tensor*>& state) {
+  void add_step(const Param& param, c10::ArrayRef<PyObject*> state) {
     const at::Tensor& whole_grad = grad_of(param.tensor);
-    const auto is_own = [](const at::Tensor* tensor) { return tensor == nullptr || is_its_memory(*tensor); };
-    if (is_own(&param.tensor) && is_own(&whole_grad) && std::all_of(state.begin(), state.end(), is_own)) {
+    const auto is_simple = [](PyObject* value) { return value == nullptr || is_its_memory(unpack(value)); };
+    if (is_simple(param.object) && is_its_memory(whole_grad) && std::all_of(state.begin(), state.end(), is_simple)) {
       Batch& batch = find(param.group, param.tensor.device(), nowhere_, false);
       batch.positions.emplace_back(param.group, param.index);
       batch.state.resize(state.size());
-      push(batch, batch.params, param.tensor);
-      push(batch, batch.grads, whole_grad);
+      add(batch, batch.params, param.object);
+      own(batch, batch.grads, whole_grad);
       for (size_t key = 0; key < state.size(); ++key) {
         if (state[key] != nullptr) {
-          push(batch, batch.state[key], *state[key]);
+          add(batch, batch.state[key], state[key]);
         }
       }
       return;
     }
     const Layout& layout = align(param);
     locals_.clear();
-    for (const at::Tensor* tensor : state) {
-      locals_.push_back(tensor == nullptr ? at::Tensor() : local_of(*tensor));
+    for (PyObject* value : state) {
+      locals_.push_back(value == nullptr ? at::Tensor() : local_of(unpack(value)));
     }
     at::Tensor local = local_of(param.tensor), grad = local_of(whole_grad);
     const bool is_subclass =
@@ -143,12 +149,12 @@ class Gatherer {
     batch.positions.emplace_back(param.group, param.index);
     batch.state.resize(state.size());
     note_whole(batch, param, param.tensor);
-    push(batch, batch.params, writable(batch, param, std::move(local)));
-    push(batch, batch.grads, values_of(std::move(grad)));
+    own(batch, batch.params, writable(batch, param, std::move(local)));
+    own(batch, batch.grads, values_of(std::move(grad)));
     for (size_t key = 0; key < state.size(); ++key) {
       if (state[key] != nullptr) {
-        note_whole(batch, param, *state[key]);
-        push(batch, batch.state[key], writable(batch, param, std::move(locals_[key])));
+        note_whole(batch, param, unpack(state[key]));
+        own(batch, batch.state[key], writable(batch, param, std::move(locals_[key])));
       }
     }
   }
@@ -182,9 +188,19 @@ class Gatherer {
                                    : batches.emplace_back(Batch{group, device, layout, is_subclass, param_groups_});
   }
 
-  static void push(Batch& batch, std::vector<at::Tensor>& list, at::Tensor tensor) {
+  static void push(Batch& batch, BorrowedTensors& list, const at::Tensor& tensor) {
     batch.is_plain = batch.is_plain && operators::is_plain(tensor);
-    list.push_back(std::move(tensor));
+    list.push_back(tensor);
+  }
+
+  static void add(Batch& batch, BorrowedTensors& list, PyObject* object) {
+    batch.objects.push_back(py::reinterpret_borrow<py::object>(object));
+    push(batch, list, unpack(object));
+  }
+
+  static void own(Batch& batch, BorrowedTensors& list, at::Tensor tensor) {
+    batch.owned.push_back(std::move(tensor));
+    push(batch, list, batch.owned.back());
   }
 
   // A tensor that a step writes to, or a copy that is written back.
@@ -219,11 +235,7 @@ class Gatherer {
 
 // What a parameter's state holds under the names; false where a tensor is missing that a step needs, or does not fit.
 bool find_state(
-    PyObject* values,
-    const py::tuple& names,
-    const Param& param,
-    bool is_ready,
-    std::vector<const at::Tensor*>& state) {
+    PyObject* values, const py::tuple& names, const Param& param, bool is_ready, std::vector<PyObject*>& state) {
   state.clear();
   for (const py::handle name : names) {
     state.push_back(nullptr);
@@ -232,14 +244,14 @@ bool find_state(
     }
     PyObject* const value = values == nullptr ? nullptr : item_of(values, name.ptr());
     if (value != nullptr && is_tensor(value)) {
-      state.back() = &unpack(value);
+      state.back() = value;
     } else if (is_ready) {
       const std::string found = value == nullptr ? "nothing" : std::string("a ") + Py_TYPE(value)->tp_name;
       throw py::type_error(
           "the state of " + param.name() + " has " + found + " under " + std::string(py::repr(name)) +
           "; give it a tensor");
     }
-    if (!is_ready && (state.back() == nullptr || !fits(*state.back(), param.tensor))) {
+    if (!is_ready && (state.back() == nullptr || !fits(unpack(value), param.tensor))) {
       return false;
     }
   }
@@ -263,7 +275,7 @@ StepTensors gather_step(
   Gatherer gatherer(param_groups);
   StateDicts dicts(state);
   StepTensors result;
-  std::vector<const at::Tensor*> found;
+  std::vector<PyObject*> found;
   visit_params(param_groups, [&](const Param& param) {
     const at::Tensor& grad = grad_of(param.tensor);
     if (!grad.defined()) {

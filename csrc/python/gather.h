@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,32 @@
 #include "python/sharding.h"
 
 namespace polycast::python {
+
+// Tensors that are kept elsewhere, in a list as operators take it. Holding a tensor is an atomic operation, between
+// which no processor looks ahead: of thousands of small tensors it would be most of the time that gathering them takes.
+class BorrowedTensors {
+ public:
+  BorrowedTensors() = default;
+  BorrowedTensors(BorrowedTensors&&) = default;
+  BorrowedTensors& operator=(BorrowedTensors&&) = delete;
+  ~BorrowedTensors() {
+    clear();
+  }
+
+  void push_back(const at::Tensor& tensor) {
+    tensors_.push_back(c10::MaybeOwnedTraits<at::Tensor>::createBorrow(tensor));
+  }
+  void clear() {
+    std::for_each(tensors_.begin(), tensors_.end(), &c10::MaybeOwnedTraits<at::Tensor>::destroyBorrow);
+    tensors_.clear();
+  }
+  operator at::TensorList() const {  // NOLINT: that is what it is
+    return tensors_;
+  }
+
+ private:
+  std::vector<at::Tensor> tensors_;
+};
 
 // What goes into one call of an operator: tensors of one device that lie on a mesh in the same way, or on none. Of a
 // DTensor, the shard; of a sparse gradient that is gathered for itself, the values.
@@ -27,9 +54,12 @@ struct Batch {
 
   pybind11::list param_groups;                       // for names
   std::vector<std::pair<size_t, size_t>> positions;  // of the parameters: group, and index in its params
-  std::vector<at::Tensor> params;                    // none where gradients are gathered for themselves
-  std::vector<at::Tensor> grads;
-  std::vector<std::vector<at::Tensor>> state;               // a list for each name, empty where there is no such name
+  // These keep the tensors of the lists.
+  std::vector<pybind11::object> objects;
+  std::vector<at::Tensor> owned;
+  BorrowedTensors params;  // none where gradients are gathered for themselves
+  BorrowedTensors grads;
+  std::vector<BorrowedTensors> state;                       // a list for each name, empty where there is no such name
   std::vector<at::Tensor> wholes;                           // the DTensors whose shards may be written
   std::vector<std::pair<at::Tensor, at::Tensor>> resolved;  // conj and neg views, and the copies that stand for them
   bool is_plain = true;                                     // all are on the CPU, and nothing but a kernel's business
