@@ -65,19 +65,21 @@ class Copy(build_py):
 
 
 def units(folder: Path) -> list[str]:
-    """Return what is compiled: the generated files, schemas.cpp, and for each folder of csrc a file that includes its.
+    """Return what is compiled: the generated files, and of csrc three files that include its own.
 
-    Most of what a file takes to compile is torch's headers, which a folder thereby takes once.
+    Most of what a small file takes to compile is torch's headers. The longest comes first, so that none is left over.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    files = [str(path.relative_to(ROOT)) for path in (*sorted(GENERATED.glob("*.cpp")), *sorted(CSRC.glob("*.cpp")))]
-    for room in sorted(path for path in CSRC.iterdir() if path.is_dir()):
-        text = "".join(f'#include "{room.name}/{path.name}"\n' for path in sorted(room.glob("*.cpp")))
-        unit = folder / f"{room.name}.cpp"
+    apart = {name: sorted((CSRC / name).glob("*.cpp")) for name in ("optim", "python")}
+    others = sorted(set(CSRC.rglob("*.cpp")).difference(*apart.values()))
+    files = []
+    for name, sources in (("others", others), *apart.items()):
+        text = "".join(f'#include "{path.relative_to(CSRC)}"\n' for path in sources)
+        unit = folder / f"{name}.cpp"
         if not unit.exists() or unit.read_text(encoding="utf-8") != text:
             unit.write_text(text, encoding="utf-8")
         files.append(str(unit))
-    return files
+    return files + [str(path.relative_to(ROOT)) for path in sorted(GENERATED.glob("*.cpp"))]
 
 
 def digest() -> str:
