@@ -3,7 +3,6 @@
 import functools
 import threading
 import warnings
-from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
 from typing import Any, ParamSpec, TypeVar
@@ -23,34 +22,32 @@ _INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.types()}
 class Region(torch.autocast):
     """A ``torch.autocast`` that can be entered again while it is entered, and by many threads at once.
 
-    Torch's own remembers in itself what held before it was entered, for one entry. So each entry here is one of a copy,
-    which is used again once it is left.
+    Torch's own remembers in itself what held before it was entered, for one entry. So each further entry is one of
+    another, which is used again once it is left.
     """
 
     def __init__(self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None) -> None:
         super().__init__(device_type, dtype, enabled, cache_enabled)
-        self._options = self.__dict__.copy()
-        self._left: list[torch.autocast] = []
-        self._entered: defaultdict[int, list[torch.autocast]] = defaultdict(list)  # by thread
+        self._left: list[torch.autocast | None] = [None]  # None stands for this one
+        self._entered: dict[int, list[torch.autocast | None]] = {}  # by thread
 
     def __enter__(self) -> "Region":
         """Enter the region, in this thread."""
         try:
             entry = self._left.pop()
         except IndexError:
-            entry = object.__new__(torch.autocast)
-            entry.__dict__.update(self._options)
-        entry.__enter__()  # type: ignore[no-untyped-call]
-        self._entered[threading.get_ident()].append(entry)
+            entry = torch.autocast(self.device, self.fast_dtype, self._enabled, self._cache_enabled)
+        torch.autocast.__enter__(entry or self)  # type: ignore[no-untyped-call]
+        self._entered.setdefault(threading.get_ident(), []).append(entry)
         return self
 
     def __exit__(self, *error: Any) -> Any:
         """Leave the latest entry of this thread."""
-        entered = self._entered[threading.get_ident()]
+        entered = self._entered.get(threading.get_ident())
         if not entered:
             raise RuntimeError(f"this thread is not in {self!r}")
         entry = entered.pop()
-        result = entry.__exit__(*error)
+        result = torch.autocast.__exit__(entry or self, *error)
         self._left.append(entry)
         return result
 
@@ -117,19 +114,14 @@ def autocast(
     column = backends.column(kind)
     kind = backends.type_of(column)
     listed = DEVICES[column].lower_precision
-    _check_types(kind, listed, dtype, enabled=enabled, cache_enabled=cache_enabled)
+    if isinstance(enabled, str) or isinstance(cache_enabled, str):  # "False" would be true
+        name, value = ("enabled", enabled) if isinstance(enabled, str) else ("cache_enabled", cache_enabled)
+        raise TypeError(f"{name} is {value!r}; it takes True or False")
     compiling = torch.compiler.is_compiling()
     if enabled and not compiling:
         backends.check_region(kind)
         installation.follow_hardware(column)
-    if enabled:
-        if dtype is None:
-            current = torch.get_autocast_dtype(kind)
-            chosen = torch.is_autocast_enabled(kind) or current is not _INITIAL.get(kind, current)
-            dtype = current if chosen and current in listed else listed[0]
-        if dtype not in listed:
-            names = " and ".join(map(str, listed))
-            raise ValueError(f"autocast on {kind} runs in {names}; {dtype} is not listed for it in the policy")
+    dtype = _lower_precision(kind, listed, dtype, enabled)
     if compiling:  # torch.compile knows a call of torch's class, and regions that were made outside
         return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
     region = Region(kind, dtype, enabled, cache_enabled)
@@ -138,6 +130,22 @@ def autocast(
             if torch._guards.active_fake_mode() is None:
                 tell(doubt)
     return region
+
+
+def _lower_precision(
+    kind: str, listed: tuple[torch.dtype, ...], dtype: torch.dtype | None, enabled: bool
+) -> torch.dtype | None:
+    """Return the type of an enabled region, what was asked for of another one, or raise that it cannot be."""
+    if not (dtype is None or isinstance(dtype, torch.dtype)):
+        raise TypeError(f"dtype is {dtype!r}; autocast on {kind} takes {' or '.join(map(str, listed))}")
+    if enabled and dtype is None:
+        current = torch.get_autocast_dtype(kind)
+        chosen = torch.is_autocast_enabled(kind) or current is not _INITIAL.get(kind, current)
+        return current if chosen and current in listed else listed[0]
+    if enabled and dtype not in listed:
+        names = " and ".join(map(str, listed))
+        raise ValueError(f"autocast on {kind} runs in {names}; {dtype} is not listed for it in the policy")
+    return dtype
 
 
 @cache
@@ -160,13 +168,3 @@ def _doubts(kind: str, column: str, changes: int) -> list[str]:  # noqa: ARG001
 def tell(text: str) -> None:
     """Warn the caller of autocast, once of each text."""
     warnings.warn(text, stacklevel=3)
-
-
-def _check_types(
-    kind: str, listed: tuple[torch.dtype, ...], dtype: torch.dtype | None, **switches: bool | None
-) -> None:
-    if dtype is not None and not isinstance(dtype, torch.dtype):
-        raise TypeError(f"dtype is {dtype!r}; autocast on {kind} takes {' or '.join(map(str, listed))}")
-    for name, value in switches.items():
-        if isinstance(value, str):  # "False" would be true
-            raise TypeError(f"{name} is {value!r}; it takes True or False")
