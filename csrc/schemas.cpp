@@ -2,8 +2,9 @@
 //
 // An operator over lists takes tensors of one device. It checks all of its arguments before it writes anything, and
 // raises the version of every tensor that it may write, also where it skips. Its kernels: one fused pass on the CPU,
-// one computation on XLA, and on every other device a composition of ATen ops, which also tells what it does to meta
-// and fake tensors.
+// one computation on XLA, and on every other device torch's own kernels over lists, or a composition of ATen ops; these
+// also tell what an operator does to meta and fake tensors. A step by torch's kernels that is told of grad_scale or
+// clip_coef writes the gradients that it has made of them.
 //
 // - found_inf: one float32 element. Where it is not zero a step writes nothing.
 // - grad_scale: what the gradients were multiplied by; a step divides by it.

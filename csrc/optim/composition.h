@@ -7,6 +7,7 @@
 #include <ATen/ops/where.h>
 
 #include "multi_tensor/items.h"
+#include "optim/fused.h"
 #include "optim/steps.h"
 
 namespace polycast::optim {
@@ -83,5 +84,15 @@ class Composition {
   at::Tensor grad_scale_;
   at::Tensor clip_coef_;
 };
+
+// The step on a device without a kernel of ours.
+template <class Step>
+void step_elsewhere(const Step& step) {
+  check(step);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  if (!step.params.empty() && !step_fused(step)) {
+    compose(step);
+  }
+}
 
 }  // namespace polycast::optim

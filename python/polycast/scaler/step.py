@@ -69,7 +69,9 @@ class SteppingScaler(TorchGradScaler):
             return None if read(found_inf) else step(*args, **kwargs)
         # Once gradients were unscaled in place there is nothing to divide by.
         ready = optimizer_state["stage"] is OptState.READY
-        grad_scale = self._scale * getattr(optimizer, "grad_scale", 1) if ready and self._scale is not None else None
+        grad_scale = self._scale if ready else None
+        if grad_scale is not None and getattr(optimizer, "grad_scale", None) is not None:
+            grad_scale = grad_scale * optimizer.grad_scale  # type: ignore[attr-defined]
         # As attributes, torch's protocol for fused steps: a subclass's step may have a signature of its own.
         told = {"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": optimizer_state.get("clip_coef")}
         vars(optimizer).update(told)

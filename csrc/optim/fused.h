@@ -1,0 +1,20 @@
+// A step by torch's own fused kernels, on every device that has them.
+//
+// They take lists of one type whose tensors lie alike, skip where found_inf is 1, divide by one number, and write the
+// divided gradients back. So what is of several types is copied into lists of the widest, and the results back.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "optim/steps.h"
+
+namespace polycast::optim {
+
+// Takes the step, or returns false where torch's kernels cannot: there are none, a count is no float32, a momentum that
+// dampening leaves out has yet to start, parameters may share memory, or float64 would be divided by a rounded number.
+bool step_fused(const AdamStep& step);
+bool step_fused(const SgdStep& step);
+
+}  // namespace polycast::optim
