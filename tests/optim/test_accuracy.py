@@ -78,7 +78,7 @@ def test_every_combination_of_options(name: str) -> None:
 
 
 LOW = {
-    "SGD": combinations(momentum=[0, 0.9], weight_decay=[0, 0.1]),
+    "SGD": combinations(momentum=[0, 0.9], weight_decay=[0, 0.1], dampening=[0, 0.3]),
     # Torch's own states of float16 need a large eps: the squares of small gradients vanish in them.
     "Adam": combinations(amsgrad=[False, True], weight_decay=[0, 0.1], eps=[1e-3]),
     "AdamW": combinations(amsgrad=[False, True], weight_decay=[0, 0.1], eps=[1e-3]),
