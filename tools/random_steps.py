@@ -364,8 +364,7 @@ def double_precision(program: Program) -> None:
 @change
 def frozen(program: Program) -> None:
     for pair, _ in program.used():
-        if program.device == "cpu":
-            pair.ours.requires_grad_(program.random.random() < 0.5)
+        pair.ours.requires_grad_(program.random.random() < 0.5)
 
 
 @change
@@ -440,6 +439,8 @@ def exchanged_state(program: Program) -> None:
 @change
 def pickled(program: Program) -> None:
     """The optimizer with its parameters, which are others thereafter."""
+    if program.device == "xla":
+        return  # torch fails to load leaves of other types than float32 there
     file = io.BytesIO()
     torch.save(program.ours, file)
     file.seek(0)
