@@ -91,37 +91,17 @@ def test_named_parameters_step_as_others_and_keep_their_names(kind: str) -> None
     assert all(map(same_bits, params, others))
 
 
-def with_closure_only(optimizer: Any) -> Any:
-    """Return a subclass whose step has a signature of its own."""
+@EACH
+def test_a_scaler_steps_a_subclass_whose_step_takes_a_closure_only(kind: str) -> None:
+    """It tells the scalars by torch's protocol for fused steps, as attributes."""
+    name, options = KINDS[kind]
 
-    class Own(optimizer):  # type: ignore[misc]
+    class Own(OURS[name]):  # type: ignore[misc, valid-type]
         def step(self, closure: Any = None) -> Any:
             return super().step(closure)
 
-    return Own
-
-
-@EACH
-def test_scalars_that_are_attributes_are_taken_as_arguments_are(kind: str) -> None:
-    """Torch's protocol for fused steps, which does not ask the signature of a step."""
-    name, options = KINDS[kind]
-    given, told = parameters((3,)), parameters((3,))
-    ours, other = make(OURS, kind, given), with_closure_only(OURS[name])(told, **options)
-    for number, found_inf in enumerate((0.0, 1.0, 0.0)):
-        set_grads(given, number)
-        set_grads(told, number)
-        scalars = {"found_inf": found_inf, "grad_scale": 4.0, "clip_coef": 0.5}
-        step(ours, **scalars)
-        vars(other).update({scalar: torch.tensor(value) for scalar, value in scalars.items()})
-        other.step()
-    assert same_bits(given[0], told[0])
-
-
-@EACH
-def test_a_scaler_steps_a_subclass_whose_step_takes_a_closure_only(kind: str) -> None:
-    name, options = KINDS[kind]
     stepped = []
-    for optimizer_class in (OURS[name], with_closure_only(OURS[name])):
+    for optimizer_class in (OURS[name], Own):
         (weight,) = params = parameters((3,))
         optimizer, scaler = optimizer_class(params, **options), polycast.GradScaler(init_scale=4.0)
         for factor in (1.0, float("inf"), 2.0):

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 
 from tests.optimizers import OURS, THEIRS, make
-from tests.sharded.models import PLACES, assert_same, fully_sharded, give, leaves, model, partial, placed, whole
+from tests.sharded.models import PLACES, assert_same, give, leaves, partial, placed, whole
 from tests.sharded.world import check
 
 SOME = ("SGD", "SGD nesterov", "SGD dampening", "Adam amsgrad", "AdamW")
@@ -22,15 +22,6 @@ SOME = ("SGD", "SGD nesterov", "SGD dampening", "Adam amsgrad", "AdamW")
 def raises(text: str) -> Iterator[None]:
     with pytest.raises((ValueError, RuntimeError), match=text):
         yield
-
-
-@check
-def a_fully_sharded_model() -> None:
-    for kind in SOME:
-        ours, theirs = model(), model()
-        for library, layers in ((OURS, ours), (THEIRS, theirs)):
-            fully_sharded(make(library, kind, layers.parameters()), layers, 10)
-        assert_same(ours.parameters(), theirs.parameters(), tolerance=3e-6)
 
 
 @check
