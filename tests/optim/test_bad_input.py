@@ -152,3 +152,35 @@ def test_norms_and_checks_of_nothing() -> None:
     for norm_type in (0.0, -1.0, NAN):
         with pytest.raises(ValueError, match=r"norm: norm_type is .*; it takes a positive number, or infinity"):
             torch.ops.polycast.norm([ONE], norm_type)
+
+
+def other_momentum(optimizer: Any) -> None:
+    optimizer.state[optimizer.param_groups[0]["params"][1]]["momentum_buffer"] = torch.zeros(4)
+
+
+# The sparse gradients that a step takes are in the random programs.
+SPARSE: list[tuple[str, Callable[[Any], None], type[Exception], str]] = [
+    *[
+        (kind, lambda _: None, RuntimeError,
+         f"^{KINDS[kind][0]} does not support sparse gradients, please consider SparseAdam instead$")
+        for kind in KINDS if kind.startswith("Adam")
+    ],
+    ("SGD nesterov", lambda _: None, RuntimeError,
+     r"weight_decay is 0.01 and the gradient of a parameter of \(6, 3\) is sparse"),
+    ("SGD momentum", other_momentum, ValueError,
+     r"^the momentum_buffer of a parameter of \(6, 3\) on cpu is of \(4,\) on cpu; load the state that belongs"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "change", "error", "text"), SPARSE)
+def test_a_sparse_gradient_that_no_step_can_use(
+    kind: str, change: Callable[[Any], None], error: type[Exception], text: str
+) -> None:
+    params = parameters((4,), (6, 3))
+    optimizer: Any = make(OURS, kind, params)
+    set_grads(params, 0)
+    optimizer.step()
+    change(optimizer)
+    params[1].grad = torch.ones(6, 3).to_sparse()
+    with unchanged(optimizer), pytest.raises(error, match=text):
+        optimizer.step()

@@ -26,16 +26,19 @@ def iterate(scaler: Any, optimizer: Any, layers: nn.Module, number: int, bad: in
 
 @check
 def what_one_rank_finds_all_know() -> None:
+    """Where it was, the skip, the scale, and the schedule, which follows the steps."""
     for unscales in (False, True):
         layers = model()
-        optimizer = syncfree.AdamW(layers.named_parameters())
+        optimizer = syncfree.AdamW(layers.named_parameters(), lr=1.0)
         scaler: Any = polycast.GradScaler("cpu", init_scale=SCALE)
-        for number in range(2):
-            iterate(scaler, optimizer, layers, number, bad=0, unscales=unscales)
-            assert scaler.skipped(optimizer).item() == (number == 0)
-            assert scaler.non_finite(optimizer) == (["0.weight"] if number == 0 else [])
+        schedule = polycast.RealStepLR(lr_scheduler.ExponentialLR(optimizer, 0.5), scaler, 10)
+        for number in range(3):
+            iterate(scaler, optimizer, layers, number, bad=1, unscales=unscales)
+            schedule.step()
+            assert scaler.skipped(optimizer).item() == (number == 1)
+            assert scaler.non_finite(optimizer) == (["0.weight"] if number == 1 else [])
         assert scaler.skip_count(optimizer).item() == 1
-        assert scaler.get_scale() == SCALE / 2
+        assert (scaler.get_scale(), schedule.get_last_lr()) == (SCALE / 2, [0.25])
 
 
 @check
@@ -86,18 +89,6 @@ def a_reported_skip_is_that_of_all_ranks() -> None:
         for number in range(3):
             iterate(scaler, optimizer, layers, number, bad=1)
         assert len(called) == 2
-
-
-@check
-def schedules_follow_the_steps_of_all_ranks() -> None:
-    layers = model()
-    optimizer = syncfree.SGD(layers.parameters(), lr=1.0)
-    scaler: Any = polycast.GradScaler("cpu", init_scale=SCALE)
-    schedule = polycast.RealStepLR(lr_scheduler.ExponentialLR(optimizer, 0.5), scaler, 10)
-    for number in range(3):
-        iterate(scaler, optimizer, layers, number, bad=1)
-        schedule.step()
-    assert schedule.get_last_lr() == [0.25]
 
 
 @check
