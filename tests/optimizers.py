@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from polycast import syncfree
@@ -60,6 +60,7 @@ OPTIONS = {
     "AdamW": [options for options in ADAM_OPTIONS if options["weight_decay"]],
 }
 
+SHAPES = ((7,), (3, 5), ())
 # One of each kind, where every combination would prove no more.
 KINDS: dict[str, tuple[str, Options]] = {
     "SGD": ("SGD", {"lr": 0.1}),
@@ -124,38 +125,3 @@ def same_bits(left: Tensor, right: Tensor) -> bool:
 
 def _bits(tensor: Tensor) -> Tensor:
     return tensor.detach().resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8)
-
-
-SHAPES = ((7,), (3, 5), ())
-
-
-class Run(NamedTuple):
-    """An optimizer in training, with the list of its parameters, which a change may edit."""
-
-    library: dict[str, Any]
-    kind: str
-    optimizer: Any
-    params: list[Tensor]
-
-
-Change = Callable[[Run], Run | None]
-
-
-def gradients_of(params: list[Tensor], number: int) -> None:
-    """Set gradients; the middle parameter gets its first one late, and the last one sits some steps out."""
-    set_grads(params, number)
-    if number < 4 and len(params) > 1:
-        params[1].grad = None
-    if number in (2, 5):
-        params[-1].grad = None
-
-
-def trained(library: dict[str, Any], kind: str, changed: Change) -> list[Tensor]:
-    params = parameters(*SHAPES)
-    run = Run(library, kind, make(library, kind, params), params)
-    for number in range(7):
-        gradients_of(run.params, number)
-        run.optimizer.step()
-        if number in (0, 4):
-            run = changed(run) or run
-    return run.params

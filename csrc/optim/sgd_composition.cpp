@@ -39,8 +39,8 @@ void compose(const SgdStep& step) {
     } else {
       const at::Tensor& started = step.momentum_started[index];
       const at::Tensor whole = at::ones_like(started);
-      const at::Tensor share = at::where(started.ne(0), whole * (1 - step.dampening), whole);
-      step_element(step, lr, share.reshape({}).to(type), element);
+      const at::Tensor all = whole.reshape({}).to(type);
+      step_element(step, lr, at::where(started.reshape({}).ne(0), all * (1 - step.dampening), all), element);
       composition.write(started, whole);
     }
     composition.write(params[index], element.param);

@@ -76,6 +76,7 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "python -m tools.mutations 20000": fewer,
     "python -m tools.random_casts 3000": fewer,
     "python -m tools.random_scaler 1000": fewer,
+    "python -m tools.random_steps 1000": fewer,
     "python -m tools.newcomer": explained,
     "python -m benchmarks.cast_cache": explained,
 }

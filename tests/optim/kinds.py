@@ -51,14 +51,11 @@ def released(tensor: Tensor) -> Tensor:
 # A parameter and its gradient, new ones each time.
 KINDS: dict[str, Callable[[], Pair]] = {
     "plain": lambda: (numbers(1), numbers(2)),
-    "float64": lambda: (numbers(1).double(), numbers(2).double()),
     "inference gradient": lambda: (numbers(1), torch.inference_mode()(numbers)(2)),
     "awaited gradient": lambda: (numbers(1), AsyncCollectiveTensor(numbers(2))),
     "zero gradient": lambda: (numbers(1), zero()),
-    "conjugate gradient": lambda: (complex_numbers(1), complex_numbers(2).conj()),
     "conjugate": lambda: (complex_numbers(1).conj(), complex_numbers(2)),
     "conjugates": lambda: (complex_numbers(1).conj(), complex_numbers(2).conj()),
-    "negative gradient": lambda: (numbers(1), negative(numbers(2))),
     "negative": lambda: (negative(numbers(1)), numbers(2)),
     "negative of a conjugate's part": lambda: (complex_numbers(1).conj().imag, complex_numbers(2).conj().imag),
     "subclass": lambda: (two(1), two(3)),

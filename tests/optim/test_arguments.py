@@ -1,20 +1,146 @@
-"""What the constructors take and refuse."""
+"""What the constructors and add_param_group take and refuse, by name, before any step."""
 
 import inspect
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from tests.optimizers import OURS, THEIRS, parameters
 
 NAMES = pytest.mark.parametrize("name", OURS)
-OPTIONS = ("foreach", "capturable", "differentiable", "fused")
+NAN = float("nan")
+NO_NAN = "NaN would reach every parameter, so pass a number"
+FLOAT8 = torch.ones(3).to(torch.float8_e4m3fn)
+TYPES = (
+    "it takes torch.float32, torch.float64, torch.bfloat16, torch.float16 and complex types, so convert or leave it out"
+)
+
+OPTIONS: list[tuple[str, dict[str, Any], type[Exception], str]] = [
+    ("SGD", {"lr": NAN}, ValueError, f"lr is nan; {NO_NAN}"),
+    ("SGD", {"lr": torch.tensor(NAN)}, ValueError, f"lr is tensor(nan); {NO_NAN}"),
+    ("SGD", {"momentum": NAN}, ValueError, f"momentum is nan; {NO_NAN}"),
+    ("SGD", {"dampening": NAN}, ValueError, f"dampening is nan; {NO_NAN}"),
+    ("SGD", {"weight_decay": NAN}, ValueError, f"weight_decay is nan; {NO_NAN}"),
+    ("SGD", {"lr": "0.1"}, TypeError, "lr is '0.1'; it takes a number"),
+    ("SGD", {"lr": torch.tensor(1)}, TypeError,
+     "lr is a tensor of torch.int64; it takes a number, or a tensor of a floating-point type"),
+    ("SGD", {"momentum": None}, TypeError, "momentum is None; it takes a number"),
+    ("SGD", {"dampening": "x"}, TypeError, "dampening is 'x'; it takes a number"),
+    ("SGD", {"nesterov": "no"}, TypeError, "nesterov is 'no'; it takes True or False"),
+    ("SGD", {"maximize": []}, TypeError, "maximize is []; it takes True or False"),
+    ("Adam", {"eps": NAN}, ValueError, f"eps is nan; {NO_NAN}"),
+    ("Adam", {"eps": "1e-8"}, TypeError, "eps is '1e-8'; it takes a number"),
+    ("Adam", {"weight_decay": None}, TypeError, "weight_decay is None; it takes a number"),
+    ("Adam", {"betas": 0.9}, TypeError, "betas is 0.9; it takes two numbers, such as (0.9, 0.999)"),
+    ("Adam", {"betas": (0.9,)}, TypeError, "betas is (0.9,); it takes two numbers, such as (0.9, 0.999)"),
+    ("Adam", {"betas": ("a", 0.9)}, TypeError, "betas is ('a', 0.9); it takes two numbers"),
+    ("Adam", {"betas": (0.9, NAN)}, ValueError, f"betas is (0.9, nan); {NO_NAN}"),
+    ("AdamW", {"amsgrad": "False"}, TypeError, "amsgrad is 'False'; it takes True or False"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize(("name", "options", "error", "text"), OPTIONS, ids=str)
+def test_a_wrong_option_is_named(name: str, options: dict[str, Any], error: type[Exception], text: str) -> None:
+    first, second = parameters((3,), (3,))
+    with pytest.raises(error, match=f"^{re.escape(text)}$"):
+        OURS[name]([first], **options)
+    (option,) = options
+    text = text.replace(f"{option} is", f"{option} of parameter group 1 is", 1)
+    optimizer = OURS[name]([first])
+    group = {"params": iter([second]), **options}
+    with pytest.raises(error, match=f"^{re.escape(text)}$"):
+        optimizer.add_param_group(group)
+    assert [group["params"] for group in optimizer.param_groups] == [[first]]
+    del group[option]  # mended, the same group can be given again
+    optimizer.add_param_group(group)
+    assert optimizer.param_groups[1]["params"] == [second]
+
+
+GROUPS: list[tuple[str, dict[str, Any], type[Exception], str]] = [
+    ("SGD", {"lr": 0.1}, ValueError, "parameter group 1 has 'lr'; give it 'params'"),
+    ("SGD", {"params": nn.Linear(2, 2)}, TypeError, "params of parameter group 1 is a Linear; pass its parameters()"),
+    ("SGD", {"params": 3}, TypeError,
+     "params of parameter group 1 is 3; it takes parameters, such as model.parameters()"),
+    ("SGD", {"params": [torch.ones(3)], "lr": torch.ones(2)}, ValueError,
+     "lr of parameter group 1 has 2 elements; it takes one"),
+    ("Adam", {"params": [torch.ones(3)], "betas": (1.0, 0.9)}, ValueError,
+     "betas of parameter group 1 is (1.0, 0.9); it takes numbers from 0 to below 1"),
+    ("SGD", {"params": torch.arange(3)}, TypeError,
+     f"syncfree.SGD cannot update params[0] of parameter group 1, which is of torch.int64; {TYPES}"),
+    ("AdamW", {"params": [torch.ones(3), FLOAT8]}, TypeError,
+     f"syncfree.AdamW cannot update params[1] of parameter group 1, which is of torch.float8_e4m3fn; {TYPES}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "group", "error", "text"), GROUPS, ids=str)
+def test_a_wrong_group_is_named(name: str, group: dict[str, Any], error: type[Exception], text: str) -> None:
+    optimizer = OURS[name](parameters((3,)))
+    with pytest.raises(error, match=f"^{re.escape(text)}$"):
+        optimizer.add_param_group(group)
+    assert len(optimizer.param_groups) == 1
+
+
+def test_a_named_parameter_goes_by_its_name() -> None:
+    where = "params[1] ('scale') of parameter group 0"
+    text = f"syncfree.Adam cannot update {where}, which is of torch.float8_e4m3fn; {TYPES}"
+    named = [("weight", torch.ones(3)), ("scale", nn.Parameter(FLOAT8))]
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        OURS["Adam"](iter(named))
+
+
 @NAMES
-def test_options_that_make_no_sense(name: str, option: str) -> None:
+def test_quantized_weights_may_be_among_the_parameters(name: str) -> None:
+    """They are frozen, get no gradient, and torch.optim passes over them."""
+    (weight,) = parameters((3,))
+    frozen = [nn.Parameter(part, requires_grad=False) for part in (torch.arange(3), FLOAT8)]
+    optimizer = OURS[name]([weight, *frozen], lr=0.1)
+    weight.grad = torch.ones(3)
+    optimizer.step()
+    assert frozen[0].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: OURS["SGD"](nn.Linear(2, 2)), "params is a Linear; pass its parameters()"),
+        (lambda: OURS["SGD"](nn.Sequential(nn.ReLU())), "params is a Sequential; pass its parameters()"),
+        (lambda: OURS["Adam"](0.1, []), "params is 0.1; it takes parameters, such as model.parameters()"),
+    ],
+    ids=["module", "modules", "order"],
+)
+def test_what_is_no_parameters_is_named(make: Callable[[], object], text: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
+        make()
+
+
+def test_what_torch_takes_is_taken() -> None:
+    params = parameters((3,), (3,))
+    for options in ({"betas": [0.9, 0.99]}, {"betas": (torch.tensor(0.9), torch.tensor(0.99))}, {"amsgrad": 1}):
+        OURS["Adam"](nn.ParameterList(params), **options)
+    OURS["SGD"](params, lr=torch.tensor(0.1, requires_grad=True), weight_decay=torch.tensor(0.1), momentum=1)
+
+
+@NAMES
+def test_a_state_dtype_is_one_for_all_groups(name: str) -> None:
+    text = "^state_dtype of parameter group 0 is torch.float32; pass it to the optimizer, for all groups$"
+    with pytest.raises(TypeError, match=text):
+        OURS[name]([{"params": [torch.ones(1, requires_grad=True)], "state_dtype": torch.float32}])
+
+
+@pytest.mark.parametrize("state_dtype", ["float32", torch.int32, torch.complex64])
+@NAMES
+def test_a_state_dtype_is_a_floating_point_type(name: str, state_dtype: object) -> None:
+    with pytest.raises(TypeError, match=r"state_dtype is .*; it takes torch.float32, float64, bfloat16, float16"):
+        OURS[name](parameters((3,)), state_dtype=state_dtype)
+
+
+@pytest.mark.parametrize("option", ["foreach", "capturable", "differentiable", "fused"])
+@NAMES
+def test_options_that_choose_an_implementation_are_refused(name: str, option: str) -> None:
     if option not in inspect.signature(THEIRS[name]).parameters:
         with pytest.raises(TypeError, match=f"unexpected keyword argument '{option}'"):
             OURS[name](parameters((3,)), **{option: True})
@@ -56,7 +182,7 @@ BAD = [
 
 @pytest.mark.parametrize("options", BAD, ids=str)
 @NAMES
-def test_values_that_torch_refuses(name: str, options: dict[str, Any]) -> None:
+def test_values_that_torch_refuses_are_refused_as_there(name: str, options: dict[str, Any]) -> None:
     messages = []
     for library in (OURS, THEIRS):
         with pytest.raises((ValueError, TypeError)) as caught:

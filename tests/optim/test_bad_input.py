@@ -1,7 +1,7 @@
 """Bad input: one clear error, and nothing is written, also where the fault is in the second of two groups."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -30,53 +30,37 @@ def _replace(optimizer: Any, other: Tensor) -> None:
     optimizer.param_groups[1]["params"].append(other)
 
 
-def with_state(optimizer: Any, param: Tensor, value: Tensor) -> None:
-    name = "momentum_buffer" if "momentum_buffer" in optimizer.state[param] else "exp_avg"
-    optimizer.state[param][name] = value
+def option(name: str, value: object) -> Fault:
+    return lambda optimizer, _: optimizer.param_groups[1].update({name: value})
+
+
+def state(value: Tensor) -> Fault:
+    def put(optimizer: Any, param: Tensor) -> None:
+        name = "momentum_buffer" if "momentum_buffer" in optimizer.state[param] else "exp_avg"
+        optimizer.state[param][name] = value
+
+    return put
 
 
 # What is wrong in the second group, the error, and what it says.
 FAULTS: dict[str, tuple[Fault, type[Exception], str]] = {
-    "NaN lr": (lambda o, _: o.param_groups[1].update(lr=NAN), ValueError, "is nan"),
-    "NaN tensor lr": (lambda o, _: o.param_groups[1].update(lr=torch.tensor(NAN)), ValueError, "is nan"),
-    "lr of text": (
-        lambda o, _: o.param_groups[1].update(lr="0.1"),
-        TypeError,
-        r"param_groups\[...\]\['lr'\] is '0.1'; it takes a number",
-    ),
-    "no weight_decay": (
-        lambda o, _: o.param_groups[1].update(weight_decay=None),
-        TypeError,
-        r"param_groups\[...\]\['weight_decay'\] is None; it takes a number",
-    ),
-    "lr of two": (
-        lambda o, _: o.param_groups[1].update(lr=torch.ones(2)),
-        ValueError,
-        "lr has 2 elements; it takes one",
-    ),
-    "lr of int": (
-        lambda o, _: o.param_groups[1].update(lr=torch.tensor(1)),
-        TypeError,
-        "lr is of torch.int64; it takes a floating-point type",
-    ),
+    "NaN lr": (option("lr", NAN), ValueError, "is nan"),
+    "NaN tensor lr": (option("lr", torch.tensor(NAN)), ValueError, "is nan"),
+    "lr of text": (option("lr", "0.1"), TypeError, r"param_groups\[...\]\['lr'\] is '0.1'; it takes a number"),
+    "no weight_decay": (option("weight_decay", None), TypeError,
+                        r"param_groups\[...\]\['weight_decay'\] is None; it takes a number"),
+    "lr of two": (option("lr", torch.ones(2)), ValueError, "lr has 2 elements; it takes one"),
+    "lr of int": (option("lr", torch.tensor(1)), TypeError, "lr is of torch.int64; it takes a floating-point type"),
     "expanded": (expanded, ValueError, r"has the sizes \[3\] and is expanded, several elements in one place of memory"),
     "inference tensor": (with_inference_tensor, RuntimeError, "is an inference tensor, which cannot be written"),
-    "state on another device": (
-        lambda o, param: with_state(o, param, torch.ones(3, device="meta")),
-        RuntimeError,
-        "is on meta and params.* on cpu; one call takes tensors of one device",
-    ),
+    "state on another device": (state(torch.ones(3, device="meta")), RuntimeError,
+                                "is on meta and params.* on cpu; one call takes tensors of one device"),
     "state of other sizes": (
-        lambda o, param: with_state(o, param, torch.ones(4)),
-        ValueError,
-        r"\[0\] \(of param_groups\[1\]\['params'\]\[0\]\) has the sizes \[4\] and params\[0\] \[3\]; they must agree",
-    ),
-    "state of int": (
-        lambda o, param: with_state(o, param, torch.ones(3, dtype=torch.int32)),
-        TypeError,
-        "Strided tensor of torch.int32; pass strided tensors of torch.float32, torch.float64",
-    ),
-}
+        state(torch.ones(4)), ValueError,
+        r"\[0\] \(of param_groups\[1\]\['params'\]\[0\]\) has the sizes \[4\] and params\[0\] \[3\]; they must agree"),
+    "state of int": (state(torch.ones(3, dtype=torch.int32)), TypeError,
+                     "Strided tensor of torch.int32; pass strided tensors of torch.float32, torch.float64"),
+}  # fmt: skip
 
 
 @contextmanager
@@ -104,46 +88,30 @@ def test_a_fault_in_the_second_group(kind: str, fault: str, path: str) -> None:
             optimizer.step()
 
 
-SCALARS: dict[str, tuple[dict[str, Tensor], type[Exception], str]] = {
-    "two": ({"found_inf": torch.zeros(2)}, ValueError, "found_inf has 2 elements; it takes one"),
-    "none": ({"found_inf": torch.zeros(0)}, ValueError, "found_inf has 0 elements; it takes one"),
-    "int": (
-        {"found_inf": torch.zeros((), dtype=torch.int32)},
-        TypeError,
-        "found_inf is of torch.int32; it takes torch.float32",
-    ),
-    "bool": (
-        {"found_inf": torch.zeros((), dtype=torch.bool)},
-        TypeError,
-        "found_inf is of torch.bool; it takes torch.float32",
-    ),
-    "float64": (
-        {"found_inf": torch.zeros((), dtype=torch.float64)},
-        TypeError,
-        "found_inf is of torch.float64; it takes torch.float32",
-    ),
-    "scale of two": ({"grad_scale": torch.ones(2)}, ValueError, "grad_scale has 2 elements; it takes one"),
-    "scale of int": (
-        {"grad_scale": torch.tensor(2)},
-        TypeError,
-        "grad_scale is of torch.int64; it takes a floating-point type",
-    ),
-    "clip of two": ({"clip_coef": torch.ones(1, 2)}, ValueError, "clip_coef has 2 elements; it takes one"),
-}
+# A scalar, its value, the error, and what it says.
+SCALARS: list[tuple[str, Tensor, type[Exception], str]] = [
+    ("found_inf", torch.zeros(2), ValueError, "has 2 elements; it takes one"),
+    ("found_inf", torch.zeros(0), ValueError, "has 0 elements; it takes one"),
+    ("found_inf", torch.tensor(0, dtype=torch.int32), TypeError, "is of torch.int32; it takes torch.float32"),
+    ("found_inf", torch.tensor(False), TypeError, "is of torch.bool; it takes torch.float32"),
+    ("found_inf", torch.tensor(0.0, dtype=torch.float64), TypeError, "is of torch.float64; it takes torch.float32"),
+    ("grad_scale", torch.ones(2), ValueError, "has 2 elements; it takes one"),
+    ("grad_scale", torch.tensor(2), TypeError, "is of torch.int64; it takes a floating-point type"),
+    ("clip_coef", torch.ones(1, 2), ValueError, "has 2 elements; it takes one"),
+]
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("scalar", SCALARS)
+@pytest.mark.parametrize(("scalar", "value", "error", "text"), SCALARS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_scalars(kind: str, scalar: str, path: str) -> None:
-    scalars, error, text = SCALARS[scalar]
+def test_a_wrong_scalar(kind: str, scalar: str, value: Tensor, error: type[Exception], text: str, path: str) -> None:
     params = parameters((3,), (2, 2))
     optimizer: Any = make(OURS, kind, params)
     set_grads(params, 0)
     with PATHS[path]():
         optimizer.step()
-        with unchanged(optimizer), pytest.raises(error, match=text):
-            optimizer.step(**scalars)
+        with unchanged(optimizer), pytest.raises(error, match=f"{scalar} {text}"):
+            optimizer.step(**{scalar: value})
 
 
 MIXED: dict[str, tuple[Callable[[list[Tensor]], object], str]] = {
@@ -186,16 +154,33 @@ def test_norms_and_checks_of_nothing() -> None:
             torch.ops.polycast.norm([ONE], norm_type)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_after_an_error_the_next_step_is_right(kind: str) -> None:
-    params, others = parameters((3,)), parameters((3,))
-    ours: Any = make(OURS, kind, params)
-    wanted: Any = make(OURS, kind, others)
-    for number in range(3):
-        set_grads(params, number)
-        set_grads(others, number)
-        with suppress(ValueError):
-            ours.step(found_inf=torch.zeros(2))
-        ours.step()
-        wanted.step()
-    assert same_bits(params[0], others[0])
+def other_momentum(optimizer: Any) -> None:
+    optimizer.state[optimizer.param_groups[0]["params"][1]]["momentum_buffer"] = torch.zeros(4)
+
+
+# The sparse gradients that a step takes are in the random programs.
+SPARSE: list[tuple[str, Callable[[Any], None], type[Exception], str]] = [
+    *[
+        (kind, lambda _: None, RuntimeError,
+         f"^{KINDS[kind][0]} does not support sparse gradients, please consider SparseAdam instead$")
+        for kind in KINDS if kind.startswith("Adam")
+    ],
+    ("SGD nesterov", lambda _: None, RuntimeError,
+     r"weight_decay is 0.01 and the gradient of a parameter of \(6, 3\) is sparse"),
+    ("SGD momentum", other_momentum, ValueError,
+     r"^the momentum_buffer of a parameter of \(6, 3\) on cpu is of \(4,\) on cpu; load the state that belongs"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "change", "error", "text"), SPARSE)
+def test_a_sparse_gradient_that_no_step_can_use(
+    kind: str, change: Callable[[Any], None], error: type[Exception], text: str
+) -> None:
+    params = parameters((4,), (6, 3))
+    optimizer: Any = make(OURS, kind, params)
+    set_grads(params, 0)
+    optimizer.step()
+    change(optimizer)
+    params[1].grad = torch.ones(6, 3).to_sparse()
+    with unchanged(optimizer), pytest.raises(error, match=text):
+        optimizer.step()

@@ -20,39 +20,22 @@ def test_they_are_torchs_optimizers(kind: str) -> None:
 
 
 @EACH
-def test_hooks(kind: str) -> None:
+def test_hooks_see_the_arguments_of_a_step_and_what_it_wrote(kind: str) -> None:
     (weight,) = params = parameters((3,))
     optimizer: Any = make(OURS, kind, params)
-    seen: list[object] = []
-
-    def arguments_of(optimizer: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ARG001
-        seen.append(sorted(kwargs))
-
-    def doubled(optimizer: object, state_dict: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001
-        seen.append("state_dict")
-        return state_dict
-
-    optimizer.register_step_pre_hook(arguments_of)
+    seen: list[Any] = []
+    optimizer.register_step_pre_hook(lambda _optimizer, _args, kwargs: seen.append([*kwargs]))
     optimizer.register_step_post_hook(lambda *_: seen.append(weight.detach().clone()))
-    optimizer.register_state_dict_pre_hook(lambda _: seen.append("before"))
-    optimizer.register_state_dict_post_hook(doubled)
-    optimizer.register_load_state_dict_pre_hook(doubled)
-    optimizer.register_load_state_dict_post_hook(lambda _: seen.append("loaded"))
     before = weight.detach().clone()
     set_grads(params, 0)
     optimizer.step(found_inf=torch.zeros(()))
     arguments, after = seen
     assert arguments == ["found_inf"]
-    assert isinstance(after, torch.Tensor)
-    assert same_bits(after, weight)
-    assert not same_bits(after, before)
-    del seen[:]
-    optimizer.load_state_dict(optimizer.state_dict())
-    assert seen == ["before", "state_dict", "state_dict", "loaded"]
+    assert same_bits(after, weight) and not same_bits(after, before)
 
 
 @EACH
-def test_closures(kind: str) -> None:
+def test_a_step_with_a_closure_is_torchs(kind: str) -> None:
     def run(library: dict[str, Any]) -> tuple[list[float], torch.Tensor]:
         (weight,) = parameters((3,))
         optimizer: Any = make(library, kind, [weight])
@@ -68,36 +51,19 @@ def test_closures(kind: str) -> None:
     torch.testing.assert_close(run(OURS), run(THEIRS), rtol=1e-5, atol=1e-6)
 
 
+# All others, too, do nothing but write the options of groups: the learning rate, and momentum or betas.
 SCHEDULERS: dict[str, Callable[[Any], Any]] = {
-    "LambdaLR": lambda o: lr_scheduler.LambdaLR(o, lambda epoch: 1 / (epoch + 1)),
-    "MultiplicativeLR": lambda o: lr_scheduler.MultiplicativeLR(o, lambda _: 0.9),
-    "StepLR": lambda o: lr_scheduler.StepLR(o, 2),
-    "MultiStepLR": lambda o: lr_scheduler.MultiStepLR(o, [1, 3]),
-    "ConstantLR": lambda o: lr_scheduler.ConstantLR(o, total_iters=2),
-    "LinearLR": lambda o: lr_scheduler.LinearLR(o, total_iters=3),
     "ExponentialLR": lambda o: lr_scheduler.ExponentialLR(o, 0.5),
-    "PolynomialLR": lambda o: lr_scheduler.PolynomialLR(o, 4),
-    "CosineAnnealingLR": lambda o: lr_scheduler.CosineAnnealingLR(o, 3),
-    "CosineAnnealingWarmRestarts": lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 2),
-    "CyclicLR": lambda o: lr_scheduler.CyclicLR(o, 0.001, 0.1, step_size_up=2, cycle_momentum="momentum" in o.defaults),
     "OneCycleLR": lambda o: lr_scheduler.OneCycleLR(o, 0.1, total_steps=9),
     "ReduceLROnPlateau": lambda o: lr_scheduler.ReduceLROnPlateau(o, patience=0),
     "ChainedScheduler": lambda o: lr_scheduler.ChainedScheduler([lr_scheduler.ExponentialLR(o, 0.5)], o),
-    "SequentialLR": lambda o: lr_scheduler.SequentialLR(
-        o, [lr_scheduler.ConstantLR(o), lr_scheduler.ExponentialLR(o, 0.5)], [2]
-    ),
     "SWALR": lambda o: torch.optim.swa_utils.SWALR(o, 0.05),
 }
 
 
-def test_every_scheduler_of_torchs_is_here() -> None:
-    theirs = {name for name in lr_scheduler.__all__ if name not in ("LRScheduler",)}
-    assert theirs <= SCHEDULERS.keys()
-
-
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize("kind", ["SGD momentum", "SGD tensor lr", "Adam", "Adam tensor lr"])
-def test_schedulers(kind: str, scheduler: str) -> None:
+def test_steps_under_a_scheduler_are_torchs(kind: str, scheduler: str) -> None:
     def weights(library: dict[str, Any]) -> list[Any]:
         params = parameters((3,))
         optimizer: Any = make(library, kind, params)
@@ -115,43 +81,19 @@ def test_schedulers(kind: str, scheduler: str) -> None:
 
 
 @EACH
-def test_named_parameters(kind: str) -> None:
-    params = parameters((3,), (2,))
-    named: Any = make(OURS, kind, [("weight", params[0]), ("bias", params[1])])
-    set_grads(params, 0)
-    named.step()
+def test_named_parameters_step_as_others_and_keep_their_names(kind: str) -> None:
+    params, others = parameters((3,), (2,)), parameters((3,), (2,))
+    named: Any = make(OURS, kind, zip(["weight", "bias"], params, strict=True))
+    for optimizer, weights in ((named, params), (make(OURS, kind, others), others)):
+        set_grads(weights, 0)
+        step(optimizer)
     assert named.state_dict()["param_groups"][0]["param_names"] == ["weight", "bias"]
-    others = parameters((3,), (2,))
-    plain: Any = make(OURS, kind, others)
-    set_grads(others, 0)
-    plain.step()
-    assert all(same_bits(left, right) for left, right in zip(params, others, strict=True))
-
-
-@EACH
-def test_scalars_that_are_attributes(kind: str) -> None:
-    """Torch's protocol for fused steps, which does not ask the signature of a step: a subclass may have its own."""
-    name, options = KINDS[kind]
-
-    class Own(OURS[name]):  # type: ignore[misc, valid-type]
-        def step(self, closure: Any = None) -> Any:
-            return super().step(closure)
-
-    given, told = parameters((3,)), parameters((3,))
-    ours, other = make(OURS, kind, given), Own(told, **options)
-    for number, found_inf in enumerate((0.0, 1.0, 0.0)):
-        set_grads(given, number)
-        set_grads(told, number)
-        scalars = {"found_inf": found_inf, "grad_scale": 4.0, "clip_coef": 0.5}
-        step(ours, **scalars)
-        for scalar, value in scalars.items():
-            setattr(other, scalar, torch.tensor(value))
-        other.step()
-    assert same_bits(given[0], told[0])
+    assert all(map(same_bits, params, others))
 
 
 @EACH
 def test_a_scaler_steps_a_subclass_whose_step_takes_a_closure_only(kind: str) -> None:
+    """It tells the scalars by torch's protocol for fused steps, as attributes."""
     name, options = KINDS[kind]
 
     class Own(OURS[name]):  # type: ignore[misc, valid-type]
@@ -159,19 +101,18 @@ def test_a_scaler_steps_a_subclass_whose_step_takes_a_closure_only(kind: str) ->
             return super().step(closure)
 
     stepped = []
-    for library in (OURS, {name: Own}):
-        params = parameters((3,))
-        optimizer, scaler = library[name](params, **options), polycast.GradScaler(init_scale=4.0)
+    for optimizer_class in (OURS[name], Own):
+        (weight,) = params = parameters((3,))
+        optimizer, scaler = optimizer_class(params, **options), polycast.GradScaler(init_scale=4.0)
         for factor in (1.0, float("inf"), 2.0):
-            set_grads(params, 0)
-            scaler.scale(params[0].detach())
-            params[0].grad = params[0].grad * factor if params[0].grad is not None else None
+            set_grads(params, 0, factor)
+            scaler.scale(weight.detach())
             scaler.clip_grad_norm(optimizer, 0.5)
             scaler.step(optimizer)
             scaler.update()
-        stepped.append((params[0], scaler.skip_count(optimizer).item()))
-    assert stepped[0][1] == stepped[1][1] == 1
-    assert same_bits(stepped[0][0], stepped[1][0])
+        assert scaler.skip_count(optimizer).item() == 1
+        stepped.append(weight)
+    assert same_bits(*stepped)
 
 
 def test_a_preset_grad_scale_multiplies_that_of_a_scaler() -> None:
@@ -187,7 +128,7 @@ def test_a_preset_grad_scale_multiplies_that_of_a_scaler() -> None:
     torch.testing.assert_close(*found)
 
 
-def test_an_argument_goes_before_an_attribute() -> None:
+def test_an_argument_of_a_step_goes_before_an_attribute() -> None:
     (weight,) = parameters((3,))
     optimizer: Any = make(OURS, "SGD", [weight])
     set_grads([weight], 0)
@@ -198,7 +139,7 @@ def test_an_argument_goes_before_an_attribute() -> None:
 
 
 @pytest.mark.parametrize("kind", ["SGD dampening", "AdamW"])
-def test_state_that_belongs_to_no_parameter(kind: str) -> None:
+def test_state_that_belongs_to_no_parameter_is_kept(kind: str) -> None:
     """Upstream's tests put such entries in by hooks; they are saved and loaded, and no step looks at them."""
     params = parameters((3,))
     optimizer: Any = make(OURS, kind, params)
@@ -213,7 +154,7 @@ def test_state_that_belongs_to_no_parameter(kind: str) -> None:
 
 
 @EACH
-def test_torchs_scaler(kind: str) -> None:
+def test_training_with_torchs_scaler_is_torchs(kind: str) -> None:
     def run(library: dict[str, Any]) -> tuple[list[float], list[torch.Tensor]]:
         params = parameters((3,), (2, 2))
         optimizer: Any = make(library, kind, params)

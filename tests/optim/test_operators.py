@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import pytest
@@ -14,15 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from tests.optimizers import KINDS, OPERATORS, OURS, PATHS, make
 from tests.process import python
 
-ADAM = {
-    "beta1": 0.9,
-    "beta2": 0.999,
-    "weight_decay": 0.1,
-    "eps": 1e-8,
-    "decoupled_weight_decay": True,
-    "maximize": False,
-}
-SGD = {"weight_decay": 0.1, "momentum": 0.9, "dampening": 0.1, "nesterov": False, "maximize": False}
+COMMON = {"weight_decay": 0.1, "maximize": False}
+ADAM = {**COMMON, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "decoupled_weight_decay": True}
+SGD = {**COMMON, "momentum": 0.9, "dampening": 0.1, "nesterov": False}
 
 
 def arguments(name: str, device: str = "cpu") -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -49,7 +42,7 @@ def arguments(name: str, device: str = "cpu") -> tuple[tuple[Any, ...], dict[str
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_opcheck(name: str) -> None:
+def test_an_operator_passes_torchs_checks(name: str) -> None:
     args, kwargs = arguments(name)
     results = torch.library.opcheck(getattr(torch.ops.polycast, name).default, args, kwargs)
     assert set(results.values()) == {"SUCCESS"}
@@ -79,7 +72,7 @@ FOUND, WHICH = ((), torch.float32), ((3,), torch.bool)
 
 @pytest.mark.parametrize("device", ["meta", "cuda:0", "xpu:0", "mtia:0"])
 @pytest.mark.parametrize("name", OPERATORS)
-def test_operators_without_memory(name: str, device: str) -> None:
+def test_an_operator_on_tensors_without_memory_reads_nothing(name: str, device: str) -> None:
     with without_memory(device):
         args, kwargs = arguments(name, device)
         kwargs.pop("lr", None)
@@ -94,7 +87,7 @@ def test_operators_without_memory(name: str, device: str) -> None:
 
 @pytest.mark.parametrize("device", ["meta", "cuda:0", "xpu:0"])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "tensor lr" not in kind])
-def test_steps_without_memory(kind: str, device: str) -> None:
+def test_a_step_on_tensors_without_memory_reads_nothing(kind: str, device: str) -> None:
     with without_memory(device):
         params = [torch.ones(3, 2, device=device), torch.ones(4, device=device)]
         optimizer: Any = make(OURS, kind, params)
@@ -139,20 +132,17 @@ print(torch.backends.cpu.get_cpu_capability())
 """
 
 
-run = cache(python)
-
-
 def _rows(text: str) -> list[list[float]]:
     return [[float(word) for word in line.split()] for line in text.splitlines()[:-1]]
 
 
-@pytest.mark.parametrize(("capability", "name"), [("default", "DEFAULT"), ("avx2", "AVX2")])
-def test_instruction_sets(capability: str, name: str) -> None:
-    text = python(SMALL, ATEN_CPU_CAPABILITY=capability)
-    assert text.splitlines()[-1] == name
-    wanted = _rows(run(SMALL))
-    for found_row, wanted_row in zip(_rows(text), wanted, strict=True):
-        assert found_row == pytest.approx(wanted_row, rel=2e-3, abs=2e-3)
+def test_all_instruction_sets_compute_the_same() -> None:
+    wanted = _rows(python(SMALL))
+    for capability, name in (("default", "DEFAULT"), ("avx2", "AVX2")):
+        text = python(SMALL, ATEN_CPU_CAPABILITY=capability)
+        assert text.splitlines()[-1] == name
+        for found_row, wanted_row in zip(_rows(text), wanted, strict=True):
+            assert found_row == pytest.approx(wanted_row, rel=2e-3, abs=2e-3)
 
 
 UPDATES: dict[str, tuple[float, int, float, dict[str, float], float, int]] = {
@@ -169,7 +159,7 @@ UPDATES: dict[str, tuple[float, int, float, dict[str, float], float, int]] = {
 
 @pytest.mark.parametrize("case", UPDATES)
 @pytest.mark.parametrize("device", ["fused", "composition"])
-def test_update_scale(case: str, device: str) -> None:
+def test_the_scale_follows_its_rule(case: str, device: str) -> None:
     scale, tracker, found_inf, options, new_scale, new_tracker = UPDATES[case]
     limits = {"min_scale": 0.0, "max_scale": 2.0**24, **options}
     tensors = torch.tensor(scale), torch.tensor(tracker, dtype=torch.int32)

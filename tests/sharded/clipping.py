@@ -24,8 +24,6 @@ from tests.sharded.models import (
 )
 from tests.sharded.world import check
 
-NORMS = (1.0, 2.0, 3.0, INF)
-
 
 def clip(scaler: Any, optimizer: Any, params: list[Tensor], norm_type: float = 2.0) -> Tensor:
     """Clip as one does with the scaler: ours does it in the step."""
@@ -70,40 +68,34 @@ def training_is_torchs() -> None:
 
 
 @check
-def training_with_clipping_is_torchs() -> None:
+def training_with_clipping_and_unscaling_is_torchs() -> None:
     check_training(clips=True)
-
-
-@check
-def training_with_unscaling_is_torchs() -> None:
     check_training(clips=True, unscales=True)
 
 
 @check
 def norms_are_those_of_the_whole_gradients() -> None:
-    for norm_type in NORMS:
-        for kind in MAKERS if norm_type == 2 else ("sync-free",):
-            params = leaves()
-            give(params, 0)
-            params[0].grad = partial(whole(params[0].grad))  # type: ignore[arg-type]
-            grads = [whole(param.grad).clone() / SCALE for param in params]  # type: ignore[arg-type]
-            optimizer, scaler = MAKERS[kind](params), polycast.GradScaler(init_scale=SCALE)
-            scaler.scale(torch.ones(1))
-            if kind != "sync-free":  # torch.optim takes no lists that are mixed
-                optimizer.param_groups[0]["foreach"] = optimizer.param_groups[0]["fused"] = False
-            norm = scaler.clip_grad_norm(optimizer, 1e-3, norm_type)
-            wanted = torch.nn.utils.get_total_norm(grads, norm_type)
-            torch.testing.assert_close(norm, wanted, rtol=1e-6, atol=0)
-            if kind != "sync-free":
-                torch.nn.utils.clip_grads_with_norm_(clipped := clones_with(grads), 1e-3, wanted)
-                assert_same([param.grad for param in params], [one.grad for one in clipped])  # type: ignore[misc]
-
-
-def clones_with(grads: list[Tensor]) -> list[Tensor]:
-    params = [torch.zeros_like(grad) for grad in grads]
-    for param, grad in zip(params, grads, strict=True):
-        param.grad = grad
-    return params
+    for norm_type, kind in [
+        (1.0, "sync-free"),
+        (3.0, "sync-free"),
+        (INF, "sync-free"),
+        *[(2.0, kind) for kind in MAKERS],
+    ]:
+        params = leaves()
+        give(params, 0)
+        params[0].grad = partial(whole(params[0].grad))  # type: ignore[arg-type]
+        grads = [whole(param.grad).clone() / SCALE for param in params]  # type: ignore[arg-type]
+        optimizer, scaler = MAKERS[kind](params), polycast.GradScaler(init_scale=SCALE)
+        scaler.scale(torch.ones(1))
+        if kind != "sync-free":  # torch.optim takes no lists that are mixed
+            optimizer.param_groups[0]["foreach"] = optimizer.param_groups[0]["fused"] = False
+        norm, wanted = (
+            scaler.clip_grad_norm(optimizer, 1e-3, norm_type),
+            torch.nn.utils.get_total_norm(grads, norm_type),
+        )
+        torch.testing.assert_close(norm, wanted, rtol=1e-6, atol=0)
+        if kind != "sync-free":
+            assert_same([param.grad for param in params], [grad * 1e-3 / (wanted + 1e-6) for grad in grads])  # type: ignore[misc]
 
 
 @check

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 import pytest
 import torch
 from polycast import syncfree
+from torch import Tensor
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 
 from tests.optimizers import OURS, THEIRS, make
-from tests.sharded.models import PLACES, assert_same, fully_sharded, give, leaves, model, partial, placed, whole
+from tests.sharded.models import PLACES, assert_same, give, leaves, partial, placed, whole
 from tests.sharded.world import check
 
 SOME = ("SGD", "SGD nesterov", "SGD dampening", "Adam amsgrad", "AdamW")
@@ -20,15 +22,6 @@ SOME = ("SGD", "SGD nesterov", "SGD dampening", "Adam amsgrad", "AdamW")
 def raises(text: str) -> Iterator[None]:
     with pytest.raises((ValueError, RuntimeError), match=text):
         yield
-
-
-@check
-def a_fully_sharded_model() -> None:
-    for kind in SOME:
-        ours, theirs = model(), model()
-        for library, layers in ((OURS, ours), (THEIRS, theirs)):
-            fully_sharded(make(library, kind, layers.parameters()), layers, 10)
-        assert_same(ours.parameters(), theirs.parameters(), tolerance=3e-6)
 
 
 @check
@@ -52,47 +45,42 @@ def placements_meshes_and_plain_tensors_mixed() -> None:
                     assert_same([ours.state[mine][name]], [theirs.state[other][name]], tolerance=3e-6)
 
 
+def pending(grad: Tensor) -> Tensor:
+    """Return a gradient that a collective still computes."""
+    result: Any = placed(grad, "R")
+    result._local_tensor = AsyncCollectiveTensor(result._local_tensor)
+    return result  # type: ignore[no-any-return]
+
+
 @check
 def gradients_placed_otherwise() -> None:
     grad = torch.arange(12.0).reshape(4, 3)
-    for place in ("0", "1", "R"):
-        for make_grad in (lambda: placed(grad, "R"), lambda: placed(grad, "1"), lambda: partial(grad)):
-            param = placed(torch.ones(4, 3), place).requires_grad_()
-            optimizer: Any = syncfree.SGD([param], lr=0.1)
-            param.grad = make_grad()  # type: ignore[no-untyped-call]
+    gradients = (lambda: placed(grad, "R"), lambda: placed(grad, "1"), lambda: partial(grad), lambda: pending(grad))
+    for place, make_grad in product(("0", "1", "R"), gradients):
+        param = placed(torch.ones(4, 3), place).requires_grad_()
+        optimizer: Any = syncfree.SGD([param], lr=0.1)
+        param.grad = make_grad()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        assert_same([param], [1 - 0.1 * grad])
+        assert_same([param.grad], [grad])
+
+
+@check
+def placements_that_no_step_can_use_are_refused() -> None:
+    ones = torch.ones(4, 3)
+    for param, grad, text in (
+        (
+            placed(ones, "0"),
+            placed(ones, "0R", 0, 1),
+            "gradient of weight is placed as .*give it a DTensor on the same mesh",
+        ),
+        (partial(ones), partial(ones), r"weight is placed as .*Partial.*redistribute it to Replicate\(\)"),
+    ):
+        optimizer = syncfree.AdamW([("weight", param.requires_grad_())])
+        param.grad = grad
+        with raises(text):
             optimizer.step()
-            assert_same([param], [1 - 0.1 * grad])
-            assert_same([param.grad], [grad])
-
-
-@check
-def a_gradient_on_another_mesh_is_refused() -> None:
-    param = placed(torch.ones(4, 3), "0").requires_grad_()
-    optimizer = syncfree.AdamW([("weight", param)])
-    param.grad = placed(torch.ones(4, 3), "0R", 0, 1)
-    with raises("the gradient of weight is placed as .*give it a DTensor on the same mesh"):
-        optimizer.step()
-    assert_same([param], [torch.ones(4, 3)])
-
-
-@check
-def a_parameter_that_is_a_pending_sum_is_refused() -> None:
-    param = partial(torch.ones(4, 3)).requires_grad_()
-    optimizer = syncfree.AdamW([param])
-    param.grad = partial(torch.ones(4, 3))
-    with raises(r"param_groups\[0\]\['params'\]\[0\] is placed as .*Partial.*redistribute it to Replicate\(\)"):
-        optimizer.step()
-
-
-@check
-def a_gradient_that_a_collective_still_computes() -> None:
-    param = placed(torch.ones(4, 3), "R").requires_grad_()
-    optimizer = syncfree.SGD([param], lr=0.1)
-    grad = placed(torch.ones(4, 3), "R")
-    grad._local_tensor = AsyncCollectiveTensor(grad._local_tensor)  # type: ignore[attr-defined]
-    param.grad = grad
-    optimizer.step()
-    assert_same([param], [torch.full((4, 3), 0.9)])
+        assert_same([param], [ones])
 
 
 @check

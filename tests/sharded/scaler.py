@@ -5,31 +5,40 @@ from typing import Any
 import polycast
 import torch
 from polycast import syncfree
+from torch import nn
 from torch.optim import lr_scheduler
 
 from tests.sharded.models import INF, MAKERS, SCALE, loss, model, placed, poison, whole
 from tests.sharded.world import check, distributed, mesh, rank, size
 
 
+def iterate(scaler: Any, optimizer: Any, layers: nn.Module, number: int, bad: int, unscales: bool = False) -> None:
+    """Train once; the gradients of one iteration are poisoned."""
+    scaler.scale(loss(layers, number)).backward()
+    if number == bad:
+        poison(layers)
+    if unscales:
+        scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+
+
 @check
 def what_one_rank_finds_all_know() -> None:
+    """Where it was, the skip, the scale, and the schedule, which follows the steps."""
     for unscales in (False, True):
         layers = model()
-        optimizer = syncfree.AdamW(layers.named_parameters())
+        optimizer = syncfree.AdamW(layers.named_parameters(), lr=1.0)
         scaler: Any = polycast.GradScaler("cpu", init_scale=SCALE)
-        for number in range(2):
-            scaler.scale(loss(layers, number)).backward()
-            if number == 0:
-                poison(layers)
-            if unscales:
-                scaler.unscale_(optimizer)
-            scaler.step(optimizer)
-            scaler.update()
-            optimizer.zero_grad()
-            assert scaler.skipped(optimizer).item() == (number == 0)
-            assert scaler.non_finite(optimizer) == (["0.weight"] if number == 0 else [])
+        schedule = polycast.RealStepLR(lr_scheduler.ExponentialLR(optimizer, 0.5), scaler, 10)
+        for number in range(3):
+            iterate(scaler, optimizer, layers, number, bad=1, unscales=unscales)
+            schedule.step()
+            assert scaler.skipped(optimizer).item() == (number == 1)
+            assert scaler.non_finite(optimizer) == (["0.weight"] if number == 1 else [])
         assert scaler.skip_count(optimizer).item() == 1
-        assert scaler.get_scale() == SCALE / 2
+        assert (scaler.get_scale(), schedule.get_last_lr()) == (SCALE / 2, [0.25])
 
 
 @check
@@ -78,30 +87,8 @@ def a_reported_skip_is_that_of_all_ranks() -> None:
         optimizer.register_step_post_hook(lambda *_, called=called: called.append(1))
         scaler: Any = polycast.GradScaler("cpu", init_scale=SCALE, report_skips=True)
         for number in range(3):
-            scaler.scale(loss(layers, number)).backward()
-            if number == 1:
-                poison(layers)
-            scaler.step(optimizer)
-            scaler.update()
-            optimizer.zero_grad()
+            iterate(scaler, optimizer, layers, number, bad=1)
         assert len(called) == 2
-
-
-@check
-def schedules_follow_the_steps_of_all_ranks() -> None:
-    layers = model()
-    optimizer = syncfree.SGD(layers.parameters(), lr=1.0)
-    scaler: Any = polycast.GradScaler("cpu", init_scale=SCALE)
-    schedule = polycast.RealStepLR(lr_scheduler.ExponentialLR(optimizer, 0.5), scaler, 10)
-    for number in range(3):
-        scaler.scale(loss(layers, number)).backward()
-        if number == 1:
-            poison(layers)
-        scaler.step(optimizer)
-        scaler.update()
-        schedule.step()
-        optimizer.zero_grad()
-    assert schedule.get_last_lr() == [0.25]
 
 
 @check

@@ -1,6 +1,7 @@
 """State: checkpoints in both directions, and shards that are replaced between steps."""
 
 import copy
+from itertools import product
 from typing import Any
 
 import torch
@@ -15,32 +16,21 @@ ADAM: dict[str, Any] = {"lr": 0.1, "weight_decay": 0.1}
 
 @check
 def checkpoints_travel_both_ways() -> None:
-    for kind in ("SGD momentum", "Adam amsgrad", "AdamW"):
+    """By state_dict, and by torch.distributed's functions, which save shards or the whole."""
+    package = distributed.checkpoint.state_dict
+    ways = [None, *[package.StateDictOptions(full_state_dict=full) for full in (False, True)]]
+    for kind, options in product(("SGD momentum", "Adam amsgrad", "AdamW"), ways):
         for before, after in ((OURS, THEIRS), (THEIRS, OURS), (OURS, OURS)):
             layers, others = model(), model()
             first, second = make(before, kind, layers.parameters()), make(THEIRS, kind, others.parameters())
             fully_sharded(first, layers, 4)
-            fully_sharded(second, others, 4)
-            resumed = make(after, kind, layers.parameters())
-            resumed.load_state_dict(first.state_dict())
-            fully_sharded(resumed, layers, 4, first=4)
-            fully_sharded(second, others, 4, first=4)
-            assert_same(layers.parameters(), others.parameters(), tolerance=3e-6)
-
-
-@check
-def checkpoints_of_torch_distributed() -> None:
-    package = distributed.checkpoint.state_dict
-    for full in (False, True):
-        options = package.StateDictOptions(full_state_dict=full)
-        for before, after in ((OURS, THEIRS), (THEIRS, OURS)):
-            layers, others = model(), model()
-            first, second = before["AdamW"](layers.parameters(), **ADAM), THEIRS["AdamW"](others.parameters(), **ADAM)
-            fully_sharded(first, layers, 4)
             fully_sharded(second, others, 8)
-            saved = package.get_optimizer_state_dict(layers, first, options=options)
-            resumed = after["AdamW"](layers.parameters(), **ADAM)
-            package.set_optimizer_state_dict(layers, resumed, saved, options=options)
+            resumed = make(after, kind, layers.parameters())
+            if options is None:
+                resumed.load_state_dict(first.state_dict())
+            else:
+                saved = package.get_optimizer_state_dict(layers, first, options=options)
+                package.set_optimizer_state_dict(layers, resumed, saved, options=options)
             fully_sharded(resumed, layers, 4, first=4)
             assert_same(layers.parameters(), others.parameters(), tolerance=3e-6)
 

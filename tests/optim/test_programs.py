@@ -1,0 +1,62 @@
+"""Steps, skips and changes between them in any order, against torch.optim in float64 and against ours without them."""
+
+import pytest
+import torch
+from torch import nn
+
+from tests.optimizers import KINDS, OURS, PATHS, SHAPES, make, parameters, same_bits, set_grads, step
+from tools.random_steps import CHANGES, compare_all
+
+EACH = pytest.mark.parametrize("kind", KINDS)
+EACH_PATH = pytest.mark.parametrize("path", PATHS)
+
+
+def test_random_programs_are_torchs() -> None:
+    counts = compare_all(range(60), PATHS)
+    assert counts.keys() == CHANGES.keys()
+
+
+@EACH
+def test_parameters_can_be_swapped_between_steps(kind: str) -> None:
+    """Torch refuses to swap a tensor that anything else refers to."""
+    param, other = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.ones(2))
+    optimizer = make(OURS, kind, [param])
+    set_grads([param], 0)
+    optimizer.step()
+    torch.utils.swap_tensors(param, other)  # type: ignore[no-untyped-call]
+    set_grads([param], 1)
+    before = other.detach().clone()
+    optimizer.step()
+    assert torch.equal(other, before)
+    assert (param != 1).all()
+
+
+@EACH_PATH
+@EACH
+def test_training_with_skipped_steps_is_that_without_them(kind: str, path: str) -> None:
+    """No bit differs, also where the first step is skipped."""
+    skipping, straight = parameters(*SHAPES), parameters(*SHAPES)
+    ours, wanted = make(OURS, kind, skipping), make(OURS, kind, straight)
+    with PATHS[path]():
+        for number, skip in enumerate([True, True, False, True, False, None, False, None, True, False]):
+            set_grads(skipping, number, factor=float("nan") if skip else 1.0)
+            step(ours, **({} if skip is None else {"found_inf": float(skip)}))
+            if not skip:
+                set_grads(straight, number)
+                step(wanted)
+    assert all(map(same_bits, skipping, straight))
+    assert ours.state_dict()["state"].keys() == wanted.state_dict()["state"].keys()
+
+
+@EACH_PATH
+@EACH
+def test_a_weight_saved_for_backward_and_then_stepped_is_found(kind: str, path: str) -> None:
+    (weight,) = parameters((4,))
+    optimizer = make(OURS, kind, [weight])
+    for found_inf in (0.0, 1.0):
+        set_grads([weight], 0)
+        loss = (weight * weight).sum()
+        with PATHS[path]():
+            step(optimizer, found_inf=found_inf)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()  # type: ignore[no-untyped-call]

@@ -1,0 +1,496 @@
+"""Random programs of optimizer steps, by ours and by torch.optim: `python -m tools.random_steps 1000` compares both.
+
+A second number is the first seed. A program makes parameters of any types and layouts in a few groups, and then steps;
+between the steps it changes what a user may change: gradients, options, groups, parameters, state. Torch's for-loop
+does the same in float64, on gradients that are unscaled and clipped before, and leaves out the steps to skip. After
+each step every parameter and all of its state are torch's but for one rounding, and torch's side goes on from ours, so
+that no rounding is allowed twice.
+"""
+
+import copy
+import io
+import sys
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from itertools import chain, cycle
+from random import Random
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from tests.optimizers import FOR_LOOP, OURS, PATHS, THEIRS, Options, same_bits
+
+F32, F64, BF16, HALF, C64 = torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64
+NAN, INF = float("nan"), float("inf")
+DTYPES = [F32, F32, F64, BF16, HALF, C64]
+# One rounding; that of a value in float32 is of several operations.
+TOLERANCES = {F64: 1e-12, F32: 2e-6, BF16: 2.0**-7, HALF: 2.0**-10}
+AVERAGES = ("momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+
+# A tensor of random numbers with other strides, from a function that makes numbers of a shape.
+Numbers = Callable[..., Tensor]
+LAYOUTS: dict[str, Callable[[Numbers], Tensor]] = {
+    "contiguous": lambda numbers: numbers(4, 6),
+    "transposed": lambda numbers: numbers(6, 4).t(),
+    "permuted": lambda numbers: numbers(2, 3, 4).permute(1, 2, 0),
+    "channels last": lambda numbers: numbers(2, 3, 4, 5).to(memory_format=torch.channels_last),
+    "every second": lambda numbers: numbers(4, 12)[:, ::2],
+    "a column": lambda numbers: numbers(40, 3)[:, 1],
+    "0-d": lambda numbers: numbers(),
+    "0-d of a view": lambda numbers: numbers(4)[2],
+    "empty": lambda numbers: numbers(3, 0),
+    "one element, odd strides": lambda numbers: numbers(8).as_strided((1, 1), (5, 7)),
+    "unaligned": lambda numbers: numbers(1100)[1:],
+    "a block and more": lambda numbers: numbers(2050)[1:-1],
+    "two threads": lambda numbers: numbers(33_001),
+}
+# Gradients of a parameter from such of its sizes and strides.
+GRADS: dict[str, Callable[[Tensor], Tensor]] = {
+    "same": lambda grad: grad,
+    "contiguous": lambda grad: grad.contiguous(),
+    "transposed": lambda grad: grad.mT.contiguous().mT if grad.dim() > 1 else grad,
+    "expanded": lambda grad: grad[:1].expand_as(grad) if grad.dim() else grad,
+    "strided": lambda grad: torch.stack([grad, grad], -1)[..., 0],
+    "conjugated": lambda grad: grad.conj(),
+    "negated": lambda grad: torch._neg_view(grad),
+}
+
+
+class Pair(NamedTuple):
+    """A parameter of ours, and the one in float64 that torch.optim steps."""
+
+    ours: Tensor
+    theirs: Tensor
+
+
+def usual(tensor: Tensor) -> Tensor:
+    """Return the numbers of a tensor on the host in double precision, as memory of their own."""
+    dense = tensor.detach().to_dense() if tensor.is_sparse else tensor.detach()
+    wide = torch.complex128 if tensor.is_complex() else F64
+    return dense.cpu().resolve_conj().resolve_neg().to(wide).clone(memory_format=torch.contiguous_format)
+
+
+class Program:
+    """Two optimizers that go through the same, the numbers and the changes drawn from one seed."""
+
+    def __init__(self, seed: int, device: str) -> None:
+        self.random, self.device = Random(seed), device
+        self.generator = torch.Generator().manual_seed(seed)
+        self.name = self.random.choice(["SGD", "SGD", "Adam", "AdamW"])
+        self.state_dtype = self.random.choice([None, None, F32, F64, BF16])
+        self.pairs: dict[int, Pair] = {}  # by the id of ours
+        options = self.options()
+        groups = [self.group() for _ in range(self.random.choice([1, 1, 2, 3]))]
+        self.ours = OURS[self.name]([ours for ours, _ in groups], **options[0], state_dtype=self.state_dtype)
+        self.theirs = THEIRS[self.name]([theirs for _, theirs in groups], **options[1], **FOR_LOOP)
+        self.saved: tuple[list[tuple[int, int]], list[Any]] | None = None
+
+    def numbers(self, *shape: int, dtype: torch.dtype = F32) -> Tensor:
+        return torch.randn(shape, generator=self.generator, dtype=dtype)
+
+    def options(self) -> tuple[Options, Options]:
+        """Draw options, and return them for ours and for torch's; a learning rate may be a tensor."""
+        choose = self.random.choice
+        lr = choose([0.1, 0.01, 1e-3])
+        options: Options = {"weight_decay": choose([0, 0, 0.1]), "maximize": choose([False, False, True])}
+        if self.name == "SGD":
+            options |= {"momentum": choose([0, 0.9, 0.9]), "dampening": choose([0, 0, 0.4])}
+            options["nesterov"] = bool(options["momentum"] and not options["dampening"] and choose([True, False]))
+        else:
+            options |= {"amsgrad": choose([False, True]), "betas": choose([(0.9, 0.999), (0.3, 0.7), (0.0, 0.5)])}
+            options["eps"] = choose([1e-8, 1e-3])
+        if choose([True, False, False]):
+            rate = torch.tensor(lr)
+            return {**options, "lr": choose([rate, rate.to(self.device)])}, {**options, "lr": rate.double()}
+        return {**options, "lr": lr}, {**options, "lr": lr}
+
+    def pair(self) -> Pair:
+        """Make a parameter of some type and layout."""
+        dtype, layout = self.random.choice(DTYPES), self.random.choice(list(LAYOUTS))
+        if dtype is HALF and self.name != "SGD" and self.state_dtype is None:
+            dtype = F32  # Adam keeps no state in float16
+        if dtype is C64 and self.state_dtype is F64 and self.device == "xla":
+            dtype = F32  # torch_xla loses the imaginary part of what is written to a view of complex128
+        first = LAYOUTS[layout](lambda *shape: self.numbers(*shape, dtype=C64 if dtype is C64 else F32).to(dtype))
+        ours = first.to(self.device).requires_grad_()
+        return self.pairs.setdefault(id(ours), Pair(ours, usual(ours).requires_grad_()))
+
+    def group(self) -> tuple[Options, Options]:
+        """Make a group of a few parameters, with options of its own or without."""
+        pairs = [self.pair() for _ in range(self.random.randint(1, 3))]
+        own = self.options() if self.random.random() < 0.5 else ({}, {})
+        return {"params": [pair.ours for pair in pairs], **own[0]}, {
+            "params": [pair.theirs for pair in pairs],
+            **own[1],
+        }
+
+    def used(self) -> list[tuple[Pair, Options]]:
+        """Return the parameters that are in groups, each with its group of ours."""
+        return [(self.pairs[id(param)], group) for group in self.ours.param_groups for param in group["params"]]
+
+    def any_group(self) -> tuple[Options, Options]:
+        index = self.random.randrange(len(self.ours.param_groups))
+        return self.ours.param_groups[index], self.theirs.param_groups[index]
+
+    def set_grad(self, pair: Pair, group: Options) -> None:
+        """Leave the gradient away, as it is, filled with other numbers, or give one of any layout, or a sparse one."""
+        param, roll = pair.ours, self.random.random()
+        if roll < 0.15:
+            param.grad = None
+        elif roll < 0.25 and param.grad is not None and (not param.grad.is_sparse or self.takes_sparse(param, group)):
+            pass
+        elif roll < 0.35 and param.grad is not None and param.grad.layout is torch.strided and param.numel() < 1000:
+            if self.device == "cpu" and not torch._debug_has_internal_overlap(param.grad):
+                param.grad.mul_(-0.5)
+        elif roll < 0.5 and self.takes_sparse(param, group):
+            rows = torch.tensor([[0, param.shape[0] - 1, 0]])
+            values = self.numbers(3, *param.shape[1:], dtype=param.dtype if param.is_complex() else F32)
+            param.grad = torch.sparse_coo_tensor(rows, values.to(param.dtype), param.shape, check_invariants=True)
+        else:
+            wide = self.numbers(*param.shape, dtype=C64 if param.is_complex() else F32)
+            grad = torch.empty_like(param.detach().cpu()).copy_(wide * self.random.choice([1.0, 1.0, 1e-2, 30.0]))
+            layout = self.random.choice(list(GRADS)) if self.device == "cpu" else "same"
+            param.grad = GRADS[layout](grad).to(self.device)
+
+    def takes_sparse(self, param: Tensor, group: Options) -> bool:
+        return self.device == "cpu" and "dampening" in group and not group["weight_decay"] and bool(param.dim())
+
+    def scalars(self) -> dict[str, float]:
+        """Draw what a scaler tells a step."""
+        choose = self.random.choice
+        drawn = {
+            "found_inf": choose([None, 0.0, 0.0, 1.0, INF, NAN, -2.0]) if choose([True, False]) else None,
+            "grad_scale": choose([None, None, 1024.0, 3.0]),
+            "clip_coef": choose([None, None, 0.25, 0.7]),
+        }
+        return {name: value for name, value in drawn.items() if value is not None}
+
+    def step(self) -> None:
+        """Step on both sides, and compare what a step may write."""
+        scalars, used = self.scalars(), self.used()
+        for pair, group in used:
+            self.set_grad(pair, group)
+        skips = scalars.get("found_inf", 0.0) != 0.0
+        grads = [None if pair.ours.grad is None else usual(pair.ours.grad) for pair, _ in used]
+        before = {id(tensor): (usual(tensor), tensor._version) for tensor in self.written()}
+        self.ours.step(**{name: torch.tensor(value, device=self.device) for name, value in scalars.items()})
+        for (pair, _), grad in zip(used, grads, strict=True):
+            if grad is not None:
+                assert pair.ours.grad is not None and same_bits(usual(pair.ours.grad), grad), "a gradient has changed"
+        for tensor in self.written():
+            value, version = before.get(id(tensor), (None, -1))
+            assert tensor._version > version, "no version was raised"
+            assert not skips or value is None or same_bits(usual(tensor), value), "a skipped step has written"
+        if skips:
+            self.give_buffers()
+        else:
+            factor = float(torch.tensor(scalars.get("clip_coef", 1.0))) / scalars.get("grad_scale", 1.0)
+            for (pair, _), grad in zip(used, grads, strict=True):
+                pair.theirs.grad = None if grad is None else grad * factor
+            self.give_maxima()
+            self.theirs.step()
+            self.compare()
+
+    def give_maxima(self) -> None:
+        """Let amsgrad begin with a maximum of zeros, without which torch.optim fails."""
+        for group in self.theirs.param_groups:
+            for param in group["params"] if group.get("amsgrad") else []:
+                if param in self.theirs.state:
+                    self.theirs.state[param].setdefault("max_exp_avg_sq", torch.zeros_like(param))
+
+    def give_buffers(self) -> None:
+        """Let a skipped first step leave a momentum of zeros, which is none until dampening is switched on."""
+        for pair, group in self.used():
+            if group.get("momentum") and not group["dampening"] and pair.ours.grad is not None:
+                state = self.theirs.state[pair.theirs]
+                if state.get("momentum_buffer") is None:
+                    state["momentum_buffer"] = torch.zeros_like(pair.theirs)
+
+    def written(self) -> list[Tensor]:
+        """Return our parameters with gradients and their state."""
+        params = [pair.ours for pair, _ in self.used() if pair.ours.grad is not None]
+        names = {"step", "momentum_started", *AVERAGES}
+        if self.name == "SGD":  # what momentum or amsgrad left behind is kept as it is
+            names = set() if any(not group["momentum"] for group in self.ours.param_groups) else {"momentum_buffer"}
+        elif any(not group["amsgrad"] for group in self.ours.param_groups):
+            names -= {"max_exp_avg_sq"}
+        state = [self.ours.state[param].get(name) for param in params if param in self.ours.state for name in names]
+        return [*params, *(value for value in state if isinstance(value, Tensor))]
+
+    def compare(self) -> None:
+        """Compare parameters and their state, and take over ours."""
+        for pair, group in self.used():
+            assert_close(pair, pair.ours, pair.theirs, "parameter")
+            for name, value in self.theirs.state.get(pair.theirs, {}).items():
+                option = {"max_exp_avg_sq": "amsgrad", "momentum_buffer": "momentum"}.get(name, "params")
+                if isinstance(value, Tensor) and pair.theirs.grad is not None and group[option]:
+                    assert_close(pair, self.ours.state[pair.ours][name], value, name)
+
+    def layout(self) -> list[tuple[int, int]]:
+        """Return which parameters are in which groups."""
+        return [(index, id(param)) for index, group in enumerate(self.ours.param_groups) for param in group["params"]]
+
+    def state_dicts(self) -> list[Any]:
+        """Return copies of both sides' state, but for that of parameters which are in no group, where torch fails."""
+        for side in (self.ours, self.theirs):
+            params = set(chain.from_iterable(group["params"] for group in side.param_groups))
+            side.state = defaultdict(dict, {param: values for param, values in side.state.items() if param in params})
+        return [copy.deepcopy(side.state_dict()) for side in (self.ours, self.theirs)]
+
+    def follow(self, copied: Any) -> None:
+        """Go on with a copy of our optimizer and its parameters."""
+        params = chain.from_iterable(group["params"] for group in copied.param_groups)
+        for (pair, _), param in zip(self.used(), params, strict=True):
+            self.pairs[id(param)] = Pair(param, pair.theirs)
+        self.ours = copied
+
+    def change(self) -> str:
+        """Make one change to both sides; return its name."""
+        name = self.random.choice(list(CHANGES))
+        CHANGES[name](self)
+        return name
+
+
+def assert_close(pair: Pair, found: Tensor, wanted: Tensor, name: str) -> None:
+    """Compare within the rounding of the type, and of the parameter's arithmetic; give ours to the other side."""
+    arithmetic = 1e-12 if pair.theirs.dtype.to_real() is pair.ours.dtype else TOLERANCES[F32]
+    tolerance = max(TOLERANCES[found.dtype.to_real()], arithmetic)
+    size = max(1.0, wanted.detach().abs().max().item()) if wanted.numel() else 1.0
+    ours = usual(found)
+    expected = wanted.detach().to(ours.dtype)
+    far = ~((ours - expected).abs() <= tolerance * (expected.abs() + size))
+    # Among very many elements are some whose gradient the weight decay nearly cancels: Adam makes them as large as any.
+    text = f"{name} of {found.dtype}, {tuple(found.shape)}: {ours[far][:3]} instead of {expected[far][:3]}"
+    assert far.sum().item() <= far.numel() // 10_000, text
+    wanted.detach().copy_(ours)
+
+
+CHANGES: dict[str, Callable[[Program], None]] = {}
+
+
+def change(function: Callable[[Program], None]) -> Callable[[Program], None]:
+    CHANGES[function.__name__] = function
+    return function
+
+
+def params_of(program: Program) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the lists of parameters of some group."""
+    ours, theirs = program.any_group()
+    return ours["params"], theirs["params"]
+
+
+def states(program: Program) -> list[tuple[Options, Options]]:
+    """Return the state of each parameter that has some on both sides, and ours need not wait for its first step."""
+    both = [(program.ours.state.get(pair.ours), program.theirs.state.get(pair.theirs)) for pair, _ in program.used()]
+    return [(ours, theirs) for ours, theirs in both if ours and theirs]
+
+
+@change
+def nothing(_: Program) -> None:
+    pass
+
+
+@change
+def add_param_group(program: Program) -> None:
+    ours, theirs = program.group()
+    program.ours.add_param_group(ours)
+    program.theirs.add_param_group(theirs)
+
+
+@change
+def other_options(program: Program) -> None:
+    for group, options in zip(program.any_group(), program.options(), strict=True):
+        group.update(options)
+
+
+@change
+def replaced_list_of_params(program: Program) -> None:
+    for group, added in zip(program.any_group(), program.pair(), strict=True):
+        group["params"] = [*group["params"], added]
+
+
+@change
+def replaced_parameter(program: Program) -> None:
+    for params, added in zip(params_of(program), program.pair(), strict=True):
+        params[-1] = added
+
+
+@change
+def removed_parameter(program: Program) -> None:
+    for params in params_of(program):
+        del params[1:2]
+
+
+@change
+def reversed_parameters(program: Program) -> None:
+    for params in params_of(program):
+        params.reverse()
+
+
+@change
+def moved_to_another_group(program: Program) -> None:
+    for optimizer in (program.ours, program.theirs):
+        first, last = (optimizer.param_groups[index]["params"] for index in (0, -1))
+        if first is not last and len(first) > 1:
+            last.insert(0, first.pop())
+
+
+@change
+def replaced_group(program: Program) -> None:
+    for optimizer in (program.ours, program.theirs):
+        optimizer.param_groups[0] = {**optimizer.param_groups[0], "lr": 0.03}
+
+
+@change
+def replaced_data(program: Program) -> None:
+    for pair, _ in program.used():
+        pair.ours.data = torch.stack([pair.ours.data * 2], -1)[..., 0]
+        pair.theirs.data.mul_(2)
+
+
+@change
+def double_precision(program: Program) -> None:
+    """As a module does that is moved to another type; the state stays as it is."""
+    pair, _ = program.random.choice(program.used())
+    if not pair.ours.is_complex():
+        pair.ours.grad = None
+        pair.ours.data = pair.ours.data.double()
+
+
+@change
+def frozen(program: Program) -> None:
+    for pair, _ in program.used():
+        pair.ours.requires_grad_(program.random.random() < 0.5)
+
+
+@change
+def replaced_tensors_of_the_state(program: Program) -> None:
+    for both in states(program):
+        for state in both:
+            state.update({name: state[name] * 2 for name in AVERAGES if isinstance(state.get(name), Tensor)})
+
+
+@change
+def replaced_dicts_of_the_state(program: Program) -> None:
+    for optimizer in (program.ours, program.theirs):
+        for param, values in optimizer.state.items():
+            optimizer.state[param] = copy.deepcopy(values)
+
+
+@change
+def replaced_state(program: Program) -> None:
+    for optimizer in (program.ours, program.theirs):
+        state: Any = defaultdict(dict)
+        state.update({param: copy.copy(values) for param, values in reversed(optimizer.state.items())})
+        optimizer.state = state
+
+
+@change
+def looked_at_state(program: Program) -> None:
+    """Leaves an empty dict behind, as reading a defaultdict does."""
+    for pair, _ in program.used():
+        assert len(program.ours.state[pair.ours]) >= 0
+
+
+@change
+def cleared_state(program: Program) -> None:
+    program.ours.state.clear()
+    program.theirs.state.clear()
+
+
+@change
+def state_of_one_parameter_removed(program: Program) -> None:
+    pair, _ = program.random.choice(program.used())
+    program.ours.state.pop(pair.ours, None)
+    program.theirs.state.pop(pair.theirs, None)
+
+
+@change
+def saved(program: Program) -> None:
+    program.saved = program.layout(), program.state_dicts()
+
+
+@change
+def loaded(program: Program) -> None:
+    """What was saved earlier, or just now."""
+    if program.saved is None or program.saved[0] != program.layout():
+        saved(program)
+    assert program.saved is not None
+    for side, state in zip((program.ours, program.theirs), program.saved[1], strict=True):
+        side.load_state_dict(copy.deepcopy(state))
+
+
+@change
+def exchanged_state(program: Program) -> None:
+    """Torch's state goes on here, and ours there."""
+    ours, theirs = program.state_dicts()
+    program.ours.load_state_dict(theirs)
+    program.theirs.load_state_dict(ours)
+    for values in program.theirs.state.values():
+        values.update({name: usual(value) for name, value in values.items() if isinstance(value, Tensor)})
+    for group in program.theirs.param_groups:
+        group["lr"] = usual(group["lr"]) if isinstance(group["lr"], Tensor) else group["lr"]
+
+
+@change
+def pickled(program: Program) -> None:
+    """The optimizer with its parameters, which are others thereafter."""
+    if program.device == "xla":
+        return  # torch fails to load leaves of other types than float32 there
+    file = io.BytesIO()
+    torch.save(program.ours, file)
+    file.seek(0)
+    program.follow(torch.load(file, weights_only=False))
+
+
+@change
+def copied(program: Program) -> None:
+    program.follow(copy.deepcopy(program.ours))
+
+
+@change
+def gradients_gone(program: Program) -> None:
+    program.ours.zero_grad(set_to_none=True)
+
+
+def compare(seed: int, path: str) -> Counter[str]:
+    """Run a program; return how often each change was made.
+
+    Raises:
+        AssertionError: The sides differ; the notes have the program up to there.
+    """
+    program, past = Program(seed, "xla" if path == "xla" else "cpu"), []
+    kernels: AbstractContextManager[None] = nullcontext() if path == "xla" else PATHS[path]()
+    try:
+        with kernels, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "loaded state of .* is converted")
+            for _ in range(program.random.randint(3, 8)):
+                program.step()
+                past.append(program.change())
+            program.step()
+    except Exception as error:
+        names = ", ".join(past)
+        raise AssertionError(f"{seed} on {path}: {program.name}, {program.state_dtype}: {names}: {error}") from error
+    return Counter(past)
+
+
+def compare_all(seeds: Iterable[int], paths: Iterable[str]) -> Counter[str]:
+    """Run all programs, on the paths by turns; return how often each change was made."""
+    return sum((compare(seed, path) for seed, path in zip(seeds, cycle(paths), strict=False)), Counter())
+
+
+def main(count: int, first: int = 0) -> None:
+    """Compare that many programs, from a seed on, and print what they did."""
+    seeds = tqdm(range(first, first + count), "programs", leave=False)
+    counts = compare_all(seeds, PATHS)
+    print(f"{count} programs, each step and all state torch.optim's:")
+    for name, times in sorted(counts.items()):
+        print(f"  {name:40} {times}")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
