@@ -102,6 +102,7 @@ def test_the_largest_and_the_smallest_values_are_finite(dtype: torch.dtype, path
 def test_norms(norm_type: float, dtype: torch.dtype, path: str) -> None:
     torch.manual_seed(0)
     shapes: list[tuple[int, ...]] = [(), (0,), (3, 5), (1100,), (40_000,), (7, 0)]
+    rtol = 1e-12 if dtype is F64 else 1e-5 if path == "fused" else 1e-4  # torch's own sum, in one thread
     for tensors in ([torch.randn(shape, dtype=dtype) * 3 for shape in shapes], [torch.zeros(3, dtype=dtype)]):
         wide = [tensor.to(torch.complex128 if dtype.is_complex else F64).view(-1) for tensor in tensors]
         wanted = torch.linalg.vector_norm(torch.cat(wide), norm_type)
@@ -110,7 +111,7 @@ def test_norms(norm_type: float, dtype: torch.dtype, path: str) -> None:
         assert norm.dtype == (F64 if dtype is F64 else F32)
         assert not found_inf.any()
         assert not non_finite.any()
-        torch.testing.assert_close(norm.double(), wanted, rtol=1e-12 if dtype is F64 else 1e-5, atol=0)
+        torch.testing.assert_close(norm.double(), wanted, rtol=rtol, atol=0)
 
 
 @each_path
