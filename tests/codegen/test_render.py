@@ -9,15 +9,9 @@ import pytest
 from codegen.errors import Location
 from codegen.render import markdown, render
 from codegen.write import MARK
-from tests.codegen.sample import HEAD, POLICY, edited, read
+from tests.codegen.sample import HEAD, HOSTILE, POLICY, edited, read
 
 ENTRIES = POLICY.removeprefix(HEAD).splitlines(keepends=True)
-
-# A text that means something in C++, JSON, Jinja2, YAML and Markdown.
-HOSTILE = (
-    '"; \\ \\\\ \n1 \n \r\n \t \a */ /* // ??/ ??) R"( %s {{ policy }} {% raw %} {# | \\| ` `` <b> &amp; *a* _a_ ~~a~~ '
-    "[a](b) é 中 🙂"
-)
 
 
 def test_a_comment_or_another_layout_of_the_policy_changes_nothing(tmp_path: Path) -> None:

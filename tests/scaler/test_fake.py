@@ -94,6 +94,7 @@ def test_whole_iterations_read_nothing(unscaled: bool, kind: str, device: str) -
     assert {name for name in ops.count if name.startswith("polycast.")} == wanted
     assert ops.count["polycast.update_scale_"] == 2 * ITERATIONS
     assert ops.count["polycast.norm"] == 2 * ITERATIONS
+    assert ops.count["polycast.find_non_finite"] == 3 * ITERATIONS  # none for what was clipped
 
 
 READS: dict[str, Any] = {
