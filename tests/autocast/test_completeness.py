@@ -12,7 +12,7 @@ from polycast import _compiled
 from torchgen.model import SchemaKind
 
 from codegen.schemas import Schemas
-from tests.autocast.test_policy_cases import F32, call
+from tests.calls import call
 from tests.cases import CASES, DEVICES, Case
 from tests.probe import HAS_XLA, NO_XLA, device_type, is_reachable, probes
 from tests.samples.lookalikes import EXCUSED
@@ -74,9 +74,9 @@ def test_every_row_is_torchs_own_or_carries_a_note(column: str) -> None:
 
 def category(case: Case) -> str:
     """Return the category of the kernel in force, told from what arrives below it."""
-    lower = torch.bfloat16
+    lower, full = torch.bfloat16, torch.float32
     try:
-        floats, lowers = call(case, [F32], lower)[1], call(case, [lower], lower)[1]
+        floats, lowers = call(case, [full], lower)[1], call(case, [lower], lower)[1]
     except RuntimeError as error:
         assert "unsafe to autocast" in str(error)
         return "banned"
@@ -86,7 +86,7 @@ def category(case: Case) -> str:
         return "fp32_set_opt_dtype"
     if lower in floats.tensors:
         return "lower_precision_fp"
-    return "fp32" if F32 in lowers.tensors else "promote"
+    return "fp32" if full in lowers.tensors else "promote"
 
 
 def test_what_looks_like_a_listed_op_is_listed_or_excused() -> None:

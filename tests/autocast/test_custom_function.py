@@ -8,6 +8,7 @@ import polycast
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_map_only
 
 from tests.cases import NARROW
 from tests.probe import HAS_XLA, NO_XLA
@@ -110,13 +111,7 @@ class Pair(NamedTuple):
 
 def dtypes(value: Any) -> Any:
     """Return a nested value with each tensor's type in its place."""
-    if isinstance(value, torch.Tensor):
-        return value.dtype
-    if isinstance(value, dict):
-        return {key: dtypes(item) for key, item in value.items()}
-    if isinstance(value, Pair):
-        return Pair(*map(dtypes, value))
-    return type(value)(map(dtypes, value)) if isinstance(value, (tuple, list)) else value
+    return tree_map_only(torch.Tensor, lambda tensor: tensor.dtype, value)
 
 
 @pytest.mark.parametrize(
@@ -135,25 +130,15 @@ def dtypes(value: Any) -> Any:
     ids=str,
 )
 def test_inputs_are_cast_wherever_they_are(given: Any, wanted: Any) -> None:
-    def tensors(value: Any) -> Any:
-        if isinstance(value, torch.dtype):
-            return torch.empty(2, dtype=value)
-        if isinstance(value, dict):
-            return {key: tensors(item) for key, item in value.items()}
-        if isinstance(value, Pair):
-            return Pair(*map(tensors, value))
-        return type(value)(map(tensors, value)) if isinstance(value, (tuple, list)) else value
+    made = tree_map_only(torch.dtype, lambda dtype: torch.empty(2, dtype=dtype), given)
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         assert not torch.is_autocast_enabled("cpu")
         return dtypes(args), dtypes(kwargs)
 
     with polycast.autocast("cpu"):
-        made = tensors(given)
-        assert polycast.custom_fwd(cast_inputs=BF16)(forward)(made, torch.ones(1), name=made) == (
-            (wanted, BF16),
-            {"name": wanted},
-        )
+        found = polycast.custom_fwd(cast_inputs=BF16)(forward)(made, torch.ones(1), name=made)
+    assert found == ((wanted, BF16), {"name": wanted})
 
 
 def test_the_device_is_the_accelerators_among_the_inputs() -> None:
@@ -248,30 +233,19 @@ def test_compiled_functions_give_what_eager_ones_give(style: Style, cast_inputs:
         assert torch.equal(ours, eager)
 
 
-DECORATORS: Any = polycast
-TAKES = "it takes a floating-point dtype, such as torch.float32, or None"
+FLOATING = "it takes a floating-point dtype, such as torch.float32, or None"
+WRONG = {
+    'custom_fwd(cast_inputs="float32")': f"cast_inputs is 'float32'; {FLOATING}",
+    "custom_fwd(cast_inputs=torch.int32)": f"cast_inputs is torch.int32; {FLOATING}",
+    "custom_fwd(torch.float32)": "custom_fwd was given torch.float32 in the place of a function; "
+    "write @custom_fwd(cast_inputs=torch.float32)",
+    'custom_fwd(cast_inputs=torch.float32)("x")': "custom_fwd decorates a function, not 'x'; "
+    "write @custom_fwd above its def",
+    'custom_bwd("cuda")': "custom_bwd decorates a function, not 'cuda'; write @custom_bwd above its def",
+}
 
 
-@pytest.mark.parametrize(
-    ("decorate", "text"),
-    [
-        (lambda: DECORATORS.custom_fwd(cast_inputs="float32"), f"cast_inputs is 'float32'; {TAKES}"),
-        (lambda: DECORATORS.custom_fwd(cast_inputs=torch.int32), f"cast_inputs is torch.int32; {TAKES}"),
-        (
-            lambda: DECORATORS.custom_fwd(torch.float32),
-            "custom_fwd was given torch.float32 in the place of a function; "
-            "write @custom_fwd(cast_inputs=torch.float32)",
-        ),
-        (
-            lambda: DECORATORS.custom_fwd(cast_inputs=torch.float32)("x"),
-            "custom_fwd decorates a function, not 'x'; write @custom_fwd above its def",
-        ),
-        (
-            lambda: DECORATORS.custom_bwd("cuda"),
-            "custom_bwd decorates a function, not 'cuda'; write @custom_bwd above its def",
-        ),
-    ],
-)
-def test_what_the_decorators_cannot_use(decorate: Callable[[], object], text: str) -> None:
-    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
-        decorate()
+@pytest.mark.parametrize("call", WRONG)
+def test_what_the_decorators_cannot_use(call: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(WRONG[call])}$"):
+        eval(f"polycast.{call}")

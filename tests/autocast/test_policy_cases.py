@@ -1,14 +1,12 @@
 """Every row of the policy, on its device: the types in which its op is called below autocast.
 
-The test names no operator. It makes arguments from the schema, calls the overload in a region, and compares what a
+The test names no operator. It calls the overload in a region, with arguments made from its schema, and compares what a
 probe below autocast is handed with what the sentence of the row's category says.
 """
 
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
-from typing import Any
 
 import polycast
 import pytest
@@ -16,8 +14,9 @@ import torch
 from polycast import _compiled
 
 from codegen.schemas import Schemas
+from tests.calls import call
 from tests.cases import CASES, NARROW, Case, expected
-from tests.probe import ReachedError, device_type, is_reachable, kernels_of, probes, reach, region, tensors_of
+from tests.probe import device_type, is_reachable, kernels_of, probes, tensors_of
 from tests.tally import Tally
 
 F64, F32, INT = torch.float64, torch.float32, torch.int64
@@ -68,16 +67,12 @@ def test_stock_rows_keep_the_kernel_of_torch(column: str, case: Case) -> None:
 def test_inputs_arrive_in_the_type_of_the_category(column: str, case: Case, tally: Tally) -> None:
     with tally.count(column):
         _skip_unreachable(case)
-        check_inputs(column, case)
-
-
-def check_inputs(column: str, case: Case) -> None:
-    for lower in _compiled.DEVICES[column].lower_precision:
-        given_types = [[F32], [HALF], [BF16], [lower, F32], [HALF, BF16], [F64], [F64, lower, F32], [INT], [INT, F32]]
-        for given in (*given_types, *([narrow, F32] for narrow in narrow_types(column))):
-            made, reached = call(case, given, lower)
-            assert reached.name == case.reaches
-            assert reached.tensors == expected(case.category, made, lower), f"given {made} in {lower}"
+        for lower in _compiled.DEVICES[column].lower_precision:
+            plain = [[F32], [HALF], [BF16], [lower, F32], [HALF, BF16], [F64], [F64, lower, F32], [INT], [INT, F32]]
+            for given in (*plain, *([narrow, F32] for narrow in narrow_types(column))):
+                made, reached = call(case, given, lower)
+                assert reached.name == case.reaches
+                assert reached.tensors == expected(case.category, made, lower), f"given {made} in {lower}"
 
 
 @cache
@@ -95,82 +90,25 @@ def narrow_types(column: str) -> list[torch.dtype]:
 def test_the_dtype_argument_is_set_for_eligible_inputs_and_respected(column: str, case: Case, tally: Tally) -> None:
     with tally.count(column):
         _skip_unreachable(case)
-        check_dtype_argument(column, case)
-
-
-def check_dtype_argument(column: str, case: Case) -> None:
-    appends = case.category == "fp32_append_dtype"
-    for lower in _compiled.DEVICES[column].lower_precision:
-        for given in (F32, HALF, BF16, F64, INT, *narrow_types(column)):
-            _, reached = call(case, [given], lower)
-            assert reached.name == case.reaches
-            assert reached.tensors == [given]
-            wanted = [F32] if given in (F32, HALF, BF16) else [given] if appends else []
-            assert reached.dtypes == wanted, f"given {given} in {lower}"
-        if not appends:
-            _, reached = call(case, [F32], lower, dtype=HALF)
-            assert reached.dtypes == [HALF]
+        appends = case.category == "fp32_append_dtype"
+        for lower in _compiled.DEVICES[column].lower_precision:
+            for given in (F32, HALF, BF16, F64, INT, *narrow_types(column)):
+                _, reached = call(case, [given], lower)
+                assert reached.name == case.reaches
+                assert reached.tensors == [given]
+                wanted = [F32] if given in (F32, HALF, BF16) else [given] if appends else []
+                assert reached.dtypes == wanted, f"given {given} in {lower}"
+            if not appends:
+                _, reached = call(case, [F32], lower, dtype=HALF)
+                assert reached.dtypes == [HALF]
 
 
 @_rows_of("banned")
 def test_banned_ops_raise_their_message(column: str, case: Case, tally: Tally) -> None:
     with tally.count(column):
         _skip_unreachable(case)
-        check_ban(column, case)
-
-
-def check_ban(column: str, case: Case) -> None:
-    with pytest.raises(RuntimeError, match="unsafe to autocast"):
-        call(case, [F32], _compiled.DEVICES[column].lower_precision[0])
-
-
-class Maker:
-    """Makes a call's arguments from its schema: tensors of the given dtypes by turns, other values at will."""
-
-    def __init__(self, device: str, dtypes: list[torch.dtype]) -> None:
-        self.device = device
-        self.dtypes = itertools.cycle(dtypes)
-        self.made: list[torch.dtype] = []
-
-    def arguments(self, schema: Any) -> tuple[list[Any], dict[str, Any]]:
-        args: list[Any] = []
-        kwargs: dict[str, Any] = {}
-        for argument in schema.arguments:
-            kind = str(argument.type)
-            if argument.has_default_value() and "Tensor" not in kind:
-                continue
-            if argument.kwarg_only or argument.has_default_value():
-                kwargs[argument.name] = self.value(kind)
-            else:
-                args.append(self.value(kind))
-        return args, kwargs
-
-    def value(self, kind: str) -> Any:
-        if kind == "List[Optional[Tensor]]":  # the indices of an indexing op
-            return [self.tensor(INT), self.tensor(INT)]
-        if kind.startswith("Optional["):
-            return self.value(kind.removeprefix("Optional[").removesuffix("]"))
-        if kind.startswith("List["):
-            item = kind.removeprefix("List[").removesuffix("]")
-            return [self.value(item), self.value(item)]
-        if kind == "Tensor":
-            return self.tensor(next(self.dtypes))
-        return {"int": 1, "SymInt": 1, "number": 1, "float": 1.0, "bool": False, "str": "same"}[kind]
-
-    def tensor(self, dtype: torch.dtype) -> torch.Tensor:
-        self.made.append(dtype)
-        return torch.empty(2, 2, dtype=dtype, device=self.device)
-
-
-def call(
-    case: Case, dtypes: list[torch.dtype], lower: torch.dtype, **options: object
-) -> tuple[list[torch.dtype], ReachedError]:
-    """Call the overload of a case in a region; return the dtypes of its tensors and what arrived below autocast."""
-    overload = getattr(getattr(torch.ops.aten, case.op), case.overload)
-    with tensors_of(case.device), region(case.device, lower):
-        maker = Maker(device_type(case.device), dtypes)
-        args, kwargs = maker.arguments(overload._schema)
-        return maker.made, reach(lambda: overload(*args, **kwargs, **options))
+        with pytest.raises(RuntimeError, match="unsafe to autocast"):
+            call(case, [F32], _compiled.DEVICES[column].lower_precision[0])
 
 
 @cache

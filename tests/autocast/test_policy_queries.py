@@ -1,7 +1,6 @@
 """Asking the policy: each answer against the table that is registered, each mistake by its text."""
 
 import re
-from collections.abc import Callable
 
 import pytest
 from polycast import policy
@@ -72,62 +71,49 @@ def test_the_rows_of_an_op_are_those_of_its_overloads() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("question", "arguments", "text"),
-    [
-        (policy.category, ["conv2", "cuda"], "neither torch nor the policy has an op 'conv2'; did you mean 'conv2d'?"),
-        (
-            policy.category,
-            ["pow.Tensor_Scaler", "cuda"],
-            "torch has no overload 'pow.Tensor_Scaler'; did you mean 'pow.Tensor_Scalar'?",
-        ),
-        (policy.op_rows, ["qqq"], "neither torch nor the policy has an op 'qqq'"),
-        (policy.op_rows, ["torch.ad"], "neither torch nor the policy has an op 'torch.ad'; did you mean 'torch.addr'?"),
-        *(
-            (policy.op_rows, [name], f"'{name}' is no op, and the policy does not say which ops it runs; ask for those")
-            for name in ("GELU", "torch.nn.GELU", "gumbel_softmax")
-        ),
-        (
-            policy.category,
-            ["cross_entropy", "cuda"],
-            "'cross_entropy' runs several ops of cuda: log_softmax (fp32_set_opt_dtype), nll_loss (fp32), "
-            "nll_loss2d (fp32), sum (fp32_set_opt_dtype); ask for one of them",
-        ),
-        (
-            policy.category,
-            ["conv2d", "cdua"],
-            f"polycast has no device 'cdua' in its policy; it has {DEVICE_NAMES}; did you mean 'cuda'?",
-        ),
-        (
-            policy.ops,
-            ["gpu"],
-            f"polycast has no device 'gpu' in its policy; it has {DEVICE_NAMES}; did you mean 'cuda'?",
-        ),
-        (
-            policy.notes,
-            ["gpu"],
-            f"polycast has no device 'gpu' in its policy; it has {DEVICE_NAMES}; did you mean 'cuda'?",
-        ),
-        (policy.ops, ["cuda", "fp23"], f"no category 'fp23'; there are {CATEGORY_NAMES}; did you mean 'fp32'?"),
-        (policy.ops, ["cuda", "x"], f"no category 'x'; there are {CATEGORY_NAMES}"),
-    ],
-)
-def test_an_unknown_name_is_told_with_the_known_ones(
-    question: Callable[..., object], arguments: list[str], text: str
-) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
-        question(*arguments)
+NO_GPU = f"polycast has no device 'gpu' in its policy; it has {DEVICE_NAMES}; did you mean 'cuda'?"
+NAME = "give its name, such as 'conv2d' or 'pow.Tensor_Scalar'"
+# Calls, and what they raise.
+WRONG = f"""\
+category("conv2", "cuda")
+  ValueError: neither torch nor the policy has an op 'conv2'; did you mean 'conv2d'?
+category("pow.Tensor_Scaler", "cuda")
+  ValueError: torch has no overload 'pow.Tensor_Scaler'; did you mean 'pow.Tensor_Scalar'?
+op_rows("qqq")
+  ValueError: neither torch nor the policy has an op 'qqq'
+op_rows("torch.ad")
+  ValueError: neither torch nor the policy has an op 'torch.ad'; did you mean 'torch.addr'?
+op_rows("torch.nn.GELU")
+  ValueError: 'torch.nn.GELU' is no op, and the policy does not say which ops it runs; ask for those
+op_rows("gumbel_softmax")
+  ValueError: 'gumbel_softmax' is no op, and the policy does not say which ops it runs; ask for those
+category("cross_entropy", "cuda")
+  ValueError: 'cross_entropy' runs several ops of cuda: log_softmax (fp32_set_opt_dtype), nll_loss (fp32), nll_loss2d \
+(fp32), sum (fp32_set_opt_dtype); ask for one of them
+category("conv2d", "cdua")
+  ValueError: polycast has no device 'cdua' in its policy; it has {DEVICE_NAMES}; did you mean 'cuda'?
+ops("gpu")
+  ValueError: {NO_GPU}
+notes("gpu")
+  ValueError: {NO_GPU}
+ops("cuda", "fp23")
+  ValueError: no category 'fp23'; there are {CATEGORY_NAMES}; did you mean 'fp32'?
+ops("cuda", "x")
+  ValueError: no category 'x'; there are {CATEGORY_NAMES}
+op_rows(None)
+  TypeError: the op is None; {NAME}
+category(3, "cuda")
+  TypeError: the op is 3; {NAME}
+category("conv2d", 0)
+  TypeError: the device is 0; give a text such as 'cpu', or a torch.device
+ops("cuda", ["fp32"])
+  TypeError: the category is ['fp32']; give a name of {CATEGORY_NAMES}
+""".splitlines()
 
 
-@pytest.mark.parametrize(
-    ("question", "arguments", "text"),
-    [
-        (policy.op_rows, [None], "the op is None; give its name, such as 'conv2d' or 'pow.Tensor_Scalar'"),
-        (policy.category, [3, "cuda"], "the op is 3; give its name, such as 'conv2d' or 'pow.Tensor_Scalar'"),
-        (policy.category, ["conv2d", 0], "the device is 0; give a text such as 'cpu', or a torch.device"),
-        (policy.ops, ["cuda", ["fp32"]], f"the category is ['fp32']; give a name of {CATEGORY_NAMES}"),
-    ],
-)
-def test_what_is_no_name_is_told_what_is(question: Callable[..., object], arguments: list[object], text: str) -> None:
-    with pytest.raises(TypeError, match=f"^{re.escape(text)}$"):
-        question(*arguments)
+@pytest.mark.parametrize(("call", "text"), list(zip(WRONG[::2], WRONG[1::2], strict=True)))
+def test_what_is_wrong_is_told_with_what_is_known(call: str, text: str) -> None:
+    error, _, message = text.strip().partition(": ")
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(message)}$") as raised:
+        eval(f"policy.{call}")
+    assert raised.type.__name__ == error

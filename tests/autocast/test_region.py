@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from threading import Barrier, Event
+from typing import Any
 
 import polycast
 import pytest
@@ -105,9 +106,15 @@ except RuntimeError as error:
 
 
 @pytest.mark.usefixtures("host_only")
-def test_it_decorates_with_and_without_arguments() -> None:
+def test_a_region_decorates_and_its_function_may_call_itself() -> None:
     assert polycast.autocast("cpu", HALF)(square)(X).dtype is HALF
-    assert polycast.autocast()(square)(X).dtype is BF16
+
+    @polycast.autocast()
+    def descend(depth: int) -> torch.Tensor:
+        return descend(depth - 1) if depth else X @ X
+
+    assert descend(3).dtype is BF16
+    assert square(X).dtype is F32
 
 
 CPU: dict[str, Callable[[], torch.autocast]] = {
@@ -147,46 +154,40 @@ def test_regions_nest_with_torchs_own(regions: str, dtype: torch.dtype) -> None:
 
 COLUMN = "'xla_gpu' is a column of the policy that the hardware chooses, not a device; name 'xla'"
 CPU_TAKES = "autocast on cpu takes torch.bfloat16 or torch.float16"
+TEXT = "give a text such as 'cpu', or a torch.device"
+KNOWN = f"in its policy; it has {', '.join(backends.types())}; did you mean"
+NOT_LISTED = "is not listed for it in the policy"
+WRONG: dict[str, tuple[list[Any], type[Exception], str]] = {
+    "float32": (
+        ["cpu", F32],
+        ValueError,
+        f"autocast on cpu runs in torch.bfloat16 and torch.float16; torch.float32 {NOT_LISTED}",
+    ),
+    "an unknown device": (["gpu"], ValueError, f"polycast has no device 'gpu' {KNOWN} 'cuda'?"),
+    "an unknown device with an index": (["Cpu:0"], ValueError, f"polycast has no device 'Cpu' {KNOWN} 'cpu'?"),
+    "a column": (["xla_gpu"], ValueError, COLUMN),
+    "a dtype as text": (["cpu", "bfloat16"], TypeError, f"dtype is 'bfloat16'; {CPU_TAKES}"),
+    "a switch for a dtype": (["cpu", True], TypeError, f"dtype is True; {CPU_TAKES}"),
+    "a switch as text": (["cpu", None, "False"], TypeError, "enabled is 'False'; it takes True or False"),
+    "the cache's, too": (["cpu", None, True, "no"], TypeError, "cache_enabled is 'no'; it takes True or False"),
+    "a dtype for a device": ([HALF], TypeError, f"the device is torch.float16; {TEXT}"),
+    "a number for a device": ([5], TypeError, f"the device is 5; {TEXT}"),
+    "no parentheses": ([len], TypeError, "autocast decorates with parentheses only; write @polycast.autocast()"),
+}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "text"),
-    [
-        (
-            ["cpu", F32],
-            ValueError,
-            "autocast on cpu runs in torch.bfloat16 and torch.float16; torch.float32 is not listed for it "
-            "in the policy",
-        ),
-        pytest.param(
-            ["xla", HALF],
-            ValueError,
-            "autocast on xla runs in torch.bfloat16; torch.float16 is not listed for it in the policy",
-            marks=needs_xla,
-        ),
-        (
-            ["gpu"],
-            ValueError,
-            f"polycast has no device 'gpu' in its policy; it has {', '.join(backends.types())}; did you mean 'cuda'?",
-        ),
-        (
-            ["Cpu:0"],
-            ValueError,
-            f"polycast has no device 'Cpu' in its policy; it has {', '.join(backends.types())}; did you mean 'cpu'?",
-        ),
-        (["xla_gpu"], ValueError, COLUMN),
-        (["cpu", "bfloat16"], TypeError, f"dtype is 'bfloat16'; {CPU_TAKES}"),
-        (["cpu", True], TypeError, f"dtype is True; {CPU_TAKES}"),
-        (["cpu", None, "False"], TypeError, "enabled is 'False'; it takes True or False"),
-        (["cpu", None, True, "no"], TypeError, "cache_enabled is 'no'; it takes True or False"),
-        ([HALF], TypeError, "the device is torch.float16; give a text such as 'cpu', or a torch.device"),
-        ([5], TypeError, "the device is 5; give a text such as 'cpu', or a torch.device"),
-        ([len], TypeError, "autocast decorates with parentheses only; write @polycast.autocast()"),
-    ],
-)
-def test_what_the_policy_does_not_list_is_refused(arguments: list[object], error: type[Exception], text: str) -> None:
+@pytest.mark.parametrize("name", WRONG)
+def test_what_the_policy_does_not_list_is_refused(name: str) -> None:
+    arguments, error, text = WRONG[name]
     with pytest.raises(error, match=f"^{re.escape(text)}$"):
-        polycast.autocast(*arguments)  # type: ignore[arg-type]
+        polycast.autocast(*arguments)
+
+
+@needs_xla
+def test_xla_lists_no_float16() -> None:
+    text = f"^autocast on xla runs in torch.bfloat16; torch.float16 {NOT_LISTED}$"
+    with pytest.raises(ValueError, match=text):
+        polycast.autocast("xla", HALF)
 
 
 @pytest.mark.usefixtures("host_only")
@@ -208,9 +209,8 @@ def test_the_cast_cache_is_kept_as_asked(keep: bool) -> None:
 
 def test_the_state_is_per_thread() -> None:
     with polycast.autocast("cpu"), ThreadPoolExecutor(1) as thread:
-        assert thread.submit(square, X).result().dtype is F32
-        assert thread.submit(polycast.autocast("cpu")(square), X).result().dtype is BF16
-        assert thread.submit(square, X).result().dtype is F32
+        functions = square, polycast.autocast("cpu")(square), square
+        assert [thread.submit(function, X).result().dtype for function in functions] == [F32, BF16, F32]
 
 
 @pytest.mark.parametrize("decorated", [True, False])
@@ -257,27 +257,10 @@ def test_a_region_entered_again_in_itself_is_left_as_often() -> None:
     assert state("cpu") == before
 
 
-@pytest.mark.parametrize(
-    ("region", "shown"),
-    [
-        (polycast.autocast("cpu"), "polycast.autocast('cpu', dtype=torch.bfloat16)"),
-        (
-            polycast.autocast("cpu", HALF, enabled=False, cache_enabled=False),
-            "polycast.autocast('cpu', dtype=torch.float16, enabled=False, cache_enabled=False)",
-        ),
-    ],
-)
-def test_a_region_shows_its_settings(region: torch.autocast, shown: str) -> None:
-    assert repr(region) == shown
-
-
-def test_a_decorated_function_can_call_itself() -> None:
-    @polycast.autocast("cpu")
-    def descend(depth: int) -> bool:
-        return descend(depth - 1) if depth else torch.is_autocast_enabled("cpu")
-
-    assert descend(3)
-    assert not torch.is_autocast_enabled("cpu")
+def test_a_region_shows_its_settings() -> None:
+    assert repr(polycast.autocast("cpu")) == "polycast.autocast('cpu', dtype=torch.bfloat16)"
+    settings = "dtype=torch.float16, enabled=False, cache_enabled=False"
+    assert repr(polycast.autocast("cpu", HALF, False, False)) == f"polycast.autocast('cpu', {settings})"
 
 
 def test_an_exception_leaves_no_state() -> None:

@@ -9,10 +9,10 @@ import torch
 from polycast import _compiled, cast_cache
 from torch import Tensor, nn
 
-from tests.cast_cache.stock import DEVICES, held, hits, stock
+from tests.cast_cache.stock import DEVICES, held, hits
 from tools.random_casts import CHANGES, HOST_CHANGES, Change, without_grad
 
-BF16, F32, HALF = torch.bfloat16, torch.float32, torch.float16
+BF16, F32 = torch.bfloat16, torch.float32
 
 
 def values(device: str = "cpu") -> Tensor:
@@ -89,32 +89,6 @@ def test_a_cast_serves_one_type_and_one_grad_mode(device: str) -> None:
             with torch.set_grad_enabled(grad):
                 assert (x @ weight).requires_grad is grad
         assert torch.cat([x, weight.detach().to(BF16)]).dtype is F32
-
-
-@pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
-@pytest.mark.parametrize("grad", [False, True])
-def test_regions_of_two_types_nest_over_one_weight(kept: bool, grad: bool) -> None:
-    layer, x = nn.Linear(4, 4), values()
-    if kept:
-        cast_cache.keep(layer)
-    with torch.set_grad_enabled(grad):
-        expected = {dtype: layer.to(dtype)(x.to(dtype)) for dtype in (BF16, HALF) if layer.float()}
-        for _ in range(3):
-            with polycast.autocast("cpu", BF16):
-                outer = [layer(x)]
-                with polycast.autocast("cpu", HALF):
-                    inner = layer(x)
-                outer.append(layer(x))
-            assert all(torch.equal(value, expected[BF16]) for value in outer)
-            assert torch.equal(inner, expected[HALF])
-
-
-def test_stock_cannot_nest_them() -> None:
-    layer, x = nn.Linear(4, 4), values()
-    with stock(), torch.autocast("cpu", BF16):
-        layer(x)
-        with torch.autocast("cpu", HALF), pytest.raises(RuntimeError, match="dtype"):
-            layer(x)
 
 
 def test_a_cast_that_an_operation_hands_out_can_be_written_to() -> None:

@@ -7,13 +7,13 @@ import polycast
 import pytest
 import torch
 from polycast import cast_cache
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.weak import TensorWeakRef
 
 from tests.cast_cache.stock import DEVICES, count_casts, stock
 from tests.probe import HAS_XLA
 from tests.process import python
-from tools.random_casts import BUFFERS, SIZE, Refill, check_program
+from tools.random_casts import check_program
 
 BF16 = torch.bfloat16
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -25,18 +25,6 @@ Mode = Callable[[], Any]
 def test_random_programs_compute_the_values_of_stock(device: str) -> None:
     for seed in range(60 if device == "cpu" else 15):
         check_program(seed, device)
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("make", BUFFERS)
-def test_a_buffer_that_is_refilled_without_a_trace_is_read_again(
-    make: Callable[[], tuple[Tensor, Refill]], mode: Mode
-) -> None:
-    layer, (x, refill) = nn.Linear(SIZE, SIZE), make()
-    with mode(), polycast.autocast("cpu"):
-        for value in range(6):
-            refill(float(value))
-            assert torch.equal(layer(x), layer(torch.full_like(x, float(value), dtype=BF16)))
 
 
 def repeated(layer: nn.Module, *shape: int) -> Callable[[str], Callable[[], object]]:

@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, grad, jvp, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from tests.cast_cache.stock import held, stock
+from tests.cast_cache.stock import held
 
 
 @pytest.fixture(autouse=True)
@@ -105,32 +105,20 @@ def test_fake_tensors_are_not_stored() -> None:
     cast_cache.release(module)
 
 
-def freeze(module: nn.Module, region: torch.autocast) -> Callable[[Tensor], Tensor]:
-    """The snippet of the XPU document, "Inference with TorchScript Path"."""
-    with region:
-        module(X)  # a cast that could become a constant of the graph
-        traced = torch.jit.trace(module, X)  # type: ignore[no-untyped-call]
-        frozen: Callable[[Tensor], Tensor] = torch.jit.freeze(traced)
-        return frozen
-
-
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
 @pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
 def test_a_traced_and_frozen_model_equals_eager(kept: bool) -> None:
+    """The snippet of the XPU document, "Inference with TorchScript Path"."""
     module = model()
     assert all(parameter.requires_grad for parameter in module.parameters())
     if kept:
         cast_cache.keep(module)
-    frozen = freeze(module, polycast.autocast("cpu"))
+    with polycast.autocast("cpu"):
+        module(X)  # a cast that could become a constant of the graph
+        frozen = torch.jit.freeze(torch.jit.trace(module, X))  # type: ignore[no-untyped-call]
     with torch.no_grad(), polycast.autocast("cpu"):
         assert torch.equal(frozen(X).float(), eager(module))
     cast_cache.release(module)
-
-
-@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
-def test_stock_cannot_trace_it() -> None:
-    with stock(), pytest.raises(RuntimeError, match="Cannot insert a Tensor that requires grad as a constant"):
-        freeze(model(), torch.autocast("cpu", torch.bfloat16))
 
 
 # The compiler says of the profiler's function and of ours that they run outside of the graph; newer releases of torch

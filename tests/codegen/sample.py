@@ -49,6 +49,12 @@ POLICY = f"""{HEAD}\
   tally: {{cast: {{cpu: fp32}}, overloads: [default, dim], public: [torch.tally]}}
 """
 
+# A text that means something in C++, JSON, Jinja2, YAML and Markdown.
+HOSTILE = (
+    '"; \\ \\\\ \n1 \n \r\n \t \a */ /* // ??/ ??) R"( %s {{ policy }} {% raw %} {# | \\| ` `` <b> &amp; *a* _a_ ~~a~~ '
+    "[a](b) é 中 🙂"
+)
+
 
 def read(folder: Path, text: str | bytes) -> Policy:
     """Read a policy from its text."""

@@ -6,7 +6,7 @@ import pytest
 
 from codegen.model import Category, Device, Registration
 from codegen.versions import ALL
-from tests.codegen.sample import HEAD, POLICY, edited, problems, read
+from tests.codegen.sample import HEAD, POLICY, edited, read
 
 
 def _lines(rows: tuple[Registration, ...]) -> list[str]:
@@ -121,17 +121,6 @@ def test_like_goes_from_device_to_device(tmp_path: Path) -> None:
         "fold xla promote",
         "fold cpu promote",
     ]
-
-
-def test_what_each_category_asks_of_a_schema_is_met(tmp_path: Path) -> None:
-    text = f"""{HEAD}\
-  fold: {{cast: promote, public: [torch.fold]}}
-  join: {{cast: promote, public: [torch.join]}}
-  size: {{cast: fp32_append_dtype, overloads: [default: {{dtype_overload: dtype}}], public: [torch.size]}}
-  sway: {{cast: promote, public: [torch.sway]}}
-  tally: {{cast: fp32_set_opt_dtype, overloads: [default, dim], public: [torch.tally]}}
-"""
-    assert problems(tmp_path, text) == ""
 
 
 def test_devices_and_sentences(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from codegen.render import render
 from codegen.write import write
-from tests.codegen.sample import HEAD, SCHEMAS, read
-from tests.codegen.test_render import HOSTILE
+from tests.codegen.sample import HEAD, HOSTILE, SCHEMAS, read
 
 CSRC = Path(__file__).parents[2] / "csrc"
 

@@ -58,15 +58,15 @@ class Amp(NamedTuple):
     GradScaler: Callable[..., Any]
 
 
-def ours(device: str, optim: Any = syncfree) -> Amp:
+def ours(device: str, optim: Any = syncfree, lower: torch.dtype | None = None) -> Amp:
     def scaler(init_scale: float = 256.0) -> polycast.GradScaler:
         return polycast.GradScaler(init_scale=init_scale)
 
-    return Amp(device, optim, lambda: polycast.autocast(device, LOWER[device]), scaler)
+    return Amp(device, optim, lambda: polycast.autocast(device, lower or LOWER[device]), scaler)
 
 
 def float32() -> Amp:
-    def scaler(init_scale: float = 1.0) -> Scaler:  # noqa: ARG001
+    def scaler(_: float = 1.0) -> Scaler:
         return Scaler("cpu", enabled=False)
 
     return Amp("cpu", torch.optim, lambda: torch.autocast("cpu", enabled=False), scaler)
@@ -83,37 +83,45 @@ def compare(found: list[Tensor], wanted: list[Tensor], device: str, fall: float 
     assert losses[-1] < fall * losses[0]
 
 
+class Run(NamedTuple):
+    """What a training leaves: losses, the types of the outputs, and what it trained with."""
+
+    losses: list[Tensor]
+    dtypes: list[torch.dtype]
+    scaler: Any
+    optimizer: Any
+
+
+def scaled_step(scaler: Any, optimizer: Any, loss: Any) -> None:
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
 def train(
-    device: str, model: Any, params: list[Tensor], steps: int = 8, **region: Any
-) -> tuple[list[Tensor], list[Any]]:
-    """Train as the documents' typical loop does; return the losses and the types of the outputs."""
-    optimizer = syncfree.SGD(params, lr=0.1)
-    scaler = polycast.GradScaler(init_scale=256.0)
+    amp: Amp,
+    model: Any = None,
+    params: list[Tensor] | None = None,
+    step: Callable[[Any, Any, Any], None] = scaled_step,
+    init_scale: float = 256.0,
+    same: bool = False,
+    steps: int = 8,
+    **options: float,
+) -> Run:
+    """Train as the documents' typical loop does; step is what comes after the forward pass."""
+    model = model or network(amp.device)
+    optimizer = amp.optim.SGD(params or model.parameters(), **{"lr": 0.1} | options)
+    scaler = amp.GradScaler(init_scale)
     losses, dtypes = [], []
-    for inputs, targets in data(device, steps, same=True):
+    for inputs, targets in data(amp.device, steps, same):
         optimizer.zero_grad()
-        with polycast.autocast(device, LOWER[device], **region):
+        with amp.autocast():
             output = model(inputs)
             loss = loss_fn(output, targets)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
+        step(scaler, optimizer, loss)
         losses.append(loss.detach())
         dtypes.append(output.dtype)
-    return losses, dtypes
-
-
-def reference(model: Any, params: list[Tensor]) -> list[Tensor]:
-    """Train in float32 on the host, with torch's optimizer and without scaler."""
-    optimizer = torch.optim.SGD(params, lr=0.1)
-    losses = []
-    for inputs, targets in data("cpu", same=True):
-        optimizer.zero_grad()
-        loss = loss_fn(model(inputs), targets)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.detach())
-    return losses
+    return Run(losses, dtypes, scaler, optimizer)
 
 
 @dataclass(frozen=True)

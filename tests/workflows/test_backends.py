@@ -1,6 +1,5 @@
 """The snippets of the XLA and XPU documents, and the examples of this package, which the table names."""
 
-from collections.abc import Callable
 from typing import Any
 
 import polycast
@@ -13,73 +12,47 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from tests.cases import ROOT
 from tests.probe import kernels_of
 from tests.process import python
-from tests.workflows.table import NEEDS_XLA, WORKFLOWS, Workflow, compare, data, network
+from tests.workflows.table import DEVICES, NEEDS_XLA, READS, WORKFLOWS, Workflow, compare, float32, network, ours, train
 
 # The documents ask torch_xla for its device the way that it calls deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:Use torch_xla.device instead:DeprecationWarning")
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
-loss_fn = nn.MSELoss()
-Step = Callable[[Any, Any], None]
+LIBRARIES = pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
 
 
-def train_on_xla(optimizer_of: Any, step: Step) -> list[Tensor]:
-    """Run the loop of the XLA documents; step is what comes after the forward pass, the optimizer has xm's."""
+def trains_on_xla(library: Any, step: Any) -> None:
+    """Run the loop of the XLA documents; step is what comes after the forward pass."""
     import torch_xla.core.xla_model as xm
 
-    model = network("cpu").to(xm.xla_device())
-    optimizer = optimizer_of(model.parameters())
-    losses = []
-    for inputs, targets in data("xla"):
-        optimizer.zero_grad()
-        with polycast.autocast(xm.xla_device()):
-            output = model(inputs)
-            loss: Any = loss_fn(output, targets)
-        assert output.dtype is BF16
-        step(optimizer, loss)
-        losses.append(loss.detach())
-    return losses
-
-
-def reference() -> list[Tensor]:
-    model = network("cpu")
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    losses = []
-    for inputs, targets in data("cpu"):
-        optimizer.zero_grad()
-        loss = loss_fn(model(inputs), targets)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.detach())
-    return losses
-
-
-XLA_OPTIMIZERS = pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
+    amp = ours("xla", library)._replace(autocast=lambda: polycast.autocast(xm.xla_device()))
+    run = train(amp, network("cpu").to(xm.xla_device()), step=step)
+    assert run.dtypes == [BF16] * 8
+    compare(run.losses, train(float32()).losses, "xla")
 
 
 @NEEDS_XLA
-@XLA_OPTIMIZERS
+@LIBRARIES
 @pytest.mark.parametrize("barrier", [False, True])
 def test_xla_optimizer_step(library: Any, barrier: bool) -> None:
     import torch_xla.core.xla_model as xm
 
-    def step(optimizer: Any, loss: Any) -> None:
+    def step(_: Any, optimizer: Any, loss: Any) -> None:
         loss.backward()
         xm.optimizer_step(optimizer, barrier=barrier)
 
-    compare(train_on_xla(lambda params: library.SGD(params, lr=0.1), step), reference(), "xla")
+    trains_on_xla(library, step)
 
 
 @NEEDS_XLA
-@XLA_OPTIMIZERS
-@pytest.mark.filterwarnings("ignore:each step of .* waits until the device:UserWarning")
+@LIBRARIES
+@READS
 def test_xla_all_reduce_before_the_step(library: Any) -> None:
     import torch_xla.core.xla_model as xm
     import torch_xla.runtime as xr
 
-    scaler = polycast.GradScaler(init_scale=256.0)
     reduced: list[int] = []
 
-    def step(optimizer: Any, loss: Any) -> None:
+    def step(scaler: Any, optimizer: Any, loss: Any) -> None:
         scaler.scale(loss).backward()
         gradients = xm._fetch_gradients(optimizer)
         xm.all_reduce("sum", gradients, scale=1.0 / xr.world_size())
@@ -87,7 +60,7 @@ def test_xla_all_reduce_before_the_step(library: Any) -> None:
         scaler.step(optimizer)
         scaler.update()
 
-    compare(train_on_xla(lambda params: library.SGD(params, lr=0.1), step), reference(), "xla")
+    trains_on_xla(library, step)
     assert reduced == [4] * 8
 
 
@@ -157,21 +130,17 @@ def test_inference_traced(dtype: torch.dtype, form: str) -> None:
         )
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("xla", marks=NEEDS_XLA)])
-@pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
+@DEVICES
+@LIBRARIES
 def test_xpu_training(device: str, library: Any) -> None:
     """The loop without a scaler: bfloat16 needs none."""
-    model = network(device)
-    optimizer = library.SGD(model.parameters(), lr=0.1)
-    losses = []
-    for images, label in data(device):
-        with polycast.autocast(device, BF16):
-            loss = loss_fn(model(images), label)
+
+    def step(_: Any, optimizer: Any, loss: Any) -> None:
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
-        losses.append(loss.detach())
-    compare(losses, reference(), "xla")
+
+    compare(train(ours(device, library, BF16), step=step).losses, train(float32()).losses, "xla")
 
 
 @pytest.mark.parametrize("row", WORKFLOWS, ids=lambda row: row.section)
@@ -179,9 +148,6 @@ def test_a_test_and_an_example_that_are_named_exist(row: Workflow) -> None:
     file, name = row.test.split("::")
     assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8")
     assert not row.example or (ROOT / row.example).is_file()
-
-
-# What is no training loop or snippet of its own, or stands under another heading as well.
 
 
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py") if path.name != "digits.py")

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.workflows.table import DEVICES, LOWER, compare, floats, reference, train
+from tests.workflows.table import DEVICES, LOWER, compare, float32, floats, ours, train
 
 F32 = torch.float32
 
@@ -67,11 +67,13 @@ def weights(device: str) -> list[Tensor]:
 
 
 def both(device: str, build: Any) -> None:
-    """Train with a function and, in float32 on the host, without."""
+    """Train with a function and, in float32 on the host, without; compare the losses and the weights."""
     params, others = weights(device), weights("cpu")
-    losses, dtypes = train(device, build(params, True), params)
-    assert dtypes == [LOWER[device]] * 8
-    compare(losses, reference(build(others, False), others), device, fall=0.8)
+    run = train(ours(device), build(params, True), params, same=True)
+    assert run.dtypes == [LOWER[device]] * 8
+    compare(run.losses, train(float32(), build(others, False), others, same=True).losses, device, fall=0.8)
+    sums = [floats([param.detach().sum() for param in leaves]) for leaves in (params, others)]
+    assert sums[0] == pytest.approx(sums[1], abs=0.1)
 
 
 @pytest.mark.parametrize("function", [MyMM, MyMMApart])
@@ -107,7 +109,7 @@ def test_an_imported_function(device: str) -> None:
         assert torch.mm(input1.detach(), input2.detach(), out=result).dtype is F32
         return torch.mm(input1, input2)
 
-    def build(params: list[Tensor], _: bool) -> Any:
+    def build(params: list[Tensor], amp: bool) -> Any:
         def model(x: Tensor) -> Tensor:
             hidden = torch.relu(torch.mm(x, params[0]))
             with polycast.autocast(device, enabled=False):
@@ -115,13 +117,6 @@ def test_an_imported_function(device: str) -> None:
                 assert output.dtype is F32
             return torch.mm(output, torch.eye(2, device=device))
 
-        return model
+        return model if amp else lambda x: torch.relu(x @ params[0]) @ params[1]
 
-    params, others = weights(device), weights("cpu")
-    losses, dtypes = train(device, build(params, True), params)
-    assert dtypes == [LOWER[device]] * 8
-    plain = lambda x: torch.relu(x @ others[0]) @ others[1]  # noqa: E731
-    compare(losses, reference(plain, others), device, fall=0.8)
-    assert floats([param.detach().sum() for param in params]) == pytest.approx(
-        floats([param.detach().sum() for param in others]), abs=0.1
-    )
+    both(device, build)

@@ -9,9 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.process import python
-from tests.workflows.table import DEVICES, LOWER, compare, network, reference, train
-
-F32 = torch.float32
+from tests.workflows.table import DEVICES, LOWER, compare, float32, network, ours, train
 
 
 class Replicas(nn.Module):
@@ -45,18 +43,13 @@ class Region(Decorated):
 @pytest.mark.parametrize("form", [Decorated, Region])
 @DEVICES
 def test_threads_as_of_data_parallel(device: str, form: Any) -> None:
+    """The region of the loop around them does not reach the threads."""
     model = form(device)
-    losses, dtypes = train(device, Replicas(model), list(model.net.parameters()))
-    assert dtypes == [LOWER[device]] * 8
-    plain = network("cpu")
-    compare(losses, reference(plain, list(plain.parameters())), device)
-
-
-@DEVICES
-def test_a_region_around_does_not_reach_the_threads(device: str) -> None:
-    net = network(device)
-    _, dtypes = train(device, Replicas(net), list(net.parameters()), steps=1)
-    assert dtypes == [F32]
+    run = train(ours(device), Replicas(model), [*model.net.parameters()], same=True)
+    assert run.dtypes == [LOWER[device]] * 8
+    compare(run.losses, train(float32(), same=True).losses, device)
+    outside = train(ours(device), Replicas(model.net), [*model.net.parameters()], steps=1)
+    assert outside.dtypes == [torch.float32]
 
 
 RANKS = """

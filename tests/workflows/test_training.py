@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from polycast import syncfree
-from torch import Tensor, nn
+from torch import Tensor
 
 from tests.workflows.table import (
     DEVICES,
@@ -20,8 +20,10 @@ from tests.workflows.table import (
     data,
     float32,
     floats,
+    loss_fn,
     network,
     ours,
+    train,
 )
 
 
@@ -36,52 +38,29 @@ EVERYWHERE = pytest.mark.parametrize(
     ("device", "optim"), [*PLACES, pytest.param("xla", torch.optim, marks=NEEDS_XLA)], ids=name_of
 )
 IN_PLACES = pytest.mark.parametrize(("device", "optim"), PLACES, ids=name_of)
-loss_fn = nn.MSELoss()
-
-
-def typical(amp: Amp, init_scale: float = 256.0, same: bool = False, steps: int = 8) -> tuple[list[Tensor], Any, Any]:
-    model = network(amp.device)
-    optimizer = amp.optim.SGD(model.parameters(), lr=0.1)
-    scaler = amp.GradScaler(init_scale)
-    losses = []
-    for inputs, targets in data(amp.device, steps, same):
-        optimizer.zero_grad()
-        with amp.autocast():
-            output = model(inputs)
-            loss = loss_fn(output, targets)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        losses.append(loss.detach())
-    return losses, scaler, optimizer
 
 
 @EVERYWHERE
 def test_typical_training(device: str, optim: Any) -> None:
-    compare(typical(ours(device, optim))[0], typical(float32())[0], device)
+    compare(train(ours(device, optim)).losses, train(float32()).losses, device)
 
 
 @IN_PLACES
 def test_typical_training_finds_its_scale(device: str, optim: Any) -> None:
     """With a first scale too large for float16 it trains as without the skipped steps, whose losses come again."""
-    losses, scaler, optimizer = typical(ours(device, optim), init_scale=2.0**24, same=True, steps=16)
+    losses, _, scaler, optimizer = train(ours(device, optim), init_scale=2.0**24, same=True, steps=16)
     skips = int(scaler.skip_count(optimizer))
     assert (3 < skips < 10) if device == "cpu" else skips == 0
     assert scaler.get_scale() == 2.0 ** (24 - skips)
     real = [loss for loss, after in pairwise(losses) if loss.item() != after.item()]
     assert len(real) + skips in (15, 16)  # it is not seen of the last step whether it was a real one
-    compare(real, typical(float32(), same=True, steps=len(real))[0], device)
+    compare(real, train(float32(), same=True, steps=len(real)).losses, device)
 
 
 def inspecting(amp: Amp) -> tuple[list[Tensor], list[Tensor]]:
-    model = network(amp.device)
-    optimizer = amp.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    scaler = amp.GradScaler()
-    losses, seen = [], []
-    for inputs, targets in data(amp.device):
-        optimizer.zero_grad()
-        with amp.autocast():
-            loss = loss_fn(model(inputs), targets)
+    model, seen = network(amp.device), []
+
+    def step(scaler: Any, optimizer: Any, loss: Any) -> None:
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         grads = [param.grad for param in model.parameters() if param.grad is not None]
@@ -89,8 +68,8 @@ def inspecting(amp: Amp) -> tuple[list[Tensor], list[Tensor]]:
         torch.nn.utils.clip_grad_value_(model.parameters(), 0.5)
         scaler.step(optimizer)
         scaler.update()
-        losses.append(loss.detach())
-    return losses, seen
+
+    return train(amp, model, step=step, lr=0.05, momentum=0.9).losses, seen
 
 
 @IN_PLACES
@@ -102,16 +81,9 @@ def test_unscaled_gradients(device: str, optim: Any) -> None:
 
 
 def clipped(amp: Amp, inside: bool) -> tuple[list[Tensor], list[Tensor]]:
-    model = network(amp.device)
-    optimizer = amp.optim.SGD(model.parameters(), lr=0.2, momentum=0.8)
-    scaler = amp.GradScaler()
-    max_norm = 0.7
-    losses, norms = [], []
-    for inputs, targets in data(amp.device):
-        optimizer.zero_grad()
-        with amp.autocast():
-            output = model(inputs)
-            loss = loss_fn(output, targets)
+    model, norms, max_norm = network(amp.device), [], 0.7
+
+    def step(scaler: Any, optimizer: Any, loss: Any) -> None:
         scaler.scale(loss).backward()
         if inside:
             norms.append(scaler.clip_grad_norm(optimizer, max_norm))
@@ -120,8 +92,8 @@ def clipped(amp: Amp, inside: bool) -> tuple[list[Tensor], list[Tensor]]:
             norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm))
         scaler.step(optimizer)
         scaler.update()
-        losses.append(loss.detach())
-    return losses, norms
+
+    return train(amp, model, step=step, lr=0.2, momentum=0.8).losses, norms
 
 
 @pytest.mark.parametrize("inside", [False, True], ids=["document", "in the step"])
