@@ -13,6 +13,7 @@ import pytest
 import torch
 from polycast import syncfree
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.amp.grad_scaler import GradScaler as TorchScaler
 
 DEVICES = ("cuda", "xpu", "mps")
 IDLE = {"aten::" + name for name in ("detach", "detach_", "reshape", "empty", "empty_like", "lift_fresh")}
@@ -71,7 +72,7 @@ def ours(device: str, number: int, dtype: torch.dtype, groups: int, **options: A
 def torchs(device: str, number: int, groups: int) -> Counter[str]:
     params = parameters(device, number * groups, torch.float32)
     optimizer = torch.optim.AdamW([{"params": params[group::groups]} for group in range(groups)], fused=True)
-    scaler = started(torch.amp.GradScaler(device), device)
+    scaler = started(TorchScaler(device), device)
 
     def iteration() -> None:
         scaler.unscale_(optimizer)
