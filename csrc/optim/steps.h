@@ -207,8 +207,8 @@ void raise_versions(const Step& step) {
   multi_tensor::raise_versions(step.counters().tensors);
 }
 
-// A step as a composition of ATen ops, tensor by tensor: for what torch's fused kernels do not take, for meta tensors, and
-// for tensor subclasses, which know ATen's ops.
+// A step as a composition of ATen ops, tensor by tensor: for what torch's fused kernels do not take, for meta tensors,
+// and for tensor subclasses, which know ATen's ops.
 void compose(const AdamStep& step);
 void compose(const SgdStep& step);
 
