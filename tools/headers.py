@@ -72,8 +72,13 @@ def check(headers: Path) -> list[str]:
     """Return what the compiler says of each file that it refuses; warnings in our own code are errors."""
     include = headers / "torch" / "include"
     system = [include, include / "torch" / "csrc" / "api" / "include", sysconfig.get_path("include")]
-    command = ["g++", "-fsyntax-only", f"-std={standard(headers)}", "-Wall", "-Werror", "-DAT_PER_OPERATOR_HEADERS"]
-    command += [f"-I{ROOT / 'csrc'}", *(f"-isystem{path}" for path in system)]
+    command = ["g++", "-fsyntax-only", f"-std={standard(headers)}", "-Wall", "-Werror"]
+    command += [
+        "-DAT_PER_OPERATOR_HEADERS",
+        "-fvisibility=hidden",
+        f"-I{ROOT / 'csrc'}",
+        *(f"-isystem{path}" for path in system),
+    ]
 
     def errors(source: Path) -> str:
         result = subprocess.run([*command, source.relative_to(ROOT)], cwd=ROOT, capture_output=True, text=True)
