@@ -1,20 +1,18 @@
-// The kernels that torch has for whole lists of tensors, on the device that a call would reach.
+// The kernels that torch has for whole lists of tensors, on the devices where they are known to do all that is asked.
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/dispatch/Dispatcher.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <string>
+#include <vector>
 
 namespace polycast::multi_tensor {
 
-// Whether torch has a kernel of its own for this operator where such a tensor lies. A fake one lies on the meta device.
-inline bool has_torch_kernel(const char* op, const char* overload, const at::Tensor& tensor) {
-  const auto handle = c10::Dispatcher::singleton().findOp({op, overload});
-  const c10::DispatchKeySet keys =
-      c10::impl::computeDispatchKeySet(tensor.key_set(), c10::DispatchKeySet(c10::DispatchKeySet::FULL));
-  const c10::DispatchKey backend =
-      c10::toRuntimePerBackendFunctionalityKey(c10::DispatchKey::Dense, keys.highestBackendKey());
-  return handle.has_value() && handle->hasKernelForDispatchKey(backend);
-}
+// Names the types of devices whose kernels take found_inf and grad_scale as torch documents them, and compute in
+// float64. That there are kernels says little: on MPS those of 2.9 pass both over.
+void trust_torch_kernels(const std::vector<std::string>& device_types);
+
+// Whether torch's kernels serve where such a tensor lies.
+bool has_torch_kernels(const at::Tensor& tensor);
 
 }  // namespace polycast::multi_tensor

@@ -53,13 +53,12 @@ bool fits_kernel(c10::ArrayRef<Tensors> streams, size_t index) {
          });
 }
 
-// Torch's SGD leaves out every other half vector of 16-bit elements on the CPU (2.9 to 2.13), unlike its Adam; what
-// other devices do was not seen.
-constexpr bool takes_half(const AdamStep&) {
+// Torch's SGD leaves out every other half vector of 16-bit elements on the CPU (2.9 to 2.13), unlike its Adam.
+bool takes_half(const AdamStep&) {
   return true;
 }
-constexpr bool takes_half(const SgdStep&) {
-  return false;
+bool takes_half(const SgdStep& step) {
+  return !step.params[0].is_cpu();
 }
 
 template <class Step>
@@ -166,25 +165,26 @@ void call_parts(const Step& step, std::vector<Part> parts, const Call& call) {
 
 // What holds for any algorithm.
 template <class Step>
-bool can_take(const Step& step, const char* kernel, const std::vector<Part>& parts) {
+bool can_take(const Step& step, const std::vector<Part>& parts) {
   const bool divides = step.grad_scale.has_value() || step.clip_coef.has_value();
   const auto is_exact = [&](const Part& part) { return part.type != at::kDouble || !divides; };
-  const char* const overload = step.lr.is_cpu() || is_fake(step.lr) ? "" : "tensor_lr";
-  return multi_tensor::has_torch_kernel(kernel, overload, step.params[0]) &&
-         std::all_of(parts.begin(), parts.end(), is_exact) &&
-         (is_fake(step.params[0]) || step.params[0].is_meta() || !multi_tensor::may_overlap(step.params));
+  const auto may_overlap = [](at::TensorList list) {
+    return !is_fake(list[0]) && !list[0].is_meta() && multi_tensor::may_overlap(list);
+  };
+  return std::all_of(parts.begin(), parts.end(), is_exact) && !may_overlap(step.params) &&
+         !(divides && may_overlap(step.grads));
 }
 
 }  // namespace
 
 bool step_fused(const AdamStep& step) {
-  const char* const kernel = step.decoupled_weight_decay ? "aten::_fused_adamw_" : "aten::_fused_adam_";
   const auto is_float = [](const at::Tensor& count) { return count.scalar_type() == at::kFloat; };
-  if (!std::all_of(step.steps.begin(), step.steps.end(), is_float)) {
+  if (!multi_tensor::has_torch_kernels(step.params[0]) ||
+      !std::all_of(step.steps.begin(), step.steps.end(), is_float)) {
     return false;
   }
   std::vector<Part> parts = parts_of(step);
-  if (!can_take(step, kernel, parts)) {
+  if (!can_take(step, parts)) {
     return false;
   }
   call_parts(step, std::move(parts), [&](Part& part, auto& lists, const auto& lr, auto divisor, auto found_inf) {
@@ -211,18 +211,19 @@ bool step_fused(const AdamStep& step) {
     step.decoupled_weight_decay ? run([](auto&&... arguments) { at::_fused_adamw_(arguments...); })
                                 : run([](auto&&... arguments) { at::_fused_adam_(arguments...); });
     if (found_inf.has_value()) {
-      at::_foreach_sub_(part.counters, Tensors(part.counters.size(), found_inf->reshape(part.counters[0].sizes())));
+      at::_foreach_sub_(part.counters, Tensors(part.counters.size(), found_inf->reshape({})));
     }
   });
   return true;
 }
 
 bool step_fused(const SgdStep& step) {
-  if (!step.momentum_started.empty()) {
+  const bool serves = multi_tensor::has_torch_kernels(step.params[0]) && !is_fake(step.params[0]);  // none for meta
+  if (!serves || !step.momentum_started.empty()) {
     return false;
   }
   std::vector<Part> parts = parts_of(step);
-  if (!can_take(step, "aten::_fused_sgd_", parts)) {
+  if (!can_take(step, parts)) {
     return false;
   }
   call_parts(step, std::move(parts), [&](Part&, auto& lists, const auto& lr, auto divisor, auto found_inf) {

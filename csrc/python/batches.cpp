@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "multi_tensor/checks.h"
+#include "multi_tensor/torch_kernels.h"
 #include "optim/steps.h"
 #include "python/gather.h"
 #include "python/operators.h"
@@ -201,6 +202,7 @@ void bind_batches(py::module_& module) {
         batch.wholes.clear();
       });
   module.def("update_scale", &update_scale, no_gil);
+  module.def("trust_torch_kernels", &multi_tensor::trust_torch_kernels);
   module.def("check_adam_step", &check_step<AdamStep>);
   module.def("check_sgd_step", &check_step<SgdStep>);
 }

@@ -1,10 +1,12 @@
 #include "python/gather.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/_neg_view.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 
+#include "multi_tensor/lists.h"
 #include "python/operators.h"
 
 namespace py = pybind11;
@@ -159,6 +161,12 @@ class Gatherer {
     }
   }
 
+  // The batches, which nothing else need keep from now on.
+  std::vector<Batch> take() {
+    std::for_each(batches.begin(), batches.end(), [](Batch& batch) { batch.hold(); });
+    return std::move(batches);
+  }
+
   std::vector<Batch> batches;
 
  private:
@@ -188,17 +196,16 @@ class Gatherer {
                                    : batches.emplace_back(Batch{group, device, layout, is_subclass, param_groups_});
   }
 
-  static void push(Batch& batch, BorrowedTensors& list, const at::Tensor& tensor) {
+  static void push(Batch& batch, Tensors& list, const at::Tensor& tensor) {
     batch.is_plain = batch.is_plain && operators::is_plain(tensor);
     list.push_back(tensor);
   }
 
-  static void add(Batch& batch, BorrowedTensors& list, PyObject* object) {
-    batch.objects.push_back(py::reinterpret_borrow<py::object>(object));
+  static void add(Batch& batch, Tensors& list, PyObject* object) {
     push(batch, list, unpack(object));
   }
 
-  static void own(Batch& batch, BorrowedTensors& list, at::Tensor tensor) {
+  static void own(Batch& batch, Tensors& list, at::Tensor tensor) {
     batch.owned.push_back(std::move(tensor));
     push(batch, list, batch.owned.back());
   }
@@ -260,6 +267,34 @@ bool find_state(
 
 }  // namespace
 
+void Tensors::hold() {
+  at::parallel_for(0, tensors_.size(), multi_tensor::tensor_grain_size, [&](int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index) {
+      c10::raw::intrusive_ptr::incref(tensors_[index].unsafeGetTensorImpl());
+    }
+  });
+  is_held_ = true;
+}
+
+void Tensors::clear() {
+  if (!is_held_) {
+    std::for_each(tensors_.begin(), tensors_.end(), &c10::MaybeOwnedTraits<at::Tensor>::destroyBorrow);
+  } else if (tensors_.size() > static_cast<size_t>(multi_tensor::tensor_grain_size)) {
+    const py::gil_scoped_release no_gil;  // the last owner of a tensor frees its Python object
+    at::parallel_for(0, tensors_.size(), multi_tensor::tensor_grain_size, [&](int64_t begin, int64_t end) {
+      std::for_each(tensors_.begin() + begin, tensors_.begin() + end, [](at::Tensor& tensor) { tensor.reset(); });
+    });
+  }
+  tensors_.clear();
+  is_held_ = false;
+}
+
+void Batch::hold() {
+  params.hold();
+  grads.hold();
+  std::for_each(state.begin(), state.end(), [](Tensors& list) { list.hold(); });
+}
+
 std::vector<Batch> gather_gradients(const py::list& param_groups, bool coalesce_in_place) {
   Gatherer gatherer(param_groups);
   visit_params(param_groups, [&](const Param& param) {
@@ -267,7 +302,7 @@ std::vector<Batch> gather_gradients(const py::list& param_groups, bool coalesce_
       gatherer.add_gradient(param, coalesce_in_place);
     }
   });
-  return std::move(gatherer.batches);
+  return gatherer.take();
 }
 
 StepTensors gather_step(
@@ -288,7 +323,7 @@ StepTensors gather_step(
       gatherer.add_step(param, found);
     }
   });
-  result.batches = std::move(gatherer.batches);
+  result.batches = gatherer.take();
   return result;
 }
 

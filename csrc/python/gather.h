@@ -7,7 +7,6 @@
 #include <ATen/core/Tensor.h>
 #include <pybind11/pybind11.h>
 
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,30 +16,31 @@
 
 namespace polycast::python {
 
-// Tensors that are kept elsewhere, in a list as operators take it. Holding a tensor is an atomic operation, between
-// which no processor looks ahead: of thousands of small tensors it would be most of the time that gathering them takes.
-class BorrowedTensors {
+// A list as operators take it, which first borrows its tensors, and holds them once all are gathered. Holding one is an
+// atomic operation, between which no processor looks ahead: of thousands of small tensors, one by one, it would be most
+// of the time that gathering them takes.
+class Tensors {
  public:
-  BorrowedTensors() = default;
-  BorrowedTensors(BorrowedTensors&&) = default;
-  BorrowedTensors& operator=(BorrowedTensors&&) = delete;
-  ~BorrowedTensors() {
+  Tensors() = default;
+  Tensors(Tensors&& other) noexcept
+      : tensors_(std::move(other.tensors_)), is_held_(std::exchange(other.is_held_, false)) {}
+  Tensors& operator=(Tensors&&) = delete;
+  ~Tensors() {
     clear();
   }
 
   void push_back(const at::Tensor& tensor) {
     tensors_.push_back(c10::MaybeOwnedTraits<at::Tensor>::createBorrow(tensor));
   }
-  void clear() {
-    std::for_each(tensors_.begin(), tensors_.end(), &c10::MaybeOwnedTraits<at::Tensor>::destroyBorrow);
-    tensors_.clear();
-  }
+  void hold();
+  void clear();
   operator at::TensorList() const {  // NOLINT: that is what it is
     return tensors_;
   }
 
  private:
   std::vector<at::Tensor> tensors_;
+  bool is_held_ = false;
 };
 
 // What goes into one call of an operator: tensors of one device that lie on a mesh in the same way, or on none. Of a
@@ -54,15 +54,16 @@ struct Batch {
 
   pybind11::list param_groups;                       // for names
   std::vector<std::pair<size_t, size_t>> positions;  // of the parameters: group, and index in its params
-  // These keep the tensors of the lists.
-  std::vector<pybind11::object> objects;
-  std::vector<at::Tensor> owned;
-  BorrowedTensors params;  // none where gradients are gathered for themselves
-  BorrowedTensors grads;
-  std::vector<BorrowedTensors> state;                       // a list for each name, empty where there is no such name
+  std::vector<at::Tensor> owned;                     // keep what is no tensor of the optimizer's itself
+  Tensors params;                                    // none where gradients are gathered for themselves
+  Tensors grads;
+  std::vector<Tensors> state;                               // a list for each name, empty where there is no such name
   std::vector<at::Tensor> wholes;                           // the DTensors whose shards may be written
   std::vector<std::pair<at::Tensor, at::Tensor>> resolved;  // conj and neg views, and the copies that stand for them
   bool is_plain = true;                                     // all are on the CPU, and nothing but a kernel's business
+
+  // Of all lists.
+  void hold();
 
   // What messages call the parameter at this place of the lists.
   std::string name(size_t index) const {

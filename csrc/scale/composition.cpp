@@ -5,9 +5,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/_amp_update_scale.h>
-#include <ATen/ops/_foreach_div.h>
 #include <ATen/ops/_foreach_norm.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
@@ -31,6 +29,11 @@ namespace polycast::scale {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// One bool: whether a tensor holds a NaN or an infinity.
+at::Tensor holds_non_finite(const at::Tensor& tensor) {
+  return tensor.isfinite().all().logical_not();
+}
 
 at::ScalarType sum_type(at::TensorList tensors) {
   const auto is_double = [](const at::Tensor& tensor) { return multi_tensor::real_type(tensor) == at::kDouble; };
@@ -75,42 +78,45 @@ std::tuple<at::Tensor, at::Tensor> find_non_finite_composition(at::TensorList te
   return findings_of(norms_of(multi_tensor::as_real(tensors), infinity, sum_type(tensors)));
 }
 
-// Whether the device has float64, in which no sum of squares of narrower numbers overflows.
-bool has_double(const at::Tensor& tensor) {
-  try {
-    at::empty({0}, tensor.options().dtype(at::kDouble));
-    return true;
-  } catch (const c10::Error&) {
-    return false;
+// Divides by the largest magnitude first, so that no sum of powers overflows that a norm does not. Infinite and NaN
+// magnitudes stay as they are.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_by_tensors(at::TensorList tensors, double norm_type) {
+  const at::ScalarType type = sum_type(tensors);
+  std::vector<at::Tensor> magnitudes;
+  std::vector<at::Tensor> found;
+  std::vector<at::Tensor> largest{at::zeros({}, tensors[0].options().dtype(type))};
+  for (const at::Tensor& tensor : tensors) {
+    found.push_back(holds_non_finite(tensor));
+    magnitudes.push_back(tensor.abs().to(type));
+    if (tensor.sym_numel() != 0) {
+      largest.push_back(magnitudes.back().amax());
+    }
   }
+  const at::Tensor non_finite = at::stack(found);
+  at::Tensor norm = at::stack(largest).amax();
+  if (!std::isinf(norm_type)) {
+    const at::Tensor divisor = at::where((norm > 0).logical_and(norm.isfinite()), norm, at::ones_like(norm));
+    std::vector<at::Tensor> norms;
+    for (const at::Tensor& magnitude : magnitudes) {
+      norms.push_back(at::linalg_vector_norm(magnitude / divisor, norm_type));
+    }
+    norm = at::linalg_vector_norm(at::stack(norms), norm_type) * divisor;
+  }
+  return {norm, non_finite.any().to(at::kFloat), non_finite};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_composition(at::TensorList given, double norm_type) {
-  check_not_empty("norm", given);
+// In float64 no sum of squares of narrower numbers overflows.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_composition(at::TensorList tensors, double norm_type) {
+  check_not_empty("norm", tensors);
   check_norm_type(norm_type);
-  check_tensors("norm", given);
+  check_tensors("norm", tensors);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const at::ScalarType type = sum_type(given);
-  std::vector<at::Tensor> tensors = multi_tensor::as_real(given);
-  if (norm_type != 2) {  // of complex numbers, where for 2 the norm is that of their halves
-    const auto magnitude = [](const at::Tensor& tensor) { return tensor.is_complex() ? tensor.abs() : tensor; };
-    std::transform(given.begin(), given.end(), tensors.begin(), magnitude);
+  if (norm_type != 2 || sum_type(tensors) == at::kDouble || !multi_tensor::has_torch_kernels(tensors[0])) {
+    return norm_by_tensors(tensors, norm_type);
   }
-  const at::ScalarType wide = has_double(tensors[0]) ? at::kDouble : type;
-  if (std::isinf(norm_type) || (type != wide && norm_type >= 1 && norm_type <= 2)) {
-    const at::Tensor norms = norms_of(tensors, norm_type, std::isinf(norm_type) ? type : wide);
-    const auto [found_inf, non_finite] = findings_of(norms);
-    return {at::linalg_vector_norm(norms, norm_type).to(type), found_inf, non_finite};
-  }
-  // Divides by a power of two near the largest element first, which rounds nothing, so that no sum of powers overflows
-  // that a norm does not. Infinite and NaN magnitudes stay as they are.
-  const at::Tensor magnitudes = norms_of(tensors, infinity, type);
-  const auto [found_inf, non_finite] = findings_of(magnitudes);
-  const at::Tensor largest = magnitudes.amax();
-  const at::Tensor divisor =
-      at::where((largest > 0).logical_and(largest.isfinite()), largest.log2().floor().exp2(), at::ones_like(largest));
-  const at::Tensor norms = norms_of(at::_foreach_div(tensors, divisor), norm_type, wide);
-  return {at::linalg_vector_norm(norms, norm_type).to(type) * divisor, found_inf, non_finite};
+  const at::Tensor norms = norms_of(multi_tensor::as_real(tensors), norm_type, at::kDouble);
+  const auto [found_inf, non_finite] = findings_of(norms);
+  return {at::linalg_vector_norm(norms, norm_type).to(at::kFloat), found_inf, non_finite};
 }
 
 at::Tensor unscale_composition(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale) {
@@ -122,8 +128,15 @@ at::Tensor unscale_composition(at::TensorList grads, at::Tensor& found_inf, cons
   const std::vector<at::Tensor> tensors = multi_tensor::as_real(grads);
   const auto [any, non_finite] = findings_of(norms_of(tensors, infinity, sum_type(grads)));
   found_inf.copy_(at::where(any.ne(0), at::ones_like(found_inf), found_inf));
-  at::Tensor unused = at::zeros_like(any);
-  at::_amp_foreach_non_finite_check_and_unscale_(tensors, unused, inv_scale.reshape({}).to(at::kFloat));
+  if (multi_tensor::has_torch_kernels(grads[0]) && !multi_tensor::may_overlap(grads)) {
+    at::Tensor unused = at::zeros_like(any);
+    at::_amp_foreach_non_finite_check_and_unscale_(tensors, unused, inv_scale.reshape({}).to(at::kFloat));
+  } else {
+    for (const at::Tensor& grad : grads) {
+      const at::ScalarType type = grad.is_complex() ? grad.scalar_type() : sum_type(grad);
+      grad.copy_(grad.to(type) * inv_scale.reshape({}).to(c10::toRealValueType(type)));
+    }
+  }
   multi_tensor::raise_versions(grads);
   multi_tensor::raise_versions(found_inf);
   return non_finite;
@@ -140,8 +153,20 @@ void update_scale_composition(
     double max_scale) {
   check_update(scale, growth_tracker, found_inf);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  at::_amp_update_scale_(scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval);
-  scale.clamp_(min_scale, max_scale);
+  if (multi_tensor::has_torch_kernels(scale)) {
+    at::_amp_update_scale_(scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval);
+    scale.clamp_(min_scale, max_scale);
+  } else {
+    const at::Tensor skipped = found_inf.reshape(scale.sizes()).ne(0);
+    const at::Tensor count = growth_tracker + 1;
+    const at::Tensor is_due = count.eq(growth_interval);
+    const at::Tensor grown = (scale * growth_factor).clamp_max(max_scale);
+    const at::Tensor grows = is_due.reshape(scale.sizes()).logical_and(grown.isfinite());
+    const at::Tensor backed_off = (scale * backoff_factor).clamp_min(min_scale);
+    scale.copy_(at::where(skipped, backed_off, at::where(grows, grown, scale)));
+    const at::Tensor restarts = skipped.reshape(count.sizes()).logical_or(is_due);
+    growth_tracker.copy_(at::where(restarts, at::zeros_like(count), count));
+  }
   multi_tensor::raise_versions({scale, growth_tracker});
 }
 

@@ -82,6 +82,7 @@ is_sharded = _C.is_sharded
 check_adam_step = _C.check_adam_step
 check_sgd_step = _C.check_sgd_step
 own_memory = _C.own_memory
+trust_torch_kernels = _C.trust_torch_kernels
 update_scale = _C.update_scale
 signature = _C.signature
 write_back = _C.write_back

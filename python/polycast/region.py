@@ -44,6 +44,8 @@ class Region(torch.autocast):
     def __exit__(self, *error: Any) -> Any:
         """Leave the latest entry of this thread."""
         entered = self._entered.get(threading.get_ident())
+        if not entered:  # a generator may be closed by another thread than the one that entered
+            entered = next(filter(None, self._entered.values()), None)
         if not entered:
             raise RuntimeError(f"this thread is not in {self!r}")
         entry = entered.pop()

@@ -6,11 +6,14 @@ from types import ModuleType
 import torch
 import wrapt
 
-from polycast._compiled import DEVICES
+from polycast._compiled import DEVICES, trust_torch_kernels
 from polycast._suggest import suggestion
 from polycast.backends import xla
 
 HOST = "cpu"
+# Devices on which torch's fused optimizers skip and unscale as documented, and float64 is at hand: MPS's pass found_inf
+# and grad_scale over in 2.9, and XPU's compute in float64, which not all such devices have.
+FUSED = (HOST, "cuda")
 PRIVATEUSE1 = "privateuse1"  # the column of backends outside of torch, each of which registers under its own name
 SHAPES_ONLY = "meta"  # has no autocast state
 # Packages that bring a backend, and the devices to install once such a package has been imported.
@@ -20,6 +23,7 @@ LATE = {xla.PACKAGE: (xla.TYPE,)}
 ON_REQUEST = ("hpu", PRIVATEUSE1)
 # What users call devices that torch knows by another name.
 _SPOKEN = {"gpu": "cuda", "rocm": "cuda", "tpu": xla.TYPE, "neuron": xla.TYPE}
+trust_torch_kernels(FUSED)
 # What waits for a package, by the names of both. A reload of this module leaves it, as it leaves the hooks.
 _waiting: set[tuple[str, str]] = globals().get("_waiting", set())
 

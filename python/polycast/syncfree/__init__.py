@@ -1,7 +1,7 @@
 """Optimizers whose step takes what a gradient scaler knows as tensors, and skips on the device.
 
 They are torch.optim's SGD, Adam and AdamW: their arguments, their state, their checkpoints, in both directions. A step
-is one fused pass on the CPU, one computation on XLA, and torch's own fused kernels on other devices. It reads nothing
+is one fused pass on the CPU, one computation on XLA, and torch's own fused kernels on cuda. It reads nothing
 back: where ``found_inf`` is not zero it writes nothing, on the device itself.
 
     >>> import torch

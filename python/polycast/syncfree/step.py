@@ -43,9 +43,8 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     ) -> Any:
         """Update the parameters that have gradients.
 
-        The gradients keep their values, but for one case: where neither the CPU nor XLA but torch's fused kernels take
-        the step, ``grad_scale`` and ``clip_coef`` are applied to the gradients too, as by ``torch.optim`` with
-        ``fused=True``.
+        The gradients keep their values, but for one case: where torch's fused kernels take the step, as on cuda,
+        ``grad_scale`` and ``clip_coef`` are applied to the gradients too, as by ``torch.optim`` with ``fused=True``.
 
         Args:
             closure: Computes the loss and the gradients anew, and returns the loss.
