@@ -27,8 +27,9 @@ Interval interval_of(const at::Tensor& tensor) {
 bool may_overlap(at::TensorList tensors) {
   std::vector<Interval> intervals;
   for (const at::Tensor& tensor : tensors) {
-    // Most tensors are the only ones on their storage.
-    if (tensor.storage().use_count() > 1 && tensor.numel() > 0) {
+    // Fake tensors have no memory, and most others are the only ones on theirs.
+    const bool has_memory = !tensor.is_meta() && !tensor.key_set().has(c10::DispatchKey::Python);
+    if (has_memory && tensor.storage().use_count() > 1 && tensor.numel() > 0) {
       intervals.push_back(interval_of(tensor));
     }
   }
