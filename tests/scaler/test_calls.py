@@ -82,8 +82,8 @@ def torchs(device: str, number: int, groups: int) -> Counter[str]:
     return counted(iteration)
 
 
-# What more than torch's fused optimizer we call: two calls keep the scale within its bounds and count the skips, and
-# torch's converts a number less on some devices. States of another type, which torch's does not have, are copied.
+# What more than torch's fused optimizer we call: calls that keep the scale within its bounds and count the skips.
+# States of another type, which torch's does not have, are copied.
 MORE = {"float32": 3, "two groups": 3, "bfloat16 with states of float32": 8}
 CASES: dict[str, tuple[torch.dtype, int, dict[str, Any]]] = {
     "float32": (torch.float32, 1, {}),
