@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 from polycast import syncfree
+from polycast._compiled import trust_torch_kernels
+from polycast.backends import FUSED
 from torch import Tensor
 
 Options = dict[str, Any]
@@ -20,7 +22,7 @@ _ELSEWHERE = torch._C.DispatchKeySet(torch._C.DispatchKey.XPU)
 
 @contextmanager
 def composition() -> Iterator[None]:
-    """Run the compositions of ATen ops on CPU tensors: what a device without kernels of its own runs."""
+    """Run on CPU tensors what a device runs that has kernels of torch's and none of ours."""
     with torch.library._scoped_library("polycast", "IMPL") as library:
         for name in OPERATORS:
             operator = getattr(torch.ops.polycast, name).default
@@ -32,7 +34,22 @@ def _elsewhere(operator: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: operator.redispatch(_ELSEWHERE, *args, **kwargs)
 
 
-PATHS: dict[str, Callable[[], AbstractContextManager[None]]] = {"fused": nullcontext, "composition": composition}
+@contextmanager
+def joined() -> Iterator[None]:
+    """Run on CPU tensors what a device runs that has no kernels of that kind."""
+    trust_torch_kernels(())
+    try:
+        with composition():
+            yield
+    finally:
+        trust_torch_kernels(FUSED)
+
+
+PATHS: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "fused": nullcontext,
+    "composition": composition,
+    "joined": joined,
+}
 
 
 def combinations(**choices: Iterable[Any]) -> list[Options]:

@@ -3,6 +3,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/DispatchKey.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 
@@ -15,6 +16,7 @@ std::array<std::atomic<bool>, c10::COMPILE_TIME_MAX_DEVICE_TYPES> trusted;
 }  // namespace
 
 void trust_torch_kernels(const std::vector<std::string>& device_types) {
+  std::fill(trusted.begin(), trusted.end(), false);
   for (const std::string& type : device_types) {
     trusted[static_cast<size_t>(c10::Device(type).type())] = true;
   }

@@ -8,7 +8,7 @@
 
 namespace polycast::multi_tensor {
 
-// Names the types of devices whose kernels take found_inf and grad_scale as torch documents them, and compute in
+// Names all types of devices whose kernels take found_inf and grad_scale as torch documents them, and compute in
 // float64. That there are kernels says little: on MPS those of 2.9 pass both over.
 void trust_torch_kernels(const std::vector<std::string>& device_types);
 

@@ -10,37 +10,30 @@
 
 namespace polycast::optim {
 
-void compose(const AdamStep& step) {
+void compose(const AdamStep& step, bool one_by_one) {
   check(step);
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const Composition composition(step);
-  const RealList params(step.params), grads(step.grads), exp_avgs(step.exp_avgs), exp_avg_sqs(step.exp_avg_sqs);
-  const RealList maxima(step.max_exp_avg_sqs);
-  const bool decays = step.weight_decay != 0;
-  for (size_t index = 0; index < step.params.size(); ++index) {
-    const at::ScalarType type = composition.type_for(params[index]);
-    AdamElement<at::Tensor> element{
-        params.get(index, type),
-        composition.gradient(grads[index], type),
-        exp_avgs.get(index, type),
-        exp_avg_sqs.get(index, type),
-        maxima.get(index, type)};
-    const at::Tensor count = step.steps[index] + 1;
-    const auto constants = adam_constants<at::Tensor, double>(step, composition.lr(type), count.reshape({}).to(type));
+  compose_parts(step, one_by_one, [&](const auto& lists) {
+    const AdamElement<at::Tensor> before{
+        lists.values(0), lists.gradient(), lists.values(2), lists.values(3), lists.values(4)};
+    const at::Tensor counters = lists.counters(), counts = counters + 1;
+    auto constants = adam_constants<at::Tensor, double>(step, lists.lr(), counts.to(before.param.scalar_type()));
+    constants.step_size = lists.spread(constants.step_size);
+    constants.eps = lists.spread(constants.eps);
+    AdamElement<at::Tensor> after = before;
+    const bool decays = step.weight_decay != 0;
     multi_tensor::with_flags(
         [&](auto amsgrad, auto decays_grad, auto decays_param) {
-          adam_element<amsgrad, decays_grad, decays_param>(element, constants);
+          adam_element<amsgrad, decays_grad, decays_param>(after, constants);
         },
         !step.max_exp_avg_sqs.empty(),
         decays && !step.decoupled_weight_decay,
         decays && step.decoupled_weight_decay);
-    composition.write(params[index], element.param);
-    composition.write(exp_avgs[index], element.exp_avg);
-    composition.write(exp_avg_sqs[index], element.exp_avg_sq);
-    composition.write(maxima[index], element.max_exp_avg_sq);
-    composition.write(step.steps[index], count);
-  }
-  raise_versions(step);
+    lists.write(0, before.param, after.param);
+    lists.write(2, before.exp_avg, after.exp_avg);
+    lists.write(3, before.exp_avg_sq, after.exp_avg_sq);
+    lists.write(4, before.max_exp_avg_sq, after.max_exp_avg_sq);
+    lists.write_counters(counters, counts);
+  });
 }
 
 }  // namespace polycast::optim

@@ -1,39 +1,30 @@
-// What the compositions of ATen ops have in common. Nothing is read back: a skipped step writes the old values.
+// What the compositions of ATen ops have in common: the parameters of a step joined to parts, and the lists of a part.
+// Nothing is read back: a skipped step writes the old values.
 #pragma once
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 
+#include <utility>
+#include <vector>
+
 #include "multi_tensor/items.h"
+#include "multi_tensor/parts.h"
 #include "optim/fused.h"
 #include "optim/steps.h"
 
 namespace polycast::optim {
 
-// A list as real tensors; undefined ones where the step does without the list.
-class RealList {
- public:
-  explicit RealList(at::TensorList list) : tensors_(multi_tensor::as_real(list)) {}
-
-  at::Tensor operator[](size_t index) const {
-    return tensors_.empty() ? at::Tensor() : tensors_[index];
-  }
-
-  // In the type of the arithmetic.
-  at::Tensor get(size_t index, at::ScalarType type) const {
-    return tensors_.empty() ? at::Tensor() : tensors_[index].to(type);
-  }
-
- private:
-  std::vector<at::Tensor> tensors_;
-};
-
+// The scalars of a step.
 template <class Step>
-class Composition {
+class Scalars {
  public:
-  explicit Composition(const Step& step)
+  explicit Scalars(const Step& step)
       : maximize_(step.maximize),
         lr_(step.lr.reshape({})),
         skip_(scalar(step.found_inf)),
@@ -44,33 +35,25 @@ class Composition {
     }
   }
 
-  // Of the arithmetic: float64 for parameters of float64, otherwise float32.
-  static at::ScalarType type_for(const at::Tensor& param) {
-    return multi_tensor::real_type(param) == at::kDouble ? at::kDouble : at::kFloat;
-  }
-
   at::Tensor lr(at::ScalarType type) const {
     return lr_.to(type);
   }
 
-  // The gradient in the type of the arithmetic, unscaled, clipped and, to maximize, negated.
-  at::Tensor gradient(const at::Tensor& grad, at::ScalarType type) const {
-    at::Tensor result = grad.to(type);
+  // A gradient unscaled, clipped and, to maximize, negated.
+  at::Tensor divided(at::Tensor grad) const {
+    const at::ScalarType type = grad.scalar_type();
     if (grad_scale_.defined()) {
-      result = result / grad_scale_.to(type);
+      grad = grad / grad_scale_.to(type);
     }
     if (clip_coef_.defined()) {
-      result = result * clip_coef_.to(type);
+      grad = grad * clip_coef_.to(type);
     }
-    return maximize_ ? -result : result;
+    return maximize_ ? -grad : grad;
   }
 
-  void write(const at::Tensor& target, const at::Tensor& value) const {
-    if (!target.defined()) {
-      return;
-    }
-    const at::Tensor converted = value.to(target.scalar_type());
-    target.copy_(skip_.defined() ? at::where(skip_, target, converted) : converted);
+  // Of what a step writes.
+  at::Tensor choose(const at::Tensor& before, const at::Tensor& after) const {
+    return skip_.defined() ? at::where(skip_, before, after) : after;
   }
 
  private:
@@ -85,13 +68,107 @@ class Composition {
   at::Tensor clip_coef_;
 };
 
+// The lists of a step at the places of a part. What is joined of several tensors lies in one tensor of one dimension;
+// one tensor is taken as it is.
+template <class Step>
+class ListsOfPart {
+ public:
+  ListsOfPart(const Step& step, const multi_tensor::Part& part)
+      : scalars_(step), type_(part.type), models_(multi_tensor::as_real(part.of(step.params))) {
+    for (const multi_tensor::List& list : step.streams()) {
+      lists_.push_back(multi_tensor::as_real(part.of(list.tensors)));
+    }
+    for (const at::Tensor& counter : part.of(step.counters().tensors)) {
+      counters_.push_back(counter.reshape({}));
+    }
+  }
+
+  at::Tensor lr() const {
+    return scalars_.lr(type_);
+  }
+
+  // The values of a list, in the order of the step's; undefined where the step does without it.
+  at::Tensor values(size_t list) const {
+    const std::vector<at::Tensor>& tensors = lists_[list];
+    return tensors.empty()       ? at::Tensor()
+           : tensors.size() == 1 ? tensors[0].to(type_)
+                                 : multi_tensor::join_like(models_, tensors, type_);
+  }
+
+  at::Tensor gradient() const {
+    return scalars_.divided(values(1));
+  }
+
+  // The counters, one for each tensor.
+  at::Tensor counters() const {
+    return counters_.size() == 1 ? counters_[0] : at::stack(counters_);
+  }
+
+  // A number for each tensor, as one for each element.
+  at::Tensor spread(const at::Tensor& numbers) const {
+    if (models_.size() == 1) {
+      return numbers;
+    }
+    std::vector<at::Tensor> spread;
+    for (const at::Tensor& number : numbers.unbind()) {
+      spread.push_back(number.expand(models_[spread.size()].numel()));
+    }
+    return at::cat(spread);
+  }
+
+  void write(size_t list, const at::Tensor& before, const at::Tensor& after) const {
+    if (!before.defined()) {
+      return;
+    }
+    const at::Tensor chosen = scalars_.choose(before, after);
+    if (models_.size() == 1) {
+      lists_[list][0].copy_(chosen);
+    } else {
+      at::_foreach_copy_(lists_[list], multi_tensor::split_like(models_, chosen));
+    }
+  }
+
+  void write_counters(const at::Tensor& before, const at::Tensor& after) const {
+    const at::Tensor chosen = scalars_.choose(before, after);
+    if (counters_.size() == 1) {
+      counters_[0].copy_(chosen);
+    } else {
+      at::_foreach_copy_(counters_, chosen.unbind());
+    }
+  }
+
+ private:
+  Scalars<Step> scalars_;
+  at::ScalarType type_;
+  std::vector<at::Tensor> models_;
+  std::vector<std::vector<at::Tensor>> lists_;
+  mutable std::vector<at::Tensor> counters_;
+};
+
+// Runs compute(lists) for each part. Where parameters may share memory each is stepped by itself, after the one before.
+template <class Step, class Compute>
+void compose_parts(const Step& step, bool one_by_one, const Compute& compute) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  std::vector<multi_tensor::Part> parts;
+  for (size_t place = 0; place < step.params.size(); ++place) {
+    const at::Tensor& param = step.params[place];
+    const at::ScalarType type = multi_tensor::real_type(param) == at::kDouble ? at::kDouble : at::kFloat;
+    const int64_t limit = one_by_one ? -1 : multi_tensor::joined_limit;
+    multi_tensor::add_place(parts, place, param, type, /*is_joined=*/true, limit);
+  }
+  for (const multi_tensor::Part& part : parts) {
+    compute(ListsOfPart<Step>(step, part));
+  }
+  raise_versions(step);
+}
+
 // The step on a device without a kernel of ours.
 template <class Step>
 void step_elsewhere(const Step& step) {
   check(step);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   if (!step.params.empty() && !step_fused(step)) {
-    compose(step);
+    compose(step, multi_tensor::may_overlap(step.params));
   }
 }
 

@@ -1,7 +1,6 @@
 #include "optim/fused.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/_foreach_abs.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_sub.h>
@@ -12,24 +11,18 @@
 #include <ATen/ops/ne.h>
 
 #include <algorithm>
-#include <utility>
+#include <vector>
 
 #include "multi_tensor/lists.h"
+#include "multi_tensor/parts.h"
 #include "multi_tensor/torch_kernels.h"
 
 namespace polycast::optim {
 
 namespace {
 
+using multi_tensor::Part;
 using Tensors = std::vector<at::Tensor>;
-
-// Those items of a step that go into one call of torch's kernel.
-struct Part {
-  at::ScalarType type;  // of the arithmetic
-  bool is_staged;       // whether the call takes copies
-  std::vector<Tensors> streams;
-  Tensors counters;
-};
 
 bool is_fake(const at::Tensor& tensor) {
   return tensor.key_set().has(c10::DispatchKey::Python);
@@ -68,50 +61,28 @@ std::vector<Part> parts_of(const Step& step) {
     streams.push_back(multi_tensor::as_real(list.tensors));
   }
   std::vector<Part> parts;
-  for (size_t index = 0; index < step.params.size(); ++index) {
-    const bool is_staged = !fits_kernel(streams, index) || (streams[0][index].itemsize() == 2 && !takes_half(step));
-    const at::ScalarType type = is_staged ? widest(streams, index) : streams[0][index].scalar_type();
-    const auto is_it = [&](const Part& part) { return part.type == type && part.is_staged == is_staged; };
-    auto part = std::find_if(parts.begin(), parts.end(), is_it);
-    if (part == parts.end()) {
-      part = parts.insert(part, Part{type, is_staged, std::vector<Tensors>(streams.size()), {}});
-    }
-    for (size_t stream = 0; stream < streams.size(); ++stream) {
-      if (!streams[stream].empty()) {
-        part->streams[stream].push_back(streams[stream][index]);
-      }
-    }
-    const at::TensorList counters = step.counters().tensors;
-    if (!counters.empty()) {
-      part->counters.push_back(counters[index]);
-    }
+  for (size_t place = 0; place < step.params.size(); ++place) {
+    const at::Tensor& param = streams[0][place];
+    const bool is_staged = !fits_kernel(streams, place) || (param.itemsize() == 2 && !takes_half(step));
+    const at::ScalarType type = is_staged ? widest(streams, place) : param.scalar_type();
+    const int64_t limit = is_staged ? multi_tensor::joined_limit : multi_tensor::no_limit;
+    multi_tensor::add_place(parts, place, param, type, is_staged, limit);
   }
   return parts;
 }
 
-// A list in the type of the arithmetic, all laid out alike: itself, or copies. A list that is so, where there is one,
-// gives the copies their memory all at once.
-Tensors staged(const Part& part, const Tensors& list) {
-  const auto fits = [&](const Tensors& stream) {
-    return std::all_of(stream.begin(), stream.end(), [&](const at::Tensor& tensor) {
-      return tensor.scalar_type() == part.type && tensor.is_contiguous();
-    });
+// A list in the type of the arithmetic, laid out as the parameters are: itself, or copies.
+Tensors staged(const Tensors& params, const Tensors& list, at::ScalarType type) {
+  const auto fits = [&](size_t index) {
+    return list[index].scalar_type() == type && params[index].is_non_overlapping_and_dense() &&
+           list[index].strides() == params[index].strides();
   };
-  if (fits(list)) {
-    return list;
-  }
-  const auto model = std::find_if(
-      part.streams.begin(), part.streams.end(), [&](const Tensors& stream) { return !stream.empty() && fits(stream); });
-  Tensors copies;
-  if (model != part.streams.end()) {
-    copies = at::_foreach_abs(*model);
-  } else {
-    for (const at::Tensor& tensor : list) {
-      copies.push_back(at::empty_like(tensor, part.type, {}, {}, {}, at::MemoryFormat::Contiguous));
+  for (size_t index = 0; index < list.size(); ++index) {
+    if (!fits(index)) {
+      return multi_tensor::split_like(params, multi_tensor::join_like(params, list, type));
     }
   }
-  at::_foreach_copy_(copies, list);
-  return copies;
+  return list;
 }
 
 template <class Step>
@@ -128,32 +99,35 @@ OptionalTensor optional(const at::Tensor& tensor) {
   return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
 }
 
-// Runs call(lists, lr, divisor, found_inf) for each part, lr a number or a tensor on the device.
+// Runs call(lists, counters, lr, divisor, found_inf) for each part, lr a number or a tensor on the device.
 template <class Step, class Call>
-void call_parts(const Step& step, std::vector<Part> parts, const Call& call) {
+void call_parts(const Step& step, const std::vector<Part>& parts, const Call& call) {
   const at::Tensor divisor = divisor_of(step);
   at::Tensor found_inf;  // as 0 or 1
   if (step.found_inf.has_value()) {
     found_inf = at::empty_like(*step.found_inf);
     at::ne_out(found_inf, *step.found_inf, 0);
   }
-  for (Part& part : parts) {
-    std::vector<Tensors> lists = part.streams;
-    if (part.is_staged) {
-      std::transform(
-          lists.begin(), lists.end(), lists.begin(), [&](const Tensors& list) { return staged(part, list); });
+  const auto streams = step.streams();
+  for (const Part& part : parts) {
+    std::vector<Tensors> originals, lists;
+    for (const multi_tensor::List& stream : streams) {
+      originals.push_back(multi_tensor::as_real(part.of(stream.tensors)));
+      lists.push_back(part.is_joined ? staged(originals[0], originals.back(), part.type) : originals.back());
     }
+    const auto run = [&](const auto& lr) {
+      call(lists, part.of(step.counters().tensors), lr, optional(divisor), optional(found_inf));
+    };
     if (is_fake(step.lr)) {  // has no value
-      call(part, lists, 0.0, optional(divisor), optional(found_inf));
+      run(0.0);
     } else if (step.lr.is_cpu()) {
-      call(part, lists, step.lr.template item<double>(), optional(divisor), optional(found_inf));
+      run(step.lr.template item<double>());
     } else {
-      call(part, lists, step.lr.reshape({}).to(at::kFloat), optional(divisor), optional(found_inf));
+      run(step.lr.reshape({}).to(at::kFloat));
     }
-    const auto streams = step.streams();
-    for (size_t stream = 0; part.is_staged && stream < streams.size(); ++stream) {
-      if (streams[stream].written && !lists[stream].empty() && !lists[stream][0].is_same(part.streams[stream][0])) {
-        at::_foreach_copy_(part.streams[stream], lists[stream]);
+    for (size_t stream = 0; stream < streams.size(); ++stream) {
+      if (streams[stream].written && !lists[stream].empty() && !lists[stream][0].is_same(originals[stream][0])) {
+        at::_foreach_copy_(originals[stream], lists[stream]);
       }
     }
   }
@@ -180,11 +154,11 @@ bool step_fused(const AdamStep& step) {
       !std::all_of(step.steps.begin(), step.steps.end(), is_float)) {
     return false;
   }
-  std::vector<Part> parts = parts_of(step);
+  const std::vector<Part> parts = parts_of(step);
   if (!can_take(step, parts)) {
     return false;
   }
-  call_parts(step, std::move(parts), [&](Part& part, auto& lists, const auto& lr, auto divisor, auto found_inf) {
+  call_parts(step, parts, [&](auto& lists, const Tensors& counters, const auto& lr, auto divisor, auto found_inf) {
     const auto run = [&](const auto& fused) {
       fused(
           lists[0],
@@ -192,7 +166,7 @@ bool step_fused(const AdamStep& step) {
           lists[2],
           lists[3],
           lists[4],
-          part.counters,
+          counters,
           lr,
           step.beta1,
           step.beta2,
@@ -204,11 +178,11 @@ bool step_fused(const AdamStep& step) {
           found_inf);
     };
     // Torch's kernels take the number of this step, and a step that is skipped is not counted.
-    at::_foreach_add_(part.counters, 1);
+    at::_foreach_add_(counters, 1);
     step.decoupled_weight_decay ? run([](auto&&... arguments) { at::_fused_adamw_(arguments...); })
                                 : run([](auto&&... arguments) { at::_fused_adam_(arguments...); });
     if (found_inf.has_value()) {
-      at::_foreach_sub_(part.counters, Tensors(part.counters.size(), found_inf->reshape({})));
+      at::_foreach_sub_(counters, Tensors(counters.size(), found_inf->reshape({})));
     }
   });
   return true;
@@ -219,11 +193,11 @@ bool step_fused(const SgdStep& step) {
   if (!serves || !step.momentum_started.empty()) {
     return false;
   }
-  std::vector<Part> parts = parts_of(step);
+  const std::vector<Part> parts = parts_of(step);
   if (!can_take(step, parts)) {
     return false;
   }
-  call_parts(step, std::move(parts), [&](Part&, auto& lists, const auto& lr, auto divisor, auto found_inf) {
+  call_parts(step, parts, [&](auto& lists, const Tensors&, const auto& lr, auto divisor, auto found_inf) {
     // A buffer of zeros takes the first gradient as it is.
     at::_fused_sgd_(
         lists[0],

@@ -24,29 +24,23 @@ void step_element(const SgdStep& step, const at::Tensor& lr, const Share& undamp
 
 }  // namespace
 
-void compose(const SgdStep& step) {
+void compose(const SgdStep& step, bool one_by_one) {
   check(step);
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const Composition composition(step);
-  const RealList params(step.params), grads(step.grads), buffers(step.momentum_buffers);
-  for (size_t index = 0; index < step.params.size(); ++index) {
-    const at::ScalarType type = composition.type_for(params[index]);
-    const at::Tensor lr = composition.lr(type);
-    SgdElement<at::Tensor> element{
-        params.get(index, type), composition.gradient(grads[index], type), buffers.get(index, type)};
+  compose_parts(step, one_by_one, [&](const auto& lists) {
+    const SgdElement<at::Tensor> before{lists.values(0), lists.gradient(), lists.values(2)};
+    SgdElement<at::Tensor> after = before;
     if (step.momentum_started.empty()) {
-      step_element(step, lr, 1 - step.dampening, element);
+      step_element(step, lists.lr(), 1 - step.dampening, after);
     } else {
-      const at::Tensor& started = step.momentum_started[index];
-      const at::Tensor whole = at::ones_like(started);
-      const at::Tensor all = whole.reshape({}).to(type);
-      step_element(step, lr, at::where(started.reshape({}).ne(0), all * (1 - step.dampening), all), element);
-      composition.write(started, whole);
+      const at::Tensor started = lists.counters();
+      const at::Tensor whole = at::ones_like(started, before.param.scalar_type());
+      const at::Tensor shares = at::where(started.ne(0), whole * (1 - step.dampening), whole);
+      step_element(step, lists.lr(), lists.spread(shares), after);
+      lists.write_counters(started, whole);
     }
-    composition.write(params[index], element.param);
-    composition.write(buffers[index], element.momentum_buffer);
-  }
-  raise_versions(step);
+    lists.write(0, before.param, after.param);
+    lists.write(2, before.momentum_buffer, after.momentum_buffer);
+  });
 }
 
 }  // namespace polycast::optim

@@ -207,9 +207,9 @@ void raise_versions(const Step& step) {
   multi_tensor::raise_versions(step.counters().tensors);
 }
 
-// A step as a composition of ATen ops, tensor by tensor: for what torch's fused kernels do not take, for meta tensors,
-// and for tensor subclasses, which know ATen's ops.
-void compose(const AdamStep& step);
-void compose(const SgdStep& step);
+// A step as a composition of ATen ops, for what torch's fused kernels do not take: as many calls for many tensors as for
+// one, or each tensor by itself, for parameters that may share memory and for subclasses, which know ATen's ops.
+void compose(const AdamStep& step, bool one_by_one);
+void compose(const SgdStep& step, bool one_by_one);
 
 }  // namespace polycast::optim

@@ -5,6 +5,8 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/_amp_update_scale.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/ones_like.h>
@@ -21,6 +23,7 @@
 
 #include "multi_tensor/items.h"
 #include "multi_tensor/lists.h"
+#include "multi_tensor/parts.h"
 #include "multi_tensor/torch_kernels.h"
 #include "scale/checks.h"
 
@@ -28,12 +31,9 @@ namespace polycast::scale {
 
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
+using multi_tensor::Part;
 
-// One bool: whether a tensor holds a NaN or an infinity.
-at::Tensor holds_non_finite(const at::Tensor& tensor) {
-  return tensor.isfinite().all().logical_not();
-}
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 at::ScalarType sum_type(at::TensorList tensors) {
   const auto is_double = [](const at::Tensor& tensor) { return multi_tensor::real_type(tensor) == at::kDouble; };
@@ -66,6 +66,7 @@ at::Tensor norms_of(at::TensorList tensors, double norm_type, at::ScalarType typ
   return at::stack(norms);
 }
 
+// Whether any is not finite, as 0 or 1, and which.
 std::tuple<at::Tensor, at::Tensor> findings_of(const at::Tensor& norms) {
   const at::Tensor non_finite = (norms - norms).ne(0);  // NaN, unless a number is finite
   return {non_finite.any().to(at::kFloat), non_finite};
@@ -78,31 +79,38 @@ std::tuple<at::Tensor, at::Tensor> find_non_finite_composition(at::TensorList te
   return findings_of(norms_of(multi_tensor::as_real(tensors), infinity, sum_type(tensors)));
 }
 
+// All in the type of the arithmetic, joined to parts.
+std::vector<Part> parts_of(at::TensorList tensors, at::ScalarType type) {
+  std::vector<Part> parts;
+  for (size_t place = 0; place < tensors.size(); ++place) {
+    multi_tensor::add_place(parts, place, tensors[place], type, /*is_joined=*/true, multi_tensor::joined_limit);
+  }
+  return parts;
+}
+
+at::Tensor joined(const Part& part, at::TensorList tensors) {
+  const std::vector<at::Tensor> list = part.of(tensors);
+  return list.size() == 1 ? list[0].to(part.type) : multi_tensor::join_like(list, list, part.type);
+}
+
 // Divides by the largest magnitude first, so that no sum of powers overflows that a norm does not. Infinite and NaN
 // magnitudes stay as they are.
-std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_by_tensors(at::TensorList tensors, double norm_type) {
-  const at::ScalarType type = sum_type(tensors);
+at::Tensor norm_of_parts(at::TensorList tensors, const at::Tensor& largest, double norm_type) {
+  const at::Tensor divisor = at::where((largest > 0).logical_and(largest.isfinite()), largest, at::ones_like(largest));
+  std::vector<at::Tensor> norms;
+  for (const Part& part : parts_of(tensors, largest.scalar_type())) {
+    norms.push_back(at::linalg_vector_norm(joined(part, tensors) / divisor, norm_type));
+  }
+  return at::linalg_vector_norm(at::stack(norms), norm_type) * divisor;
+}
+
+// Magnitudes of complex tensors; real ones as they are.
+std::vector<at::Tensor> magnitudes_of(at::TensorList tensors) {
   std::vector<at::Tensor> magnitudes;
-  std::vector<at::Tensor> found;
-  std::vector<at::Tensor> largest{at::zeros({}, tensors[0].options().dtype(type))};
   for (const at::Tensor& tensor : tensors) {
-    found.push_back(holds_non_finite(tensor));
-    magnitudes.push_back(tensor.abs().to(type));
-    if (tensor.sym_numel() != 0) {
-      largest.push_back(magnitudes.back().amax());
-    }
+    magnitudes.push_back(tensor.is_complex() ? tensor.abs() : tensor);
   }
-  const at::Tensor non_finite = at::stack(found);
-  at::Tensor norm = at::stack(largest).amax();
-  if (!std::isinf(norm_type)) {
-    const at::Tensor divisor = at::where((norm > 0).logical_and(norm.isfinite()), norm, at::ones_like(norm));
-    std::vector<at::Tensor> norms;
-    for (const at::Tensor& magnitude : magnitudes) {
-      norms.push_back(at::linalg_vector_norm(magnitude / divisor, norm_type));
-    }
-    norm = at::linalg_vector_norm(at::stack(norms), norm_type) * divisor;
-  }
-  return {norm, non_finite.any().to(at::kFloat), non_finite};
+  return magnitudes;
 }
 
 // In float64 no sum of squares of narrower numbers overflows.
@@ -111,12 +119,37 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_composition(at::TensorList t
   check_norm_type(norm_type);
   check_tensors("norm", tensors);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  if (norm_type != 2 || sum_type(tensors) == at::kDouble || !multi_tensor::has_torch_kernels(tensors[0])) {
-    return norm_by_tensors(tensors, norm_type);
+  const at::ScalarType type = sum_type(tensors);
+  if (norm_type == 2 && type != at::kDouble && multi_tensor::has_torch_kernels(tensors[0])) {
+    const at::Tensor norms = norms_of(multi_tensor::as_real(tensors), norm_type, at::kDouble);
+    const auto [found_inf, non_finite] = findings_of(norms);
+    return {at::linalg_vector_norm(norms, norm_type).to(at::kFloat), found_inf, non_finite};
   }
-  const at::Tensor norms = norms_of(multi_tensor::as_real(tensors), norm_type, at::kDouble);
-  const auto [found_inf, non_finite] = findings_of(norms);
-  return {at::linalg_vector_norm(norms, norm_type).to(at::kFloat), found_inf, non_finite};
+  const std::vector<at::Tensor> magnitudes = magnitudes_of(tensors);
+  const at::Tensor maxima = norms_of(magnitudes, infinity, type);
+  const auto [found_inf, non_finite] = findings_of(maxima);
+  const at::Tensor largest = maxima.amax();
+  return {std::isinf(norm_type) ? largest : norm_of_parts(magnitudes, largest, norm_type), found_inf, non_finite};
+}
+
+// Multiplies in float32 or wider.
+void multiply(at::TensorList grads, const at::Tensor& factor) {
+  const bool one_by_one = multi_tensor::may_overlap(grads);
+  std::vector<Part> parts;
+  for (size_t place = 0; place < grads.size(); ++place) {
+    const bool is_narrow = grads[place].itemsize() == 2;
+    const int64_t limit = one_by_one ? -1 : is_narrow ? multi_tensor::joined_limit : multi_tensor::no_limit;
+    multi_tensor::add_place(parts, place, grads[place], sum_type(grads[place]), is_narrow, limit);
+  }
+  for (const Part& part : parts) {
+    const std::vector<at::Tensor> list = part.of(grads);
+    if (part.is_joined) {
+      const at::Tensor products = multi_tensor::join_like(list, list, part.type) * factor.to(part.type);
+      at::_foreach_copy_(list, multi_tensor::split_like(list, products));
+    } else {
+      at::_foreach_mul_(list, factor.to(part.type));
+    }
+  }
 }
 
 at::Tensor unscale_composition(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale) {
@@ -132,10 +165,7 @@ at::Tensor unscale_composition(at::TensorList grads, at::Tensor& found_inf, cons
     at::Tensor unused = at::zeros_like(any);
     at::_amp_foreach_non_finite_check_and_unscale_(tensors, unused, inv_scale.reshape({}).to(at::kFloat));
   } else {
-    for (const at::Tensor& grad : grads) {
-      const at::ScalarType type = grad.is_complex() ? grad.scalar_type() : sum_type(grad);
-      grad.copy_(grad.to(type) * inv_scale.reshape({}).to(c10::toRealValueType(type)));
-    }
+    multiply(tensors, inv_scale.reshape({}));
   }
   multi_tensor::raise_versions(grads);
   multi_tensor::raise_versions(found_inf);

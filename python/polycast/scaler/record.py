@@ -16,15 +16,10 @@ FoundInf: TypeAlias = dict[torch.device, Tensor]
 
 
 class Skips(NamedTuple):
-    """The skipped steps of an optimizer: tensors of one element, on the device of the scale."""
+    """The skipped steps of an optimizer: float32 tensors of one element, on the device of the scale."""
 
-    last: Tensor  # whether the last step was one, as bool
-    total: Tensor  # how many there were, as int64
-    total_before_row: Tensor  # how many there were when a step was last taken
-
-    def row(self) -> int:
-        """Return how many of the last steps were skipped one after the other; reads from the device."""
-        return int((self.total - self.total_before_row).item())
+    last: Tensor  # whether the last step was one, as 0 or 1
+    total: Tensor
 
 
 class StepRecord:
@@ -36,6 +31,7 @@ class StepRecord:
         self.steps = 0  # taken or skipped
         self._flags: list[tuple[DeviceGradients, Tensor]] = []
         self._skips: Skips | None = None
+        self._taken = (0, 0)  # steps, and skipped ones, when it was last read that one was taken
 
     def look(self, optimizer: Optimizer) -> FoundInf:
         """Look for infinities and NaNs, in one pass that writes nothing."""
@@ -71,19 +67,25 @@ class StepRecord:
         return total_norm(gathered, norms, norm_type, device), self._remember(findings)
 
     def count(self, found_inf: Tensor) -> None:
-        """Record a step, skipped where the element is not zero."""
-        before = self._skips or self.skips(found_inf.device)
-        last = found_inf != 0
-        total = before.total + last
+        """Record a step, skipped where the element is 1 instead of 0."""
+        before = self.skips(found_inf.device)
         self.steps += 1
-        self._skips = Skips(last, total, torch.where(last, before.total_before_row, total))
+        self._skips = Skips(found_inf, before.total + found_inf)
 
     def skips(self, device: torch.device) -> Skips:
         """Return what is known of the skipped steps; on the device, if there was no step yet."""
-        if self._skips is not None:
-            return self._skips
-        zero = torch.zeros((), dtype=torch.int64, device=device)
-        return Skips(zero != 0, zero, zero)
+        if self._skips is None:
+            zero = torch.zeros((), device=device)
+            return Skips(zero, zero)
+        return self._skips
+
+    def row(self, device: torch.device) -> int:
+        """Return how many of the last steps are known to be skipped, one after the other; reads from the device."""
+        steps, total = self._taken
+        now = int(self.skips(device).total.item())
+        if now - total != self.steps - steps:
+            self._taken = (self.steps, now)
+        return self.steps - self._taken[0]
 
     def non_finite(self, optimizer: Optimizer) -> list[str]:
         """Return the names of the parameters whose gradients were not finite; reads from the devices."""

@@ -311,11 +311,11 @@ class GradScaler(SteppingScaler):
 
     def skipped(self, optimizer: Optimizer) -> Tensor:
         """Return whether the last step of an optimizer was skipped: one bool, on the device of the scale."""
-        return self._record(optimizer).skips(self._device_of_scale()).last
+        return self._record(optimizer).skips(self._device_of_scale()).last != 0
 
     def skip_count(self, optimizer: Optimizer) -> Tensor:
         """Return how many steps of an optimizer were skipped: one int64, on the device of the scale."""
-        return self._record(optimizer).skips(self._device_of_scale()).total
+        return self._record(optimizer).skips(self._device_of_scale()).total.to(torch.int64)
 
     def non_finite(self, optimizer: Optimizer) -> list[str]:
         """Return which parameters had gradients that were not finite when they were last looked at.
@@ -339,7 +339,7 @@ class GradScaler(SteppingScaler):
         scale = super().get_scale()
         if scale < 1 or scale <= self._bounds[0]:
             for optimizer, record in self._records.items():
-                if record.skips(self._device_of_scale()).row() >= _MANY:
+                if record.row(self._device_of_scale()) >= _MANY:
                     self._tell(
                         f"{_MANY} or more steps of {type(optimizer).__name__} were skipped in a row: its gradients are "
                         "not finite, whatever the scale; scaler.non_finite(optimizer) names them"
