@@ -25,7 +25,7 @@ TORCH_LIBRARY(polycast, library) {
       "Tensor lr, float weight_decay, float momentum, float dampening, bool nesterov, bool maximize, "
       "Tensor? found_inf=None, Tensor? grad_scale=None, Tensor? clip_coef=None) -> ()");
 
-  // found_inf is 1 where any tensor holds a NaN or an infinity, else 0; non_finite says which tensors, as bool.
+  // found_inf is 1 where any tensor holds a NaN or an infinity, else 0; non_finite says it of each.
   library.def("find_non_finite(Tensor[] tensors) -> (Tensor found_inf, Tensor non_finite)");
   // The norm of all elements together, float32 (float64 where a tensor is), beside what find_non_finite gives.
   library.def("norm(Tensor[] tensors, float norm_type) -> (Tensor norm, Tensor found_inf, Tensor non_finite)");

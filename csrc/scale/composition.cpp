@@ -8,7 +8,10 @@
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/ne.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
@@ -66,10 +69,11 @@ at::Tensor norms_of(at::TensorList tensors, double norm_type, at::ScalarType typ
   return at::stack(norms);
 }
 
-// Whether any is not finite, as 0 or 1, and which.
+// Whether any norm is not finite, and whether each is, as 0 or 1.
 std::tuple<at::Tensor, at::Tensor> findings_of(const at::Tensor& norms) {
-  const at::Tensor non_finite = (norms - norms).ne(0);  // NaN, unless a number is finite
-  return {non_finite.any().to(at::kFloat), non_finite};
+  at::Tensor non_finite = at::empty_like(norms, at::kFloat);
+  at::ne_out(non_finite, norms - norms, 0);  // NaN, unless a number is finite
+  return {non_finite.amax(), non_finite};
 }
 
 std::tuple<at::Tensor, at::Tensor> find_non_finite_composition(at::TensorList tensors) {
@@ -155,16 +159,15 @@ void multiply(at::TensorList grads, const at::Tensor& factor) {
 at::Tensor unscale_composition(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale) {
   check_unscale(grads, found_inf, inv_scale);
   if (grads.empty()) {
-    return at::zeros({0}, found_inf.options().dtype(at::kBool));
+    return at::zeros({0}, found_inf.options());
   }
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const std::vector<at::Tensor> tensors = multi_tensor::as_real(grads);
   const auto [any, non_finite] = findings_of(norms_of(tensors, infinity, sum_type(grads)));
-  found_inf.copy_(at::where(any.ne(0), at::ones_like(found_inf), found_inf));
   if (multi_tensor::has_torch_kernels(grads[0]) && !multi_tensor::may_overlap(grads)) {
-    at::Tensor unused = at::zeros_like(any);
-    at::_amp_foreach_non_finite_check_and_unscale_(tensors, unused, inv_scale.reshape({}).to(at::kFloat));
+    at::_amp_foreach_non_finite_check_and_unscale_(tensors, found_inf, inv_scale.reshape({}).to(at::kFloat));
   } else {
+    found_inf.copy_(at::maximum(found_inf, any));
     multiply(tensors, inv_scale.reshape({}));
   }
   multi_tensor::raise_versions(grads);

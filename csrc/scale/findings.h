@@ -28,8 +28,8 @@ class Findings {
   }
 
   at::Tensor non_finite() const {
-    at::Tensor result = at::empty({static_cast<int64_t>(found_.size())}, at::kBool);
-    std::copy(found_.begin(), found_.end(), result.mutable_data_ptr<bool>());
+    at::Tensor result = at::empty({static_cast<int64_t>(found_.size())}, at::kFloat);
+    std::copy(found_.begin(), found_.end(), result.mutable_data_ptr<float>());
     return result;
   }
 

@@ -67,7 +67,7 @@ def without_memory(device: str) -> Iterator[None]:
             yield
 
 
-FOUND, WHICH = ((), torch.float32), ((3,), torch.bool)
+FOUND, WHICH = ((), torch.float32), ((3,), torch.float32)
 
 
 @pytest.mark.parametrize("device", ["meta", "cuda:0", "xpu:0", "mtia:0"])

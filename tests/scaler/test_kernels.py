@@ -39,8 +39,8 @@ def assert_found(rows: list[Tensor], finite: Tensor) -> None:
     """Assert that each row is found, and the finite tensor between them is not."""
     middle = len(rows) // 2
     tensors, found_inf = [*rows[:middle], finite, *rows[middle:]], torch.zeros(())
-    wanted = torch.ones(len(tensors), dtype=torch.bool)
-    wanted[middle] = False
+    wanted = torch.ones(len(tensors))
+    wanted[middle] = 0
     assert OP.find_non_finite(tensors)[1].equal(wanted)
     assert OP.norm(tensors, 2.0)[2].equal(wanted)
     assert OP.unscale_(tensors, found_inf, torch.ones(())).equal(wanted)

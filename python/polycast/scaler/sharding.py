@@ -25,10 +25,10 @@ def agreed(findings: list[Finding]) -> list[Finding]:
             continue
         # One reduction for both. What a rank of one mesh has found reaches those of the next.
         found_inf = found_inf.to(gradients.device, non_blocking=True)
-        both = torch.cat([non_finite.to(torch.float32), found_inf.reshape(1)])
+        both = torch.cat([non_finite, found_inf.reshape(1)])
         for dim in range(gradients.mesh.ndim):
             _reduce(both, gradients.mesh, dim, "MAX")
-        flags.append(both.narrow(0, 0, len(non_finite)) != 0)
+        flags.append(both.narrow(0, 0, len(non_finite)))
         found_inf = both.max()
     return [
         (gradients, found_inf.to(gradients.device, non_blocking=True), non_finite)

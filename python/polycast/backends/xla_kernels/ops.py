@@ -46,10 +46,10 @@ def all_finite(op: Op) -> Op:
 
 
 def non_finite_flags(ops: Sequence[Op]) -> list[Op]:
-    """Return whether any op has an inf or NaN, as 0 or 1 in float32, and a vector of which ones do."""
+    """Return whether any op has an inf or NaN, and a vector of whether each has, as 0 or 1 in float32."""
     finite = concatenated([all_finite(op) for op in ops])
     found_inf = reduced(finite, True, lambda a, b: a & b) != boolean(finite, True)
-    return [found_inf.cast("f32"), finite != constant(finite, True)]
+    return [found_inf.cast("f32"), (finite != constant(finite, True)).cast("f32")]
 
 
 def total_norm(ops: Sequence[Op], pairs: Sequence[bool], norm_type: float) -> Op:

@@ -9,7 +9,7 @@ from polycast.backends.xla_kernels.ops import Op, all_finite, constant, like, no
 
 
 def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return whether any tensor holds an inf or NaN, as 0 or 1 in float32, and for each tensor whether it does."""
+    """Return whether any tensor holds an inf or NaN, and for each tensor whether it does, as 0 or 1 in float32."""
     found_inf, non_finite = call("find_non_finite", non_finite_flags, as_real(tensors))
     return found_inf, non_finite
 
@@ -37,7 +37,7 @@ def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tenso
     """Multiply the gradients by ``inv_scale``, and set ``found_inf`` where one of them holds an inf or NaN.
 
     Returns:
-        For each gradient whether it does.
+        For each gradient whether it does, as 0 or 1 in float32.
     """
 
     def build(ops: list[Op]) -> list[Op]:
