@@ -2,6 +2,7 @@
 
     python benchmarks/amp_step.py                 # AdamW in float32 on the CPU
     python benchmarks/amp_step.py --workload 64x1M 4000x64 --rounds 12 --picture amp_step.png
+    python benchmarks/amp_step.py --route composition    # by torch's own kernels for lists, as on cuda
 
 What comes after backward: unscale, look for infinities and NaNs, clip the norm, step, update the scale. Forward and
 backward are left out; gradients are preset. polycast: clip_grad_norm, step and update of its GradScaler with
@@ -15,6 +16,7 @@ multiplies by 1 or just about, as it does whenever there is nothing to clip. Its
 
 GB/s counts the bytes that the least work moves: gradients read once for the norm, 4 bytes in float32, and 28 bytes for
 the step, which unscales and clips in registers: 32 for each element. What else is counted: benchmarks/optimizers.py.
+Another route than that of the CPU is put in its place by Python, which hands each list over once more.
 """
 
 import sys
@@ -34,6 +36,7 @@ from tqdm import tqdm
 from benchmarks import side_by_side
 from benchmarks.shapes import CPU_WORKLOADS, Workload, new_parser, parse
 from benchmarks.side_by_side import Measure, Ratios, interleave, timed
+from tests.optimizers import PATHS
 
 TARGETS = {"64 x 1M": 1.35, "GPT-2 small": 1.35, "4000 x 64": 20.0}
 BOUNDED, BOUND_TARGET = CPU_WORKLOADS["64x1M"], 1.2
@@ -105,11 +108,13 @@ def report(workload: Workload, rounds: int) -> Ratios:
 def main() -> None:
     """Measure one workload after the other, print the tables, and save the picture that was asked for."""
     parser = new_parser(__doc__)
+    parser.add_argument("--route", choices=PATHS, default="fused", help="the kernels that polycast runs")
     options, workloads = parse(parser)
     if options.device != "cpu":
         parser.error(f"--device {options.device}: torch has no scaler to compare with there; it takes cpu")
     reports = [partial(report, workload, options.rounds) for workload in workloads]
-    side_by_side.compare("Unscale, clip, AdamW, update", PEER, TARGETS, reports, options.picture)
+    with PATHS[options.route]():
+        side_by_side.compare("Unscale, clip, AdamW, update", PEER, TARGETS, reports, options.picture)
 
 
 if __name__ == "__main__":

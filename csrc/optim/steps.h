@@ -207,8 +207,8 @@ void raise_versions(const Step& step) {
   multi_tensor::raise_versions(step.counters().tensors);
 }
 
-// A step as a composition of ATen ops, for what torch's fused kernels do not take: as many calls for many tensors as for
-// one, or each tensor by itself, for parameters that may share memory and for subclasses, which know ATen's ops.
+// A step as a composition of ATen ops, for what torch's fused kernels do not take: as many calls for many tensors as
+// for one, or each tensor by itself, for parameters that may share memory and for subclasses, which know ATen's ops.
 void compose(const AdamStep& step, bool one_by_one);
 void compose(const SgdStep& step, bool one_by_one);
 
