@@ -8,8 +8,4 @@ at::Tensor copy_for(const at::Tensor& model, const at::Tensor& tensor) {
   return at::empty_like(model, model.options().dtype(tensor.scalar_type())).copy_(tensor);
 }
 
-at::ScalarType real_type(const at::Tensor& tensor) {
-  return tensor.is_complex() ? c10::toRealValueType(tensor.scalar_type()) : tensor.scalar_type();
-}
-
 }  // namespace polycast::multi_tensor

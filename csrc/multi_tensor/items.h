@@ -14,9 +14,6 @@
 
 namespace polycast::multi_tensor {
 
-// The type of the elements; of the two halves of each for a complex type.
-at::ScalarType real_type(const at::Tensor& tensor);
-
 // Whether two tensors are as most are: of the same kind, device and sizes, real and contiguous. A pair that is needs no
 // further check.
 inline bool is_plain_pair(const at::Tensor& model, const at::Tensor& tensor) {

@@ -24,6 +24,10 @@ Interval interval_of(const at::Tensor& tensor) {
 
 }  // namespace
 
+at::ScalarType real_type(const at::Tensor& tensor) {
+  return tensor.is_complex() ? c10::toRealValueType(tensor.scalar_type()) : tensor.scalar_type();
+}
+
 bool may_overlap(at::TensorList tensors) {
   std::vector<Interval> intervals;
   for (const at::Tensor& tensor : tensors) {

@@ -12,6 +12,9 @@ constexpr bool is_real(at::ScalarType type) {
   return type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16;
 }
 
+// The type of the elements; of the two halves of each for a complex type.
+at::ScalarType real_type(const at::Tensor& tensor);
+
 // Below this many tensors a second thread costs more than it saves.
 constexpr int64_t tensor_grain_size = 512;
 

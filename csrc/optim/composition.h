@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "multi_tensor/items.h"
+#include "multi_tensor/lists.h"
 #include "multi_tensor/parts.h"
 #include "optim/fused.h"
 #include "optim/steps.h"
@@ -151,10 +151,8 @@ void compose_parts(const Step& step, bool one_by_one, const Compute& compute) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::vector<multi_tensor::Part> parts;
   for (size_t place = 0; place < step.params.size(); ++place) {
-    const at::Tensor& param = step.params[place];
-    const at::ScalarType type = multi_tensor::real_type(param) == at::kDouble ? at::kDouble : at::kFloat;
     const int64_t limit = one_by_one ? -1 : multi_tensor::joined_limit;
-    multi_tensor::add_place(parts, place, param, type, /*is_joined=*/true, limit);
+    multi_tensor::add_place(parts, place, step.params[place], widest_type(step, place), /*is_joined=*/true, limit);
   }
   for (const multi_tensor::Part& part : parts) {
     compute(ListsOfPart<Step>(step, part));

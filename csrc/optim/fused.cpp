@@ -28,14 +28,6 @@ bool is_fake(const at::Tensor& tensor) {
   return tensor.key_set().has(c10::DispatchKey::Python);
 }
 
-at::ScalarType widest(c10::ArrayRef<Tensors> streams, size_t index) {
-  at::ScalarType type = at::kFloat;
-  for (const Tensors& stream : streams) {
-    type = !stream.empty() && stream[index].scalar_type() == at::kDouble ? at::kDouble : type;
-  }
-  return type;
-}
-
 // Whether the kernel takes an item as it is.
 bool fits_kernel(c10::ArrayRef<Tensors> streams, size_t index) {
   const at::Tensor& model = streams[0][index];
@@ -64,7 +56,7 @@ std::vector<Part> parts_of(const Step& step) {
   for (size_t place = 0; place < step.params.size(); ++place) {
     const at::Tensor& param = streams[0][place];
     const bool is_staged = !fits_kernel(streams, place) || (param.itemsize() == 2 && !takes_half(step));
-    const at::ScalarType type = is_staged ? widest(streams, place) : param.scalar_type();
+    const at::ScalarType type = is_staged ? widest_type(step, place) : param.scalar_type();
     const int64_t limit = is_staged ? multi_tensor::joined_limit : multi_tensor::no_limit;
     multi_tensor::add_place(parts, place, param, type, is_staged, limit);
   }

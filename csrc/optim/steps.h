@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <type_traits>
@@ -195,6 +196,16 @@ void check(const Step& step, const multi_tensor::Names& names = {}) {
   check_arguments(step);
   check_lists(step, names);
   check_counters(step, names);
+}
+
+// The type of the arithmetic of an item where lists are copied into its type: copies of a skipped step must lose nothing.
+template <class Step>
+at::ScalarType widest_type(const Step& step, size_t index) {
+  const auto streams = step.streams();
+  const auto is_double = [&](const multi_tensor::List& list) {
+    return !list.tensors.empty() && multi_tensor::real_type(list.tensors[index]) == at::kDouble;
+  };
+  return std::any_of(streams.begin(), streams.end(), is_double) ? at::kDouble : at::kFloat;
 }
 
 template <class Step>

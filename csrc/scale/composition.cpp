@@ -24,7 +24,6 @@
 #include <limits>
 #include <tuple>
 
-#include "multi_tensor/items.h"
 #include "multi_tensor/lists.h"
 #include "multi_tensor/parts.h"
 #include "multi_tensor/torch_kernels.h"
