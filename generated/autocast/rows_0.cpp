@@ -34,6 +34,9 @@
 #include <ATen/ops/linalg_householder_product_ops.h>
 #include <ATen/ops/linalg_inv_ops.h>
 #include <ATen/ops/linalg_matrix_rank_ops.h>
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2015
+#include <ATen/ops/linalg_matrix_sqrth_ops.h>
+#endif
 #include <ATen/ops/mkldnn_rnn_layer_ops.h>
 #include <ATen/ops/mm_ops.h>
 #include <ATen/ops/mv_ops.h>
@@ -250,6 +253,13 @@ void rows_0(std::vector<Row>& rows, std::vector<Names>& names) {
   rows.push_back({"linalg_matrix_rank", "atol_rtol_float", "cpu", Category::fp32, kernel<ops::linalg_matrix_rank_atol_rtol_float, Category::fp32>});
   rows.push_back({"linalg_matrix_rank", "atol_rtol_tensor", "cpu", Category::fp32, kernel<ops::linalg_matrix_rank_atol_rtol_tensor, Category::fp32>});
   rows.push_back({"linalg_matrix_rank", "tol_tensor", "cpu", Category::fp32, kernel<ops::linalg_matrix_rank_tol_tensor, Category::fp32>});
+  names.push_back({"linalg_matrix_sqrth", "torch.linalg.matrix_sqrth"});
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2015
+  rows.push_back({"linalg_matrix_sqrth", "default", "cuda", Category::fp32, kernel<ops::linalg_matrix_sqrth, Category::fp32>});
+#endif
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2015
+  rows.push_back({"linalg_matrix_sqrth", "default", "cpu", Category::fp32, kernel<ops::linalg_matrix_sqrth, Category::fp32>});
+#endif
   names.push_back({"mkldnn_rnn_layer", "torch.mkldnn_rnn_layer"});
   rows.push_back({"mkldnn_rnn_layer", "default", "cpu", Category::lower_precision_fp, kernel<ops::mkldnn_rnn_layer, Category::lower_precision_fp>});
   names.push_back({"mm", "torch.mm torch.Tensor.mm"});

@@ -311,7 +311,7 @@ SAMPLES: dict[str, Sample] = {
         lambda make: (make.matrix(3, 3),),
     ),
     **each(
-        "cholesky linalg_cholesky linalg_cholesky_ex linalg_eigh linalg_eigvalsh",
+        "cholesky linalg_cholesky linalg_cholesky_ex linalg_eigh linalg_eigvalsh linalg_matrix_sqrth",
         lambda make: (make.positive_definite(3),),
     ),
     "cholesky_inverse": lambda make: (make.cholesky(3),),
