@@ -198,7 +198,8 @@ void check(const Step& step, const multi_tensor::Names& names = {}) {
   check_counters(step, names);
 }
 
-// The type of the arithmetic of an item where lists are copied into its type: copies of a skipped step must lose nothing.
+// The type of the arithmetic of an item where lists are copied into its type: copies of a skipped step must lose
+// nothing.
 template <class Step>
 at::ScalarType widest_type(const Step& step, size_t index) {
   const auto streams = step.streams();
