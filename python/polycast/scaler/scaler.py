@@ -15,7 +15,7 @@ from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 from polycast import backends
 from polycast._compiled import update_scale
 from polycast.scaler.clipping import check_clipping, clip_coef, clip_in_place
-from polycast.scaler.step import ALREADY_UNSCALED, SteppingScaler, any_of, read
+from polycast.scaler.step import ALREADY_UNSCALED, SteppingScaler, any_of, read, unwrapped
 
 Optimizer = torch.optim.Optimizer
 T = TypeVar("T")
@@ -267,7 +267,7 @@ class GradScaler(SteppingScaler):
             >>> a.item(), b.item(), scaler.get_scale()
             (1.0, 1.0, 32768.0)
         """
-        if len(set(map(id, optimizers))) < len(optimizers):
+        if len(set(map(id, map(unwrapped, optimizers)))) < len(optimizers):
             raise ValueError("step_together was given one optimizer twice; name each once")
         if self._enabled:
             iterations = [self._iteration(optimizer, "step") for optimizer in optimizers]
@@ -382,7 +382,8 @@ class GradScaler(SteppingScaler):
         super().__setstate__({**state, "_records": WeakKeyDictionary()})
 
     def _lazy_init_scale_growth_tracker(self, dev: torch.device) -> None:
-        super()._lazy_init_scale_growth_tracker(dev)
+        # Checkpoints are loaded into the _device of a scaler that has not scaled yet, a text that may be empty.
+        super()._lazy_init_scale_growth_tracker(dev or torch.device(backends.current()))
         self._device = self._device or self._device_of_scale().type
 
     def _device_of_scale(self) -> torch.device:

@@ -55,7 +55,7 @@ class SteppingScaler(TorchGradScaler):
         """Look for infinities and NaNs, unless steps that are taken together have: torch's step asks again."""
         state = self._per_optimizer_states[id(optimizer)]
         if not state["found_inf_per_device"]:
-            state["found_inf_per_device"] = self._records[optimizer].look(optimizer)
+            state["found_inf_per_device"] = self._record(optimizer).look(optimizer)
         found_inf: dict[Any, Any] = state["found_inf_per_device"]
         return found_inf
 
@@ -65,10 +65,15 @@ class SteppingScaler(TorchGradScaler):
         """Step a sync-free optimizer, which skips by itself, or any other unless it is to be skipped."""
         step: Callable[..., float | None] = optimizer.step
         found_inf = optimizer_state["found_inf"]
-        if not getattr(optimizer, "takes_found_inf", False):
-            return None if read(found_inf) else step(*args, **kwargs)
+        # The step of what wraps a sync-free optimizer does not skip by itself.
+        if not getattr(optimizer, "takes_found_inf", False) and read(found_inf):
+            return None
         # Once gradients were unscaled in place there is nothing to divide by.
         ready = optimizer_state["stage"] is OptState.READY
+        if hasattr(optimizer, "optimizer"):  # what wraps one may come here again, as a scaler's user itself
+            optimizer, optimizer_state["stage"] = unwrapped(optimizer), OptState.STEPPED
+        if not getattr(optimizer, "takes_found_inf", False):
+            return step(*args, **kwargs)
         grad_scale = self._scale if ready else None
         if grad_scale is not None and getattr(optimizer, "grad_scale", None) is not None:
             grad_scale = grad_scale * optimizer.grad_scale  # type: ignore[attr-defined]
@@ -106,7 +111,10 @@ class SteppingScaler(TorchGradScaler):
         """Return what is known of an optimizer since the last update, or raise that nothing was scaled."""
         record = self._record(optimizer)
         scale, _ = self._check_scale_growth_tracker(asked)
-        return Iteration(record, scale, self._per_optimizer_states[id(optimizer)])
+        states = self._per_optimizer_states
+        if hasattr(optimizer, "optimizer"):  # torch looks for the state of what it is given
+            states[id(optimizer)] = states[id(unwrapped(optimizer))]
+        return Iteration(record, scale, states[id(optimizer)])
 
     def _refuse_another_batch(self, state: dict[str, Any]) -> None:
         """Raise if an optimizer was clipped before gradients were last scaled: what unscale_ would raise by itself."""
@@ -121,10 +129,23 @@ class SteppingScaler(TorchGradScaler):
                 f"a {type(optimizer).__name__} was given for an optimizer; pass the optimizer itself, not its "
                 "parameters, and each one by itself"
             )
+        if hasattr(optimizer, "optimizer"):
+            optimizer = unwrapped(optimizer)
         record = self._records.get(optimizer)
         if record is None:
             record = self._records[optimizer] = StepRecord(optimizer)
         return record
+
+
+def unwrapped(optimizer: Any) -> Any:
+    """Return the optimizer that another object wraps: its attribute ``optimizer``, with the very same parameter groups.
+
+    Trainers wrap optimizers and step one of the two; what a scaler knows is known of both.
+    """
+    inner = getattr(optimizer, "optimizer", None)
+    while isinstance(inner, Optimizer) and inner.param_groups is getattr(optimizer, "param_groups", None):
+        optimizer, inner = inner, getattr(inner, "optimizer", None)
+    return optimizer
 
 
 def any_of(found_infs: list[Tensor], device: torch.device) -> Tensor:
