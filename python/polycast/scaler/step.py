@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.amp.grad_scaler import GradScaler as TorchGradScaler
 from torch.amp.grad_scaler import OptState
 
-from polycast.scaler.record import StepRecord
+from polycast.scaler.record import FoundInf, StepRecord
 
 Optimizer = torch.optim.Optimizer
 
@@ -36,6 +36,7 @@ class SteppingScaler(TorchGradScaler):
     """What torch's scaler calls within itself, and a subclass may override; not a complete scaler."""
 
     _scale: Tensor | None = None
+    _process_group: Any = None
     _per_optimizer_states: dict[int, dict[str, Any]]
     _records: WeakKeyDictionary[Optimizer, StepRecord]
     # What a look at gradients belongs to: a number that is another one after the next call of scale().
@@ -49,13 +50,13 @@ class SteppingScaler(TorchGradScaler):
         found_inf: Tensor,  # noqa: ARG002
         allow_fp16: bool,
     ) -> dict[torch.device, Tensor]:
-        return self._record(optimizer).unscale(optimizer, inv_scale, allow_fp16)
+        return self._agreed(self._record(optimizer).unscale(optimizer, inv_scale, allow_fp16))
 
     def _check_inf_per_device(self, optimizer: Optimizer) -> dict[Any, Any]:
         """Look for infinities and NaNs, unless steps that are taken together have: torch's step asks again."""
         state = self._per_optimizer_states[id(optimizer)]
         if not state["found_inf_per_device"]:
-            state["found_inf_per_device"] = self._record(optimizer).look(optimizer)
+            state["found_inf_per_device"] = self._agreed(self._record(optimizer).look(optimizer))
         found_inf: dict[Any, Any] = state["found_inf_per_device"]
         return found_inf
 
@@ -123,6 +124,16 @@ class SteppingScaler(TorchGradScaler):
         if state["stage"] is not OptState.STEPPED and state.get("clipped_in", self._batch) != self._batch:
             raise RuntimeError(ALREADY_UNSCALED)
 
+    def _agreed(self, found_infs: FoundInf) -> FoundInf:
+        """Return what any rank of the process group has found, also to one that has no gradients."""
+        if self._process_group is None:
+            return found_infs
+        assert self._scale is not None
+        found_inf = any_of(list(found_infs.values()), self._scale.device)
+        distributed: Any = torch.distributed
+        distributed.all_reduce(found_inf, distributed.ReduceOp.MAX, group=self._process_group)
+        return {found_inf.device: found_inf}
+
     def _record(self, optimizer: Optimizer) -> StepRecord:
         if not hasattr(optimizer, "param_groups"):
             raise TypeError(
@@ -133,6 +144,11 @@ class SteppingScaler(TorchGradScaler):
             optimizer = unwrapped(optimizer)
         record = self._records.get(optimizer)
         if record is None:
+            if self._enabled and self._process_group is None and has_lone_shards(optimizer):
+                raise RuntimeError(
+                    "FSDP1's parameters tell of no mesh, so each rank would scale and skip by itself; make the scaler "
+                    "by GradScaler(process_group=torch.distributed.group.WORLD), or shard by fully_shard"
+                )
             record = self._records[optimizer] = StepRecord(optimizer)
         return record
 
@@ -146,6 +162,13 @@ def unwrapped(optimizer: Any) -> Any:
     while isinstance(inner, Optimizer) and inner.param_groups is getattr(optimizer, "param_groups", None):
         optimizer, inner = inner, getattr(inner, "optimizer", None)
     return optimizer
+
+
+def has_lone_shards(optimizer: Optimizer) -> bool:
+    """Return whether parameters are sharded over several ranks, and are no DTensors: FSDP1's."""
+    params = (param for group in optimizer.param_groups for param in group["params"])
+    distributed: Any = torch.distributed
+    return any(getattr(param, "_fsdp_flattened", False) for param in params) and distributed.get_world_size() > 1
 
 
 def any_of(found_infs: list[Tensor], device: torch.device) -> Tensor:
