@@ -234,7 +234,9 @@ class GradScaler(SteppingScaler):
 
         Raises:
             TypeError: What is given is no optimizer.
-    XXtionError: As in torch: nothing was scaled, or no gradient was found.
+            RuntimeError: As in torch: the optimizer was stepped since the last ``update``, or a closure is given. Or
+                FSDP1 shards its parameters, and the scaler has no ``process_group``.
+            AssertionError: As in torch: nothing was scaled, or no gradient was found.
         """
         if not self._enabled:
             if hasattr(optimizer, "param_groups"):  # torch's steps whatever has a step
