@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.* is deprecated:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit")
 
 
 class Layer(nn.Module):
