@@ -36,7 +36,7 @@ class Accelerated:
         model = network("cpu")
         optimizer = library.AdamW(model.parameters(), lr=0.01)
         schedule: Any = lr_scheduler.ExponentialLR(optimizer, 0.9)
-        if isinstance(scaler, polycast.GradScaler) and library is polycast.syncfree:
+        if isinstance(scaler, polycast.GradScaler) and library is polycast.syncfree and not scaler._report_skips:
             schedule = polycast.RealStepLR(schedule, scaler, 100)
         self.model, self.optimizer, self.schedule = self.accelerator.prepare(model, optimizer, schedule)
 
@@ -62,17 +62,18 @@ class Accelerated:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("inside", [False, True], ids=["Accelerate clips", "the scaler clips"])
+@pytest.mark.parametrize("reported", [False, True], ids=["real steps", "reported skips"])
 @pytest.mark.parametrize("library", [polycast.syncfree, torch.optim], ids=["sync-free", "torch"])
-def test_accelerate(library: Any, inside: bool, tmp_path: Path) -> None:
+def test_accelerate(library: Any, reported: bool, inside: bool, tmp_path: Path) -> None:
     """Clipping, accumulation, a skipped step, and a resume from a checkpoint go stock's way."""
     stock = Accelerated(torch.optim, torch.amp.grad_scaler.GradScaler("cpu", init_scale=SCALE))
     wanted = floats(stock.train(0, STEPS, inside=False))
     rates = stock.schedule.get_last_lr()
-    ours = Accelerated(library, polycast.GradScaler("cpu", init_scale=SCALE))
+    ours = Accelerated(library, polycast.GradScaler("cpu", init_scale=SCALE, report_skips=reported))
     found = floats(ours.train(0, 8, inside))
     assert ours.accelerator.scaler.skip_count(ours.optimizer).item() == 1
     ours.accelerator.save_state(str(tmp_path))
-    resumed = Accelerated(library, polycast.GradScaler("cpu", init_scale=SCALE))
+    resumed = Accelerated(library, polycast.GradScaler("cpu", init_scale=SCALE, report_skips=reported))
     resumed.train(0, 2, inside)
     resumed.accelerator.load_state(str(tmp_path))
     found += floats(resumed.train(8, STEPS, inside))
