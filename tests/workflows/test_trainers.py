@@ -1,6 +1,7 @@
 """Trainers of other packages, unmodified, with our scaler and optimizers in the place of torch's."""
 
 import os
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.optim import lr_scheduler
 
+from tests.sharded import world
+from tests.sharded.models import whole
 from tests.workflows.table import data, floats, loss_fn, network
 
 ABSENT = "{} is not installed; the tests of its trainer need it"
@@ -21,15 +24,18 @@ def package(name: str) -> Any:
     return pytest.importorskip(name, reason=ABSENT.format(name))
 
 
+def accelerate() -> Any:
+    os.environ["USE_TORCH_XLA"] = "0"  # where torch_xla is installed it asks for it at its import
+    return package("accelerate")
+
+
 class Accelerated:
     """A training by Accelerate in float16 on the host, which it would allow on a GPU only."""
 
     def __init__(self, library: Any, scaler: Any) -> None:
-        os.environ["USE_TORCH_XLA"] = "0"  # where torch_xla is installed it asks for it at its import
-        accelerate = package("accelerate")
-        for state in (accelerate.state.AcceleratorState, accelerate.state.GradientState):
+        for state in (accelerate().state.AcceleratorState, accelerate().state.GradientState):
             state._reset_state()
-        self.accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)
+        self.accelerator = accelerate().Accelerator(cpu=True, gradient_accumulation_steps=2)
         self.accelerator.state._mixed_precision = "fp16"
         self.accelerator.native_amp = True
         self.accelerator.scaler = scaler
@@ -85,9 +91,39 @@ def test_accelerate(library: Any, reported: bool, inside: bool, tmp_path: Path) 
 @pytest.mark.filterwarnings("ignore")
 def test_accelerates_schedulers_step_once_for_each_process(monkeypatch: pytest.MonkeyPatch) -> None:
     training = Accelerated(polycast.syncfree, polycast.GradScaler("cpu", init_scale=SCALE))
-    monkeypatch.setitem(package("accelerate").PartialState._shared_state, "num_processes", 2)
+    monkeypatch.setitem(accelerate().PartialState._shared_state, "num_processes", 2)
     training.train(0, STEPS, inside=True)
     assert training.schedule.get_last_lr() == pytest.approx([0.01 * 0.9 ** (2 * (STEPS // 2 - 1))])
+
+
+@pytest.mark.usefixtures("world_of_one")
+@pytest.mark.filterwarnings("ignore")
+def test_a_sharded_checkpoint_is_loaded_before_the_first_batch() -> None:
+    """As Accelerate's load_state does for FSDP2, whose optimizer is stepped once to have a state."""
+    dcp, wrapper = torch.distributed.checkpoint.state_dict, accelerate().optimizer.AcceleratedOptimizer
+
+    def make() -> tuple[Any, Any, Any]:
+        model: Any = torch.distributed.fsdp.fully_shard(network("cpu"), mesh=world.mesh(1))
+        scaler = polycast.GradScaler(init_scale=SCALE)
+        optimizer = polycast.syncfree.AdamW(model.parameters(), lr=0.1)
+        return model, wrapper(optimizer, device_placement=False, scaler=scaler), scaler
+
+    def iterate(model: Any, optimizer: Any, scaler: Any) -> None:
+        inputs, targets = next(data("cpu"))
+        scaler.scale(loss_fn(model(inputs), targets)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    (model, optimizer, scaler), (resumed, resumed_optimizer, resumed_scaler) = first, second = make(), make()
+    iterate(*first)
+    resumed_scaler.load_state_dict(scaler.state_dict())
+    resumed_scaler._lazy_init_scale_growth_tracker(resumed_scaler._device)
+    dcp.set_optimizer_state_dict(resumed, resumed_optimizer, deepcopy(dcp.get_optimizer_state_dict(model, optimizer)))
+    resumed.load_state_dict(model.state_dict())
+    for each in (first, second):
+        iterate(*each)
+    assert all(map(torch.equal, map(whole, resumed.parameters()), map(whole, model.parameters())))
+    assert resumed_scaler.get_scale() == scaler.get_scale()
 
 
 @pytest.mark.filterwarnings("ignore")

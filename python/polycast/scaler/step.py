@@ -50,13 +50,15 @@ class SteppingScaler(TorchGradScaler):
         found_inf: Tensor,  # noqa: ARG002
         allow_fp16: bool,
     ) -> dict[torch.device, Tensor]:
-        return self._agreed(self._record(optimizer).unscale(optimizer, inv_scale, allow_fp16))
+        found = self._record(optimizer).unscale(optimizer, inv_scale, allow_fp16)
+        return found if self._process_group is None else self._agreed(found)
 
     def _check_inf_per_device(self, optimizer: Optimizer) -> dict[Any, Any]:
         """Look for infinities and NaNs, unless steps that are taken together have: torch's step asks again."""
         state = self._per_optimizer_states[id(optimizer)]
         if not state["found_inf_per_device"]:
-            state["found_inf_per_device"] = self._agreed(self._record(optimizer).look(optimizer))
+            found = self._record(optimizer).look(optimizer)
+            state["found_inf_per_device"] = found if self._process_group is None else self._agreed(found)
         found_inf: dict[Any, Any] = state["found_inf_per_device"]
         return found_inf
 
@@ -126,8 +128,6 @@ class SteppingScaler(TorchGradScaler):
 
     def _agreed(self, found_infs: FoundInf) -> FoundInf:
         """Return what any rank of the process group has found, also to one that has no gradients."""
-        if self._process_group is None:
-            return found_infs
         assert self._scale is not None
         found_inf = any_of(list(found_infs.values()), self._scale.device)
         distributed: Any = torch.distributed
