@@ -101,6 +101,7 @@ def test_accelerates_schedulers_step_once_for_each_process(monkeypatch: pytest.M
 def test_a_sharded_checkpoint_is_loaded_before_the_first_batch() -> None:
     """As Accelerate's load_state does for FSDP2, whose optimizer is stepped once to have a state."""
     dcp, wrapper = torch.distributed.checkpoint.state_dict, accelerate().optimizer.AcceleratedOptimizer
+    accelerate().Accelerator(cpu=True)  # which its wrapper asks for
 
     def make() -> tuple[Any, Any, Any]:
         model: Any = torch.distributed.fsdp.fully_shard(network("cpu"), mesh=world.mesh(1))
