@@ -39,12 +39,31 @@ uint64_t mutations_of(const at::Tensor& tensor) {
   return wrapper == nullptr ? 0 : wrapper->mutation_counter();
 }
 
+// Note [Assignments to .data]
+// `weight.data += delta` writes through a tensor of its own, which counts its own versions, and then assigns it to
+// weight.data: the weight has the storage and the version it had. An assignment copies what a backend attached to the
+// assigned tensor, by asking it for a clone, and each clone of this is another object. So the weight's is not the one
+// it had. Nothing reads it, and a tensor to which a backend has attached something keeps that.
+struct Mark final : c10::BackendMeta {
+  c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>& /*self*/) const override {
+    return c10::make_intrusive<Mark>();
+  }
+};
+
 }  // namespace
+
+void mark(const at::Tensor& tensor) {
+  c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  if (impl->get_backend_meta() == nullptr) {
+    impl->set_backend_meta(c10::make_intrusive<Mark>());
+  }
+}
 
 Source::Source(const at::Tensor& tensor)
     : tensor_(tensor.getIntrusivePtr()),
       inner_(inner(tensor).getIntrusivePtr()),
       storage_(tensor.unsafeGetTensorImpl()->unsafe_storage().getWeakStorageImpl()),
+      mark_(tensor.unsafeGetTensorImpl()->get_backend_meta_intrusive_ptr()),
       data_(tensor.unsafeGetTensorImpl()->unsafe_storage().data()),
       offset_(tensor.storage_offset()),
       version_(version_of(tensor)),
@@ -57,7 +76,8 @@ bool Source::is(const at::Tensor& tensor) const {
   const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
   return tensor_._unsafe_get_target() == tensor.unsafeGetTensorImpl() &&
          inner_._unsafe_get_target() == inner(tensor).unsafeGetTensorImpl() &&
-         storage_._unsafe_get_target() == storage.unsafeGetStorageImpl() && data_ == storage.data() &&
+         storage_._unsafe_get_target() == storage.unsafeGetStorageImpl() &&
+         mark_.get() == tensor.unsafeGetTensorImpl()->get_backend_meta() && data_ == storage.data() &&
          offset_ == tensor.storage_offset() && version_ == version_of(tensor) && mutations_ == mutations_of(tensor) &&
          type_ == tensor.scalar_type() && sizes_ == tensor.sizes() && strides_ == tensor.strides();
 }

@@ -23,6 +23,7 @@ class Source {
   c10::weak_intrusive_ptr<c10::TensorImpl> tensor_;
   c10::weak_intrusive_ptr<c10::TensorImpl> inner_;
   c10::weak_intrusive_ptr<c10::StorageImpl> storage_;
+  c10::intrusive_ptr<c10::BackendMeta> mark_;
   const void* data_;
   int64_t offset_;
   uint32_t version_;
@@ -31,6 +32,10 @@ class Source {
   at::DimVector sizes_;
   at::DimVector strides_;
 };
+
+// Marks a tensor, so that a new `.data` is told even where it is the former one, written to: `weight.data += delta`.
+// A write to the tensor's metadata, as such not for a tensor that another thread uses at the same time.
+void mark(const at::Tensor& tensor);
 
 // Why the state of a tensor cannot be told, or null where it can.
 const char* obstacle(const at::Tensor& tensor);

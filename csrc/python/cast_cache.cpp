@@ -27,6 +27,7 @@ std::optional<std::string> obstacle(const at::Tensor& tensor) {
 }
 
 void keep(const at::Tensor& tensor, std::string name) {
+  cast_cache::mark(tensor);
   kept_casts().keep(tensor, std::move(name));
 }
 

@@ -17,6 +17,7 @@ once and shared, as in torch. Nothing has to be called for that, and a changed w
 
 import operator
 import sys
+import warnings
 import weakref
 from functools import partial
 from typing import Any, NamedTuple, SupportsIndex
@@ -37,6 +38,9 @@ def __dir__() -> list[str]:
     return __all__
 
 
+_NAMED = 8  # tensors that a warning names
+
+
 class Counts(NamedTuple):
     """What is kept for one type of device, and what has happened so far.
 
@@ -55,8 +59,9 @@ def keep(target: Casts) -> None:
     """Keep the casts of these tensors from one region to the next, until a tensor changes or dies.
 
     It asks one thing: change the tensors themselves, never behind their back. In-place operations, optimizers of
-    ``torch.optim``'s kind, ``load_state_dict``, ``set_``, a new ``.data`` and casts to other types are all seen. Writes
-    that leave no trace on the tensor are not; :func:`release` it before one, or find them with :func:`verify`:
+    ``torch.optim``'s kind, ``load_state_dict``, ``set_``, an assignment to ``.data`` (``w.data += 1``, too), and casts
+    to other types are all seen. Writes that leave no trace on the tensor are not; :func:`release` it before one, or
+    find them with :func:`verify`:
 
     - *through* ``.data`` (``w.data.add_(1)``), ``untyped_storage()``, NumPy, DLPack, a buffer or a raw pointer, or by
       another process that shares the memory;
@@ -75,7 +80,8 @@ def keep(target: Casts) -> None:
 
     Raises:
         ValueError: A tensor whose changes cannot be told: a DTensor or another subclass, what FSDP manages, an
-            inference tensor, a view, no leaf; or one that is not floating-point. Nothing is kept then.
+            inference tensor, a view, no leaf; or one that is not floating-point. Nothing is kept then. Of a module
+            that has others, such tensors are passed over, and a warning names them.
         TypeError: It is none of these.
 
     Example:
@@ -91,11 +97,18 @@ def keep(target: Casts) -> None:
         (2.0, 8.0)
         >>> polycast.cast_cache.release(weight)
     """
-    named = named_tensors(target)
-    for name, tensor in named:
+    named, texts = [], []
+    for name, tensor in named_tensors(target):
         obstacle = "is not floating-point" if not tensor.is_floating_point() else _compiled.cast_obstacle(tensor)
-        if obstacle is not None:
-            raise ValueError(f"cannot keep the casts of {name or 'the tensor'}: it {obstacle}")
+        if obstacle is None:
+            named.append((name, tensor))
+        else:
+            texts.append(f"{name or 'the tensor'}: it {obstacle}")
+    if texts and not (named and isinstance(target, torch.nn.Module)):
+        raise ValueError(f"cannot keep the casts of {texts[0]}")
+    if texts:
+        more = f"; and of {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+        warnings.warn(f"keeps no casts of {'; of '.join(texts[:_NAMED])}{more}", stacklevel=2)
     for name, tensor in named:
         _compiled.keep_casts(tensor, name)
         _kept[tensor._cdata] = weakref.ref(tensor, partial(_dead, tensor._cdata))

@@ -1,6 +1,5 @@
 """The autocast region: torch's own context, with the devices, dtypes and defaults of the policy."""
 
-import functools
 import threading
 import warnings
 from collections.abc import Callable
@@ -56,11 +55,7 @@ class Region(torch.autocast):
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return the function, to be run in this region."""
 
-        @functools.wraps(function)
-        def decorated(*args: P.args, **kwargs: P.kwargs) -> R:
-            with self:
-                return function(*args, **kwargs)
-
+        decorated: Callable[P, R] = super().__call__(function)  # type: ignore[no-untyped-call]
         return decorated
 
     def __repr__(self) -> str:
@@ -132,6 +127,17 @@ def autocast(
             if torch._guards.active_fake_mode() is None:
                 tell(doubt)
     return region
+
+
+def _scripted(
+    device_type: str, dtype: torch.dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None
+) -> torch.autocast:
+    return torch.autocast(device_type, dtype, enabled, cache_enabled)
+
+
+# For a call in a script torch.jit looks here for what to compile in its place, by an argument that is a constant.
+_in_a_script: dict[str, Any] = {"arg_name": "enabled", "index": 2, "default": True}
+torch._jit_internal.boolean_dispatched[autocast] = _in_a_script | {"if_true": _scripted, "if_false": _scripted}
 
 
 def _lower_precision(

@@ -62,3 +62,16 @@ def test_what_cannot_be_kept_is_refused(make: Callable[[], Any], text: str) -> N
     with pytest.raises(ValueError, match=f"^cannot keep the casts of {re.escape(text)}$"):
         cast_cache.keep(make())
     assert cast_cache._kept == before
+
+
+def test_of_a_module_what_cannot_be_kept_is_passed_over_and_named() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Module())
+    for number in range(10):
+        model[1].register_buffer(f"part{number}", torch.ones(1).expand(3))
+    text = "; of ".join(f"1.part{number}: it is no leaf, a view or a dual tensor" for number in range(8))
+    with pytest.warns(UserWarning, match=f"^keeps no casts of {re.escape(text)}; and of 2 more$") as caught:
+        cast_cache.keep(model)
+    assert caught[0].filename == __file__
+    assert {parameter._cdata for parameter in model.parameters()} <= cast_cache._kept.keys()
+    with pytest.raises(ValueError, match=r"^cannot keep the casts of part0: it is no leaf, a view or a dual tensor$"):
+        cast_cache.keep(model[1])  # which has no other

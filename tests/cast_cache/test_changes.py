@@ -1,5 +1,7 @@
 """A cast is never reused for a weight that has changed since, however it changed, nor in another type or grad mode."""
 
+import copy
+import io
 from collections.abc import Callable
 from contextlib import nullcontext
 
@@ -66,6 +68,31 @@ def test_a_changed_weight_is_cast_anew(device: str, name: str, kept: bool, gap: 
 def test_the_next_region_sees_what_leaves_no_trace(device: str, grad: bool) -> None:
     for category in USE:
         check(device, category, without_grad(lambda w, value: w.data.add_(value)), grad, kept=False, gap=True)
+
+
+def grow(weight: Tensor, value: float) -> None:
+    weight.data += value
+
+
+@pytest.mark.parametrize("gap", [False, True], ids=["inside a region", "between regions"])
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_assignment_of_what_was_written_through_data_is_seen_where_casts_are_kept(device: str, gap: bool) -> None:
+    """``weight.data += delta``, by which adapters are merged: same tensor, storage, version, sizes and strides."""
+    for category in USE:
+        check(device, category, grow, grad=False, kept=True, gap=gap)
+
+
+def test_a_kept_weight_is_saved_and_copied_as_any() -> None:
+    weight, file = nn.Parameter(values()), io.BytesIO()
+    cast_cache.keep(weight)
+    torch.save(weight, file)
+    for made in (torch.load(io.BytesIO(file.getvalue())), copy.deepcopy(weight), weight.detach()):
+        assert torch.equal(made, weight)
+    before = hits()
+    with polycast.autocast("cpu"), torch.no_grad():
+        for _ in range(3):
+            weight @ weight.detach().data  # reading it is no change
+    assert hits() - before == 2
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -135,6 +135,11 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeError,
         REFUSED.format("ChainedScheduler", f"its OneCycleLR cannot, because {MOMENTUM}"),
     ),
+    "one that follows real steps": (
+        lambda: follow(follow(halving())),
+        TypeError,
+        REFUSED.format("RealStepLR", "it follows them already"),
+    ),
     "an optimizer that takes its rate from the host": (
         lambda: follow(halving(FUSED)),
         TypeError,
@@ -190,16 +195,30 @@ def test_a_checkpoint_goes_on_where_it_was(saved_at: int) -> None:
             adapter.step()
 
 
-def test_it_advances_once_for_a_step_that_was_taken() -> None:
+def test_each_call_counts_but_after_a_skipped_step() -> None:
+    """As stock's schedulers count: a trainer may call once for each of its processes."""
     loop = Loop()
     schedule = follow(halving(loop.optimizer), loop.scaler)
-    for skip, rate in ((None, 0.1), (True, 0.1), (False, 0.05), (None, 0.05)):
+    for skip, count in ((True, 0), (False, 2), (True, 2), (None, 2), (False, 4), (None, 6)):
         if skip is not None:
             loop.iterate(skip)
         for _ in range(2):
             schedule.step()
-        assert loop.rates() == pytest.approx([rate, rate / 5])
+        assert loop.rates() == pytest.approx([0.1 * 0.5**count, 0.02 * 0.5**count])
     assert repr(schedule) == "RealStepLR(ExponentialLR, SGD, steps=12)"
+
+
+def test_it_is_a_scheduler_as_trainers_look_for_it() -> None:
+    loop = Loop()
+    schedule = follow(halving(loop.optimizer), loop.scaler)
+    assert isinstance(schedule, lr_scheduler.LRScheduler)
+    assert schedule.optimizer is loop.optimizer
+    assert schedule.base_lrs == [0.1, 0.02]
+    schedule.step()  # before the first step, and before the scale is on a device
+    loop.iterate(skip=False)
+    schedule.step()
+    assert schedule.last_epoch == 2
+    assert schedule.get_last_lr() == pytest.approx([0.025, 0.005])
 
 
 def test_a_disabled_scaler_skips_nothing() -> None:
@@ -250,7 +269,6 @@ def test_copies_advance_with_their_own_steps() -> None:
         loop.iterate(skip=False)
         schedule.step()
     copy, schedule_copy = deepcopy((loop, schedule))
-    schedule_copy.step()  # no step was taken since
     assert copy.rates() == pytest.approx([0.0125, 0.0025])
     started(copy.scaler)
     for _ in range(2):

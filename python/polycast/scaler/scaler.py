@@ -15,7 +15,7 @@ from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 from polycast import backends
 from polycast._compiled import update_scale
 from polycast.scaler.clipping import check_clipping, clip_coef, clip_in_place
-from polycast.scaler.step import ALREADY_UNSCALED, SteppingScaler, any_of, read
+from polycast.scaler.step import ALREADY_UNSCALED, SteppingScaler, any_of, has_lone_shards, read, unwrapped
 
 Optimizer = torch.optim.Optimizer
 T = TypeVar("T")
@@ -56,6 +56,9 @@ class GradScaler(SteppingScaler):
         max_scale: The scale never grows above it.
         report_skips: Read back once in each step whether it is skipped, and then do not call ``optimizer.step``, for
             trainers that watch whether it is called.
+        process_group: The ranks that parameters are sharded over which are no DTensors, as FSDP1's are
+            (``torch.distributed.group.WORLD``): what one of them finds, all know, by a reduction for each look.
+            DTensors need none.
 
     Raises:
         ValueError: The bounds do not enclose ``init_scale``, or there is no such device.
@@ -93,6 +96,7 @@ class GradScaler(SteppingScaler):
         min_scale: float = 0.0,
         max_scale: float = float("inf"),
         report_skips: bool = False,
+        process_group: Any = None,
     ) -> None:
         for name, value in (("enabled", enabled), ("report_skips", report_skips)):
             if isinstance(value, str):  # "False" would be true
@@ -110,7 +114,7 @@ class GradScaler(SteppingScaler):
         for warning in caught:  # that there is no such device, told to the caller
             warnings.warn(warning.message, warning.category, stacklevel=2)
         self._bounds = (low, max_scale)
-        self._report_skips = report_skips
+        self._report_skips, self._process_group = report_skips, process_group
         self._told: set[str] = set()
         self._records = WeakKeyDictionary()
 
@@ -186,12 +190,18 @@ class GradScaler(SteppingScaler):
             TypeError: What is given is no optimizer.
             ValueError: ``norm_type`` or ``max_norm`` is no positive number.
             RuntimeError: The optimizer was stepped since the last ``update``, or clipped in an earlier batch: one that
-                is dropped after a look at its gradients ends with ``update``, too.
+                is dropped after a look at its gradients ends with ``update``, too. Or parameters are sharded and no
+                DTensors: which gradients each rank holds whole is not known here.
 
         Example: see :class:`GradScaler`.
         """
         record = self._record(optimizer)
         max_norm, norm_type = check_clipping(max_norm, norm_type)
+        if self._process_group is not None or (not self._enabled and has_lone_shards(optimizer)):
+            raise RuntimeError(
+                "clip_grad_norm does not know which gradients the ranks share, and which each holds whole; call "
+                "unscale_(optimizer), then the clip_grad_norm_ of the sharded module"
+            )
         if not self._enabled:
             return clip_in_place(optimizer, max_norm, norm_type)
         _, scale, state = self._iteration(optimizer, "clip_grad_norm")
@@ -224,7 +234,8 @@ class GradScaler(SteppingScaler):
 
         Raises:
             TypeError: What is given is no optimizer.
-            RuntimeError: As in torch: the optimizer was stepped since the last ``update``, or a closure is given.
+            RuntimeError: As in torch: the optimizer was stepped since the last ``update``, or a closure is given. Or
+                FSDP1 shards its parameters, and the scaler has no ``process_group``.
             AssertionError: As in torch: nothing was scaled, or no gradient was found.
         """
         if not self._enabled:
@@ -267,7 +278,7 @@ class GradScaler(SteppingScaler):
             >>> a.item(), b.item(), scaler.get_scale()
             (1.0, 1.0, 32768.0)
         """
-        if len(set(map(id, optimizers))) < len(optimizers):
+        if len(set(map(id, map(unwrapped, optimizers)))) < len(optimizers):
             raise ValueError("step_together was given one optimizer twice; name each once")
         if self._enabled:
             iterations = [self._iteration(optimizer, "step") for optimizer in optimizers]
@@ -382,7 +393,8 @@ class GradScaler(SteppingScaler):
         super().__setstate__({**state, "_records": WeakKeyDictionary()})
 
     def _lazy_init_scale_growth_tracker(self, dev: torch.device) -> None:
-        super()._lazy_init_scale_growth_tracker(dev)
+        # Checkpoints are loaded into the _device of a scaler that has not scaled yet, a text that may be empty.
+        super()._lazy_init_scale_growth_tracker(dev or torch.device(backends.current()))
         self._device = self._device or self._device_of_scale().type
 
     def _device_of_scale(self) -> torch.device:

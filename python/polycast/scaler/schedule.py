@@ -9,16 +9,18 @@ from torch import Tensor
 from torch.optim import lr_scheduler
 
 from polycast.scaler.scaler import GradScaler
+from polycast.scaler.step import unwrapped
 
 Scheduler = lr_scheduler.LRScheduler
 
 
-class RealStepLR:
-    """Advances a scheduler only when a step was not skipped.
+class RealStepLR(Scheduler):
+    """A scheduler that advances only when the last step was not skipped.
 
     A scheduler of torch's is told by the host that it should advance, and the host does not know about a skipped step.
     If what it gives is a function of the step count, the learning rates of all steps are a table. This puts the table
-    on the device, counts the real steps there, and gives each parameter group its learning rate as a tensor.
+    on the device, counts the real steps there, and gives each parameter group its learning rate as a tensor. Trainers
+    take it for the ``torch.optim.lr_scheduler.LRScheduler`` that it is; ``last_epoch`` counts its calls.
 
     Args:
         scheduler: One of ``torch.optim.lr_scheduler``, of a sync-free optimizer. The table begins where it stands; it
@@ -59,10 +61,14 @@ class RealStepLR:
         reason = _why_no_table(scheduler)
         if reason:
             raise TypeError(f"{type(scheduler).__name__} cannot follow real steps without a read: {reason}")
-        self._optimizer, self._name = scheduler.optimizer, type(scheduler).__name__
-        if not getattr(self._optimizer, "takes_found_inf", False):
+        # Torch's constructor would begin the schedule of the groups once more.
+        self.optimizer, self._name = scheduler.optimizer, type(scheduler).__name__
+        self.base_lrs = [group["initial_lr"] for group in self.optimizer.param_groups]
+        self.last_epoch, self._step_count = 0, 1
+        inner = unwrapped(self.optimizer)
+        if not getattr(inner, "takes_found_inf", False):
             raise TypeError(
-                f"{type(self._optimizer).__name__} takes its learning rate from the host; use an optimizer of "
+                f"{type(inner).__name__} takes its learning rate from the host; use an optimizer of "
                 "polycast.syncfree, or step the scheduler yourself"
             )
         self._scaler = scaler
@@ -71,26 +77,22 @@ class RealStepLR:
         self._tables: dict[torch.device, Tensor] = {}
         self._count: Tensor | None = None
         self._initial_count = 0
-        self._seen_steps = scaler.step_count(self._optimizer)
 
-    def step(self) -> None:
-        """Advance the learning rates, if the optimizer was stepped since the last call, and not skipped.
+    def step(self) -> None:  # type: ignore[override]  # the host knows no epoch
+        """Advance the learning rates, unless the last step of the optimizer was skipped; nothing is read back.
 
-        Call it at most once for each step. Nothing is read back.
+        As with any scheduler each call counts: some trainers make one for each of their processes.
         """
-        steps = self._scaler.step_count(self._optimizer)
-        if steps == self._seen_steps:
-            return
-        self._seen_steps = steps
-        skipped = self._scaler.skipped(self._optimizer)
-        if self._count is None:
-            self._count = torch.tensor([self._initial_count]).to(skipped.device)
-        self._count = (self._count + skipped.logical_not()).clamp(max=self._last)
+        self.last_epoch += 1
+        self._step_count += 1
+        skipped = self._scaler.skipped(self.optimizer)
+        count = torch.tensor([self._initial_count]) if self._count is None else self._count
+        self._count = (count.to(skipped.device) + skipped.logical_not()).clamp(max=self._last)
         self._set_lr(self._count)
 
     def get_last_lr(self) -> list[float]:
         """Return the learning rate of each group; reads from the device."""
-        return [float(group["lr"]) for group in self._optimizer.param_groups]
+        return [float(group["lr"]) for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
         """Return the count of real steps and the table, [steps + 1, groups]; reads from the device."""
@@ -103,7 +105,7 @@ class RealStepLR:
         Raises:
             ValueError: It is not what ``state_dict`` returns, or of another number of parameter groups.
         """
-        groups = self._optimizer.param_groups
+        groups = self.optimizer.param_groups
         table, count = state_dict.get("table"), state_dict.get("real_steps", -1)
         if not isinstance(table, Tensor) or table.shape[1:] != (len(groups),) or count not in range(len(table)):
             raise ValueError(
@@ -112,28 +114,26 @@ class RealStepLR:
             )
         self._host_table, self._last, self._tables = table.cpu().clone(), len(table) - 1, {}
         self._initial_count, self._count = count, None
+        self.last_epoch, self._step_count = count, count + 1
         for group, lr in zip(groups, self._host_table[self._initial_count], strict=True):
             group["lr"] = lr.item()
 
     def __repr__(self) -> str:
         """Return what it follows, and how far its table goes."""
-        return f"{type(self).__name__}({self._name}, {type(self._optimizer).__name__}, steps={self._last})"
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # A copied scaler counts anew.
-        self.__dict__.update(state)
-        self._seen_steps = self._scaler.step_count(self._optimizer)
+        return f"{type(self).__name__}({self._name}, {type(unwrapped(self.optimizer)).__name__}, steps={self._last})"
 
     def _set_lr(self, count: Tensor) -> None:
         table = self._tables.get(count.device)
         if table is None:
             table = self._tables[count.device] = self._host_table.to(count.device)
         rates = table.index_select(0, count).squeeze(0).unbind()
-        for group, lr in zip(self._optimizer.param_groups, rates, strict=True):
+        for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = lr
 
 
 def _why_no_table(scheduler: Scheduler) -> str | None:
+    if isinstance(scheduler, RealStepLR):
+        return "it follows them already"
     if isinstance(scheduler, lr_scheduler.ReduceLROnPlateau):
         return "it follows a metric that the host hands to it"
     if getattr(scheduler, "cycle_momentum", False):

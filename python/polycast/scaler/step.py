@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.amp.grad_scaler import GradScaler as TorchGradScaler
 from torch.amp.grad_scaler import OptState
 
-from polycast.scaler.record import StepRecord
+from polycast.scaler.record import FoundInf, StepRecord
 
 Optimizer = torch.optim.Optimizer
 
@@ -36,6 +36,7 @@ class SteppingScaler(TorchGradScaler):
     """What torch's scaler calls within itself, and a subclass may override; not a complete scaler."""
 
     _scale: Tensor | None = None
+    _process_group: Any = None
     _per_optimizer_states: dict[int, dict[str, Any]]
     _records: WeakKeyDictionary[Optimizer, StepRecord]
     # What a look at gradients belongs to: a number that is another one after the next call of scale().
@@ -49,13 +50,15 @@ class SteppingScaler(TorchGradScaler):
         found_inf: Tensor,  # noqa: ARG002
         allow_fp16: bool,
     ) -> dict[torch.device, Tensor]:
-        return self._record(optimizer).unscale(optimizer, inv_scale, allow_fp16)
+        found = self._record(optimizer).unscale(optimizer, inv_scale, allow_fp16)
+        return found if self._process_group is None else self._agreed(found)
 
     def _check_inf_per_device(self, optimizer: Optimizer) -> dict[Any, Any]:
         """Look for infinities and NaNs, unless steps that are taken together have: torch's step asks again."""
         state = self._per_optimizer_states[id(optimizer)]
         if not state["found_inf_per_device"]:
-            state["found_inf_per_device"] = self._records[optimizer].look(optimizer)
+            found = self._record(optimizer).look(optimizer)
+            state["found_inf_per_device"] = found if self._process_group is None else self._agreed(found)
         found_inf: dict[Any, Any] = state["found_inf_per_device"]
         return found_inf
 
@@ -65,10 +68,15 @@ class SteppingScaler(TorchGradScaler):
         """Step a sync-free optimizer, which skips by itself, or any other unless it is to be skipped."""
         step: Callable[..., float | None] = optimizer.step
         found_inf = optimizer_state["found_inf"]
-        if not getattr(optimizer, "takes_found_inf", False):
-            return None if read(found_inf) else step(*args, **kwargs)
+        # The step of what wraps a sync-free optimizer does not skip by itself.
+        if not getattr(optimizer, "takes_found_inf", False) and read(found_inf):
+            return None
         # Once gradients were unscaled in place there is nothing to divide by.
         ready = optimizer_state["stage"] is OptState.READY
+        if hasattr(optimizer, "optimizer"):  # what wraps one may come here again, as a scaler's user itself
+            optimizer, optimizer_state["stage"] = unwrapped(optimizer), OptState.STEPPED
+        if not getattr(optimizer, "takes_found_inf", False):
+            return step(*args, **kwargs)
         grad_scale = self._scale if ready else None
         if grad_scale is not None and getattr(optimizer, "grad_scale", None) is not None:
             grad_scale = grad_scale * optimizer.grad_scale  # type: ignore[attr-defined]
@@ -106,7 +114,10 @@ class SteppingScaler(TorchGradScaler):
         """Return what is known of an optimizer since the last update, or raise that nothing was scaled."""
         record = self._record(optimizer)
         scale, _ = self._check_scale_growth_tracker(asked)
-        return Iteration(record, scale, self._per_optimizer_states[id(optimizer)])
+        states = self._per_optimizer_states
+        if hasattr(optimizer, "optimizer"):  # torch looks for the state of what it is given
+            states[id(optimizer)] = states[id(unwrapped(optimizer))]
+        return Iteration(record, scale, states[id(optimizer)])
 
     def _refuse_another_batch(self, state: dict[str, Any]) -> None:
         """Raise if an optimizer was clipped before gradients were last scaled: what unscale_ would raise by itself."""
@@ -115,16 +126,49 @@ class SteppingScaler(TorchGradScaler):
         if state["stage"] is not OptState.STEPPED and state.get("clipped_in", self._batch) != self._batch:
             raise RuntimeError(ALREADY_UNSCALED)
 
+    def _agreed(self, found_infs: FoundInf) -> FoundInf:
+        """Return what any rank of the process group has found, also to one that has no gradients."""
+        assert self._scale is not None
+        found_inf = any_of(list(found_infs.values()), self._scale.device)
+        distributed: Any = torch.distributed
+        distributed.all_reduce(found_inf, distributed.ReduceOp.MAX, group=self._process_group)
+        return {found_inf.device: found_inf}
+
     def _record(self, optimizer: Optimizer) -> StepRecord:
         if not hasattr(optimizer, "param_groups"):
             raise TypeError(
                 f"a {type(optimizer).__name__} was given for an optimizer; pass the optimizer itself, not its "
                 "parameters, and each one by itself"
             )
+        if hasattr(optimizer, "optimizer"):
+            optimizer = unwrapped(optimizer)
         record = self._records.get(optimizer)
         if record is None:
+            if self._enabled and self._process_group is None and has_lone_shards(optimizer):
+                raise RuntimeError(
+                    "FSDP1's parameters tell of no mesh, so each rank would scale and skip by itself; make the scaler "
+                    "by GradScaler(process_group=torch.distributed.group.WORLD), or shard by fully_shard"
+                )
             record = self._records[optimizer] = StepRecord(optimizer)
         return record
+
+
+def unwrapped(optimizer: Any) -> Any:
+    """Return the optimizer that another object wraps: its attribute ``optimizer``, with the very same parameter groups.
+
+    Trainers wrap optimizers and step one of the two; what a scaler knows is known of both.
+    """
+    inner = getattr(optimizer, "optimizer", None)
+    while isinstance(inner, Optimizer) and inner.param_groups is getattr(optimizer, "param_groups", None):
+        optimizer, inner = inner, getattr(inner, "optimizer", None)
+    return optimizer
+
+
+def has_lone_shards(optimizer: Optimizer) -> bool:
+    """Return whether parameters are sharded over several ranks, and are no DTensors: FSDP1's."""
+    params = (param for group in optimizer.param_groups for param in group["params"])
+    distributed: Any = torch.distributed
+    return any(getattr(param, "_fsdp_flattened", False) for param in params) and distributed.get_world_size() > 1
 
 
 def any_of(found_infs: list[Tensor], device: torch.device) -> Tensor:
