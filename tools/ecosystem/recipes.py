@@ -1,6 +1,6 @@
 """What is trained, how, and with whose parts: the same small problem for every trainer."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,7 +74,8 @@ class Kit:
 
     def optimizer(self, params: Any) -> Any:
         library: Any = polycast.syncfree if self.ours else torch.optim
-        return library.AdamW(params, lr=LR)
+        # With torch's eps of 1e-8 Adam makes a step as large as any of a gradient that is rounding alone.
+        return library.AdamW(params, lr=LR, eps=1e-3)
 
     def scaler(self, **options: Any) -> Any:
         make: Any = polycast.GradScaler if self.ours else torch.amp.grad_scaler.GradScaler
@@ -85,9 +86,9 @@ class Kit:
         region: Any = polycast.autocast if self.ours else torch.autocast
         return region("cpu", dtype=self.recipe.dtype if enabled else None, enabled=enabled)
 
-    def task(self, net: nn.Module | None = None) -> "Task":
+    def task(self, make_net: Callable[[], nn.Module] | None = None) -> "Task":
         torch.manual_seed(0)
-        return Task(net or network(), self)
+        return Task((make_net or network)(), self)
 
     def trained(self, task: nn.Module, optimizer: Any) -> Trained:
         weights = [param.detach().clone() for param in task.parameters() if param.requires_grad]
@@ -113,7 +114,6 @@ class Task(nn.Module):
 
 
 def network() -> nn.Module:
-    torch.manual_seed(0)
     return nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2))
 
 

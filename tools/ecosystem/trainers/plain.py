@@ -1,5 +1,6 @@
 """Torch alone: the loop of its documents."""
 
+from collections.abc import Callable
 from typing import Any
 
 import polycast
@@ -47,15 +48,19 @@ class Loop:
         self.optimizer.zero_grad()
 
 
-def loop(kit: Kit, make_net: Any = None, shape: tuple[int, ...] = (8,)) -> Trained:
+def loop(
+    kit: Kit,
+    make_net: Callable[[], nn.Module] | None = None,
+    shape: tuple[int, ...] = (8,),
+    make_loop: Callable[[Kit, Task], Loop] = Loop,
+) -> Trained:
     """Train; a resumed training goes on in new objects that load what the old ones saved."""
     recipe, path = kit.recipe, kit.folder / "checkpoint.pt"
-    net = make_net or (lambda: None)
-    run = Loop(kit, kit.task(net()))
+    run = make_loop(kit, kit.task(make_net))
     if recipe.resume:
         run.run(Batches(recipe, shape).items[: recipe.resume * recipe.accumulate])
         torch.save([part.state_dict() for part in run.parts()], path)
-        run = Loop(kit, kit.task(net()))
+        run = make_loop(kit, kit.task(make_net))
         for part, state in zip(run.parts(), torch.load(path), strict=True):
             part.load_state_dict(state)
     run.run(Batches(recipe, shape, first=recipe.resume))
