@@ -1,6 +1,5 @@
 """Runs cells, each training in a process of its own: trainers keep state for the life of a process."""
 
-import contextlib
 import functools
 import multiprocessing
 import os
@@ -11,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
@@ -57,33 +57,44 @@ def trained(train: Train, kit: Kit) -> Trained:
 
 def in_process(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return what a function returns in a fresh process, or raise TrainingError."""
-    receiver, sender = PROCESSES.Pipe(duplex=False)
-    process = PROCESSES.Process(target=_send, args=(sender, function, *arguments))
-    process.start()
-    sender.close()
-    try:
-        if not receiver.poll(TIMEOUT):
-            raise TrainingError(f"no end within {TIMEOUT} s")
-        result, error = pickle.loads(receiver.recv_bytes())
-    except EOFError:
-        process.join()
-        raise TrainingError(f"the process ended with {process.exitcode}") from None
-    finally:
-        process.kill()
-        process.join()
-    if error:
-        raise TrainingError(error)
-    return result
+    return Job(PROCESSES, function, *arguments).result()
+
+
+class Job:
+    """A function in a process that has been started."""
+
+    def __init__(self, context: BaseContext, function: Callable[..., Any], *arguments: Any) -> None:
+        self._receiver, sender = context.Pipe(duplex=False)
+        make: Any = context
+        self._process = make.Process(target=_send, args=(sender, function, *arguments))
+        self._process.start()
+        sender.close()
+
+    def result(self) -> Any:
+        """Wait; raise TrainingError where the function raised, or the process crashed or hung."""
+        try:
+            if not self._receiver.poll(TIMEOUT):
+                raise TrainingError(f"no end within {TIMEOUT} s")
+            result, error = pickle.loads(self._receiver.recv_bytes())
+        except EOFError:
+            self._process.join()
+            raise TrainingError(f"the process ended with {self._process.exitcode}") from None
+        finally:
+            self._process.kill()
+            self._process.join()
+        if error:
+            raise TrainingError(error)
+        return result
 
 
 def _send(sender: Connection, function: Callable[..., Any], *arguments: Any) -> None:
     torch.set_num_threads(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what C++ prints, too
     try:
-        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123
-            message = function(*arguments), ""
+        message = function(*arguments), ""
     except Exception as error:
         if "ECOSYSTEM_TRACEBACKS" in os.environ:
-            traceback.print_exc(file=sys.stderr)
+            traceback.print_exc()
         message = None, f"{type(error).__name__}: {error}".splitlines()[0]
     sender.send_bytes(pickle.dumps(message))  # by value: the tensors outlive this process
 

@@ -60,8 +60,14 @@ class ScaledOptimizer(Stateful):
         self.optimizer.zero_grad()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the optimizer's state by the names of the parameters, and the scaler's; reads the scale."""
+        """Return the optimizer's state by the names of the parameters, and the scaler's; reads the scale.
+
+        A learning rate is a number in it: a schedule may make a tensor of it, and a checkpoint is loaded before that.
+        """
         state = get_optimizer_state_dict(self.model, self.optimizer, options=_OPTIONS)
+        for name, value in state.items():
+            if name.endswith(".lr") and isinstance(value, Tensor):
+                state[name] = value.item()
         return {"optimizer": state, "scaler": self.scaler.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

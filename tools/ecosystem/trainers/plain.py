@@ -14,8 +14,8 @@ from tools.ecosystem.recipes import STEPS, Batches, Kit, Task, Trained, halved
 class Loop:
     """A model, its optimizer, its scaler and its schedule, made anew as a process makes them that starts again."""
 
-    def __init__(self, kit: Kit, task: Task) -> None:
-        self.kit, self.task = kit, task
+    def __init__(self, kit: Kit, task: Task, wrap: Callable[[Task], nn.Module] = lambda task: task) -> None:
+        self.kit, self.task, self.model = kit, task, wrap(task)
         self.optimizer = kit.optimizer([param for param in task.parameters() if param.requires_grad])
         self.scaler = kit.scaler()
         self.schedule: Any = halved(self.optimizer) if kit.recipe.schedule else None
@@ -28,7 +28,7 @@ class Loop:
     def run(self, batches: Any) -> None:
         for number, batch in enumerate(batches):
             with self.kit.autocast():
-                loss = self.task(**batch)["loss"] / self.kit.recipe.accumulate
+                loss = self.model(**batch)["loss"] / self.kit.recipe.accumulate
             self.scaler.scale(loss).backward()
             if (number + 1) % self.kit.recipe.accumulate == 0:
                 self.step()
