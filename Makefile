@@ -61,8 +61,9 @@ sanitize: $(VENV)/installed
 	$(PYTHON) -m tools.sanitize
 
 # The package in other packages' trainers, in an environment of its own (1 GB beside torch); minutes, and no part of
-# `make test`. With CELLS="lightning skip" only those whose names hold all the words.
+# `make test`. CELLS="lightning skip": only those whose names hold all the words.
 ecosystem: .venv-ecosystem/built
+	@.venv-ecosystem/bin/python -m pytest -q tests/workflows/test_integrations.py tests/test_docstrings.py -k integrations
 	@.venv-ecosystem/bin/python -m tools.ecosystem $(CELLS)
 
 .venv-ecosystem/installed: requirements/ecosystem.txt requirements/common.txt

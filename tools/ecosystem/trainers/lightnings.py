@@ -8,8 +8,8 @@ from typing import Any, cast
 import lightning
 import polycast
 import torch
-from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.fabric.plugins.precision import MixedPrecision as FabricPrecision
+from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.plugins.precision import MixedPrecision, Precision
 from polycast.integrations.lightning import Precision as OurPrecision
 
@@ -115,13 +115,11 @@ class FabricLoop:
 
     def __init__(self, kit: Kit) -> None:
         self.kit, precision = kit, kit.recipe.precision
-        plugins = [] if precision == "float32" else [
-            FabricPrecision(PRECISIONS[precision], "cpu", kit.scaler() if kit.recipe.scales else None)
-        ]
+        self.scaler: Any = kit.scaler() if kit.recipe.scales else None
+        plugins = [] if precision == "float32" else [FabricPrecision(PRECISIONS[precision], "cpu", self.scaler)]
         self.fabric = lightning.Fabric(accelerator="cpu", plugins=plugins)
         self.task: Task = kit.task()
         self.model, self.optimizer = self.fabric.setup(self.task, kit.optimizer(self.task.parameters()))
-        self.scaler = self.fabric._precision.scaler if kit.recipe.scales else None
         self.schedule: Any = halved(self.optimizer.optimizer) if kit.recipe.schedule else None
         if self.schedule is not None and kit.ours:
             self.schedule = polycast.RealStepLR(self.schedule, self.scaler, STEPS)

@@ -22,7 +22,8 @@ IMAGE = (3, 8, 8)
 
 
 def vision() -> nn.Module:
-    return VisionTransformer(img_size=8, patch_size=4, embed_dim=16, depth=1, num_heads=2, num_classes=2)
+    model: nn.Module = VisionTransformer(img_size=8, patch_size=4, embed_dim=16, depth=1, num_heads=2, num_classes=2)
+    return model
 
 
 @trainer("timm, a vision transformer")
