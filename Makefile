@@ -16,7 +16,7 @@ ifeq ($(wildcard $(REQUIREMENTS)),)
   $(error There is no $(REQUIREMENTS); TORCH is one of $(patsubst requirements/torch-%.txt,%,$(wildcard requirements/torch-*)))
 endif
 
-.PHONY: demo test lint format build syntax sanitize clean distclean
+.PHONY: demo test lint format build syntax sanitize ecosystem clean distclean
 .DELETE_ON_ERROR:
 
 demo: build
@@ -59,6 +59,21 @@ syntax: $(VENV)/installed
 # takes minutes, and is no part of `make test`.
 sanitize: $(VENV)/installed
 	$(PYTHON) -m tools.sanitize
+
+# The package in other packages' trainers, in an environment of its own (1 GB beside torch); minutes, and no part of
+# `make test`. CELLS="lightning skip": only those whose names hold all the words.
+ecosystem: .venv-ecosystem/built
+	@.venv-ecosystem/bin/python -m pytest -q tests/workflows/test_integrations.py tests/test_docstrings.py -k integrations
+	@.venv-ecosystem/bin/python -m tools.ecosystem $(CELLS)
+
+.venv-ecosystem/installed: requirements/ecosystem.txt requirements/common.txt
+	python3 -m venv .venv-ecosystem
+	.venv-ecosystem/bin/python -m pip install --disable-pip-version-check -r $<
+	@touch $@
+
+.venv-ecosystem/built: .venv/built .venv-ecosystem/installed
+	@.venv-ecosystem/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/wheel-2.9.0/*.whl
+	@touch $@
 
 clean:
 	rm -rf build python/*.egg-info .venv*/built

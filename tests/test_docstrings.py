@@ -4,11 +4,22 @@ import doctest
 import pkgutil
 from collections.abc import Iterator
 from importlib import import_module
+from types import ModuleType
 
 import polycast
 import pytest
 
+from tests.process import python
+
 MODULES = ["polycast", *(module.name for module in pkgutil.walk_packages(polycast.__path__, "polycast."))]
+
+
+def imported(name: str) -> ModuleType:
+    """Return a module, or skip where the package is absent that it integrates."""
+    if not name.startswith("polycast.integrations."):
+        return import_module(name)
+    module: ModuleType = pytest.importorskip(name, exc_type=ModuleNotFoundError)
+    return module
 
 
 @pytest.fixture
@@ -24,10 +35,16 @@ def restored() -> Iterator[None]:
 @pytest.mark.usefixtures("restored")
 @pytest.mark.parametrize("name", MODULES)
 def test_the_examples_of_a_module_run(name: str) -> None:
-    results = doctest.testmod(import_module(name))
+    results = doctest.testmod(imported(name))
     assert results.failed == 0, "the report is on stdout"
 
 
 def test_there_are_examples() -> None:
     finder = doctest.DocTestFinder()
-    assert sum(len(test.examples) for name in MODULES for test in finder.find(import_module(name))) > 10
+    own = [name for name in MODULES if not name.startswith("polycast.integrations.")]
+    assert sum(len(test.examples) for name in own for test in finder.find(import_module(name))) > 10
+
+
+def test_importing_the_package_imports_no_integration() -> None:
+    absent = "[name for name in sys.modules if name.startswith('polycast.integrations')]"
+    assert python(f"import polycast, sys; print({absent})") == "[]\n"

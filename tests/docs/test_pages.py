@@ -43,6 +43,11 @@ def fewer(command: str) -> None:
     run(sys.executable, *re.sub(r"\d{3,}$", "20", command).split()[1:])
 
 
+def one(command: str) -> None:
+    """Run a command that does something a number of times for one time."""
+    run(sys.executable, *re.sub(r"\d+$", "1", command).split()[1:])
+
+
 def installed(command: str) -> None:
     """Have pip install nothing; what it needs is not asked for, and a package of the source tree is prepared."""
     run(sys.executable, "-m", *shlex.split(command), "--dry-run", "--no-deps", "--quiet", "--no-index")
@@ -63,6 +68,8 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "make format": made,
     "make syntax": made,
     "make sanitize": made,
+    "make ecosystem": made,
+    'make ecosystem CELLS="lightning skip"': made,
     "make clean": made,
     "make distclean": made,
     "pip install jinja2 pyyaml ninja 'setuptools>=77'": named,
@@ -77,6 +84,7 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "python -m tools.random_casts 3000": fewer,
     "python -m tools.random_scaler 1000": fewer,
     "python -m tools.random_steps 1000": fewer,
+    "python -m tools.survival 20": one,
     "python -m tools.newcomer": explained,
     "python -m benchmarks.cast_cache": explained,
 }

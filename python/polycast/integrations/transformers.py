@@ -1,0 +1,33 @@
+"""Transformers: a mixin that gives its ``Trainer`` our gradient scaler, on every device."""
+
+from typing import Any, ClassVar
+
+from polycast.integrations import accelerate
+from polycast.scaler.scaler import GradScaler
+
+
+class ScalerMixin:
+    """The accelerator of a ``transformers.Trainer`` of ``fp16=True`` with our scaler; it goes before the trainer.
+
+    The trainer clips, skips, holds its schedule in a skipped step, and saves the scale, as it does with its own scaler.
+    ``bf16=True`` needs no scaler, and no mixin: ``import polycast``, and an optimizer of :mod:`polycast.syncfree` if
+    you like.
+
+    Example:
+        >>> import transformers
+        >>> from polycast.integrations.transformers import ScalerMixin
+        >>> class Trainer(ScalerMixin, transformers.Trainer):
+        ...     scaler_options = {"init_scale": 2.0**10}
+
+    Source: the documents of ``transformers.Trainer``, whose ``create_accelerator_and_postprocess`` subclasses override.
+    """
+
+    #: Options of :class:`polycast.GradScaler`, as :func:`polycast.integrations.accelerate.use` takes them.
+    scaler_options: ClassVar[dict[str, Any]] = {}
+    accelerator: Any
+
+    def create_accelerator_and_postprocess(self) -> None:
+        """Make the accelerator as the trainer does, and give it the scaler if it is one of float16."""
+        super().create_accelerator_and_postprocess()  # type: ignore[misc]
+        if self.accelerator.mixed_precision == "fp16":
+            self.scaler: GradScaler = accelerate.use(self.accelerator, **self.scaler_options)

@@ -1,0 +1,32 @@
+"""The examples in other packages' trainers, where those are installed: `make ecosystem` has an environment of them."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from tests.cases import ROOT
+
+EXAMPLES = sorted(path.stem.removeprefix("with_") for path in (ROOT / "examples" / "integrations").glob("with_*.py"))
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_killed_and_resumes(name: str) -> None:
+    pytest.importorskip(f"polycast.integrations.{name}", exc_type=ModuleNotFoundError)
+    command = [sys.executable, str(ROOT / "examples" / "integrations" / f"with_{name}.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "killed, and started again" in done.stdout
+
+
+@pytest.mark.parametrize("precision", ["no", "bf16"])
+def test_an_accelerator_that_needs_no_scaler_is_refused(precision: str) -> None:
+    integration = pytest.importorskip("polycast.integrations.accelerate", exc_type=ModuleNotFoundError)
+    accelerator = importlib.import_module("accelerate").Accelerator(cpu=True, mixed_precision=precision)
+    try:
+        with pytest.raises(ValueError, match=f"mixed_precision is '{precision}', which needs no gradient scaler"):
+            integration.use(accelerator)
+    finally:
+        accelerator.free_memory()
+        importlib.import_module("accelerate.state").AcceleratorState._reset_state(True)

@@ -1,0 +1,28 @@
+"""Trainings that are killed go on as if they had not been; `python -m tools.survival 20` kills more often."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tools import survival
+
+
+def test_a_training_that_is_killed_twice_resumes_bit_for_bit(tmp_path: Path) -> None:
+    assert survival.survive(2, tmp_path).differences == []
+
+
+@pytest.mark.filterwarnings("ignore:Seems like `optimizer.step:UserWarning")
+def test_a_state_that_is_lost_is_found() -> None:
+    """Of each part, and of the random numbers: what is compared would show it."""
+    training = survival.Training(steps=20)
+    for _ in range(10):
+        training.step()
+    state, fresh = training.state(), survival.Training(steps=20).state()
+    assert survival.differences(state, state) == []
+    for index in range(len(training.parts())):
+        lost = {**state, "parts": [*state["parts"]]}
+        lost["parts"][index] = fresh["parts"][index]
+        assert all(text.startswith(f"state['parts'][{index}]") for text in survival.differences(lost, state))
+        assert survival.differences(lost, state)
+    assert survival.differences({**state, "random": torch.get_rng_state() + 1}, state) == ["state['random']"]

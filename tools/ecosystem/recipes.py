@@ -1,0 +1,148 @@
+"""What is trained, how, and with whose parts: the same small problem for every trainer."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polycast
+import torch
+from torch import Tensor, nn
+
+STEPS = 8
+BATCH = 8
+LR = 0.02
+SCALE = 2.0**12
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is trained, beyond batch after batch."""
+
+    name: str
+    precision: str = "float16"
+    clip: float = 0.0  # the largest norm of the gradients, 0 for any
+    accumulate: int = 1  # batches for a step
+    schedule: bool = False  # halves the learning rate with each step that is taken
+    bad: int | None = None  # the step whose first batch holds an infinity
+    resume: int = 0  # the step after which all is saved, dropped, and loaded into new objects
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return DTYPES[self.precision]
+
+    @property
+    def scales(self) -> bool:
+        return self.precision == "float16"
+
+
+RECIPES = (
+    Recipe("float32", "float32"),
+    Recipe("bfloat16", "bfloat16"),
+    Recipe("bfloat16, clipped", "bfloat16", clip=0.5),
+    Recipe("float16"),
+    Recipe("float16, clipped", clip=0.5),
+    Recipe("float16, accumulated", accumulate=2),
+    Recipe("float16, a skip", bad=3),
+    Recipe("float16, schedule, a skip", schedule=True, bad=3),
+    Recipe("float16, resumed", resume=4),
+    Recipe("float16, all of it", clip=0.5, accumulate=2, schedule=True, bad=3, resume=5),
+)
+
+
+class Trained(NamedTuple):
+    """What a training leaves."""
+
+    weights: list[Tensor]
+    losses: list[float]
+    dtype: str  # of the model's outputs
+    rate: float  # the last learning rate
+    notes: str = ""
+
+
+@dataclass(frozen=True)
+class Kit:
+    """A recipe and whose parts it is trained with."""
+
+    recipe: Recipe
+    ours: bool
+    line: bool  # with the one line that a trainer needs beside our parts
+    folder: Path
+    losses: list[Tensor] = field(default_factory=list, compare=False)
+    dtypes: list[torch.dtype] = field(default_factory=list, compare=False)
+
+    def optimizer(self, params: Any) -> Any:
+        library: Any = polycast.syncfree if self.ours else torch.optim
+        # With torch's eps of 1e-8 Adam makes a step as large as any of a gradient that is rounding alone.
+        return library.AdamW(params, lr=LR, eps=1e-3)
+
+    def scaler(self, **options: Any) -> Any:
+        make: Any = polycast.GradScaler if self.ours else torch.amp.grad_scaler.GradScaler
+        return make("cpu", init_scale=SCALE, enabled=self.recipe.scales, **options)
+
+    def autocast(self) -> Any:
+        enabled = self.recipe.precision != "float32"
+        region: Any = polycast.autocast if self.ours else torch.autocast
+        return region("cpu", dtype=self.recipe.dtype if enabled else None, enabled=enabled)
+
+    def task(self, make_net: Callable[[], nn.Module] | None = None) -> "Task":
+        torch.manual_seed(0)
+        return Task((make_net or network)(), self)
+
+    def trained(self, task: nn.Module, optimizer: Any) -> Trained:
+        weights = [param.detach().clone() for param in task.parameters() if param.requires_grad]
+        rate = float(optimizer.param_groups[0]["lr"])
+        return Trained(weights, torch.stack(self.losses).tolist(), str(self.dtypes[-1]), rate)
+
+
+class Task(nn.Module):
+    """A model with its loss; it writes down what passes, so that no trainer need be asked for it."""
+
+    def __init__(self, net: nn.Module, kit: Kit) -> None:
+        super().__init__()
+        self.net = net
+        self._losses, self._dtypes = kit.losses, kit.dtypes
+
+    def forward(self, inputs: Tensor, labels: Tensor) -> dict[str, Tensor]:
+        outputs = self.net(inputs)
+        loss = nn.functional.mse_loss(outputs.float(), labels)
+        if self.training:
+            self._losses.append(loss.detach())
+            self._dtypes.append(outputs.dtype)
+        return {"loss": loss, "logits": outputs}
+
+
+def network() -> nn.Module:
+    # Smooth: one ReLU that opens in one rounding and not in the other makes half a step of difference.
+    return nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 2))
+
+
+class Batches(torch.utils.data.Dataset[dict[str, Tensor]]):
+    """The batches of all steps in their order: an item is a batch."""
+
+    def __init__(self, recipe: Recipe, shape: tuple[int, ...] = (8,), first: int = 0) -> None:
+        generator = torch.Generator().manual_seed(1)
+        weight = torch.randn(8, 2, generator=generator)
+        self.items = []
+        for number in range(STEPS * recipe.accumulate):
+            inputs = torch.randn(BATCH, *shape, generator=generator)
+            labels = inputs.flatten(1)[:, :8] @ weight
+            if recipe.bad is not None and number == recipe.bad * recipe.accumulate:
+                inputs[0] = float("inf")
+            self.items.append({"inputs": inputs, "labels": labels})
+        self.items = self.items[first * recipe.accumulate :]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return self.items[index]
+
+    def __iter__(self) -> Iterator[dict[str, Tensor]]:
+        return iter(self.items)
+
+
+def halved(optimizer: Any) -> Any:
+    """Return a schedule of torch's."""
+    return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.8)

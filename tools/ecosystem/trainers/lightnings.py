@@ -1,0 +1,155 @@
+"""Lightning: its Trainer, and Fabric around a loop of one's own."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from typing import Any, cast
+
+import lightning
+import polycast
+import torch
+from lightning.fabric.plugins.precision import MixedPrecision as FabricPrecision
+from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.plugins.precision import MixedPrecision, Precision
+from polycast.integrations.lightning import Precision as OurPrecision
+
+from tools.ecosystem.cells import trainer
+from tools.ecosystem.recipes import SCALE, STEPS, Batches, Kit, Task, Trained, halved
+from tools.ecosystem.trainers.plain import plain
+
+PRECISIONS: dict[str, Any] = {"bfloat16": "bf16-mixed", "float16": "16-mixed"}
+
+
+class Module(lightning.LightningModule):  # type: ignore[misc]
+    """The task as Lightning has it."""
+
+    def __init__(self, kit: Kit) -> None:
+        super().__init__()
+        self.kit, self.task = kit, kit.task()
+
+    def training_step(self, batch: dict[str, torch.Tensor], _: int) -> torch.Tensor:
+        return cast("torch.Tensor", self.task(**batch)["loss"])
+
+    def configure_optimizers(self) -> Any:
+        optimizer = self.kit.optimizer(self.parameters())
+        if not self.kit.recipe.schedule:
+            return optimizer
+        schedule: Any = halved(optimizer)
+        if self.kit.ours:
+            schedule = polycast.RealStepLR(schedule, self.trainer.precision_plugin.scaler, STEPS)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+class Loader:
+    """Batches, and where their iteration stands: Lightning saves it, and restores it within an epoch."""
+
+    def __init__(self, batches: Batches) -> None:
+        self.batches, self.position = batches, 0
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
+        while self.position < len(self.batches):
+            self.position += 1
+            yield self.batches[self.position - 1]
+
+    def state_dict(self) -> dict[str, int]:
+        return {"position": self.position}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.position = state["position"]
+
+
+def fit(kit: Kit, module: Module, steps: int, resume: Any = None) -> lightning.Trainer:
+    """Train up to that many steps in all, from a checkpoint on if there is one."""
+    recipe, plugin = kit.recipe, Precision()
+    if recipe.precision != "float32":
+        kind = PRECISIONS[recipe.precision]
+        if kit.line:
+            plugin = OurPrecision(kind, "cpu", **({"init_scale": SCALE} if recipe.scales else {}))
+        else:
+            plugin = MixedPrecision(kind, "cpu", kit.scaler() if recipe.scales else None)
+    runner = lightning.Trainer(
+        accelerator="cpu",
+        plugins=plugin,
+        max_steps=steps,
+        max_epochs=1,
+        accumulate_grad_batches=recipe.accumulate,
+        gradient_clip_val=recipe.clip or None,
+        logger=False,
+        callbacks=ModelCheckpoint(kit.folder, "last", every_n_train_steps=steps),
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    runner.fit(module, Loader(Batches(recipe)), ckpt_path=resume)
+    return runner
+
+
+def quiet() -> None:
+    warnings.simplefilter("ignore")
+    for name in ("lightning", "lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+# Lightning's own steps its schedules in skipped steps too; torch's loop does not.
+@trainer("lightning.Trainer", beside=plain, line="`plugins=Precision(...)`")
+def lightning_trainer(kit: Kit) -> Trained:
+    quiet()
+    module, path = Module(kit), None
+    if kit.recipe.resume:
+        path = kit.folder / "last.ckpt"
+        fit(kit, module, kit.recipe.resume)
+        module = Module(kit)
+    runner = fit(kit, module, STEPS, path)
+    return kit.trained(module.task, runner.optimizers[0])
+
+
+@trainer("lightning.Trainer, our plugin", beside=plain, line="`plugins=Precision(...)`", needs_line=True)
+def lightning_plugin(kit: Kit) -> Trained:
+    return lightning_trainer(kit)
+
+
+class FabricLoop:
+    """A loop of Fabric's documents."""
+
+    def __init__(self, kit: Kit) -> None:
+        self.kit, precision = kit, kit.recipe.precision
+        self.scaler: Any = kit.scaler() if kit.recipe.scales else None
+        plugins = [] if precision == "float32" else [FabricPrecision(PRECISIONS[precision], "cpu", self.scaler)]
+        self.fabric = lightning.Fabric(accelerator="cpu", plugins=plugins)
+        self.task: Task = kit.task()
+        self.model, self.optimizer = self.fabric.setup(self.task, kit.optimizer(self.task.parameters()))
+        self.schedule: Any = halved(self.optimizer.optimizer) if kit.recipe.schedule else None
+        if self.schedule is not None and self.scaler is not None and kit.ours:
+            self.schedule = polycast.RealStepLR(self.schedule, self.scaler, STEPS)
+
+    def state(self) -> dict[str, Any]:
+        state = {"model": self.model, "optimizer": self.optimizer, "scaler": self.scaler, "schedule": self.schedule}
+        return {name: part for name, part in state.items() if part is not None}
+
+    def run(self, batches: Any) -> None:
+        recipe = self.kit.recipe
+        for number, batch in enumerate(batches):
+            self.fabric.backward(self.model(**batch)["loss"] / recipe.accumulate)
+            if (number + 1) % recipe.accumulate:
+                continue
+            if recipe.clip:
+                self.fabric.clip_gradients(self.model, self.optimizer, max_norm=recipe.clip, error_if_nonfinite=False)
+            self.optimizer.step()
+            if self.schedule is not None:
+                self.schedule.step()
+            self.optimizer.zero_grad()
+
+
+@trainer("lightning.Fabric", beside=plain)
+def fabric(kit: Kit) -> Trained:
+    quiet()
+    loop, recipe, path = FabricLoop(kit), kit.recipe, kit.folder / "checkpoint"
+    if recipe.resume:
+        loop.run(Batches(recipe).items[: recipe.resume * recipe.accumulate])
+        loop.fabric.save(path, loop.state())
+        loop = FabricLoop(kit)
+        loop.fabric.load(path, loop.state())
+    loop.run(Batches(recipe, first=recipe.resume))
+    return kit.trained(loop.task, loop.optimizer)

@@ -1,0 +1,156 @@
+"""Timm's models, scaler, optimizers and schedules; PEFT's adapters; Ignite's engine."""
+
+import warnings
+from typing import Any
+
+import peft
+import polycast
+import timm.optim
+import timm.scheduler
+import torch
+from ignite.engine import Engine, Events, supervised_training_step_amp
+from ignite.handlers import Checkpoint, DiskSaver
+from timm.models.vision_transformer import VisionTransformer
+from timm.utils import NativeScaler
+from torch import Tensor, nn
+
+from tools.ecosystem.cells import named, trainer
+from tools.ecosystem.recipes import LR, SCALE, STEPS, Batches, Kit, Task, Trained, network
+from tools.ecosystem.trainers.plain import Loop, loop, plain
+
+IMAGE = (3, 8, 8)
+
+
+def vision() -> nn.Module:
+    model: nn.Module = VisionTransformer(img_size=8, patch_size=4, embed_dim=16, depth=1, num_heads=2, num_classes=2)
+    return model
+
+
+@trainer("timm, a vision transformer")
+def vision_transformer(kit: Kit) -> Trained:
+    return loop(kit, vision, IMAGE)
+
+
+class Native(Loop):
+    """With timm's scaler, which makes torch's within itself."""
+
+    def __init__(self, kit: Kit, task: Task) -> None:
+        super().__init__(kit, task)
+        self.native: Any = NativeScaler("cpu")
+        self.native._scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=SCALE)
+        if kit.line:
+            self.native._scaler = polycast.GradScaler("cpu", init_scale=SCALE)
+
+    def parts(self) -> list[Any]:
+        return [self.task, self.optimizer, self.native]
+
+    def run(self, batches: Any) -> None:
+        accumulate = self.kit.recipe.accumulate
+        for number, batch in enumerate(batches):
+            update = (number + 1) % accumulate == 0
+            with self.kit.autocast():
+                loss = self.task(**batch)["loss"] / accumulate
+            clip = self.kit.recipe.clip or None
+            self.native(loss, self.optimizer, clip, parameters=self.task.parameters(), need_update=update)
+            if update:
+                self.optimizer.zero_grad()
+
+
+NATIVE = [named(f"float16{rest}") for rest in ("", ", clipped", ", accumulated", ", a skip", ", resumed")]
+
+
+@trainer("timm.NativeScaler, unchanged", recipes=NATIVE)
+def native(kit: Kit) -> Trained:
+    return loop(kit, make_loop=Native)
+
+
+@trainer("timm.NativeScaler, ours in it", recipes=NATIVE, line="`native._scaler = GradScaler()`", needs_line=True)
+def native_with_ours(kit: Kit) -> Trained:
+    return loop(kit, make_loop=Native)
+
+
+class Lamb(Loop):
+    """An optimizer of timm's own, and a schedule of timm's own that the host tells the number of the step."""
+
+    def __init__(self, kit: Kit, task: Task) -> None:
+        super().__init__(kit, task)
+        self.optimizer = timm.optim.create_optimizer_v2(task, "lamb", lr=LR)
+
+
+@trainer("timm.optim Lamb", recipes=NATIVE)
+def lamb(kit: Kit) -> Trained:
+    return loop(kit, make_loop=Lamb)
+
+
+class Cosine(Loop):
+    """Our optimizer under a schedule of timm's, which writes the learning rate."""
+
+    def __init__(self, kit: Kit, task: Task) -> None:
+        super().__init__(kit, task)
+        self.cosine = timm.scheduler.CosineLRScheduler(self.optimizer, t_initial=STEPS, t_in_epochs=False)
+        self.updates = 0
+
+    def step(self) -> None:
+        super().step()
+        self.updates += 1
+        self.cosine.step_update(self.updates)
+
+
+@trainer("timm.scheduler cosine", recipes=[named("float16"), named("bfloat16"), named("float16, clipped")])
+def cosine(kit: Kit) -> Trained:
+    return loop(kit, make_loop=Cosine)
+
+
+def adapted() -> nn.Module:
+    model: nn.Module = peft.get_peft_model(network(), peft.LoraConfig(r=4, target_modules=["0", "2"]))
+    return model
+
+
+@trainer("peft, low-rank adapters")
+def adapters(kit: Kit) -> Trained:
+    warnings.simplefilter("ignore")
+    return loop(kit, adapted)
+
+
+def ignite_parts(kit: Kit) -> dict[str, Any]:
+    task = kit.task()
+    optimizer, scaler = kit.optimizer(task.parameters()), kit.scaler()
+    forward = kit.autocast()(run_task) if kit.line else run_task
+    update = supervised_training_step_amp(
+        task,
+        optimizer,
+        lambda loss, _: loss,
+        "cpu",
+        prepare_batch=lambda batch, **_: (batch, batch["labels"]),
+        model_fn=forward,
+        scaler=scaler,
+        gradient_accumulation_steps=kit.recipe.accumulate,
+    )
+    return {"task": task, "optimizer": optimizer, "scaler": scaler, "engine": Engine(update)}
+
+
+def run_task(task: Task, batch: dict[str, Tensor]) -> Tensor:
+    return task(**batch)["loss"]  # type: ignore[no-any-return]
+
+
+IGNITE = [named(name) for name in ("bfloat16", *(recipe.name for recipe in NATIVE if not recipe.clip))]
+
+
+# Ignite's step autocasts on cuda alone.
+@trainer("ignite.Engine", beside=plain, line="`model_fn=autocast('cpu', ...)(forward)`", recipes=IGNITE)
+def ignite_engine(kit: Kit) -> Trained:
+    warnings.simplefilter("ignore")
+    recipe, parts = kit.recipe, ignite_parts(kit)
+    if recipe.resume:
+        saver = Checkpoint(parts, DiskSaver(kit.folder, require_empty=False))
+        parts["engine"].add_event_handler(Events.ITERATION_COMPLETED(once=recipe.resume), saver)
+        parts["engine"].add_event_handler(
+            Events.ITERATION_COMPLETED(once=recipe.resume), lambda engine: engine.terminate()
+        )
+        parts["engine"].run(Batches(recipe).items, max_epochs=1)
+        parts = ignite_parts(kit)
+        Checkpoint.load_objects(parts, torch.load(kit.folder / saver.last_checkpoint))
+        parts["engine"].run(Batches(recipe).items[recipe.resume :], max_epochs=1, epoch_length=STEPS)
+    else:
+        parts["engine"].run(Batches(recipe).items, max_epochs=1)
+    return kit.trained(parts["task"], parts["optimizer"])

@@ -1,0 +1,92 @@
+"""Transformers: its ``Trainer``."""
+
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from polycast.integrations.transformers import ScalerMixin
+from torch import Tensor
+
+from tools.ecosystem.cells import trainer
+from tools.ecosystem.recipes import SCALE, STEPS, Batches, Kit, Recipe, Trained, halved
+from tools.ecosystem.trainers.plain import plain
+
+
+class Sequential(transformers.Trainer):  # type: ignore[misc]
+    """Takes the batches in their order, and the loss as the model computes it."""
+
+    model_accepts_loss_kwargs = False
+
+    def _get_train_sampler(self, _dataset: Any = None) -> torch.utils.data.Sampler[int]:
+        return torch.utils.data.SequentialSampler(self.train_dataset)
+
+
+class Ours(ScalerMixin, Sequential):
+    scaler_options = {"init_scale": SCALE}  # noqa: RUF012
+
+
+def collate(items: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    (batch,) = items
+    return batch
+
+
+def make(kit: Kit) -> transformers.Trainer:
+    recipe, task = kit.recipe, kit.task()
+    arguments = transformers.TrainingArguments(
+        output_dir=kit.folder,
+        use_cpu=True,
+        fp16=recipe.precision == "float16",
+        bf16=recipe.precision == "bfloat16",
+        max_grad_norm=recipe.clip,
+        gradient_accumulation_steps=recipe.accumulate,
+        per_device_train_batch_size=1,
+        max_steps=STEPS,
+        save_strategy="steps" if recipe.resume else "no",
+        save_steps=recipe.resume or STEPS,
+        report_to=[],
+        disable_tqdm=True,
+        logging_strategy="no",
+        remove_unused_columns=False,
+    )
+    optimizer = kit.optimizer(task.parameters())
+    constant = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)
+    return (Ours if kit.line else Sequential)(
+        model=task,
+        args=arguments,
+        train_dataset=Batches(recipe),
+        data_collator=collate,
+        optimizers=(optimizer, halved(optimizer) if recipe.schedule else constant),
+    )
+
+
+class Killed(transformers.TrainerCallback):  # type: ignore[misc]
+    """Ends the training where the recipe resumes."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_end(self, _args: Any, state: Any, control: Any, **_: Any) -> None:
+        control.should_training_stop = state.global_step >= self.step
+
+
+def is_float16(recipe: Recipe) -> bool:
+    return recipe.scales
+
+
+# The Trainer runs float16 on the CPU in float32, so torch's own loop stands beside it.
+@trainer("transformers.Trainer", beside=plain, beside_for=is_float16, line="`class Mine(ScalerMixin, Trainer)`")
+def transformers_trainer(kit: Kit) -> Trained:
+    warnings.simplefilter("ignore")
+    logging.disable()
+    runner, recipe = make(kit), kit.recipe
+    if recipe.resume:
+        runner.add_callback(Killed(recipe.resume))
+        runner.train()
+        runner = make(kit)
+        runner.train(resume_from_checkpoint=str(Path(kit.folder) / f"checkpoint-{recipe.resume}"))
+    else:
+        runner.train()
+    return kit.trained(runner.model, runner.optimizer)

@@ -1,0 +1,160 @@
+"""Kills trainings at random moments and resumes them: `python -m tools.survival 20` kills twenty times.
+
+A training with a scaler, a schedule and two optimizers saves all of it after every step, into another file that then
+takes the place of the last. Its process is killed (SIGKILL) at a random moment, in the midst of a step or of saving as
+it comes, and started again, until it was killed that often. What it has in the end is, bit for bit, what a training has
+that was never killed.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polycast
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+ROOT = Path(__file__).parent.parent
+STEPS_PER_KILL = 40
+BAD = 7  # every such step has an infinity
+
+
+class Training:
+    """Two models with one loss each, two optimizers, one scaler, a schedule for each optimizer."""
+
+    def __init__(self, steps: int) -> None:
+        torch.manual_seed(0)
+        self.models = [nn.Sequential(nn.Linear(8, 64), nn.Dropout(0.1), nn.Linear(64, 2)) for _ in range(2)]
+        self.optimizers: list[Any] = [
+            polycast.syncfree.AdamW(self.models[0].parameters(), lr=0.01),
+            polycast.syncfree.SGD(self.models[1].parameters(), lr=0.01, momentum=0.9),
+        ]
+        self.scaler = polycast.GradScaler("cpu", init_scale=2.0**10, growth_interval=5)
+        self.schedules = [
+            polycast.RealStepLR(
+                torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=steps), self.scaler, steps=steps
+            )
+            for optimizer in self.optimizers
+        ]
+        self.number = 0
+
+    def step(self) -> None:
+        inputs = torch.randn(16, 8)
+        factor = float("inf") if self.number % BAD == BAD - 1 else 1.0
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+        with polycast.autocast("cpu", dtype=torch.float16):
+            losses = [nn.functional.mse_loss(model(inputs), inputs[:, :2]) for model in self.models]
+        self.scaler.scale(losses[0] * factor + losses[1]).backward()  # type: ignore[no-untyped-call]
+        self.scaler.clip_grad_norm(self.optimizers[0], max_norm=1.0)
+        self.scaler.step_together(*self.optimizers)
+        self.scaler.update()
+        for schedule in self.schedules:
+            schedule.step()
+        self.number += 1
+
+    def parts(self) -> list[Any]:
+        return [*self.models, *self.optimizers, self.scaler, *self.schedules]
+
+    def state(self) -> dict[str, Any]:
+        parts = [part.state_dict() for part in self.parts()]
+        return {"parts": parts, "number": self.number, "random": torch.get_rng_state()}
+
+    def load(self, state: dict[str, Any]) -> None:
+        for part, saved in zip(self.parts(), state["parts"], strict=True):
+            part.load_state_dict(saved)
+        self.number = state["number"]
+        torch.set_rng_state(state["random"])
+
+
+def save(state: dict[str, Any], path: Path) -> None:
+    """Write a file that is, at any moment, the last state or this one."""
+    unfinished = path.with_suffix(".unfinished")
+    with unfinished.open("wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+
+
+def train(path: Path, steps: int) -> None:
+    """Train from the saved state on, if there is one, and save after every step."""
+    torch.set_num_threads(1)
+    training = Training(steps)
+    if path.exists():
+        training.load(torch.load(path))
+    while training.number < steps:
+        training.step()
+        save(training.state(), path)
+        print(training.number, flush=True)
+
+
+class Survived(NamedTuple):
+    """What happened to a training, and what differs in the end."""
+
+    kills: int
+    while_saving: int
+    differences: list[str]
+
+
+def survive(kills: int, folder: Path, seed: int = 0) -> Survived:
+    """Kill a training that often, resume it each time, and compare it with one that is left alone."""
+    steps = STEPS_PER_KILL * (kills + 1)
+    alone, killed = folder / "alone.pt", folder / "killed.pt"
+    start(alone, steps).communicate()
+    moments, while_saving = random.Random(seed), 0
+    for _ in tqdm(range(kills), "kills", leave=False):
+        process = start(killed, steps)
+        assert process.stdout is not None
+        for _ in range(moments.randint(1, STEPS_PER_KILL // 2)):
+            process.stdout.readline()
+        time.sleep(moments.uniform(0, 0.01))  # a step and its saving take about as long
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert process.returncode == -signal.SIGKILL, "the training ended before it was killed"
+        while_saving += killed.with_suffix(".unfinished").exists()
+    start(killed, steps).communicate()
+    return Survived(kills, while_saving, list(differences(torch.load(alone), torch.load(killed))))
+
+
+def start(path: Path, steps: int) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "tools.survival", "train", str(path), str(steps)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def differences(found: Any, wanted: Any, place: str = "state") -> list[str]:
+    """Return the places where two states are not the same bits."""
+    if isinstance(wanted, dict):
+        if found.keys() != wanted.keys():
+            return [place]
+        return [text for key in wanted for text in differences(found[key], wanted[key], f"{place}[{key!r}]")]
+    if isinstance(wanted, (list, tuple)):
+        if len(found) != len(wanted):
+            return [place]
+        pairs = enumerate(zip(found, wanted, strict=True))
+        return [text for index, pair in pairs for text in differences(*pair, f"{place}[{index}]")]
+    same = torch.equal(found, wanted) if isinstance(wanted, Tensor) else found == wanted
+    return [] if same and type(found) is type(wanted) else [place]
+
+
+def main(arguments: list[str]) -> int:
+    """Kill as often as is asked, and print what came of it; return whether anything differs."""
+    if arguments[:1] == ["train"]:
+        train(Path(arguments[1]), int(arguments[2]))
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        kills, while_saving, different = survive(int(arguments[0]), Path(folder))
+    print(f"{kills} kills, {while_saving} of them while saving; {len(different)} values differ from a run without")
+    print(*different, sep="\n", end="" if not different else "\n")
+    return int(bool(different))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
