@@ -11,7 +11,6 @@
 namespace polycast::optim {
 
 void compose(const AdamStep& step, bool one_by_one) {
-  check(step);
   compose_parts(step, one_by_one, [&](const auto& lists) {
     const AdamElement<at::Tensor> before{
         lists.values(0), lists.gradient(), lists.values(2), lists.values(3), lists.values(4)};

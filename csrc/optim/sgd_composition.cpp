@@ -25,7 +25,6 @@ void step_element(const SgdStep& step, const at::Tensor& lr, const Share& undamp
 }  // namespace
 
 void compose(const SgdStep& step, bool one_by_one) {
-  check(step);
   compose_parts(step, one_by_one, [&](const auto& lists) {
     const SgdElement<at::Tensor> before{lists.values(0), lists.gradient(), lists.values(2)};
     SgdElement<at::Tensor> after = before;

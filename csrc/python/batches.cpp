@@ -51,6 +51,7 @@ template <class Step>
 void run(const Batch& batch, const Step& step) {
   static const auto op = find_operator(c10::str("polycast::", Step::name).c_str(), optim::SignatureOfStep<Step>());
   if (batch.is_subclass) {
+    optim::check(step);
     return optim::compose(step, /*one_by_one=*/true);
   }
   const bool all_plain = batch.is_plain && is_plain(step.lr) && is_plain(step.found_inf) && is_plain(step.grad_scale) &&
