@@ -111,13 +111,12 @@ def survive(kills: int, folder: Path, seed: int = 0) -> Survived:
     start(alone, steps).communicate()
     moments, while_saving = random.Random(seed), 0
     for _ in tqdm(range(kills), "kills", leave=False):
-        process = start(killed, steps)
-        assert process.stdout is not None
-        for _ in range(moments.randint(1, STEPS_PER_KILL // 2)):
-            process.stdout.readline()
-        time.sleep(moments.uniform(0, 0.01))  # a step and its saving take about as long
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        with start(killed, steps) as process:
+            assert process.stdout is not None
+            for _ in range(moments.randint(1, STEPS_PER_KILL // 2)):
+                process.stdout.readline()
+            time.sleep(moments.uniform(0, 0.01))  # a step and its saving take about as long
+            process.send_signal(signal.SIGKILL)
         assert process.returncode == -signal.SIGKILL, "the training ended before it was killed"
         while_saving += killed.with_suffix(".unfinished").exists()
     start(killed, steps).communicate()
@@ -131,6 +130,8 @@ def start(path: Path, steps: int) -> "subprocess.Popen[str]":
 
 def differences(found: Any, wanted: Any, place: str = "state") -> list[str]:
     """Return the places where two states are not the same bits."""
+    if type(found) is not type(wanted):
+        return [place]
     if isinstance(wanted, dict):
         if found.keys() != wanted.keys():
             return [place]
@@ -141,7 +142,7 @@ def differences(found: Any, wanted: Any, place: str = "state") -> list[str]:
         pairs = enumerate(zip(found, wanted, strict=True))
         return [text for index, pair in pairs for text in differences(*pair, f"{place}[{index}]")]
     same = torch.equal(found, wanted) if isinstance(wanted, Tensor) else found == wanted
-    return [] if same and type(found) is type(wanted) else [place]
+    return [] if same else [place]
 
 
 def main(arguments: list[str]) -> int:
