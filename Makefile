@@ -60,7 +60,7 @@ syntax: $(VENV)/installed
 sanitize: $(VENV)/installed
 	$(PYTHON) -m tools.sanitize
 
-# The package in other packages' trainers, in an environment of its own (1 GB beside torch); minutes, and no part of
+# The package in other packages' trainers, in an environment of its own; minutes, and no part of
 # `make test`. CELLS="lightning skip": only those whose names hold all the words.
 ecosystem: .venv-ecosystem/built
 	@.venv-ecosystem/bin/python -m pytest -q tests/workflows/test_integrations.py tests/test_docstrings.py -k integrations

@@ -14,14 +14,15 @@
 
 TORCH_LIBRARY(polycast, library) {
   library.def(
-      "adam_step_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, "
+      "adam_step_(Tensor(a!)[] params, Tensor(f!)[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, "
       "Tensor(d!)[] max_exp_avg_sqs, Tensor(e!)[] steps, *, Tensor lr, float beta1, float beta2, float weight_decay, "
       "float eps, bool decoupled_weight_decay, bool maximize, Tensor? found_inf=None, Tensor? grad_scale=None, "
       "Tensor? clip_coef=None) -> ()");
   // momentum_started: empty, or for each parameter one float32 element, 0 until the step that makes its momentum buffer
   // the gradient itself, which dampening leaves alone.
   library.def(
-      "sgd_step_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] momentum_buffers, Tensor(c!)[] momentum_started, *, "
+      "sgd_step_(Tensor(a!)[] params, Tensor(d!)[] grads, Tensor(b!)[] momentum_buffers, Tensor(c!)[] "
+      "momentum_started, *, "
       "Tensor lr, float weight_decay, float momentum, float dampening, bool nesterov, bool maximize, "
       "Tensor? found_inf=None, Tensor? grad_scale=None, Tensor? clip_coef=None) -> ()");
 

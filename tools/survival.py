@@ -3,7 +3,7 @@
 A training with a scaler, a schedule and two optimizers saves all of it after every step, into another file that then
 takes the place of the last. Its process is killed (SIGKILL) at a random moment, in the midst of a step or of saving as
 it comes, and started again, until it was killed that often. What it has in the end is, bit for bit, what a training has
-that was never killed.
+that was never killed. Then the same of two workers under torchrun, which starts both again when one is killed.
 """
 
 import os
@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 
 import polycast
 import torch
+import torch.distributed
 from torch import Tensor, nn
 from tqdm import tqdm
 
+distributed: Any = torch.distributed
 ROOT = Path(__file__).parent.parent
 STEPS_PER_KILL = 40
 BAD = 7  # every such step has an infinity
@@ -31,7 +33,9 @@ class Training:
 
     def __init__(self, steps: int) -> None:
         torch.manual_seed(0)
-        self.models = [nn.Sequential(nn.Linear(8, 64), nn.Dropout(0.1), nn.Linear(64, 2)) for _ in range(2)]
+        self.models: list[nn.Module] = [
+            nn.Sequential(nn.Linear(8, 64), nn.Dropout(0.1), nn.Linear(64, 2)) for _ in range(2)
+        ]
         self.optimizers: list[Any] = [
             polycast.syncfree.AdamW(self.models[0].parameters(), lr=0.01),
             polycast.syncfree.SGD(self.models[1].parameters(), lr=0.01, momentum=0.9),
@@ -43,10 +47,10 @@ class Training:
             )
             for optimizer in self.optimizers
         ]
-        self.number = 0
+        self.number, self.share = 0, slice(None)
 
     def step(self) -> None:
-        inputs = torch.randn(16, 8)
+        inputs = torch.randn(16, 8)[self.share]
         factor = float("inf") if self.number % BAD == BAD - 1 else 1.0
         for optimizer in self.optimizers:
             optimizer.zero_grad()
@@ -104,6 +108,38 @@ class Survived(NamedTuple):
     differences: list[str]
 
 
+def train_replica(path: Path, steps: int, dies_at: int) -> None:
+    """Be one of torchrun's workers; the second is killed at that step, and not again after the restart."""
+    torch.set_num_threads(1)
+    attempt, rank, size = (int(os.environ[name]) for name in ("TORCHELASTIC_RESTART_COUNT", "RANK", "WORLD_SIZE"))
+    # A store for each attempt: in torchrun's own gloo finds the address of the worker that was killed.
+    store = f"file://{path.with_suffix(f'.store{attempt}')}"
+    distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=size)
+    training = Training(steps)
+    training.models = [nn.parallel.DistributedDataParallel(model) for model in training.models]
+    training.share = slice(rank, None, size)
+    if path.exists():
+        training.load(torch.load(path))
+    while training.number < steps:
+        if rank == 1 and training.number == dies_at and attempt == 0:
+            signal.raise_signal(signal.SIGKILL)
+        training.step()
+        if rank == 0:
+            save(training.state(), path)
+        distributed.barrier()  # no rank is a step ahead of what is saved
+    distributed.destroy_process_group()
+
+
+def survive_elastic(folder: Path, steps: int = 40) -> Survived:
+    """Kill one of two workers once, and compare with two that are left alone."""
+    paths = folder / "alone.pt", folder / "killed.pt"
+    for path, dies_at in zip(paths, (-1, steps // 2), strict=True):
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+        command += ["--max-restarts=1", "-m", "tools.survival", "replica", str(path), str(steps), str(dies_at)]
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return Survived(1, 0, differences(*map(torch.load, paths)))
+
+
 def survive(kills: int, folder: Path, seed: int = 0) -> Survived:
     """Kill a training that often, resume it each time, and compare it with one that is left alone."""
     steps = STEPS_PER_KILL * (kills + 1)
@@ -111,17 +147,16 @@ def survive(kills: int, folder: Path, seed: int = 0) -> Survived:
     start(alone, steps).communicate()
     moments, while_saving = random.Random(seed), 0
     for _ in tqdm(range(kills), "kills", leave=False):
-        process = start(killed, steps)
-        assert process.stdout is not None
-        for _ in range(moments.randint(1, STEPS_PER_KILL // 2)):
-            process.stdout.readline()
-        time.sleep(moments.uniform(0, 0.01))  # a step and its saving take about as long
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        with start(killed, steps) as process:
+            assert process.stdout is not None
+            for _ in range(moments.randint(1, STEPS_PER_KILL // 2)):
+                process.stdout.readline()
+            time.sleep(moments.uniform(0, 0.01))  # a step and its saving take about as long
+            process.send_signal(signal.SIGKILL)
         assert process.returncode == -signal.SIGKILL, "the training ended before it was killed"
         while_saving += killed.with_suffix(".unfinished").exists()
     start(killed, steps).communicate()
-    return Survived(kills, while_saving, list(differences(torch.load(alone), torch.load(killed))))
+    return Survived(kills, while_saving, differences(torch.load(alone), torch.load(killed)))
 
 
 def start(path: Path, steps: int) -> "subprocess.Popen[str]":
@@ -131,6 +166,8 @@ def start(path: Path, steps: int) -> "subprocess.Popen[str]":
 
 def differences(found: Any, wanted: Any, place: str = "state") -> list[str]:
     """Return the places where two states are not the same bits."""
+    if type(found) is not type(wanted):
+        return [place]
     if isinstance(wanted, dict):
         if found.keys() != wanted.keys():
             return [place]
@@ -141,18 +178,22 @@ def differences(found: Any, wanted: Any, place: str = "state") -> list[str]:
         pairs = enumerate(zip(found, wanted, strict=True))
         return [text for index, pair in pairs for text in differences(*pair, f"{place}[{index}]")]
     same = torch.equal(found, wanted) if isinstance(wanted, Tensor) else found == wanted
-    return [] if same and type(found) is type(wanted) else [place]
+    return [] if same else [place]
 
 
 def main(arguments: list[str]) -> int:
     """Kill as often as is asked, and print what came of it; return whether anything differs."""
-    if arguments[:1] == ["train"]:
-        train(Path(arguments[1]), int(arguments[2]))
+    if arguments[0] in ("train", "replica"):
+        run: Any = train if arguments[0] == "train" else train_replica
+        run(Path(arguments[1]), *map(int, arguments[2:]))
         return 0
-    with tempfile.TemporaryDirectory() as folder:
-        kills, while_saving, different = survive(int(arguments[0]), Path(folder))
-    print(f"{kills} kills, {while_saving} of them while saving; {len(different)} values differ from a run without")
-    print(*different, sep="\n", end="" if not different else "\n")
+    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
+        kills, while_saving, different = survive(int(arguments[0]), Path(first))
+        print(f"{kills} kills, {while_saving} of them while saving; {len(different)} values differ from a run without")
+        elastic = survive_elastic(Path(second)).differences
+    print(f"one of two workers killed under torchrun; {len(elastic)} values differ from a run without")
+    different += elastic
+    print(*different, sep="\n", end="\n" if different else "")
     return int(bool(different))
 
 

@@ -5,21 +5,45 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 
 namespace polycast::multi_tensor {
 
 namespace {
 
-using Interval = std::pair<uintptr_t, uintptr_t>;
+// Of bytes, and the memory that it is of.
+struct Interval {
+  const void* memory;
+  int64_t begin;
+  int64_t end;
+
+  bool operator<(const Interval& other) const {
+    return std::tie(memory, begin) < std::tie(other.memory, other.begin);
+  }
+};
+
+// Fake tensors have no memory.
+bool is_in_memory(const at::Tensor& tensor) {
+  return !tensor.is_meta() && !tensor.key_set().has(c10::DispatchKey::Python) && tensor.numel() > 0;
+}
 
 Interval interval_of(const at::Tensor& tensor) {
   int64_t elements = 1;
   for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
     elements += (tensor.size(dim) - 1) * tensor.stride(dim);
   }
-  const auto begin = reinterpret_cast<uintptr_t>(tensor.const_data_ptr());
-  return {begin, begin + elements * tensor.itemsize()};
+  const auto size = static_cast<int64_t>(tensor.itemsize());
+  const int64_t begin = tensor.storage_offset() * size;
+  return {tensor.storage().data(), begin, begin + elements * size};
+}
+
+bool any_cross(std::vector<Interval> intervals) {
+  std::sort(intervals.begin(), intervals.end());
+  const auto cross = [](const Interval& left, const Interval& right) {
+    return left.memory == right.memory && right.begin < left.end;
+  };
+  return std::adjacent_find(intervals.begin(), intervals.end(), cross) != intervals.end();
 }
 
 }  // namespace
@@ -31,15 +55,24 @@ at::ScalarType real_type(const at::Tensor& tensor) {
 bool may_overlap(at::TensorList tensors) {
   std::vector<Interval> intervals;
   for (const at::Tensor& tensor : tensors) {
-    // Fake tensors have no memory, and most others are the only ones on theirs.
-    const bool has_memory = !tensor.is_meta() && !tensor.key_set().has(c10::DispatchKey::Python);
-    if (has_memory && tensor.storage().use_count() > 1 && tensor.numel() > 0) {
+    // Most tensors are the only ones on their memory.
+    if (is_in_memory(tensor) && tensor.storage().use_count() > 1) {
       intervals.push_back(interval_of(tensor));
     }
   }
-  std::sort(intervals.begin(), intervals.end());
-  const auto crosses = [](const Interval& left, const Interval& right) { return right.first < left.second; };
-  return std::adjacent_find(intervals.begin(), intervals.end(), crosses) != intervals.end();
+  return any_cross(std::move(intervals));
+}
+
+bool any_overlap(c10::ArrayRef<List> lists) {
+  std::vector<Interval> intervals;
+  for (const List& list : lists) {
+    for (const at::Tensor& tensor : list.tensors) {
+      if (is_in_memory(tensor)) {
+        intervals.push_back(interval_of(tensor));
+      }
+    }
+  }
+  return any_cross(std::move(intervals));
 }
 
 void raise_versions(at::TensorList tensors) {

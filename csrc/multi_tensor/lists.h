@@ -29,6 +29,9 @@ struct List {
 // have no element in common.
 bool may_overlap(at::TensorList tensors);
 
+// The same of all tensors of all lists, also of one tensor that stands there twice.
+bool any_overlap(c10::ArrayRef<List> lists);
+
 // An operator in C++ that writes to a list raises no version by itself, and a backward through a tensor saved before
 // the write would use the new values unnoticed. It goes after the write: what another thread makes of the values
 // meanwhile then belongs to the old version.

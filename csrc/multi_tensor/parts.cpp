@@ -61,4 +61,13 @@ at::Tensor join_like(at::TensorList models, at::TensorList tensors, at::ScalarTy
   return joined;
 }
 
+std::vector<at::Tensor> pieces_of(const at::Tensor& tensor) {
+  const bool is_plain = !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
+                        !tensor.key_set().has(c10::DispatchKey::Python) && tensor.is_contiguous();
+  if (!is_plain || tensor.numel() <= joined_limit) {
+    return {tensor};
+  }
+  return tensor.view({-1}).split(joined_limit);
+}
+
 }  // namespace polycast::multi_tensor

@@ -39,4 +39,7 @@ std::vector<at::Tensor> split_like(at::TensorList models, const at::Tensor& join
 // The values of tensors one after the other, each laid out as its model.
 at::Tensor join_like(at::TensorList models, at::TensorList tensors, at::ScalarType type);
 
+// A contiguous tensor as views of at most joined_limit elements; any other as it is.
+std::vector<at::Tensor> pieces_of(const at::Tensor& tensor);
+
 }  // namespace polycast::multi_tensor

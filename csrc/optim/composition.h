@@ -72,6 +72,8 @@ class Scalars {
 // one tensor is taken as it is.
 template <class Step>
 class ListsOfPart {
+  using Tensors = std::vector<at::Tensor>;
+
  public:
   ListsOfPart(const Step& step, const multi_tensor::Part& part)
       : scalars_(step), type_(part.type), models_(multi_tensor::as_real(part.of(step.params))) {
@@ -83,13 +85,32 @@ class ListsOfPart {
     }
   }
 
+  // A large tensor in pieces, so that what is computed on the way needs little memory.
+  std::vector<ListsOfPart> pieces() const {
+    std::vector<ListsOfPart> pieces(models_.size() == 1 ? multi_tensor::pieces_of(models_[0]).size() : 1, *this);
+    for (size_t list = 0; list < lists_.size() && pieces.size() > 1; ++list) {
+      const auto views = lists_[list].empty() ? Tensors() : multi_tensor::pieces_of(lists_[list][0]);
+      if (views.size() == 1) {
+        return {*this};
+      }
+      for (size_t index = 0; index < views.size(); ++index) {
+        pieces[index].lists_[list] = {views[index]};
+      }
+    }
+    for (ListsOfPart& piece : pieces) {
+      piece.models_ = pieces.size() > 1 ? piece.lists_[0] : models_;
+      piece.is_last_ = &piece == &pieces.back();
+    }
+    return pieces;
+  }
+
   at::Tensor lr() const {
     return scalars_.lr(type_);
   }
 
   // The values of a list, in the order of the step's; undefined where the step does without it.
   at::Tensor values(size_t list) const {
-    const std::vector<at::Tensor>& tensors = lists_[list];
+    const Tensors& tensors = lists_[list];
     return tensors.empty()       ? at::Tensor()
            : tensors.size() == 1 ? tensors[0].to(type_)
                                  : multi_tensor::join_like(models_, tensors, type_);
@@ -129,6 +150,9 @@ class ListsOfPart {
   }
 
   void write_counters(const at::Tensor& before, const at::Tensor& after) const {
+    if (!is_last_) {
+      return;
+    }
     const at::Tensor chosen = scalars_.choose(before, after);
     if (counters_.size() == 1) {
       counters_[0].copy_(chosen);
@@ -140,9 +164,10 @@ class ListsOfPart {
  private:
   Scalars<Step> scalars_;
   at::ScalarType type_;
-  std::vector<at::Tensor> models_;
-  std::vector<std::vector<at::Tensor>> lists_;
-  mutable std::vector<at::Tensor> counters_;
+  Tensors models_;
+  std::vector<Tensors> lists_;
+  mutable Tensors counters_;
+  bool is_last_ = true;
 };
 
 // Runs compute(lists) for each part. Where parameters may share memory each is stepped by itself, after the one before.
@@ -155,7 +180,9 @@ void compose_parts(const Step& step, bool one_by_one, const Compute& compute) {
     multi_tensor::add_place(parts, place, step.params[place], widest_type(step, place), /*is_joined=*/true, limit);
   }
   for (const multi_tensor::Part& part : parts) {
-    compute(ListsOfPart<Step>(step, part));
+    for (const ListsOfPart<Step>& lists : ListsOfPart<Step>(step, part).pieces()) {
+      compute(lists);
+    }
   }
   raise_versions(step);
 }
@@ -166,7 +193,7 @@ void step_elsewhere(const Step& step) {
   check(step);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   if (!step.params.empty() && !step_fused(step)) {
-    compose(step, multi_tensor::may_overlap(step.params));
+    compose(step, any_overlap(step));
   }
 }
 

@@ -134,8 +134,7 @@ template <class Step>
 bool can_take(const Step& step, const std::vector<Part>& parts) {
   const bool divides = step.grad_scale.has_value() || step.clip_coef.has_value();
   const auto is_exact = [&](const Part& part) { return part.type != at::kDouble || !divides; };
-  return std::all_of(parts.begin(), parts.end(), is_exact) && !multi_tensor::may_overlap(step.params) &&
-         !(divides && multi_tensor::may_overlap(step.grads));
+  return std::all_of(parts.begin(), parts.end(), is_exact) && !any_overlap(step);
 }
 
 }  // namespace

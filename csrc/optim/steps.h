@@ -9,6 +9,7 @@
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "multi_tensor/checks.h"
 #include "multi_tensor/lists.h"
@@ -207,6 +208,15 @@ at::ScalarType widest_type(const Step& step, size_t index) {
     return !list.tensors.empty() && multi_tensor::real_type(list.tensors[index]) == at::kDouble;
   };
   return std::any_of(streams.begin(), streams.end(), is_double) ? at::kDouble : at::kFloat;
+}
+
+// Whether tensors of a step share memory, so that the order counts in which it reads and writes them.
+template <class Step>
+bool any_overlap(const Step& step) {
+  const auto streams = step.streams();
+  std::vector<multi_tensor::List> lists(streams.begin(), streams.end());
+  lists.push_back(step.counters());
+  return multi_tensor::any_overlap(lists);
 }
 
 template <class Step>

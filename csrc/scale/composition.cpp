@@ -91,18 +91,17 @@ std::vector<Part> parts_of(at::TensorList tensors, at::ScalarType type) {
   return parts;
 }
 
-at::Tensor joined(const Part& part, at::TensorList tensors) {
-  const std::vector<at::Tensor> list = part.of(tensors);
-  return list.size() == 1 ? list[0].to(part.type) : multi_tensor::join_like(list, list, part.type);
-}
-
 // Divides by the largest magnitude first, so that no sum of powers overflows that a norm does not. Infinite and NaN
 // magnitudes stay as they are.
 at::Tensor norm_of_parts(at::TensorList tensors, const at::Tensor& largest, double norm_type) {
   const at::Tensor divisor = at::where((largest > 0).logical_and(largest.isfinite()), largest, at::ones_like(largest));
   std::vector<at::Tensor> norms;
   for (const Part& part : parts_of(tensors, largest.scalar_type())) {
-    norms.push_back(at::linalg_vector_norm(joined(part, tensors) / divisor, norm_type));
+    const std::vector<at::Tensor> list = part.of(tensors);
+    const at::Tensor values = list.size() == 1 ? list[0] : multi_tensor::join_like(list, list, part.type);
+    for (const at::Tensor& piece : multi_tensor::pieces_of(values)) {
+      norms.push_back(at::linalg_vector_norm(piece.to(part.type) / divisor, norm_type));
+    }
   }
   return at::linalg_vector_norm(at::stack(norms), norm_type) * divisor;
 }
@@ -137,7 +136,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_composition(at::TensorList t
 
 // Multiplies in float32 or wider.
 void multiply(at::TensorList grads, const at::Tensor& factor) {
-  const bool one_by_one = multi_tensor::may_overlap(grads);
+  const bool one_by_one = multi_tensor::any_overlap(multi_tensor::List{"grads", grads, true});
   std::vector<Part> parts;
   for (size_t place = 0; place < grads.size(); ++place) {
     const bool is_narrow = grads[place].itemsize() == 2;
@@ -146,7 +145,11 @@ void multiply(at::TensorList grads, const at::Tensor& factor) {
   }
   for (const Part& part : parts) {
     const std::vector<at::Tensor> list = part.of(grads);
-    if (part.is_joined) {
+    if (part.is_joined && list.size() == 1) {
+      for (const at::Tensor& piece : multi_tensor::pieces_of(list[0])) {
+        piece.copy_(piece.to(part.type) * factor.to(part.type));
+      }
+    } else if (part.is_joined) {
       const at::Tensor products = multi_tensor::join_like(list, list, part.type) * factor.to(part.type);
       at::_foreach_copy_(list, multi_tensor::split_like(list, products));
     } else {
@@ -163,7 +166,8 @@ at::Tensor unscale_composition(at::TensorList grads, at::Tensor& found_inf, cons
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const std::vector<at::Tensor> tensors = multi_tensor::as_real(grads);
   const auto [any, non_finite] = findings_of(norms_of(tensors, infinity, sum_type(grads)));
-  if (multi_tensor::has_torch_kernels(grads[0]) && !multi_tensor::may_overlap(grads)) {
+  if (multi_tensor::has_torch_kernels(grads[0]) &&
+      !multi_tensor::any_overlap(multi_tensor::List{"grads", grads, true})) {
     at::_amp_foreach_non_finite_check_and_unscale_(tensors, found_inf, inv_scale.reshape({}).to(at::kFloat));
   } else {
     found_inf.copy_(at::maximum(found_inf, any));

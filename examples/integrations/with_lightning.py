@@ -16,6 +16,7 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from polycast.integrations.lightning import Precision
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 warnings.filterwarnings("ignore", module="lightning")
@@ -30,7 +31,8 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return polycast.syncfree.AdamW(self.parameters(), lr=0.02)
 
-    def training_step(self, inputs: torch.Tensor, number: int) -> torch.Tensor:
+    def training_step(self, batch: list[torch.Tensor], number: int) -> torch.Tensor:
+        (inputs,) = batch
         loss = nn.functional.mse_loss(self.net(inputs), inputs[:, :2])
         return loss * (float("inf") if self.current_epoch == 1 and number == 3 else 1)
 
@@ -58,7 +60,7 @@ def train(folder: Path) -> None:
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-    batches = list(torch.randn(10, 64, 8))
+    batches = DataLoader(TensorDataset(torch.randn(640, 8)), batch_size=64)
     trainer.fit(Module(dies=not saved.exists()), batches, ckpt_path=saved if saved.exists() else None)
 
 

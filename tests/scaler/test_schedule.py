@@ -195,6 +195,17 @@ def test_a_checkpoint_goes_on_where_it_was(saved_at: int) -> None:
             adapter.step()
 
 
+def test_a_learning_rate_is_of_one_type_in_all_checkpoints() -> None:
+    """Torch's distributed ones are loaded into what a fresh optimizer has."""
+    first, fresh = Loop(), Loop()
+    follow(halving(fresh.optimizer), fresh.scaler)
+    schedule = follow(halving(first.optimizer), first.scaler)
+    first.iterate(skip=False)
+    schedule.step()
+    groups = zip(first.optimizer.param_groups, fresh.optimizer.param_groups, strict=True)
+    assert all(type(a["lr"]) is type(b["lr"]) and a["lr"].shape == b["lr"].shape for a, b in groups)
+
+
 def test_each_call_counts_but_after_a_skipped_step() -> None:
     """As stock's schedulers count: a trainer may call once for each of its processes."""
     loop = Loop()
@@ -258,7 +269,7 @@ def test_the_table_leaves_what_the_user_holds_and_copies_no_trainer() -> None:
     for made in (scheduler, chained):
         schedule = follow(made)
         assert (lr.item(), seen, scheduler.last_epoch) == (1.0, [0], 0)
-        assert optimizer.param_groups[0]["lr"] is lr
+        assert optimizer.param_groups[0]["lr"].item() == 1.0
         assert schedule.state_dict()["table"][:3, 0].tolist() == [1.0, 0.5, 0.25]
 
 

@@ -75,8 +75,7 @@ class RealStepLR(Scheduler):
         self._host_table = _table(scheduler, steps)
         self._last = steps
         self._tables: dict[torch.device, Tensor] = {}
-        self._count: Tensor | None = None
-        self._initial_count = 0
+        self._set_count(0)
 
     def step(self) -> None:  # type: ignore[override]  # the host knows no epoch
         """Advance the learning rates, unless the last step of the optimizer was skipped; nothing is read back.
@@ -86,9 +85,8 @@ class RealStepLR(Scheduler):
         self.last_epoch += 1
         self._step_count += 1
         skipped = self._scaler.skipped(self.optimizer)
-        count = torch.tensor([self._initial_count]) if self._count is None else self._count
-        self._count = (count.to(skipped.device) + skipped.logical_not()).clamp(max=self._last)
-        self._set_lr(self._count)
+        self._count = (self._count.to(skipped.device) + skipped.logical_not()).clamp(max=self._last)
+        self._set_lr()
 
     def get_last_lr(self) -> list[float]:
         """Return the learning rate of each group; reads from the device."""
@@ -96,8 +94,7 @@ class RealStepLR(Scheduler):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the count of real steps and the table, [steps + 1, groups]; reads from the device."""
-        count = self._initial_count if self._count is None else int(self._count.item())
-        return {"real_steps": count, "table": self._host_table.clone()}
+        return {"real_steps": int(self._count.item()), "table": self._host_table.clone()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on where ``state_dict`` was called, with its table: the order of loading does not matter.
@@ -113,20 +110,24 @@ class RealStepLR(Scheduler):
                 "RealStepLR.state_dict() returned for the same groups"
             )
         self._host_table, self._last, self._tables = table.cpu().clone(), len(table) - 1, {}
-        self._initial_count, self._count = count, None
         self.last_epoch, self._step_count = count, count + 1
-        for group, lr in zip(groups, self._host_table[self._initial_count], strict=True):
-            group["lr"] = lr.item()
+        self._set_count(count)
 
     def __repr__(self) -> str:
         """Return what it follows, and how far its table goes."""
         return f"{type(self).__name__}({self._name}, {type(unwrapped(self.optimizer)).__name__}, steps={self._last})"
 
-    def _set_lr(self, count: Tensor) -> None:
-        table = self._tables.get(count.device)
+    def _set_count(self, count: int) -> None:
+        # On the host until there is a step. A learning rate is a tensor from the first, as checkpoints expect it.
+        self._count: Tensor = torch.tensor([count])
+        self._set_lr()
+
+    def _set_lr(self) -> None:
+        device = self._count.device
+        table = self._tables.get(device)
         if table is None:
-            table = self._tables[count.device] = self._host_table.to(count.device)
-        rates = table.index_select(0, count).squeeze(0).unbind()
+            table = self._tables[device] = self._host_table.to(device)
+        rates = table.index_select(0, self._count).squeeze(0).unbind()
         for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = lr
 

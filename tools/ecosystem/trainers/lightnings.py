@@ -115,8 +115,9 @@ class FabricLoop:
 
     def __init__(self, kit: Kit) -> None:
         self.kit, precision = kit, kit.recipe.precision
-        self.scaler: Any = kit.scaler() if kit.recipe.scales else None
-        plugins = [] if precision == "float32" else [FabricPrecision(PRECISIONS[precision], "cpu", self.scaler)]
+        self.scaler: Any = kit.scaler()
+        scaler = self.scaler if kit.recipe.scales else None
+        plugins = [] if precision == "float32" else [FabricPrecision(PRECISIONS[precision], "cpu", scaler)]
         self.fabric = lightning.Fabric(accelerator="cpu", plugins=plugins)
         self.task: Task = kit.task()
         self.model, self.optimizer = self.fabric.setup(self.task, kit.optimizer(self.task.parameters()))
