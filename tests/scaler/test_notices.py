@@ -15,8 +15,8 @@ READS = (
     "each step of SGD waits until the device has told whether to skip it; an optimizer of polycast.syncfree does not"
 )
 SKIPS = (
-    "20 or more steps of SGD were skipped, the last one too, and the scale has fallen far: gradients may be infinite or "
-    "NaN whatever the scale; scaler.non_finite(optimizer) names them"
+    "20 or more steps of SGD were skipped, the last one too, and the scale has fallen far: gradients may be infinite "
+    "or NaN whatever the scale; scaler.non_finite(optimizer) names them"
 )
 
 

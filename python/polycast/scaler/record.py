@@ -67,7 +67,7 @@ class StepRecord:
 
     def count(self, found_inf: Tensor) -> None:
         """Record a step, skipped where the element is 1 instead of 0."""
-        before = self.skips(found_inf.device)
+        before = self._skips or self.skips(found_inf.device)
         self.steps += 1
         self._skips = Skips(found_inf, before.total + found_inf)
 
