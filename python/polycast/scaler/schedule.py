@@ -50,6 +50,8 @@ class RealStepLR(Scheduler):
         [0.25]
     """
 
+    _count: Tensor  # of the real steps
+
     def __init__(self, scheduler: Scheduler, scaler: GradScaler, steps: int) -> None:
         if not isinstance(scheduler, Scheduler) or not isinstance(scaler, GradScaler):
             raise TypeError(
@@ -119,7 +121,7 @@ class RealStepLR(Scheduler):
 
     def _set_count(self, count: int) -> None:
         # On the host until there is a step. A learning rate is a tensor from the first, as checkpoints expect it.
-        self._count: Tensor = torch.tensor([count])
+        self._count = torch.tensor([count])
         self._set_lr()
 
     def _set_lr(self) -> None:
