@@ -15,7 +15,7 @@ with torch.no_grad():
 for dtype in (torch.bfloat16, torch.float16):
     # With the cache, a cast that was made before would be no part of the trace, but a constant.
     with torch.no_grad(), polycast.autocast("cpu", dtype, cache_enabled=False), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*torch.jit", category=DeprecationWarning)
+        warnings.filterwarnings("ignore", message=".*torch.jit")
         y = model(x)
         traced = torch.jit.freeze(torch.jit.trace(model, x))  # type: ignore[no-untyped-call]
     error = (y.float() - wanted).abs().max().item()

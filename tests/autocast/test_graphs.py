@@ -24,7 +24,10 @@ TRACINGS = [
     Tracing(BF16, (BF16, F32), dynamic=True, backward=False),
 ]
 
-pytestmark = pytest.mark.usefixtures("one_thread")
+pytestmark = [
+    pytest.mark.usefixtures("one_thread"),
+    pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning"),
+]
 
 
 @pytest.fixture(scope="module")

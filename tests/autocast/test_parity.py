@@ -22,7 +22,7 @@ ROWS = [case for case in CASES if case.device == HOST]
 GIVEN = ((F32,), (HALF,), (BF16,), (HALF, F32), (BF16, F32), (F32, BF16), (HALF, BF16))
 PROMOTE_RAISES = "Unexpected floating ScalarType in at::autocast::prioritize"
 
-pytestmark = filled_memory
+pytestmark = [*filled_memory, pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning")]
 
 
 @pytest.fixture(scope="module")

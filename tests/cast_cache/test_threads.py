@@ -17,6 +17,7 @@ from polycast import cast_cache
 from torch import nn
 
 from tests.cast_cache.stock import held
+from tools.headers import standard
 
 THREADS, REGIONS = 8, 500
 
@@ -75,7 +76,7 @@ def test_the_table_has_no_data_race(tmp_path: Path) -> None:
     sources = [here / "threads.cpp", csrc / "cast_cache" / "kept.cpp", csrc / "cast_cache" / "source.cpp"]
     headers = [f"-I{csrc}", f"-isystem{library.parent / 'include'}"]
     libraries = [f"-L{library}", f"-Wl,-rpath,{library}", "-ltorch_cpu", "-lc10"]
-    options = ["-std=c++17", "-O1", "-g", "-fsanitize=thread", "-Wall", "-Werror"]
+    options = [f"-std={standard(library.parents[1])}", "-O1", "-g", "-fsanitize=thread", "-Wall", "-Werror"]
     subprocess.run(["g++", *options, *headers, *sources, *libraries, "-o", program], check=True)
     # ThreadSanitizer's shadow memory has a fixed place, where a randomized address space can put something else.
     fixed = ["setarch", "-R"] if sys.platform == "linux" and shutil.which("setarch") else []

@@ -76,7 +76,7 @@ RUNS: dict[str, tuple[Callable[[nn.Module], Any], Callable[[nn.Module], Tensor]]
 
 
 # Forward mode loads decompositions that newer releases of torch warn of.
-@pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
 @pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
 @pytest.mark.parametrize("around", [False, True], ids=["alone", "inside a region that caches"])
 @pytest.mark.parametrize("name", RUNS)
@@ -105,7 +105,7 @@ def test_fake_tensors_are_not_stored() -> None:
     cast_cache.release(module)
 
 
-@pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
 @pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
 def test_a_traced_and_frozen_model_equals_eager(kept: bool) -> None:
     """The snippet of the XPU document, "Inference with TorchScript Path"."""

@@ -291,7 +291,7 @@ def both_precisions(at: Place) -> Iterable[Pair]:
 def tracing(at: Place) -> Iterable[Pair]:
     # A cached cast is no part of the trace, with torch's kernels or with these.
     with polycast.autocast(at.kind, at.lower, cache_enabled=False), torch.no_grad(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*torch.jit", category=DeprecationWarning)
+        warnings.filterwarnings("ignore", message=".*torch.jit")
         model = nn.Linear(3, 4, device=at.kind).eval()
         traced = torch.jit.freeze(torch.jit.trace(model, at.make()(2, 3)))  # type: ignore[no-untyped-call]
     with torch.no_grad():

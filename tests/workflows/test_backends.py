@@ -106,7 +106,7 @@ def test_inference_on_fake_tensors_of_xpu(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("form", ["frozen parameters", "no cache", "no cache, no_grad"])
 @pytest.mark.parametrize("dtype", [BF16, HALF])
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
 def test_inference_traced(dtype: torch.dtype, form: str) -> None:
     """The document's snippet with what torch needs besides, with its own regions too.
 
