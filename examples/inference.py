@@ -13,7 +13,7 @@ with torch.no_grad():
     wanted = model(x)
 
 for dtype in (torch.bfloat16, torch.float16):
-    # With the cache, a cast that was made before would be no part of the trace, but a constant.
+    # As the document writes it: torch's own cache would make a constant of a cast that was made before.
     with torch.no_grad(), polycast.autocast("cpu", dtype, cache_enabled=False), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*torch.jit")
         y = model(x)

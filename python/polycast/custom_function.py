@@ -1,4 +1,4 @@
-"""Autograd functions of one's own inside autocast regions: custom_fwd and custom_bwd without a device argument."""
+"""Autograd functions of one's own inside autocast regions: custom_fwd and custom_bwd."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
 
 import torch
 
-from polycast.backends import HOST, SHAPES_ONLY
+from polycast.backends import HOST, SHAPES_ONLY, known_type
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,16 +24,20 @@ class _Region(NamedTuple):
 @overload
 def custom_fwd(fwd: Callable[P, R]) -> Callable[P, R]: ...
 @overload
-def custom_fwd(*, cast_inputs: torch.dtype | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def custom_fwd(
+    *, device_type: str | None = None, cast_inputs: torch.dtype | None = None
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
-def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: torch.dtype | None = None) -> Any:
+def custom_fwd(
+    fwd: Callable[..., Any] | None = None, *, device_type: str | None = None, cast_inputs: torch.dtype | None = None
+) -> Any:
     """Decorate ``forward`` of a ``torch.autograd.Function``, and its ``setup_context`` where it has one.
-
-    The device is that of the tensors among the inputs, an accelerator before the CPU.
 
     Args:
         fwd: The function; absent in the form with arguments.
+        device_type: The device whose region counts. None, the default, is that of the tensors among the inputs, an
+            accelerator before the CPU.
         cast_inputs: Inside an enabled region, cast the floating-point inputs on the device (of 16 and 32 bits) to this
             type and run with autocasting off, in forward and backward. None leaves inputs and region as they are. Give
             ``setup_context`` the same, so that what it saves is what forward saw. As in torch, a saved input that was
@@ -41,6 +45,7 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: torch.dtyp
 
     Raises:
         TypeError: What is decorated is no function, or ``cast_inputs`` no floating-point dtype.
+        ValueError: There is no such device.
 
     Example:
         >>> import torch, polycast
@@ -65,21 +70,32 @@ def custom_fwd(fwd: Callable[..., Any] | None = None, *, cast_inputs: torch.dtyp
         >>> y.dtype, x.grad.dtype
         (torch.bfloat16, torch.float32)
 
-    Source: ``torch.amp.custom_fwd``, which takes the device as an argument and does not work with ``setup_context``.
+    Source: ``torch.amp.custom_fwd``, which has to be told the device and does not work with ``setup_context``.
     """
     if cast_inputs is not None and not (isinstance(cast_inputs, torch.dtype) and cast_inputs.is_floating_point):
         raise TypeError(
             f"cast_inputs is {cast_inputs!r}; it takes a floating-point dtype, such as torch.float32, or None"
         )
+    device_type = None if device_type is None else known_type(device_type)
     if fwd is None:
-        return partial(_decorate_forward, cast_inputs=cast_inputs)
+        return partial(_decorate_forward, device_type=device_type, cast_inputs=cast_inputs)
     if isinstance(fwd, torch.dtype):
         raise TypeError(f"custom_fwd was given {fwd} in the place of a function; write @custom_fwd(cast_inputs={fwd})")
-    return _decorate_forward(fwd, cast_inputs=cast_inputs)
+    return _decorate_forward(fwd, device_type=device_type, cast_inputs=cast_inputs)
 
 
-def custom_bwd(bwd: Callable[P, R]) -> Callable[P, R]:
+@overload
+def custom_bwd(bwd: Callable[P, R]) -> Callable[P, R]: ...
+@overload
+def custom_bwd(*, device_type: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str | None = None) -> Any:  # noqa: ARG001
     """Decorate ``backward`` of a ``torch.autograd.Function``: it runs under the autocast state of its forward.
+
+    Args:
+        bwd: The function; absent in the form with an argument.
+        device_type: As torch's takes it. The device is the one of forward, whatever it says.
 
     Raises:
         TypeError: What is decorated is no function.
@@ -87,10 +103,13 @@ def custom_bwd(bwd: Callable[P, R]) -> Callable[P, R]:
 
     Source: ``torch.amp.custom_bwd``.
     """
+    if bwd is None:
+        return custom_bwd
     _check_callable("custom_bwd", bwd)
+    backward = bwd
 
-    @wraps(bwd)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+    @wraps(backward)
+    def run(*args: Any, **kwargs: Any) -> Any:
         region: _Region | None = getattr(args[0], "polycast_region", None)
         if region is None:
             raise RuntimeError(
@@ -98,12 +117,14 @@ def custom_bwd(bwd: Callable[P, R]) -> Callable[P, R]:
                 "and setup_context too where the function has one"
             )
         with torch.autocast(region.device_type, dtype=region.dtype, enabled=region.enabled):
-            return bwd(*args, **kwargs)
+            return backward(*args, **kwargs)
 
     return run
 
 
-def _decorate_forward(fwd: Callable[..., R], *, cast_inputs: torch.dtype | None) -> Callable[..., R]:
+def _decorate_forward(
+    fwd: Callable[..., R], *, device_type: str | None, cast_inputs: torch.dtype | None
+) -> Callable[..., R]:
     _check_callable("custom_fwd", fwd)
     # setup_context is handed what forward returned, and that stays as it is.
     eligible = 2 if getattr(fwd, "__name__", "") == "setup_context" else sys.maxsize
@@ -112,16 +133,16 @@ def _decorate_forward(fwd: Callable[..., R], *, cast_inputs: torch.dtype | None)
     def run(*args: Any, **kwargs: Any) -> R:
         # setup_context and the older form of forward take the context first; the newer forward does not.
         context = args[0] if args and hasattr(args[0], "save_for_backward") else None
-        device_type = _device_type((args, kwargs))
-        enabled = torch.is_autocast_enabled(device_type)
+        kind = device_type or _device_type((args, kwargs))
+        enabled = torch.is_autocast_enabled(kind)
         if context is not None:
-            dtype = torch.get_autocast_dtype(device_type)
-            context.polycast_region = _Region(device_type, enabled and cast_inputs is None, dtype)
+            dtype = torch.get_autocast_dtype(kind)
+            context.polycast_region = _Region(kind, enabled and cast_inputs is None, dtype)
         if not enabled or cast_inputs is None:
             return fwd(*args, **kwargs)
-        with torch.autocast(device_type, enabled=False):
-            inputs = _cast(args[:eligible], device_type, cast_inputs)
-            return fwd(*inputs, *args[eligible:], **_cast(kwargs, device_type, cast_inputs))
+        with torch.autocast(kind, enabled=False):
+            inputs = _cast(args[:eligible], kind, cast_inputs)
+            return fwd(*inputs, *args[eligible:], **_cast(kwargs, kind, cast_inputs))
 
     return run
 

@@ -249,3 +249,30 @@ WRONG = {
 def test_what_the_decorators_cannot_use(call: str) -> None:
     with pytest.raises(TypeError, match=f"^{re.escape(WRONG[call])}$"):
         eval(f"polycast.{call}")
+
+
+@pytest.mark.parametrize("device_type", ["cpu", "cuda"])
+@pytest.mark.parametrize("cast_inputs", [None, F32])
+def test_torchs_spelling_means_what_it_means_there(device_type: str, cast_inputs: torch.dtype | None) -> None:
+    """With the device of another region than the one that is open, too."""
+
+    def outcome(library: Any) -> list[Any]:
+        class Multiply(torch.autograd.Function):
+            @staticmethod
+            @library.custom_fwd(device_type=device_type, cast_inputs=cast_inputs)
+            def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+                ctx.save_for_backward(a, b)
+                return a.mm(b)
+
+            @staticmethod
+            @library.custom_bwd(device_type=device_type)
+            def backward(ctx: Any, grad: torch.Tensor) -> Any:
+                return _multiply_backward(ctx, grad)
+
+        a, b = (torch.full((2, 2), number).bfloat16().requires_grad_() for number in (1.0, 3.0))
+        with polycast.autocast("cpu"):
+            result: Any = Multiply.apply(a, b)  # type: ignore[no-untyped-call]
+        result.sum().backward()
+        return [result.dtype, result.tolist(), a.grad.tolist(), b.grad.tolist(), *seen[0]]
+
+    assert outcome(polycast) == outcome(torch.amp)

@@ -50,7 +50,10 @@ def sync_free(dtype: torch.dtype = torch.float32) -> Any:
     return syncfree.SGD([("body", weight()), ("head", weight(dtype=dtype))], lr=0.5)
 
 
-NO_OPTIMIZER = "was given for an optimizer; pass the optimizer itself, not its parameters, and each one by itself"
+NO_OPTIMIZER = (
+    "was given for an optimizer and has no param_groups; pass the optimizer itself, not its parameters, and each one by "
+    "itself"
+)
 # Calls, and what they raise. The scaler has scaled, and the optimizer has gradients.
 WRONG = f"""\
 polycast.GradScaler(65536.0)

@@ -137,8 +137,8 @@ class SteppingScaler(TorchGradScaler):
     def _record(self, optimizer: Optimizer) -> StepRecord:
         if not hasattr(optimizer, "param_groups"):
             raise TypeError(
-                f"a {type(optimizer).__name__} was given for an optimizer; pass the optimizer itself, not its "
-                "parameters, and each one by itself"
+                f"a {type(optimizer).__name__} was given for an optimizer and has no param_groups; pass the optimizer "
+                "itself, not its parameters, and each one by itself"
             )
         if hasattr(optimizer, "optimizer"):
             optimizer = unwrapped(optimizer)
