@@ -259,20 +259,20 @@ def test_torchs_spelling_means_what_it_means_there(device_type: str, cast_inputs
     def outcome(library: Any) -> list[Any]:
         class Multiply(torch.autograd.Function):
             @staticmethod
-            @library.custom_fwd(device_type=device_type, cast_inputs=cast_inputs)
+            @library.custom_fwd(device_type=device_type, cast_inputs=cast_inputs)  # type: ignore[untyped-decorator]
             def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
                 ctx.save_for_backward(a, b)
                 return a.mm(b)
 
             @staticmethod
-            @library.custom_bwd(device_type=device_type)
+            @library.custom_bwd(device_type=device_type)  # type: ignore[untyped-decorator]
             def backward(ctx: Any, grad: torch.Tensor) -> Any:
                 return _multiply_backward(ctx, grad)
 
-        a, b = (torch.full((2, 2), number).bfloat16().requires_grad_() for number in (1.0, 3.0))
+        pair: list[Any] = [torch.full((2, 2), number).bfloat16().requires_grad_() for number in (1.0, 3.0)]
         with polycast.autocast("cpu"):
-            result: Any = Multiply.apply(a, b)  # type: ignore[no-untyped-call]
+            result: Any = Multiply.apply(*pair)  # type: ignore[no-untyped-call]
         result.sum().backward()
-        return [result.dtype, result.tolist(), a.grad.tolist(), b.grad.tolist(), *seen[0]]
+        return [result.dtype, result.tolist(), *(tensor.grad.tolist() for tensor in pair), *seen[0]]
 
     assert outcome(polycast) == outcome(torch.amp)

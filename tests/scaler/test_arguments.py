@@ -51,8 +51,8 @@ def sync_free(dtype: torch.dtype = torch.float32) -> Any:
 
 
 NO_OPTIMIZER = (
-    "was given for an optimizer and has no param_groups; pass the optimizer itself, not its parameters, and each one by "
-    "itself"
+    "was given for an optimizer and has no param_groups; pass the optimizer itself, not its parameters, and each one "
+    "by itself"
 )
 # Calls, and what they raise. The scaler has scaled, and the optimizer has gradients.
 WRONG = f"""\
