@@ -1,4 +1,4 @@
-"""What a gradient scaler tells, once: that an optimizer makes it read, and that one skips and skips."""
+"""What a gradient scaler tells, once: that an optimizer makes it read, and that one does nothing but skip."""
 
 import warnings
 from collections.abc import Callable
@@ -15,8 +15,8 @@ READS = (
     "each step of SGD waits until the device has told whether to skip it; an optimizer of polycast.syncfree does not"
 )
 SKIPS = (
-    "20 or more steps of SGD were skipped, the last one too, and the scale has fallen far: gradients may be infinite "
-    "or NaN whatever the scale; scaler.non_finite(optimizer) names them"
+    "20 or more steps of SGD were skipped in a row: its gradients are not finite, whatever the scale; "
+    "scaler.non_finite(optimizer) names them"
 )
 
 
@@ -65,14 +65,13 @@ GUARD = {"init_scale": 1.0, "min_scale": 1.0, "max_scale": 1.0}
         ({}, [INF] * 9, []),
         ({"init_scale": 1.0}, [*[INF] * 25, 1.0], []),
         ({"init_scale": 2.0**80}, [INF] * 30, []),  # it is on its way down
-        ({}, [*[1.0] * 5, *[INF] * 30], [SKIPS]),
         (GUARD, [INF] * 30, [SKIPS]),
         (GUARD, [INF, 1.0] * 30, []),
         ({"enabled": False}, [INF] * 30, []),
     ],
 )
 @pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
-def test_many_skips_are_told_once_where_the_scale_is_read(
+def test_many_skips_in_a_row_are_told_once_where_the_scale_is_read(
     library: Any, options: dict[str, Any], grads: list[float], texts: list[str]
 ) -> None:
     scaler = started(**options)

@@ -31,6 +31,7 @@ class StepRecord:
         self.steps = 0  # taken or skipped
         self._flags: list[tuple[DeviceGradients, Tensor]] = []
         self._skips: Skips | None = None
+        self._taken = (0, 0)  # steps, and skipped ones, when it was last read that one was taken
 
     def look(self, optimizer: Optimizer) -> FoundInf:
         """Look for infinities and NaNs, in one pass that writes nothing."""
@@ -77,6 +78,17 @@ class StepRecord:
             zero = torch.zeros((), device=device)
             return Skips(zero, zero)
         return self._skips
+
+    def row(self, device: torch.device) -> int:
+        """Return how many of the last steps are known to be skipped, one after the other; reads from the device.
+
+        A step that was taken is known to lie somewhere between two reads, and the row then begins at the second.
+        """
+        steps, total = self._taken
+        now = int(self.skips(device).total.item())
+        if now - total != self.steps - steps:
+            self._taken = (self.steps, now)
+        return self.steps - self._taken[0]
 
     def non_finite(self, optimizer: Optimizer) -> list[str]:
         """Return the names of the parameters whose gradients were not finite; reads from the devices."""

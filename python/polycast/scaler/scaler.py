@@ -24,7 +24,7 @@ T = TypeVar("T")
 _SMALLEST = torch.finfo(torch.float32).tiny
 _STATE = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
 _INNER = ("polycast", "torch")
-_MANY = 20  # skipped steps, to be told of
+_MANY = 20  # skipped steps in a row, to be told of
 
 
 class GradScaler(SteppingScaler):
@@ -344,18 +344,17 @@ class GradScaler(SteppingScaler):
     def get_scale(self) -> float:
         """Return the scale, or 1.0 if the scaler is disabled; reads from the device.
 
-        Where the scale has fallen below 1, or as far as it may, and the last step of an optimizer was skipped, after 20
-        or more, it warns of that, once. No step reads, so it is told here, and where ``state_dict`` is called.
+        Where the scale has fallen below 1, or as far as it may, and 20 or more steps of an optimizer were skipped in a
+        row, as far as such reads can tell, it warns of that, once. No step reads, so it is told here, and where
+        ``state_dict`` is called.
         """
         scale = super().get_scale()
         if scale < 1 or scale <= self._bounds[0]:
             for optimizer, record in self._records.items():
-                last, total = record.skips(self._device_of_scale())
-                if last.item() and total.item() >= _MANY:
+                if record.row(self._device_of_scale()) >= _MANY:
                     self._tell(
-                        f"{_MANY} or more steps of {type(optimizer).__name__} were skipped, the last one too, and the "
-                        "scale has fallen far: gradients may be infinite or NaN whatever the scale; "
-                        "scaler.non_finite(optimizer) names them"
+                        f"{_MANY} or more steps of {type(optimizer).__name__} were skipped in a row: its gradients are "
+                        "not finite, whatever the scale; scaler.non_finite(optimizer) names them"
                     )
         return scale
 
