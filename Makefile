@@ -63,7 +63,7 @@ sanitize: $(VENV)/installed
 # The package in other packages' trainers, in an environment of its own; minutes, and no part of
 # `make test`. CELLS="lightning skip": only those whose names hold all the words.
 ecosystem: .venv-ecosystem/built
-	@.venv-ecosystem/bin/python -m pytest -q tests/workflows/test_integrations.py tests/test_docstrings.py -k integrations
+	@.venv-ecosystem/bin/python -m pytest -q tests/workflows tests/test_docstrings.py -k "integrations or trainers"
 	@.venv-ecosystem/bin/python -m tools.ecosystem $(CELLS)
 
 .venv-ecosystem/installed: requirements/ecosystem.txt requirements/common.txt
