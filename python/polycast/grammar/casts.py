@@ -29,7 +29,7 @@ class CastReader(Reader):
     def __init__(self, problems: list[Problem], like: dict[str, str | None], categories: Iterable[str]) -> None:
         super().__init__(problems)
         self.like = like
-        self.categories = (*categories, UNLISTED)
+        self.categories = {*categories, UNLISTED}
 
     def read_casts(self, key: Text, node: Node, overloads: list[str]) -> dict[str, list[Cast]]:
         """Return what `cast` says for each device that it lists, `like` and `others` resolved."""
