@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tqdm import tqdm
 
-from codegen.model import Category
+from codegen.grammar.categories import Category
 from codegen.parse import read_policy
 from codegen.render import render
 from codegen.schemas import Schemas

@@ -1,7 +1,8 @@
 """The generator of generated/ from policy.yaml: `python -m codegen`.
 
-The modules form a line, and each imports only what stands before it: errors, load, schemas and versions, model,
-parse, render; write stands apart and knows nothing of policies. Nothing here imports torch.
+The modules form a line, and each imports only what stands before it: grammar, schemas, model, parse, render; write
+stands apart and knows nothing of policies. Nothing here imports torch. `grammar` is a link into the package, which
+reads policies at run time with the same modules; the generator runs before there is a package to import it from.
 
 The principles of the model (model.py), from which the rest follows:
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 try:
-    from codegen.errors import PolicyError
+    from codegen.grammar.errors import PolicyError
     from codegen.parse import read_policy
     from codegen.render import render
     from codegen.schemas import Schemas

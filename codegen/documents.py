@@ -1,9 +1,10 @@
 """The op lists of documents, and whether the ops of the policy keep them."""
 
-from codegen.errors import did_you_mean
-from codegen.fields import Reader
-from codegen.load import Mapping, Node, Sequence, Text
-from codegen.model import Category, Device, Document, DocumentList, Op
+from codegen.grammar.categories import Category
+from codegen.grammar.errors import did_you_mean
+from codegen.grammar.fields import Reader
+from codegen.grammar.nodes import Mapping, Node, Sequence, Text
+from codegen.model import Device, Document, DocumentList, Op
 
 # All of these run the op in float32, which is what a document says of them.
 _FP32 = (Category.FP32, Category.FP32_SET_OPT_DTYPE, Category.FP32_APPEND_DTYPE)

@@ -2,22 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 
-from codegen.versions import ALL, VersionRange
-
-
-class Category(Enum):
-    """What autocasting does to an op; named as PyTorch names them."""
-
-    LOWER_PRECISION_FP = "lower_precision_fp"
-    FP32 = "fp32"
-    FP32_SET_OPT_DTYPE = "fp32_set_opt_dtype"
-    FP32_APPEND_DTYPE = "fp32_append_dtype"
-    PROMOTE = "promote"
-    BANNED = "banned"
-    FALLTHROUGH = "fallthrough"
-    STOCK = "stock"
+from codegen.grammar.categories import Category
+from codegen.grammar.versions import ALL, VersionRange
 
 
 @dataclass(frozen=True)

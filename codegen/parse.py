@@ -1,31 +1,21 @@
 """The parser: nodes and schemas to a valid policy. An entry with a problem is reported and left out."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from codegen.documents import read_documents, read_ops
-from codegen.errors import PolicyError, Problem
-from codegen.fields import Reader
-from codegen.load import Mapping, Node, Sequence, Text, load
-from codegen.model import Category, Device, Op, Overload, Policy, Registration
+from codegen.grammar.casts import Cast, CastReader
+from codegen.grammar.categories import Category
+from codegen.grammar.errors import PolicyError, Problem
+from codegen.grammar.files import load
+from codegen.grammar.nodes import Mapping, Node, Sequence, Text
+from codegen.grammar.versions import ALL, subtract
+from codegen.model import Device, Op, Overload, Policy, Registration
 from codegen.schema_checks import check_overload, check_registration
 from codegen.schemas import Schemas
-from codegen.versions import ALL, VersionRange, parse_range, subtract
 
 DTYPES = ("float16", "bfloat16")
 SWITCH = ("on", "off")
-UNLISTED = "unlisted"
-
-
-@dataclass(frozen=True)
-class Cast:
-    """What `cast` says for one device: a category, where it holds, and why. No category means unlisted."""
-
-    category: Category | None
-    node: Node
-    torch: VersionRange = ALL
-    overloads: tuple[str, ...] | None = None
-    note: str | None = None
 
 
 def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
@@ -38,11 +28,10 @@ def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
     return policy
 
 
-class _PolicyParser(Reader):
+class _PolicyParser(CastReader):
     def __init__(self, schemas: Schemas, problems: list[Problem]) -> None:
-        super().__init__(problems)
+        super().__init__(problems, like={}, categories=(category.value for category in Category))
         self.schemas = schemas
-        self.like: dict[str, str | None] = {}  # every device of the file, with or without a problem
 
     def policy(self, root: Node) -> Policy | None:
         required = ("devices", "categories", "ops")
@@ -79,6 +68,7 @@ class _PolicyParser(Reader):
                 self.report(
                     key.location, f"'like' goes in a circle: {' -> '.join([*seen, like])}", "break it somewhere"
                 )
+        # Every device of the file, with or without a problem.
         self.like = {key.value: chains.get(key.value) for key, _ in entries}
         return [device for device in devices if device is not None]
 
@@ -174,9 +164,10 @@ class _PolicyParser(Reader):
         for index, cast in enumerate(alternatives):
             if cast.category is None:
                 continue
+            category = Category(cast.category)
             for torch in subtract(cast.torch & overload.torch, (earlier.torch for earlier in alternatives[:index])):
-                row = Registration(key.value, overload, device, cast.category, torch, cast.note or overload.note)
-                if cast.category is Category.BANNED:
+                row = Registration(key.value, overload, device, category, torch, cast.note or overload.note)
+                if category is Category.BANNED:
                     row = replace(row, message=message)
                 if not torch.empty and check_registration(self, self.schemas, row, cast.node.location):
                     rows.append(row)
@@ -218,66 +209,3 @@ class _PolicyParser(Reader):
         if torch is None or (target and not dtype_overload):
             return None
         return Overload(name.value, torch, dtype_overload, note)
-
-    def read_range(self, node: Node) -> VersionRange | None:
-        specifier = self.text(node, "torch")
-        torch = parse_range(specifier) if specifier is not None else None
-        if specifier is not None and torch is None:
-            self.report(
-                node.location,
-                f"'{specifier}' is no range of torch releases",
-                "write it as '>=2.10', '<2.13' or both with ','",
-            )
-        return torch
-
-    def read_casts(self, key: Text, node: Node, overloads: list[str]) -> dict[str, list[Cast]]:
-        """Return what `cast` says for each device that it lists, `like` and `others` resolved."""
-        if not isinstance(node, Mapping):
-            casts = self.read_alternatives(node, overloads)
-            return dict.fromkeys(self.like, casts) if casts else {}
-        named: dict[str, list[Cast]] = {}
-        for device, value in self.entries(node, f"cast of op '{key.value}'"):
-            casts = self.read_alternatives(value, overloads)
-            if self.name(device, "device", [*self.like, "others"]):
-                named[device.value] = casts
-        return {device: casts for device in self.like if (casts := self.resolve(device, named))}
-
-    def resolve(self, device: str, named: dict[str, list[Cast]]) -> list[Cast]:
-        others = named.get("others", [])
-        if device not in named and others and all(cast.category is None for cast in others):
-            return others  # `others: unlisted` keeps an op from the devices that are like a named one
-        chain = [device]
-        while chain[-1] not in named:
-            like = self.like.get(chain[-1])
-            if like is None or like in chain:
-                return others
-            chain.append(like)
-        return named[chain[-1]]
-
-    def read_alternatives(self, node: Node, overloads: list[str]) -> list[Cast]:
-        nodes = node.items if isinstance(node, Sequence) else (node,)
-        if not nodes:
-            self.report(node.location, "a cast is an empty list", "name a category")
-        casts = [cast for item in nodes if (cast := self.read_cast(item, overloads)) is not None]
-        for index, cast in enumerate(casts):
-            only = set(cast.overloads or overloads)
-            earlier = [other.torch for other in casts[:index] if only <= set(other.overloads or overloads)]
-            if not subtract(cast.torch, earlier):
-                self.report(cast.node.location, "those before this alternative leave it no release", "remove it")
-        return casts
-
-    def read_cast(self, node: Node, overloads: list[str]) -> Cast | None:
-        keys = ("as", "torch", "overloads", "note")
-        fields = {"as": node} if isinstance(node, Text) else self.fields(node, "a cast", keys, ("as",))
-        if fields is None:
-            return None
-        category = self.name(fields["as"], "category", [*(category.value for category in Category), UNLISTED])
-        torch = self.read_range(fields["torch"]) if "torch" in fields else ALL
-        note = self.text(fields["note"], "note") if "note" in fields else None
-        only: tuple[str, ...] | None = None
-        if "overloads" in fields:
-            texts = self.texts(fields["overloads"], "overloads")
-            only = tuple(text.value for text in texts if self.name(text, "overload", overloads))
-        if category is None or torch is None:
-            return None
-        return Cast(None if category == UNLISTED else Category(category), fields["as"], torch, only, note)

@@ -13,8 +13,9 @@ from zlib import crc32
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from codegen.model import Category, Op, Policy, Registration
-from codegen.versions import ALL, VersionRange
+from codegen.grammar.categories import Category
+from codegen.grammar.versions import ALL, VersionRange
+from codegen.model import Op, Policy, Registration
 
 SHARDS = 4
 

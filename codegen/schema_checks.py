@@ -2,12 +2,11 @@
 
 from dataclasses import replace
 
-from torchgen.model import BaseTy, BaseType, FunctionSchema, OptionalType, SchemaKind
-
-from codegen.errors import Location, did_you_mean
-from codegen.fields import Reader
-from codegen.load import Text
-from codegen.model import Category, Overload, Registration
+from codegen.grammar.categories import FUNCTIONAL, Category
+from codegen.grammar.errors import Location, did_you_mean
+from codegen.grammar.fields import Reader
+from codegen.grammar.nodes import Text
+from codegen.model import Overload, Registration
 from codegen.schemas import Schemas
 
 
@@ -25,9 +24,9 @@ def check_overload(reader: Reader, schemas: Schemas, op: str, overload: Overload
             place.location, f"op '{op}' has no overload '{overload.name}'", did_you_mean(overload.name, known)
         )
         return False
-    kind = schemas.find(op, overload.name).kind()
-    if kind is not SchemaKind.functional:
-        what = f"overload '{overload.name}' of op '{op}' is the {kind.name} variant"
+    variant = schemas.signature(op, overload.name).variant
+    if variant != FUNCTIONAL:
+        what = f"overload '{overload.name}' of op '{op}' is the {variant} variant"
         reader.report(place.location, what, "list functional overloads only; others do not autocast")
         return False
     return True
@@ -44,45 +43,14 @@ def check_registration(reader: Reader, schemas: Schemas, row: Registration, plac
         return False
     if schemas.release not in row.torch:
         return True
-    schema = schemas.find(row.op, row.overload.name)
-    if row.category is Category.FP32_SET_OPT_DTYPE and not _takes_optional_dtype(schema):
-        reader.report(place, f"{name} is {category} and takes no optional dtype", "use fp32")
-        return False
-    if row.category is Category.FP32_APPEND_DTYPE and not _appends_dtype(schemas, row, schema):
-        reader.report(
-            place,
-            f"{name} is {category} and its dtype_overload is {_quoted(row.overload.dtype_overload)}",
-            "name the overload that takes the same arguments and then a dtype",
-        )
-        return False
-    if row.category is Category.PROMOTE and _tensors(schema) < 2:
-        reader.report(place, f"{name} is {category} and takes one tensor", "use fp32 or lower_precision_fp")
-        return False
-    return True
-
-
-def _takes_optional_dtype(schema: FunctionSchema) -> bool:
-    wanted = OptionalType(BaseType(BaseTy.ScalarType))
-    return any(argument.type == wanted for argument in schema.arguments.flat_all)
-
-
-def _appends_dtype(schemas: Schemas, row: Registration, schema: FunctionSchema) -> bool:
-    target = row.overload.dtype_overload
-    if target is None or target not in schemas.overloads(row.op):
-        return False
-    plain = [argument.name for argument in schema.arguments.flat_all]
-    longer = [(argument.name, argument.type) for argument in schemas.find(row.op, target).arguments.flat_all]
-    return [name for name, _ in longer[:-1]] == plain and longer[-1][1] == BaseType(BaseTy.ScalarType)
-
-
-def _tensors(schema: FunctionSchema) -> int:
-    """Count the tensors that a call can bring; a list counts as many."""
-    return sum(
-        2 if argument.type.is_list_like() is not None else 1
-        for argument in schema.arguments.flat_all
-        if argument.type.is_tensor_like()
-    )
-
-
-def _quoted(name: str | None) -> str:
-    return "missing" if name is None else f"'{name}'"
+    signature, target = schemas.signature(row.op, row.overload.name), row.overload.dtype_overload
+    obstacle = signature.obstacle(row.category)
+    if row.category is Category.FP32_APPEND_DTYPE and not (
+        target in schemas.overloads(row.op) and signature.is_followed_by_dtype(schemas.signature(row.op, target))
+    ):
+        given = "missing" if target is None else f"'{target}'"
+        obstacle = f"its dtype_overload is {given}", "name the overload that takes the same arguments and then a dtype"
+    if obstacle is not None:
+        what, remedy = obstacle
+        reader.report(place, f"{name} is {category} and {what}", remedy)
+    return obstacle is None

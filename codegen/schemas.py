@@ -7,9 +7,10 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from torchgen.model import FunctionSchema
+from torchgen.model import BaseTy, BaseType, FunctionSchema, OptionalType
 
-from codegen.versions import Release
+from codegen.grammar.categories import Signature
+from codegen.grammar.versions import Release
 
 _FUNC = re.compile(r"^- func: ((\w+)(?:\.(\w+))?\(.*)$", re.MULTILINE)
 
@@ -52,3 +53,16 @@ class Schemas:
         if (op, overload) not in self._parsed:
             self._parsed[op, overload] = FunctionSchema.parse(self._schemas[op][overload])
         return self._parsed[op, overload]
+
+    def signature(self, op: str, overload: str) -> Signature:
+        """Return what categories must know of one overload; KeyError where this torch has none."""
+        schema = self.find(op, overload)
+        arguments = schema.arguments.flat_all
+        dtype = BaseType(BaseTy.ScalarType)
+        return Signature(
+            schema.kind().name,
+            tuple(argument.name for argument in arguments),
+            sum(2 if part.type.is_list_like() is not None else 1 for part in arguments if part.type.is_tensor_like()),
+            any(argument.type == OptionalType(dtype) for argument in arguments),
+            bool(arguments) and arguments[-1].type == dtype,
+        )

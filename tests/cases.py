@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from polycast.policy import devices
 
+from codegen.grammar.versions import ALL, parse_range
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
-from codegen.versions import ALL, parse_range
 
 ROOT = Path(__file__).parent.parent
 POLICY = read_policy(ROOT / "policy.yaml", "policy.yaml", Schemas.installed())

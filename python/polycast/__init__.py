@@ -13,12 +13,14 @@ from polycast import cast_cache, policy, syncfree
 from polycast.backends import xla_kernels
 from polycast.custom_function import custom_bwd, custom_fwd
 from polycast.installation import install, install_on_import, installed, uninstall
+from polycast.patch import Policy
 from polycast.region import autocast
 from polycast.scaler.scaler import GradScaler
 from polycast.scaler.schedule import RealStepLR
 
 __all__ = [
     "GradScaler",
+    "Policy",
     "RealStepLR",
     "autocast",
     "cast_cache",

@@ -1,2 +1,3 @@
 TORCH: str
 SOURCES: str
+LIKE: dict[str, str | None]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 
 try:
-    from polycast._built_for import SOURCES
+    from polycast._built_for import LIKE, SOURCES
     from polycast._built_for import TORCH as BUILT_FOR
 except ModuleNotFoundError:
     raise ImportError(
@@ -58,6 +58,7 @@ DEVICES: dict[str, Device] = {
 }
 CATEGORIES: dict[str, str] = _C.categories()
 ROWS: tuple[Row, ...] = tuple(Row(*row) for row in _C.rows())
+DEVICES_LIKE: dict[str, str | None] = LIKE
 # Public names, and the ops that they run; a space stands between two.
 NAMES: list[tuple[str, str]] = _C.names()
 

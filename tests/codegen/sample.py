@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from codegen.errors import PolicyError
+from codegen.grammar.errors import PolicyError
 from codegen.model import Policy
 from codegen.parse import read_policy
 from codegen.schemas import Schemas

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from codegen.model import Category
+from codegen.grammar.categories import Category
 from tests.codegen.sample import HEAD, POLICY, edited, problems
 
 

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from codegen.model import Category, Device, Registration
-from codegen.versions import ALL
+from codegen.grammar.categories import Category
+from codegen.grammar.versions import ALL
+from codegen.model import Device, Registration
 from tests.codegen.sample import HEAD, POLICY, edited, read
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from codegen.model import Category
+from codegen.grammar.categories import Category
 from codegen.render import render
 from tests.codegen.sample import POLICY, problems, read
 

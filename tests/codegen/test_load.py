@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from codegen.errors import Problem
-from codegen.load import MAX_DEPTH, load
+from codegen.grammar.errors import Problem
+from codegen.grammar.files import load
+from codegen.grammar.nodes import MAX_DEPTH
 from tests.codegen.sample import HEAD, POLICY, edited, problems
 
 _KEYS = "give it a mapping with the keys devices, categories, ops, documents, composites"

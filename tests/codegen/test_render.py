@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codegen.errors import Location
+from codegen.grammar.errors import Location
 from codegen.render import markdown, render
 from codegen.write import MARK
 from tests.codegen.sample import HEAD, HOSTILE, POLICY, edited, read

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codegen.versions import VersionRange, parse_range, subtract
+from codegen.grammar.versions import VersionRange, parse_range, subtract
 
 
 def _range(specifier: str) -> VersionRange:

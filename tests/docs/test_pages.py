@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import codegen.__main__ as generator
-from codegen.model import Category
+from codegen.grammar.categories import Category
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
 from tests.process import python

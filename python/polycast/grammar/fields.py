@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from codegen.errors import Location, Problem, did_you_mean
-from codegen.load import Mapping, Node, Sequence, Text
+from .errors import Location, Problem, did_you_mean
+from .nodes import Mapping, Node, Sequence, Text
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 

@@ -1,4 +1,4 @@
-"""YAML as nodes that keep their place.
+"""YAML files as nodes that keep their place.
 
 Every scalar is text: `on`, `1.0` and `~` stay what the author typed. Tags, anchors and aliases have no use in a policy
 and are refused, so nothing is constructed and nothing multiplies. A key that stands twice is an error.
@@ -6,47 +6,19 @@ and are refused, so nothing is constructed and nothing multiplies. A key that st
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 import yaml
 
-from codegen.errors import Location, PolicyError, Problem
+from .errors import Location, PolicyError, Problem
+from .nodes import MAX_DEPTH, Mapping, Node, Sequence, Text
 
 # The C parser where PyYAML has it: the pure one takes most of a second for a policy of this size.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_BYTES = 4 << 20
-MAX_DEPTH = 16
 
 _LINE_END = re.compile("[\n\x85\u2028\u2029]")  # what the parser counts as one; Python has read \r as \n
-
-
-@dataclass(frozen=True)
-class Text:
-    """A scalar, as the author typed it."""
-
-    value: str
-    location: Location
-
-
-@dataclass(frozen=True)
-class Sequence:
-    """A YAML sequence."""
-
-    items: tuple["Node", ...]
-    location: Location
-
-
-@dataclass(frozen=True)
-class Mapping:
-    """A YAML mapping with text keys, each of which stands once."""
-
-    items: tuple[tuple[Text, "Node"], ...]
-    location: Location
-
-
-Node = Text | Sequence | Mapping
 
 
 def load(path: Path, name: str, problems: list[Problem]) -> Node | None:

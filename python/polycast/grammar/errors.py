@@ -7,14 +7,15 @@ from difflib import get_close_matches
 
 @dataclass(frozen=True, order=True)
 class Location:
-    """A place in a file; line and column count from 1."""
+    """A place in a file; line and column count from 1. In a value of Python it is a path, and line its number there."""
 
     file: str
     line: int
     column: int
+    path: str = ""
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
+        return f"{self.file}: {self.path}" if self.path else f"{self.file}:{self.line}:{self.column}"
 
 
 @dataclass(frozen=True, order=True)
@@ -31,12 +32,15 @@ class Problem:
         return "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)
 
 
-class PolicyError(Exception):
+class PolicyError(ValueError):
     """Every problem that was found in a policy, in the order of the file."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = sorted(set(problems))
-        super().__init__("\n".join(map(str, self.problems)))
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -45,4 +49,4 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     close = get_close_matches(name, names, n=1, cutoff=0.6)
     if close:
         return f"did you mean '{close[0]}'?"
-    return f"use one of {', '.join(names)}" if len(names) <= 20 else "check the spelling"
+    return f"use one of {', '.join(names)}" if 0 < len(names) <= 20 else "check the spelling"

@@ -1,0 +1,8 @@
+"""The grammar of policies, for the generator and for policies at run time.
+
+The modules form a line, and each imports only what stands before it: errors, nodes, fields and versions, categories and
+signatures, casts; files reads YAML. Nothing here knows the build, and nothing imports torch or, but for files, YAML.
+
+The generator runs before the package is built, when nothing can be imported from `polycast`: its `codegen/grammar` is a
+link to this folder. So the imports here are relative.
+"""

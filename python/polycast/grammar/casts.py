@@ -1,0 +1,92 @@
+"""What `cast` says for each device."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .categories import UNLISTED
+from .errors import Problem
+from .fields import Reader
+from .nodes import Mapping, Node, Sequence, Text
+from .versions import ALL, VersionRange, parse_range, subtract
+
+OTHERS = "others"
+
+
+@dataclass(frozen=True)
+class Cast:
+    """What `cast` says for one device: the name of a category, where it holds, and why. None means unlisted."""
+
+    category: str | None
+    node: Node
+    torch: VersionRange = ALL
+    overloads: tuple[str, ...] | None = None
+    note: str | None = None
+
+
+class CastReader(Reader):
+    """Reads casts for these devices, each with the one that it is like, and these names of categories."""
+
+    def __init__(self, problems: list[Problem], like: dict[str, str | None], categories: Iterable[str]) -> None:
+        super().__init__(problems)
+        self.like = like
+        self.categories = {*categories, UNLISTED}
+
+    def read_casts(self, key: Text, node: Node, overloads: list[str]) -> dict[str, list[Cast]]:
+        """Return what `cast` says for each device that it lists, `like` and `others` resolved."""
+        if not isinstance(node, Mapping) or "as" in [name.value for name, _ in node.items]:
+            casts = self.read_alternatives(node, overloads)
+            return dict.fromkeys(self.like, casts) if casts else {}
+        named: dict[str, list[Cast]] = {}
+        for device, value in self.entries(node, f"cast of op '{key.value}'"):
+            casts = self.read_alternatives(value, overloads)
+            if self.name(device, "device", [*self.like, OTHERS]):
+                named[device.value] = casts
+        return {device: casts for device in self.like if (casts := self.resolve(device, named))}
+
+    def resolve(self, device: str, named: dict[str, list[Cast]]) -> list[Cast]:
+        others = named.get(OTHERS, [])
+        if device not in named and others and all(cast.category is None for cast in others):
+            return others  # `others: unlisted` keeps an op from the devices that are like a named one
+        chain = [device]
+        while chain[-1] not in named:
+            like = self.like.get(chain[-1])
+            if like is None or like in chain:
+                return others
+            chain.append(like)
+        return named[chain[-1]]
+
+    def read_alternatives(self, node: Node, overloads: list[str]) -> list[Cast]:
+        nodes = node.items if isinstance(node, Sequence) else (node,)
+        if not nodes:
+            self.report(node.location, "a cast is an empty list", "name a category")
+        casts = [cast for item in nodes if (cast := self.read_cast(item, overloads)) is not None]
+        for index, cast in enumerate(casts):
+            only = set(cast.overloads or overloads)
+            earlier = [other.torch for other in casts[:index] if only <= set(other.overloads or overloads)]
+            if not subtract(cast.torch, earlier):
+                self.report(cast.node.location, "those before this alternative leave it no release", "remove it")
+        return casts
+
+    def read_cast(self, node: Node, overloads: list[str]) -> Cast | None:
+        keys = ("as", "torch", "overloads", "note")
+        fields = {"as": node} if isinstance(node, Text) else self.fields(node, "a cast", keys, ("as",))
+        if fields is None:
+            return None
+        category = self.name(fields["as"], "category", self.categories)
+        torch = self.read_range(fields["torch"]) if "torch" in fields else ALL
+        note = self.text(fields["note"], "note") if "note" in fields else None
+        only: tuple[str, ...] | None = None
+        if "overloads" in fields:
+            texts = self.texts(fields["overloads"], "overloads")
+            only = tuple(text.value for text in texts if self.name(text, "overload", overloads))
+        if category is None or torch is None:
+            return None
+        return Cast(None if category == UNLISTED else category, fields["as"], torch, only, note)
+
+    def read_range(self, node: Node) -> VersionRange | None:
+        specifier = self.text(node, "torch")
+        torch = parse_range(specifier) if specifier is not None else None
+        if specifier is not None and torch is None:
+            what = f"'{specifier}' is no range of torch releases"
+            self.report(node.location, what, "write it as '>=2.10', '<2.13' or both with ','")
+        return torch

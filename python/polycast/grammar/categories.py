@@ -1,0 +1,47 @@
+"""Categories of a policy, and what of its schema a category must know."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+UNLISTED = "unlisted"
+FUNCTIONAL = "functional"
+
+
+class Category(Enum):
+    """What autocasting does to an op; named as PyTorch names them."""
+
+    LOWER_PRECISION_FP = "lower_precision_fp"
+    FP32 = "fp32"
+    FP32_SET_OPT_DTYPE = "fp32_set_opt_dtype"
+    FP32_APPEND_DTYPE = "fp32_append_dtype"
+    PROMOTE = "promote"
+    BANNED = "banned"
+    FALLTHROUGH = "fallthrough"
+    STOCK = "stock"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a category must know of an overload's schema; torchgen tells it at the build, the dispatcher at run time.
+
+    `variant` is FUNCTIONAL, or says how the overload writes to its arguments. `tensors` is how many a call can bring,
+    a list counting as many.
+    """
+
+    variant: str
+    arguments: tuple[str, ...]
+    tensors: int
+    takes_optional_dtype: bool
+    ends_with_dtype: bool
+
+    def is_followed_by_dtype(self, longer: "Signature") -> bool:
+        """Return whether another overload takes the same arguments, and then a dtype."""
+        return longer.ends_with_dtype and longer.arguments[:-1] == self.arguments
+
+    def obstacle(self, category: Category) -> tuple[str, str] | None:
+        """Return why a call cannot be cast as a category says, whatever other overloads there are, and a remedy."""
+        if category is Category.FP32_SET_OPT_DTYPE and not self.takes_optional_dtype:
+            return "takes no optional dtype", "use fp32"
+        if category is Category.PROMOTE and self.tensors < 2:
+            return "takes one tensor", "use fp32 or lower_precision_fp"
+        return None

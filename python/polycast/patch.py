@@ -1,0 +1,152 @@
+"""Policies at run time: patches over the policy that is compiled in, as values."""
+
+import os
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+
+from polycast._compiled import DEVICES, ROWS
+from polycast.grammar.categories import Category
+from polycast.grammar.errors import PolicyError, Problem, did_you_mean
+from polycast.rules import operators
+from polycast.rules.operators import ATEN, Target
+from polycast.rules.reader import RuleReader
+from polycast.rules.rows import VALUES, PatchRow, make_row
+from polycast.rules.text import Value, rules_of
+from polycast.rules.values import nodes_of
+
+__all__ = ["PatchRow", "Policy", "PolicyError"]
+
+_UNTOUCHED = (Category.BANNED.value, Category.STOCK.value)
+
+
+class Policy:
+    """Rules over the base policy, the one that was compiled: an immutable value, equal to every one that does the same.
+
+    A rule names an operator of any library: an ATen op ("layer_norm"), an overload ("pow.Tensor_Scalar"), what people
+    call ("torch.nn.functional.layer_norm", "torch.nn.CrossEntropyLoss" for all that it runs), or a custom one
+    ("mylib::attention"), which has to be registered before. It covers the functional overloads that take tensors and
+    can be cast so; a rule that names an overload decides over one that names its op.
+
+    Its value is what `cast` takes in policy.yaml: a category of :func:`polycast.policy.categories` but "stock",
+    "unlisted" for the type of the inputs, or a dtype; a mapping of devices to these, with `others` for the rest; a
+    mapping with `as`, and `overloads`, `torch` or `note`; or a list of such alternatives, the first that holds.
+
+    Args:
+        rules: The values by the names; a ``torch.dtype`` may be a value, a ``torch.device`` the key of a device.
+
+    Raises:
+        PolicyError: A ``ValueError`` with every problem of the rules, each with its place and remedy.
+        TypeError: The rules are no mapping.
+
+    Example:
+        >>> import polycast
+        >>> mine = polycast.Policy({"layer_norm": "fallthrough", "softmax": {"cpu": "fp32", "cuda": "bfloat16"}})
+        >>> mine | polycast.Policy({"torch.softmax": {"cpu": "unlisted"}})
+        Policy({'layer_norm': 'fallthrough', 'softmax': {'cuda': 'bfloat16', 'cpu': 'fallthrough'}})
+    """
+
+    __slots__ = ("_rows", "digest")
+    _rows: tuple[PatchRow, ...]
+    digest: str
+    """What the policy does as 16 hexadecimal digits, the same in every process."""
+
+    def __init__(self, rules: Mapping[str, object] | None = None) -> None:
+        if not isinstance(rules, Mapping | None):
+            raise TypeError(f"the rules are {rules!r:.60}; give a mapping, as in {{'softmax': 'fp32'}}")
+        problems: list[Problem] = []
+        rows = RuleReader(problems).rows(nodes_of(rules or {}, problems))
+        if problems:
+            raise PolicyError(problems)
+        self._set(rows)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Policy":
+        """Return the policy of a YAML file: its key `ops` holds the rules.
+
+        Raises:
+            PolicyError: The file cannot be read, or as for the class.
+            TypeError: The path is none.
+        """
+        from polycast.grammar.files import load  # needs PyYAML
+
+        problems: list[Problem] = []
+        root = load(Path(path), str(path), problems)
+        reader = RuleReader(problems)
+        rows = reader.file(root) if root is not None else ()
+        if problems:
+            raise PolicyError(problems)
+        return cls._of(rows)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the rules to a YAML file, from which :meth:`load` returns an equal policy."""
+        import yaml
+
+        text = yaml.safe_dump({"ops": self.rules}, sort_keys=False, allow_unicode=True, width=120)
+        Path(path).write_text(text, encoding="utf-8")
+
+    @classmethod
+    def everywhere(cls, category: str) -> "Policy":
+        """Return the policy that gives a category to every op that the base lists on any device, where it can.
+
+        What the base bans on a device, or leaves to torch there, stays.
+        """
+        if category not in VALUES:
+            raise ValueError(f"no category {category!r:.60}; {did_you_mean(str(category), VALUES)}")
+        kept = {(row.op, row.overload, row.device) for row in ROWS if row.category in _UNTOUCHED}
+        rows = []
+        for op, overload in dict.fromkeys((row.op, row.overload) for row in ROWS):
+            target = Target(ATEN + op, overload)
+            signature = operators.signatures(target.name)[overload]
+            if operators.obstacle(target, signature, VALUES[category][0]) is None:
+                columns = [column for column in DEVICES if (op, overload, column) not in kept]
+                source = f"Policy.everywhere('{category}')"
+                rows += [make_row(target.name, overload, column, category, source) for column in columns]
+        return cls._of(rows)
+
+    @classmethod
+    def _of(cls, rows: Iterable[PatchRow]) -> "Policy":
+        policy = cls.__new__(cls)
+        policy._set(tuple(rows))
+        return policy
+
+    def _set(self, rows: tuple[PatchRow, ...]) -> None:
+        object.__setattr__(self, "_rows", rows)
+        content = sorted((*row.key, row.value) for row in rows)
+        object.__setattr__(self, "digest", sha256(repr(content).encode()).hexdigest()[:16])
+
+    @property
+    def rules(self) -> dict[str, Value | dict[str, Value]]:
+        """The rules in as few words as say the same, from which an equal policy can be made."""
+        return rules_of(self._rows)
+
+    def rows(self, columns: tuple[str, ...] = tuple(DEVICES)) -> tuple[PatchRow, ...]:
+        """Return the rows of these columns of the policy."""
+        return tuple(row for row in self._rows if row.column in columns)
+
+    def __or__(self, other: "Policy") -> "Policy":
+        """Return both, the other's rules before this one's."""
+        if not isinstance(other, Policy):
+            return NotImplemented
+        return Policy._of({row.key: row for row in (*self._rows, *other._rows)}.values())
+
+    def __eq__(self, other: object) -> bool:
+        return self.digest == other.digest if isinstance(other, Policy) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a policy cannot change, and '{name}' of it cannot be set; make another, or join two")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a policy cannot change, and '{name}' of it cannot be deleted")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Policy._of, (self._rows,)
+
+    def __repr__(self) -> str:
+        return f"Policy({self.rules!r})"

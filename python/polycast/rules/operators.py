@@ -1,0 +1,126 @@
+"""Operators of every library, as the dispatcher has them, and the names that people have for them."""
+
+import re
+from typing import NamedTuple
+
+import torch
+
+from polycast._compiled import NAMES, ROWS
+from polycast.grammar.categories import FUNCTIONAL, Category, Signature
+
+ATEN = "aten::"
+_IDENTIFIER = re.compile(r"\w+", re.ASCII)
+_OPERATOR = re.compile(r"\w+::\w+(\.\w+)?", re.ASCII)
+# Where torch keeps functions that are ops of the same name, and what such a name begins with.
+_FUNCTIONS = {
+    "torch.nn.functional": (torch.nn.functional, ""),
+    "torch.Tensor": (torch.Tensor, ""),
+    "torch.linalg": (torch.linalg, "linalg_"),
+    "torch.special": (torch.special, "special_"),
+    "torch.fft": (torch.fft, "fft_"),
+    "torch": (torch, ""),
+}
+# Overloads whose kernel that appends a dtype is compiled in.
+_APPENDING = {(ATEN + row.op, row.overload) for row in ROWS if row.category == Category.FP32_APPEND_DTYPE.value}
+
+
+class Target(NamedTuple):
+    """An operator, as in "aten::softmax", or one overload of it."""
+
+    name: str
+    overload: str | None
+
+    def __str__(self) -> str:
+        return shown(self.name, self.overload)
+
+
+def shown(name: str, overload: str | None = None) -> str:
+    """Return an operator as people write it: ATen's without its namespace."""
+    return name.removeprefix(ATEN) + (f".{overload}" if overload else "")
+
+
+def targets(key: str) -> tuple[Target, ...]:
+    """Return the operators that a name means, several for a public name that runs several; none for an unknown one."""
+    if key.startswith("torch.ops."):
+        name = key.removeprefix("torch.ops.").replace(".", "::", 1)
+    else:
+        name = key if "::" in key else ATEN + key.removeprefix("aten.")
+    operator, _, overload = name.partition(".")
+    if _OPERATOR.fullmatch(name) and signatures(operator):
+        return (Target(operator, overload or None),)
+    public = {key} & _public().keys()
+    if public:
+        return tuple(target for op in _public()[key] if signatures((target := Target(ATEN + op, None)).name))
+    place, _, last = key.rpartition(".")
+    if place in _FUNCTIONS and _IDENTIFIER.fullmatch(last):
+        module, prefix = _FUNCTIONS[place]
+        if hasattr(module, last) and signatures(f"{ATEN}{prefix}{last}"):
+            return (Target(f"{ATEN}{prefix}{last}", None),)
+    return ()
+
+
+def signatures(name: str) -> dict[str, Signature]:
+    """Return what categories must know of each overload of an operator; empty for one that is not registered."""
+    return {schema.overload_name or "default": _signature(schema) for schema in _schemas(name)}
+
+
+def castable(name: str) -> dict[str, Signature]:
+    """Return the overloads that autocast can take: functional ones that take a tensor."""
+    return {key: part for key, part in signatures(name).items() if part.variant == FUNCTIONAL and part.tensors}
+
+
+def obstacle(target: Target, signature: Signature, category: Category) -> tuple[str, str] | None:
+    """Return why an overload cannot be cast as a category says, and a remedy; None where it can."""
+    if signature.variant != FUNCTIONAL:
+        return f"is the {signature.variant} variant", "name functional overloads only; others do not autocast"
+    if signature.tensors == 0:
+        return "takes no tensor", "leave it out; there is nothing to cast"
+    if category is Category.FP32_APPEND_DTYPE and target not in _APPENDING:
+        return "has no overload in the policy that takes the same arguments and then a dtype", "use fp32"
+    return signature.obstacle(category)
+
+
+def known() -> set[str]:
+    """Return the names of all operators, without overloads, and the public names of the policy's ops."""
+    names = {shown(name.partition(".")[0]) for name in torch._C._dispatch_get_all_op_names()}
+    return names.union(*(public.split() for public, _ in NAMES))
+
+
+def _public() -> dict[str, list[str]]:
+    """Return the ops that each public name runs, by the whole name and by its last part."""
+    found: dict[str, list[str]] = {}
+    for names, ops in NAMES:
+        for name in names.split():
+            for key in {name, name.rpartition(".")[2]}:
+                parts = found.setdefault(key, [])
+                parts += [op for op in ops.split() if op not in parts]
+    return found
+
+
+def _schemas(name: str) -> list[torch.FunctionSchema]:
+    found = []
+    for schema in torch._C._jit_get_schemas_for_operator(name):
+        try:  # TorchScript has operators of its own
+            torch._C._dispatch_find_schema_or_throw(name, schema.overload_name)
+        except RuntimeError:
+            continue
+        found.append(schema)
+    return found
+
+
+def _signature(schema: torch.FunctionSchema) -> Signature:
+    arguments = schema.arguments
+    written = [part for part in arguments if part.alias_info is not None and part.alias_info.is_write]
+    variant = "mutable" if written else FUNCTIONAL
+    if any(part.is_out for part in arguments):
+        variant = "out"
+    elif written == arguments[:1]:
+        variant = "inplace"
+    types = [str(part.real_type) for part in arguments]
+    return Signature(
+        variant if arguments else FUNCTIONAL,
+        tuple(part.name for part in arguments),
+        sum(2 if "List" in kind else 1 for kind in types if "Tensor" in kind),
+        "Optional[ScalarType]" in types,
+        types[-1:] == ["ScalarType"],
+    )

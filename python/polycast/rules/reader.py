@@ -1,0 +1,98 @@
+"""Nodes of a policy at run time to rows, with every problem."""
+
+from itertools import product
+
+import torch
+
+from polycast._compiled import DEVICES_LIKE
+from polycast.grammar.casts import Cast, CastReader
+from polycast.grammar.categories import UNLISTED, Category, Signature
+from polycast.grammar.errors import Problem, did_you_mean
+from polycast.grammar.nodes import Mapping, Node, Text
+from polycast.rules import operators
+from polycast.rules.operators import Target
+from polycast.rules.rows import VALUES, PatchRow, make_row
+
+_MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
+
+
+class RuleReader(CastReader):
+    """Reads rules; of an overload on a column, one that names the overload decides before one that names the op."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__(problems, DEVICES_LIKE, VALUES)
+
+    def file(self, root: Node) -> tuple[PatchRow, ...]:
+        """Return the rows of a file."""
+        ops = (self.fields(root, "the policy", ("ops",), ("ops",)) or {}).get("ops")
+        if ops is not None and not isinstance(ops, Mapping):
+            self.report(ops.location, "ops is no mapping", "give it one, as in {softmax: fp32}")
+        return self.rows(ops) if isinstance(ops, Mapping) else ()
+
+    def rows(self, rules: Mapping) -> tuple[PatchRow, ...]:
+        """Return the rows of all rules; the later of two that agree gives none."""
+        ranks: dict[bool, dict[tuple[str, str, str], tuple[Text, PatchRow]]] = {False: {}, True: {}}
+        for key, node in rules.items:
+            targets = self.targets(key)
+            rank = ranks[any(target.overload for target in targets)]
+            disagreements: dict[str, str] = {}
+            for row in self.rule(key, targets, node):
+                other, earlier = rank.setdefault(row.key, (key, row))
+                if earlier.value != row.value:
+                    what = f"'{key.value}' gives '{row.op}' {row.value} on {row.column}, and '{other.value}'"
+                    disagreements.setdefault(other.value, f"{what} ({other.location}) gives it {earlier.value}")
+            for what in disagreements.values():
+                self.report(key.location, what, "keep one of them, or name an overload in the one that is to decide")
+        return tuple(row for _, row in (ranks[False] | ranks[True]).values())
+
+    def rule(self, key: Text, targets: tuple[Target, ...], node: Node) -> list[PatchRow]:
+        """Return the rows of a rule; that an overload cannot be cast so is reported where no other can."""
+        parts = [(target.name, *item) for target in targets for item in self.overloads(key, target).items()]
+        casts = self.read_casts(key, node, sorted({overload for _, overload, _ in parts}))
+        rows: dict[Node, list[PatchRow]] = {}
+        obstacles: dict[Node, tuple[str, str]] = {}
+        for (name, overload, signature), (column, alternatives) in product(parts, casts.items()):
+            cast = _first(alternatives, overload)
+            if cast is None:
+                continue
+            row = make_row(name, overload, column, cast.category or UNLISTED, str(cast.node.location), cast.note or "")
+            obstacle = operators.obstacle(Target(name, overload), signature, Category(row.category))
+            if obstacle is None:
+                rows.setdefault(cast.node, []).append(row)
+            else:
+                what, remedy = obstacle
+                obstacles.setdefault(cast.node, (f"'{row.op}' is {row.value} and {what}", remedy))
+        for place, (what, remedy) in obstacles.items():
+            if place not in rows:
+                self.report(place.location, what, remedy)
+        return [row for part in rows.values() for row in part]
+
+    def targets(self, key: Text) -> tuple[Target, ...]:
+        found = operators.targets(key.value)
+        if not found:
+            what, remedy = f"unknown op '{key.value}'", did_you_mean(key.value, operators.known())
+            if "::" in key.value or key.value.startswith("torch.ops."):
+                what = f"no library has registered an operator '{key.value}'"
+                hint = f", or {remedy}" if remedy.startswith("did") else ""
+                remedy = f"import the library that registers it first{hint}"
+            self.report(key.location, what, remedy)
+        return found
+
+    def overloads(self, key: Text, target: Target) -> dict[str, Signature]:
+        """Return the overloads that a rule is for."""
+        found = operators.castable(target.name) if target.overload is None else operators.signatures(target.name)
+        if target.overload is None and not found:
+            what = f"'{target}' has no functional overload that takes a tensor"
+            self.report(key.location, what, "leave it out; there is nothing to cast")
+        elif target.overload is not None and target.overload not in found:
+            what = f"'{target.name}' has no overload '{target.overload}'"
+            self.report(key.location, what, did_you_mean(target.overload, found))
+        return {name: part for name, part in found.items() if target.overload in (None, name)}
+
+
+def _first(alternatives: list[Cast], overload: str) -> Cast | None:
+    """Return the first alternative that holds for an overload in the torch that runs."""
+    for cast in alternatives:
+        if (_MAJOR, _MINOR) in cast.torch and (cast.overloads is None or overload in cast.overloads):
+            return cast
+    return None

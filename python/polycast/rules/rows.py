@@ -1,0 +1,53 @@
+"""Rows that a policy at run time comes to."""
+
+from typing import NamedTuple
+
+from polycast.grammar.categories import UNLISTED, Category
+from polycast.rules.operators import shown
+
+# What a rule can give an op: a category, or a dtype in the place of the region's.
+VALUES: dict[str, tuple[Category, str | None]] = {
+    **{category.value: (category, None) for category in Category if category is not Category.STOCK},
+    UNLISTED: (Category.FALLTHROUGH, None),
+    "float32": (Category.FP32, None),
+    **{dtype: (Category.LOWER_PRECISION_FP, dtype) for dtype in ("float16", "bfloat16", "float64")},
+}
+
+
+class PatchRow(NamedTuple):
+    """One overload of an operator on one column, and what replaces its row of the base there.
+
+    Where a dtype is given, the category is lower_precision_fp, with this dtype in the place of the region's. The source
+    is a place in a file, or the path in a dict.
+    """
+
+    name: str
+    overload: str
+    column: str
+    category: str
+    dtype: str | None
+    message: str
+    source: str
+    note: str = ""
+
+    @property
+    def value(self) -> str:
+        """The category as rules write it."""
+        return self.dtype or self.category
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.name, self.overload, self.column
+
+    @property
+    def op(self) -> str:
+        return shown(self.name, None if self.overload == "default" else self.overload)
+
+
+def make_row(name: str, overload: str, column: str, value: str, source: str, note: str = "") -> PatchRow:
+    """Return the row for one of VALUES."""
+    category, dtype = VALUES[value]
+    row = PatchRow(name, overload, column, category.value, dtype, "", source, note)
+    if category is Category.BANNED:
+        return row._replace(message=f"'{row.op}' is banned on {column} by {source}")
+    return row
