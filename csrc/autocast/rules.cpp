@@ -39,20 +39,15 @@ std::array<std::atomic<int64_t>, type_count> uses{};
 std::atomic<c10::DeviceType> carrier{c10::DeviceType::CPU};
 std::atomic<c10::DispatchKey> carrier_key{c10::DispatchKey::Undefined};
 
-// What held before an entry.
+// What held before an entry: of the carrier its dtype too where it is not enabled, as torch.compile compares that.
 struct Before {
   std::optional<Region> region;
-  std::optional<at::ScalarType> number;
+  bool has_number;
+  at::ScalarType number;
+  std::optional<at::ScalarType> entered;  // what the entry is counted as a use of
 };
 
 thread_local std::vector<Before> entered;
-
-void set_number(std::optional<at::ScalarType> number) {
-  at::autocast::set_autocast_enabled(carrier, number.has_value());
-  if (number) {
-    at::autocast::set_autocast_dtype(carrier, *number);
-  }
-}
 
 Region region_of(c10::DeviceType device) {
   return {
@@ -146,7 +141,7 @@ int64_t uses_of(at::ScalarType number) {
 }
 
 void enter(std::optional<Region> region, std::optional<at::ScalarType> number) {
-  Before before{std::nullopt, number_in_force()};
+  Before before{std::nullopt, number_in_force().has_value(), at::autocast::get_autocast_dtype(carrier), number};
   if (region) {
     before.region = region_of(region->device);
     at::autocast::increment_nesting();
@@ -154,8 +149,9 @@ void enter(std::optional<Region> region, std::optional<at::ScalarType> number) {
   }
   if (number) {
     ++uses[static_cast<size_t>(*number)];
+    at::autocast::set_autocast_enabled(carrier, true);
+    at::autocast::set_autocast_dtype(carrier, *number);
   }
-  set_number(number);
   entered.push_back(before);
 }
 
@@ -163,10 +159,11 @@ void leave() {
   TORCH_CHECK(!entered.empty(), "this thread is in no region with a policy");
   const Before before = entered.back();
   entered.pop_back();
-  if (const std::optional<at::ScalarType> number = number_in_force()) {
-    --uses[static_cast<size_t>(*number)];
+  if (before.entered) {
+    --uses[static_cast<size_t>(*before.entered)];
   }
-  set_number(before.number);
+  at::autocast::set_autocast_enabled(carrier, before.has_number);
+  at::autocast::set_autocast_dtype(carrier, before.number);
   if (before.region) {
     if (at::autocast::decrement_nesting() == 0) {
       at::autocast::clear_cache();
