@@ -6,13 +6,13 @@ from hashlib import sha256
 from pathlib import Path
 
 from polycast._compiled import DEVICES, ROWS
-from polycast.grammar.categories import Category
+from polycast.grammar.categories import UNLISTED, Category
 from polycast.grammar.errors import PolicyError, Problem, did_you_mean
 from polycast.rules import operators
 from polycast.rules.operators import ATEN, Target
 from polycast.rules.reader import RuleReader
 from polycast.rules.rows import VALUES, PatchRow, make_row
-from polycast.rules.text import Value, rules_of
+from polycast.rules.text import Rule, rules_of, table_of
 from polycast.rules.values import nodes_of
 
 __all__ = ["PatchRow", "Policy", "PolicyError"]
@@ -116,13 +116,33 @@ class Policy:
         object.__setattr__(self, "digest", sha256(repr(content).encode()).hexdigest()[:16])
 
     @property
-    def rules(self) -> dict[str, Value | dict[str, Value]]:
+    def rules(self) -> dict[str, Rule]:
         """The rules in as few words as say the same, from which an equal policy can be made."""
         return rules_of(self._rows)
 
     def rows(self, columns: tuple[str, ...] = tuple(DEVICES)) -> tuple[PatchRow, ...]:
         """Return the rows of these columns of the policy."""
         return tuple(row for row in self._rows if row.column in columns)
+
+    def diff(self, other: "Policy | None" = None) -> str:
+        """Return a table of what this policy and another do differently, or this one and the base, empty if nothing.
+
+        Example:
+            >>> import polycast
+            >>> print(polycast.Policy({"layer_norm": {"xpu": "fp32", "mps": "fallthrough"}}).diff())
+            op          device  base      this
+            layer_norm  xpu     unlisted  fp32
+            layer_norm  mps     fp32      fallthrough
+        """
+        base = {(ATEN + row.op, row.overload, row.device): row.category for row in ROWS}
+        mine, others = ({row.key: row.value for row in part._rows} if part else {} for part in (self, other))
+        cells = {}
+        for key in {**mine, **others}:
+            listed = base.get(key, UNLISTED)
+            one, two = mine.get(key, listed), others.get(key, listed)
+            if one != two:
+                cells[key] = (listed, one) if other is None else (listed, one, two)
+        return table_of(cells, "base", "this", *(() if other is None else ("other",))) if cells else ""
 
     def __or__(self, other: "Policy") -> "Policy":
         """Return both, the other's rules before this one's."""
@@ -147,6 +167,10 @@ class Policy:
 
     def __reduce__(self) -> tuple[object, ...]:
         return Policy._of, (self._rows,)
+
+    def __str__(self) -> str:
+        """Return a table of the rules, each with the place that it comes from."""
+        return table_of({row.key: (row.value, row.source) for row in self._rows}, "category", "from")
 
     def __repr__(self) -> str:
         return f"Policy({self.rules!r})"

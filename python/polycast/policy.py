@@ -7,12 +7,12 @@ from operator import attrgetter
 import torch
 
 from polycast import backends
-from polycast._compiled import CATEGORIES, DEVICES, NAMES, ROWS, Row
+from polycast._compiled import CATEGORIES, DEVICES, ROWS, Row
 from polycast._suggest import suggestion
+from polycast.grammar.categories import UNLISTED
+from polycast.rules.operators import ops_by_public_name
 
 __all__ = ["UNLISTED", "Row", "categories", "category", "devices", "notes", "op_rows", "ops"]
-
-UNLISTED = "unlisted"
 
 
 def __dir__() -> list[str]:
@@ -82,7 +82,7 @@ def op_rows(op: str) -> tuple[Row, ...]:
     """
     if not isinstance(op, str):
         raise TypeError(f"the op is {op!r}; give its name, such as 'conv2d' or 'pow.Tensor_Scalar'")
-    rows, called = _rows_by_op(), _ops_by_name().get(op)
+    rows, called = _rows_by_op(), ops_by_public_name().get(op)
     name, _, overload = op.removeprefix("aten::").removeprefix("torch.ops.").removeprefix("aten.").partition(".")
     if name in rows:
         found = tuple(row for row in rows[name] if not overload or row.overload == overload)
@@ -94,7 +94,7 @@ def op_rows(op: str) -> tuple[Row, ...]:
         return tuple(row for part in called for row in rows[part])
     if not _is_op_of_torch(op.rpartition(".")[2] if op.startswith("torch.") else name):
         raise ValueError(
-            f"neither torch nor the policy has an op '{op}'{suggestion(op, [*rows, *_ops_by_name()])}"
+            f"neither torch nor the policy has an op '{op}'{suggestion(op, [*rows, *ops_by_public_name()])}"
             if _found_in_torch(op) is None
             else f"'{op}' is no op, and the policy does not say which ops it runs; ask for those"
         )
@@ -139,18 +139,6 @@ def notes(device: str | torch.device) -> dict[str, str]:
     """Return the ops whose category on the device is not torch's own, each with the reason."""
     column = _column(device)
     return {op: row.note for op, rows in _rows_by_op().items() for row in rows if row.device == column and row.note}
-
-
-@cache
-def _ops_by_name() -> dict[str, list[str]]:
-    """Return the ops that each public name runs, by the whole name and by its last part."""
-    found: dict[str, list[str]] = {}
-    for names, ops in NAMES:
-        for name in names.split():
-            for key in {name, name.rpartition(".")[2]}:
-                known = found.setdefault(key, [])
-                known += [op for op in ops.split() if op not in known]
-    return found
 
 
 @cache

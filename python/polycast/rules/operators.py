@@ -1,6 +1,7 @@
 """Operators of every library, as the dispatcher has them, and the names that people have for them."""
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -48,9 +49,8 @@ def targets(key: str) -> tuple[Target, ...]:
     operator, _, overload = name.partition(".")
     if _OPERATOR.fullmatch(name) and signatures(operator):
         return (Target(operator, overload or None),)
-    public = {key} & _public().keys()
-    if public:
-        return tuple(target for op in _public()[key] if signatures((target := Target(ATEN + op, None)).name))
+    if key in ops_by_public_name():
+        return tuple(Target(ATEN + op, None) for op in ops_by_public_name()[key] if signatures(ATEN + op))
     place, _, last = key.rpartition(".")
     if place in _FUNCTIONS and _IDENTIFIER.fullmatch(last):
         module, prefix = _FUNCTIONS[place]
@@ -86,7 +86,8 @@ def known() -> set[str]:
     return names.union(*(public.split() for public, _ in NAMES))
 
 
-def _public() -> dict[str, list[str]]:
+@cache
+def ops_by_public_name() -> dict[str, list[str]]:
     """Return the ops that each public name runs, by the whole name and by its last part."""
     found: dict[str, list[str]] = {}
     for names, ops in NAMES:
