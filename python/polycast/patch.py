@@ -129,9 +129,9 @@ class Policy:
 
         Example:
             >>> import polycast
-            >>> print(polycast.Policy({"layer_norm": {"xpu": "fp32", "mps": "fallthrough"}}).diff())
+            >>> print(polycast.Policy({"layer_norm": {"cpu": "fp32", "mps": "fallthrough"}}).diff())
             op          device  base      this
-            layer_norm  xpu     unlisted  fp32
+            layer_norm  cpu     unlisted  fp32
             layer_norm  mps     fp32      fallthrough
         """
         base = {(ATEN + row.op, row.overload, row.device): row.category for row in ROWS}

@@ -10,9 +10,11 @@ from polycast import backends
 from polycast._compiled import CATEGORIES, DEVICES, ROWS, Row
 from polycast._suggest import suggestion
 from polycast.grammar.categories import UNLISTED
-from polycast.rules.operators import ops_by_public_name
+from polycast.patch import Policy
+from polycast.rules.listing import Listing, Resolved
+from polycast.rules.operators import ops_by_public_name, shown
 
-__all__ = ["UNLISTED", "Row", "categories", "category", "devices", "notes", "op_rows", "ops"]
+__all__ = ["UNLISTED", "Row", "categories", "category", "devices", "notes", "op_rows", "ops", "resolved"]
 
 
 def __dir__() -> list[str]:
@@ -139,6 +141,35 @@ def notes(device: str | torch.device) -> dict[str, str]:
     """Return the ops whose category on the device is not torch's own, each with the reason."""
     column = _column(device)
     return {op: row.note for op, rows in _rows_by_op().items() for row in rows if row.device == column and row.note}
+
+
+def resolved(policy: Policy | None = None, *, device: str | torch.device) -> Listing:
+    """Return what every overload that the base or a policy lists has on a device, and where that is said.
+
+    Args:
+        policy: The policy that patches the base, None for the base alone.
+        device: As for :func:`category`.
+
+    Returns:
+        Rows in alphabetical order, which print as a table. Their source is policy.yaml, with the note where there is
+        one, or the place of the patch's rule.
+
+    Example:
+        >>> import polycast
+        >>> rows = polycast.policy.resolved(polycast.Policy({"mv": "fp32"}), device="xla")
+        >>> [row for row in rows if row.op in ("mm", "mv")]  # doctest: +NORMALIZE_WHITESPACE
+        [Resolved(op='mm', overload='default', category='lower_precision_fp', source='policy.yaml'),
+         Resolved(op='mv', overload='default', category='fp32', source='Policy: mv')]
+    """
+    column = _column(device)
+    rows = [
+        Resolved(row.op, row.overload, row.category, f"policy.yaml: {row.note}" if row.note else "policy.yaml")
+        for row in ROWS
+        if row.device == column
+    ]
+    if policy is not None:
+        rows += [Resolved(shown(row.name), row.overload, row.value, row.source) for row in policy.rows((column,))]
+    return Listing(sorted({(row.op, row.overload): row for row in rows}.values()))
 
 
 @cache

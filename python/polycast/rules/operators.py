@@ -36,8 +36,8 @@ class Target(NamedTuple):
 
 
 def shown(name: str, overload: str | None = None) -> str:
-    """Return an operator as people write it: ATen's without its namespace."""
-    return name.removeprefix(ATEN) + (f".{overload}" if overload else "")
+    """Return an operator as people write it: ATen's without its namespace, the default overload without its name."""
+    return name.removeprefix(ATEN) + (f".{overload}" if overload not in (None, "default") else "")
 
 
 def targets(key: str) -> tuple[Target, ...]:

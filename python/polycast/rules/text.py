@@ -41,7 +41,7 @@ def _by_op(cells: Mapping[Key, Cell]) -> dict[str, dict[str, Cell]]:
         if all(other == first for other in rest) and overloads.keys() == castable(name).keys():
             found[shown(name)] = first
         else:
-            found |= {shown(name, overload): columns for overload, columns in overloads.items()}
+            found |= {f"{shown(name)}.{overload}": columns for overload, columns in overloads.items()}
     return found
 
 
