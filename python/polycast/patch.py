@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -53,7 +54,7 @@ class Policy:
 
     def __init__(self, rules: Mapping[str, object] | None = None) -> None:
         if not isinstance(rules, Mapping | None):
-            raise TypeError(f"the rules are {rules!r:.60}; give a mapping, as in {{'softmax': 'fp32'}}")
+            raise TypeError(f"the rules are a {type(rules).__name__}; give a mapping, as in {{'softmax': 'fp32'}}")
         problems: list[Problem] = []
         rows = RuleReader(problems).rows(nodes_of(rules or {}, problems))
         if problems:
@@ -86,6 +87,7 @@ class Policy:
         Path(path).write_text(text, encoding="utf-8")
 
     @classmethod
+    @cache
     def everywhere(cls, category: str) -> "Policy":
         """Return the policy that gives a category to every op that the base lists on any device, where it can.
 

@@ -40,12 +40,16 @@ def shown(name: str, overload: str | None = None) -> str:
     return name.removeprefix(ATEN) + (f".{overload}" if overload not in (None, "default") else "")
 
 
+def qualified(key: str) -> str:
+    """Return a name with its namespace before "::"; one without any is of ATen."""
+    if key.startswith("torch.ops."):
+        return key.removeprefix("torch.ops.").replace(".", "::", 1)
+    return key if "::" in key else ATEN + key.removeprefix("aten.")
+
+
 def targets(key: str) -> tuple[Target, ...]:
     """Return the operators that a name means, several for a public name that runs several; none for an unknown one."""
-    if key.startswith("torch.ops."):
-        name = key.removeprefix("torch.ops.").replace(".", "::", 1)
-    else:
-        name = key if "::" in key else ATEN + key.removeprefix("aten.")
+    name = qualified(key)
     operator, _, overload = name.partition(".")
     if _OPERATOR.fullmatch(name) and signatures(operator):
         return (Target(operator, overload or None),)
@@ -74,9 +78,9 @@ def obstacle(target: Target, signature: Signature, category: Category) -> tuple[
     if signature.variant != FUNCTIONAL:
         return f"is the {signature.variant} variant", "name functional overloads only; others do not autocast"
     if signature.tensors == 0:
-        return "takes no tensor", "leave it out; there is nothing to cast"
+        return "takes no tensor", "leave it out"
     if category is Category.FP32_APPEND_DTYPE and target not in _APPENDING:
-        return "has no overload in the policy that takes the same arguments and then a dtype", "use fp32"
+        return "the policy names no overload of it that takes a dtype", "use fp32"
     return signature.obstacle(category)
 
 
