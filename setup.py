@@ -98,7 +98,7 @@ def digest() -> str:
 
 
 setuptools.setup(
-    install_requires=[f"torch{REQUIRED_TORCH}", "wrapt>=1.14"],
+    install_requires=[f"torch{REQUIRED_TORCH}", "pyyaml", "wrapt>=1.14"],
     ext_modules=[
         CppExtension(
             "polycast._C",

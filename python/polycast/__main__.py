@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import shutil
 import sys
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
@@ -12,6 +11,7 @@ import torch
 import polycast
 from polycast import backends, policy
 from polycast._compiled import DEVICES, ROWS
+from polycast._text_table import lines_of
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -47,7 +47,7 @@ def _overview() -> str:
         state = "installed" if device.name in installed else _why_not(device.name)
         rows.append((device.name, device.dispatch_key, dtypes, str(count[device.name]), state))
     versions = [("polycast", polycast.__version__), ("torch", str(torch.__version__)), *_backend_versions()]
-    return "\n".join([", ".join(f"{name} {number}" for name, number in versions), "", *_table(rows)])
+    return "\n".join([", ".join(f"{name} {number}" for name, number in versions), "", *lines_of(rows)])
 
 
 def _why_not(column: str) -> str:
@@ -76,27 +76,13 @@ def _op(name: str) -> str:
         cells.setdefault(full, {})[row.device] = row.category
         if row.note:
             notes.setdefault(f"{full}: {row.note}", []).append(row.device)
-    lines = _table(
+    lines = lines_of(
         [("op", *DEVICES), *((op, *(line.get(device, "-") for device in DEVICES)) for op, line in cells.items())]
     )
     if len({row.op for row in rows}) > 1:
         lines = [f"{name} runs these ops, each on some device or for some arguments:", "", *lines]
     footnotes = [f"{note} ({', '.join(devices)})" for note, devices in notes.items()]
     return "\n".join([*lines, "", "-: not listed, runs in the type of its inputs.", *footnotes])
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    """Return the lines of a table; the columns that a terminal has no room for go below, beside the first one again."""
-    width, _ = shutil.get_terminal_size(fallback=(sys.maxsize, 0))  # no terminal: no fold
-    columns = [[cell.ljust(max(map(len, column))) for cell in column] for column in zip(*rows, strict=True)]
-    first, *rest = columns
-    parts: list[list[list[str]]] = [[first]]
-    for column in rest:
-        if len(parts[-1]) > 1 and sum(len(cells[0]) + 2 for cells in parts[-1]) + len(column[0]) > width:
-            parts.append([first])
-        parts[-1].append(column)
-    folded = [["  ".join(line).rstrip() for line in zip(*part, strict=True)] for part in parts]
-    return [line for part in folded for line in ("", *part)][1:]
 
 
 if __name__ == "__main__":

@@ -2,17 +2,18 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 from polycast._compiled import DEVICES, ROWS
-from polycast.grammar.categories import Category
+from polycast.grammar.categories import UNLISTED, Category
 from polycast.grammar.errors import PolicyError, Problem, did_you_mean
 from polycast.rules import operators
 from polycast.rules.operators import ATEN, Target
 from polycast.rules.reader import RuleReader
 from polycast.rules.rows import VALUES, PatchRow, make_row
-from polycast.rules.text import Value, rules_of
+from polycast.rules.text import Rule, rules_of, table_of
 from polycast.rules.values import nodes_of
 
 __all__ = ["PatchRow", "Policy", "PolicyError"]
@@ -54,7 +55,7 @@ class Policy:
 
     def __init__(self, rules: Mapping[str, object] | None = None) -> None:
         if not isinstance(rules, Mapping | None):
-            raise TypeError(f"the rules are {rules!r:.60}; give a mapping, as in {{'softmax': 'fp32'}}")
+            raise TypeError(f"the rules are a {type(rules).__name__}; give a mapping, as in {{'softmax': 'fp32'}}")
         problems: list[Problem] = []
         rows = RuleReader(problems).rows(nodes_of(rules or {}, problems))
         if problems:
@@ -87,6 +88,7 @@ class Policy:
         Path(path).write_text(text, encoding="utf-8")
 
     @classmethod
+    @cache
     def everywhere(cls, category: str) -> "Policy":
         """Return the policy that gives a category to every op that the base lists on any device, where it can.
 
@@ -123,13 +125,33 @@ class Policy:
         return _MADE[digest]
 
     @property
-    def rules(self) -> dict[str, Value | dict[str, Value]]:
+    def rules(self) -> dict[str, Rule]:
         """The rules in as few words as say the same, from which an equal policy can be made."""
         return rules_of(self._rows)
 
     def rows(self, columns: tuple[str, ...] = tuple(DEVICES)) -> tuple[PatchRow, ...]:
         """Return the rows of these columns of the policy."""
         return tuple(row for row in self._rows if row.column in columns)
+
+    def diff(self, other: "Policy | None" = None) -> str:
+        """Return a table of what this policy and another do differently, or this one and the base, empty if nothing.
+
+        Example:
+            >>> import polycast
+            >>> print(polycast.Policy({"layer_norm": {"cpu": "fp32", "mps": "fallthrough"}}).diff())
+            op          device  base      this
+            layer_norm  cpu     unlisted  fp32
+            layer_norm  mps     fp32      fallthrough
+        """
+        base = {(ATEN + row.op, row.overload, row.device): row.category for row in ROWS}
+        mine, others = ({row.key: row.value for row in part._rows} if part else {} for part in (self, other))
+        cells = {}
+        for key in {**mine, **others}:
+            listed = base.get(key, UNLISTED)
+            one, two = mine.get(key, listed), others.get(key, listed)
+            if one != two:
+                cells[key] = (listed, one) if other is None else (listed, one, two)
+        return table_of(cells, "base", "this", *(() if other is None else ("other",))) if cells else ""
 
     def __or__(self, other: "Policy") -> "Policy":
         """Return both, the other's rules before this one's."""
@@ -154,6 +176,10 @@ class Policy:
 
     def __reduce__(self) -> tuple[object, ...]:
         return Policy._of, (self._rows,)
+
+    def __str__(self) -> str:
+        """Return a table of the rules, each with the place that it comes from."""
+        return table_of({row.key: (row.value, row.source) for row in self._rows}, "category", "from")
 
     def __repr__(self) -> str:
         return f"Policy({self.rules!r})"

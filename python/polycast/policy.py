@@ -7,12 +7,14 @@ from operator import attrgetter
 import torch
 
 from polycast import backends
-from polycast._compiled import CATEGORIES, DEVICES, NAMES, ROWS, Row
+from polycast._compiled import CATEGORIES, DEVICES, ROWS, Row
 from polycast._suggest import suggestion
+from polycast.grammar.categories import UNLISTED
+from polycast.patch import Policy
+from polycast.rules.listing import Listing, Resolved
+from polycast.rules.operators import ops_by_public_name, shown
 
-__all__ = ["UNLISTED", "Row", "categories", "category", "devices", "notes", "op_rows", "ops"]
-
-UNLISTED = "unlisted"
+__all__ = ["UNLISTED", "Row", "categories", "category", "devices", "notes", "op_rows", "ops", "resolved"]
 
 
 def __dir__() -> list[str]:
@@ -82,7 +84,7 @@ def op_rows(op: str) -> tuple[Row, ...]:
     """
     if not isinstance(op, str):
         raise TypeError(f"the op is {op!r}; give its name, such as 'conv2d' or 'pow.Tensor_Scalar'")
-    rows, called = _rows_by_op(), _ops_by_name().get(op)
+    rows, called = _rows_by_op(), ops_by_public_name().get(op)
     name, _, overload = op.removeprefix("aten::").removeprefix("torch.ops.").removeprefix("aten.").partition(".")
     if name in rows:
         found = tuple(row for row in rows[name] if not overload or row.overload == overload)
@@ -94,7 +96,7 @@ def op_rows(op: str) -> tuple[Row, ...]:
         return tuple(row for part in called for row in rows[part])
     if not _is_op_of_torch(op.rpartition(".")[2] if op.startswith("torch.") else name):
         raise ValueError(
-            f"neither torch nor the policy has an op '{op}'{suggestion(op, [*rows, *_ops_by_name()])}"
+            f"neither torch nor the policy has an op '{op}'{suggestion(op, [*rows, *ops_by_public_name()])}"
             if _found_in_torch(op) is None
             else f"'{op}' is no op, and the policy does not say which ops it runs; ask for those"
         )
@@ -141,16 +143,33 @@ def notes(device: str | torch.device) -> dict[str, str]:
     return {op: row.note for op, rows in _rows_by_op().items() for row in rows if row.device == column and row.note}
 
 
-@cache
-def _ops_by_name() -> dict[str, list[str]]:
-    """Return the ops that each public name runs, by the whole name and by its last part."""
-    found: dict[str, list[str]] = {}
-    for names, ops in NAMES:
-        for name in names.split():
-            for key in {name, name.rpartition(".")[2]}:
-                known = found.setdefault(key, [])
-                known += [op for op in ops.split() if op not in known]
-    return found
+def resolved(policy: Policy | None = None, *, device: str | torch.device) -> Listing:
+    """Return what every overload that the base or a policy lists has on a device, and where that is said.
+
+    Args:
+        policy: The policy that patches the base, None for the base alone.
+        device: As for :func:`category`.
+
+    Returns:
+        Rows in alphabetical order, which print as a table. Their source is policy.yaml, with the note where there is
+        one, or the place of the patch's rule.
+
+    Example:
+        >>> import polycast
+        >>> rows = polycast.policy.resolved(polycast.Policy({"mv": "fp32"}), device="xla")
+        >>> [row for row in rows if row.op in ("mm", "mv")]  # doctest: +NORMALIZE_WHITESPACE
+        [Resolved(op='mm', overload='default', category='lower_precision_fp', source='policy.yaml'),
+         Resolved(op='mv', overload='default', category='fp32', source='Policy: mv')]
+    """
+    column = _column(device)
+    rows = [
+        Resolved(row.op, row.overload, row.category, f"policy.yaml: {row.note}" if row.note else "policy.yaml")
+        for row in ROWS
+        if row.device == column
+    ]
+    if policy is not None:
+        rows += [Resolved(shown(row.name), row.overload, row.value, row.source) for row in policy.rows((column,))]
+    return Listing(sorted({(row.op, row.overload): row for row in rows}.values()))
 
 
 @cache

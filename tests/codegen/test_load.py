@@ -14,10 +14,10 @@ _KEYS = "give it a mapping with the keys devices, categories, ops, documents, co
 
 # id: the file, and what is said of it. The words after 'broken YAML' are those of the parser.
 FILES: dict[str, tuple[str | bytes, str]] = {
-    "no text": ("", "1:1: error: the file is empty; give it the keys devices, categories and ops"),
+    "no text": ("", "1:1: error: the file is empty; give it the key ops at least"),
     "only a comment": (
         "# nothing yet\n",
-        "2:1: error: the file is empty; give it the keys devices, categories and ops",
+        "2:1: error: the file is empty; give it the key ops at least",
     ),
     "an empty document": ("---\n", f"2:1: error: the policy is empty; {_KEYS}"),
     "a list": ("- devices\n", f"1:1: error: the policy is a list; {_KEYS}"),

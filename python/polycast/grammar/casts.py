@@ -39,9 +39,12 @@ class CastReader(Reader):
         named: dict[str, list[Cast]] = {}
         for device, value in self.entries(node, f"cast of op '{key.value}'"):
             casts = self.read_alternatives(value, overloads)
-            if self.name(device, "device", [*self.like, OTHERS]):
-                named[device.value] = casts
+            if (name := self.device(device)) is not None:
+                named[name] = casts
         return {device: casts for device in self.like if (casts := self.resolve(device, named))}
+
+    def device(self, node: Text) -> str | None:
+        return self.name(node, "device", [*self.like, OTHERS])
 
     def resolve(self, device: str, named: dict[str, list[Cast]]) -> list[Cast]:
         others = named.get(OTHERS, [])

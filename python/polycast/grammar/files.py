@@ -28,13 +28,13 @@ def load(path: Path, name: str, problems: list[Problem]) -> Node | None:
             problems.append(Problem(Location(name, 1, 1), f"larger than {MAX_BYTES >> 20} MiB", "make it smaller"))
             return None
         text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        problems.append(Problem(Location(name, 1, 1), f"cannot be read: {reason}", "name a readable file"))
-        return None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         problems.append(Problem(Location(name, line, 1), "not UTF-8 text", "save it as UTF-8"))
+        return None
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        problems.append(Problem(Location(name, 1, 1), f"cannot be read: {reason}", "name a readable file"))
         return None
     try:
         return _Composer(text, name, problems).document()
@@ -64,7 +64,7 @@ class _Composer:
         next(self.events)  # the start of the stream
         event = next(self.events)
         if isinstance(event, yaml.StreamEndEvent):
-            self.stop(event, "the file is empty", "give it the keys devices, categories and ops")
+            self.stop(event, "the file is empty", "give it the key ops at least")
         root = self.node(next(self.events), 0)
         next(self.events)  # the end of the document
         event = next(self.events)

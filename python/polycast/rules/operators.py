@@ -1,6 +1,7 @@
 """Operators of every library, as the dispatcher has them, and the names that people have for them."""
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -35,22 +36,25 @@ class Target(NamedTuple):
 
 
 def shown(name: str, overload: str | None = None) -> str:
-    """Return an operator as people write it: ATen's without its namespace."""
-    return name.removeprefix(ATEN) + (f".{overload}" if overload else "")
+    """Return an operator as people write it: ATen's without its namespace, the default overload without its name."""
+    return name.removeprefix(ATEN) + (f".{overload}" if overload not in (None, "default") else "")
+
+
+def qualified(key: str) -> str:
+    """Return a name with its namespace before "::"; one without any is of ATen."""
+    if key.startswith("torch.ops."):
+        return key.removeprefix("torch.ops.").replace(".", "::", 1)
+    return key if "::" in key else ATEN + key.removeprefix("aten.")
 
 
 def targets(key: str) -> tuple[Target, ...]:
     """Return the operators that a name means, several for a public name that runs several; none for an unknown one."""
-    if key.startswith("torch.ops."):
-        name = key.removeprefix("torch.ops.").replace(".", "::", 1)
-    else:
-        name = key if "::" in key else ATEN + key.removeprefix("aten.")
+    name = qualified(key)
     operator, _, overload = name.partition(".")
     if _OPERATOR.fullmatch(name) and signatures(operator):
         return (Target(operator, overload or None),)
-    public = {key} & _public().keys()
-    if public:
-        return tuple(target for op in _public()[key] if signatures((target := Target(ATEN + op, None)).name))
+    if key in ops_by_public_name():
+        return tuple(Target(ATEN + op, None) for op in ops_by_public_name()[key] if signatures(ATEN + op))
     place, _, last = key.rpartition(".")
     if place in _FUNCTIONS and _IDENTIFIER.fullmatch(last):
         module, prefix = _FUNCTIONS[place]
@@ -74,9 +78,9 @@ def obstacle(target: Target, signature: Signature, category: Category) -> tuple[
     if signature.variant != FUNCTIONAL:
         return f"is the {signature.variant} variant", "name functional overloads only; others do not autocast"
     if signature.tensors == 0:
-        return "takes no tensor", "leave it out; there is nothing to cast"
+        return "takes no tensor", "leave it out"
     if category is Category.FP32_APPEND_DTYPE and target not in _APPENDING:
-        return "has no overload in the policy that takes the same arguments and then a dtype", "use fp32"
+        return "the policy names no overload of it that takes a dtype", "use fp32"
     return signature.obstacle(category)
 
 
@@ -86,7 +90,8 @@ def known() -> set[str]:
     return names.union(*(public.split() for public, _ in NAMES))
 
 
-def _public() -> dict[str, list[str]]:
+@cache
+def ops_by_public_name() -> dict[str, list[str]]:
     """Return the ops that each public name runs, by the whole name and by its last part."""
     found: dict[str, list[str]] = {}
     for names, ops in NAMES:

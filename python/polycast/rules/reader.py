@@ -4,6 +4,7 @@ from itertools import product
 
 import torch
 
+from polycast import backends
 from polycast._compiled import DEVICES_LIKE
 from polycast.grammar.casts import Cast, CastReader
 from polycast.grammar.categories import UNLISTED, Category, Signature
@@ -34,7 +35,10 @@ class RuleReader(CastReader):
         ranks: dict[bool, dict[tuple[str, str, str], tuple[Text, PatchRow]]] = {False: {}, True: {}}
         for key, node in rules.items:
             targets = self.targets(key)
-            rank = ranks[any(target.overload for target in targets)]
+            exact = any(target.overload for target in targets)
+            rank, remedy = ranks[exact], "keep one of them"
+            if not exact:
+                remedy += ", or name an overload in the one that is to decide"
             disagreements: dict[str, str] = {}
             for row in self.rule(key, targets, node):
                 other, earlier = rank.setdefault(row.key, (key, row))
@@ -42,8 +46,9 @@ class RuleReader(CastReader):
                     what = f"'{key.value}' gives '{row.op}' {row.value} on {row.column}, and '{other.value}'"
                     disagreements.setdefault(other.value, f"{what} ({other.location}) gives it {earlier.value}")
             for what in disagreements.values():
-                self.report(key.location, what, "keep one of them, or name an overload in the one that is to decide")
-        return tuple(row for _, row in (ranks[False] | ranks[True]).values())
+                self.report(key.location, what, remedy)
+        chosen = sorted((ranks[False] | ranks[True]).values(), key=lambda pair: pair[0].location)
+        return tuple(row for _, row in chosen)
 
     def rule(self, key: Text, targets: tuple[Target, ...], node: Node) -> list[PatchRow]:
         """Return the rows of a rule; that an overload cannot be cast so is reported where no other can."""
@@ -67,11 +72,18 @@ class RuleReader(CastReader):
                 self.report(place.location, what, remedy)
         return [row for part in rows.values() for row in part]
 
+    def device(self, node: Text) -> str | None:
+        """Read a column, or the name that a backend outside of torch has registered for its own."""
+        if node.value not in self.like and node.value in backends.types():
+            return backends.column(node.value)
+        return super().device(node)
+
     def targets(self, key: Text) -> tuple[Target, ...]:
-        found = operators.targets(key.value)
+        found, name = operators.targets(key.value), operators.qualified(key.value)
         if not found:
-            what, remedy = f"unknown op '{key.value}'", did_you_mean(key.value, operators.known())
-            if "::" in key.value or key.value.startswith("torch.ops."):
+            known = [other for other in operators.known() if "::" in other or name.startswith(operators.ATEN)]
+            what, remedy = f"unknown op '{key.value}'", did_you_mean(operators.shown(name), known)
+            if not name.startswith(operators.ATEN):
                 what = f"no library has registered an operator '{key.value}'"
                 hint = f", or {remedy}" if remedy.startswith("did") else ""
                 remedy = f"import the library that registers it first{hint}"
@@ -83,9 +95,9 @@ class RuleReader(CastReader):
         found = operators.castable(target.name) if target.overload is None else operators.signatures(target.name)
         if target.overload is None and not found:
             what = f"'{target}' has no functional overload that takes a tensor"
-            self.report(key.location, what, "leave it out; there is nothing to cast")
+            self.report(key.location, what, "leave it out")
         elif target.overload is not None and target.overload not in found:
-            what = f"'{target.name}' has no overload '{target.overload}'"
+            what = f"'{operators.shown(target.name)}' has no overload '{target.overload}'"
             self.report(key.location, what, did_you_mean(target.overload, found))
         return {name: part for name, part in found.items() if target.overload in (None, name)}
 

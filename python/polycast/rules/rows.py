@@ -41,7 +41,7 @@ class PatchRow(NamedTuple):
 
     @property
     def op(self) -> str:
-        return shown(self.name, None if self.overload == "default" else self.overload)
+        return shown(self.name, self.overload)
 
 
 def make_row(name: str, overload: str, column: str, value: str, source: str, note: str = "") -> PatchRow:

@@ -1,44 +1,56 @@
-"""Rows as rules again, in as few words as give the same rows."""
+"""Rows as rules again, and as tables: one entry for an op whose overloads are all given the same."""
 
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias, TypeVar
 
 from polycast._compiled import DEVICES_LIKE
-from polycast.grammar.categories import Category
-from polycast.rules.operators import Target, castable, obstacle, shown
+from polycast._text_table import lines_of
+from polycast.rules.operators import castable, shown
 from polycast.rules.rows import PatchRow
 
-Value = str | dict[str, str]
+Value: TypeAlias = str | dict[str, str]
+Rule: TypeAlias = Value | dict[str, Value]
+Key: TypeAlias = tuple[str, str, str]
+Cell = TypeVar("Cell")
 
 
-def rules_of(rows: Iterable[PatchRow]) -> dict[str, Value | dict[str, Value]]:
-    """Return the rules that give these rows: one for an op where that gives the rows of all its overloads."""
-    ops: dict[str, dict[str, dict[str, PatchRow]]] = {}
-    for row in rows:
-        ops.setdefault(row.name, {}).setdefault(row.overload, {})[row.column] = row
-    rules: dict[str, Value | dict[str, Value]] = {}
+def rules_of(rows: Iterable[PatchRow]) -> dict[str, Rule]:
+    """Return the rules that give these rows."""
+    cells: dict[Key, tuple[str, str]] = {row.key: (row.value, row.note) for row in rows}
+    return {op: _rule(columns) for op, columns in _by_op(cells).items()}
+
+
+def table_of(cells: Mapping[Key, tuple[str, ...]], *titles: str) -> str:
+    """Return a table of what each overload has on each column; columns that have the same share a line."""
+    lines: list[tuple[str, ...]] = [("op", "device", *titles)]
+    for op, columns in _by_op(cells).items():
+        for cell in dict.fromkeys(columns.values()):
+            held = [column for column in columns if columns[column] == cell]
+            lines.append((op, "all" if len(held) == len(DEVICES_LIKE) else ", ".join(held), *cell))
+    return "\n".join(lines_of(lines))
+
+
+def _by_op(cells: Mapping[Key, Cell]) -> dict[str, dict[str, Cell]]:
+    """Return the cells of each op by column; those of each overload where they differ or one has none."""
+    ops: dict[str, dict[str, dict[str, Cell]]] = {}
+    for name, overload, column in cells:
+        ops.setdefault(name, {}).setdefault(overload, {})[column] = cells[name, overload, column]
+    found: dict[str, dict[str, Cell]] = {}
     for name, overloads in ops.items():
-        devices = {overload: _devices(columns) for overload, columns in overloads.items()}
-        first = next(iter(devices))
-        categories = {row.category for row in overloads[first].values()}
-        if all(part == devices[first] for part in devices.values()) and all(
-            devices.keys() == _covered(name, Category(category)) for category in categories
-        ):
-            rules[shown(name)] = devices[first]
+        first, *rest = overloads.values()
+        if all(other == first for other in rest) and overloads.keys() == castable(name).keys():
+            found[shown(name)] = first
         else:
-            rules |= {shown(name, overload): part for overload, part in devices.items()}
-    return rules
+            found |= {f"{shown(name)}.{overload}": columns for overload, columns in overloads.items()}
+    return found
 
 
-def _covered(name: str, category: Category) -> set[str]:
-    """Return the overloads that a rule for the op gives this category."""
-    return {key for key, part in castable(name).items() if obstacle(Target(name, key), part, category) is None}
-
-
-def _devices(rows: Mapping[str, PatchRow]) -> Value | dict[str, Value]:
+def _rule(columns: Mapping[str, tuple[str, str]]) -> Rule:
+    """Return the rule for an op or overload; it names no device that takes what the one that it is like takes."""
     values: dict[str, Value] = {
-        column: {"as": rows[column].value, "note": rows[column].note} if rows[column].note else rows[column].value
+        column: {"as": columns[column][0], "note": columns[column][1]} if columns[column][1] else columns[column][0]
         for column in DEVICES_LIKE
-        if column in rows
+        if column in columns
     }
     one = next(iter(values.values()))
     if values.keys() == DEVICES_LIKE.keys() and all(value == one for value in values.values()):

@@ -25,9 +25,10 @@ class _Builder:
         items: list[tuple[Text, Node]] = []
         for key, value in values.items():
             name = _text(key)
-            where = self.place(_below(path, repr(key) if name is None else name))
+            part = name if name is not None else f"<{_kind(key)}>"
+            where = self.place(f"{path}.{part}" if path else part)
             if name is None:
-                self.report(where, f"the key {_shown(key)}", "use a text")
+                self.report(where, f"a key of type {_kind(key)}", "use a text")
             elif name in [other.value for other, _ in items]:
                 self.report(where, f"duplicate key '{name}'", "keep one of them")
             elif (node := self.node(value, where.path, (*outer, id(values)))) is not None:
@@ -35,23 +36,30 @@ class _Builder:
         return Mapping(tuple(items), place)
 
     def node(self, value: object, path: str, outer: tuple[int, ...]) -> Node | None:
+        """Return a value as a node; None where there is no form for it, or for nothing of what it holds."""
         place, text = self.place(path), _text(value)
         if text is not None:
-            if any("\ud800" <= character <= "\udfff" for character in text):
-                self.report(place, f"{text!r} holds half a character", "remove it")
-                return None
-            return Text(text, place)
-        if not isinstance(value, Dict | list | tuple):
-            self.report(place, f"{_shown(value)} says nothing of an op", "name a category, or give devices with theirs")
-            return None
-        if id(value) in outer or len(outer) > MAX_DEPTH:
+            if not any("\ud800" <= character <= "\udfff" for character in text):
+                return Text(text, place)
+            self.report(place, f"{text!r} holds half a character", "remove it")
+        elif not isinstance(value, Dict | list | tuple):
+            what = f"a value of type {_kind(value)}"
+            self.report(place, what, "give it a category, or a mapping of devices to categories")
+        elif id(value) in outer or len(outer) > MAX_DEPTH:
             self.report(place, f"nested deeper than {MAX_DEPTH} levels", "flatten it")
-            return None
-        if isinstance(value, Dict):
-            return self.mapping(value, path, outer)
-        nodes = [self.node(item, f"{path}[{index}]", (*outer, id(value))) for index, item in enumerate(value)]
-        sound = tuple(node for node in nodes if node is not None)
-        return Sequence(sound, place) if sound or not nodes else None
+        else:
+            node = self.inner(value, path, outer)
+            return node if node.items or not value else None
+        return None
+
+    def inner(
+        self, values: Dict[Any, object] | list[object] | tuple[object, ...], path: str, outer: tuple[int, ...]
+    ) -> Mapping | Sequence:
+        if isinstance(values, Dict):
+            return self.mapping(values, path, outer)
+        place, inside = self.place(path), (*outer, id(values))
+        nodes = [self.node(value, f"{path}[{index}]", inside) for index, value in enumerate(values)]
+        return Sequence(tuple(node for node in nodes if node is not None), place)
 
     def place(self, path: str) -> Location:
         """Return a place that comes after all earlier ones where problems are sorted."""
@@ -68,13 +76,8 @@ def _text(value: object) -> str | None:
         return str(value).removeprefix("torch.")
     if isinstance(value, torch.device):
         return backends.column(value.type) if value.type in backends.types() else value.type
-    return str(value) if isinstance(value, str) else None
+    return str.__str__(value) if isinstance(value, str) else None
 
 
-def _below(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _kind(value: object) -> str:
+    return type(value).__name__

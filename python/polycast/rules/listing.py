@@ -1,0 +1,23 @@
+"""What a device does to each op, and where that is said."""
+
+from typing import NamedTuple
+
+from polycast._text_table import lines_of
+from polycast.rules.operators import shown
+
+
+class Resolved(NamedTuple):
+    """What an overload has on a device, and where that is said."""
+
+    op: str
+    overload: str
+    category: str
+    source: str
+
+
+class Listing(tuple[Resolved, ...]):
+    """Rows that print as a table."""
+
+    def __str__(self) -> str:
+        cells = [(shown(row.op, row.overload), row.category, row.source) for row in self]
+        return "\n".join(lines_of([("op", "category", "from"), *cells]))

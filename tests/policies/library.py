@@ -1,0 +1,13 @@
+"""A library of custom operators, without kernels: rules ask for their schemas only."""
+
+from torch.library import Library
+
+LIBRARY = Library("patches", "DEF")
+for schema in (
+    "attention(Tensor query, Tensor[] memory, Tensor? mask=None, *, float scale=1.0) -> Tensor",
+    "attention.fast(Tensor query, Tensor[] memory, str kernel) -> Tensor",
+    "attention.out(Tensor query, Tensor[] memory, *, Tensor(a!) out) -> Tensor(a!)",
+    "fill(Tensor(a!) target, Tensor value) -> ()",
+    "mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+):
+    LIBRARY.define(schema)

@@ -1,0 +1,91 @@
+"""What rules come to on each device."""
+
+import pytest
+import torch
+from polycast import Policy
+from polycast._compiled import DEVICES
+
+import tests.policies.library  # noqa: F401
+
+LIKE_CUDA = "cuda xla_gpu mtia maia hpu privateuse1"
+ALL = " ".join(DEVICES)
+
+# rules: what each device gets. An op stands for all overloads that are listed with it.
+RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
+    "an op": ({"layer_norm": "fallthrough"}, {ALL: "layer_norm fallthrough"}),
+    "an op with its namespace": ({"aten::layer_norm": "fp32"}, {ALL: "layer_norm fp32"}),
+    "an op as torch prints it": ({"torch.ops.aten.layer_norm": "fp32"}, {ALL: "layer_norm fp32"}),
+    "an overload": ({"pow.Tensor_Scalar": "bfloat16"}, {ALL: "pow.Tensor_Scalar bfloat16"}),
+    "the default overload": ({"cat.default": "fp32"}, {ALL: "cat fp32"}),
+    "all overloads": (
+        {"pow": "fp32"},
+        {ALL: "pow.Tensor_Tensor fp32, pow.Scalar fp32, pow.Tensor_Scalar fp32"},
+    ),
+    "the overloads that can take it": ({"add": "promote"}, {ALL: "add.Tensor promote"}),
+    "a function": ({"torch.nn.functional.layer_norm": "fp32"}, {ALL: "layer_norm fp32"}),
+    "a function that no row names": ({"torch.nn.functional.gelu": "fp32"}, {ALL: "gelu fp32"}),
+    "a function of linalg": ({"torch.linalg.det": "fp32"}, {ALL: "linalg_det fp32"}),
+    "a method": ({"torch.Tensor.erf": "float64"}, {ALL: "erf float64"}),
+    "what runs several ops": (
+        {"torch.nn.CrossEntropyLoss": {"cpu": "promote"}},
+        {"cpu": "cross_entropy_loss promote, nll_loss promote, nll_loss2d promote"},
+    ),
+    "a custom operator": (
+        {"patches::attention": "lower_precision_fp"},
+        {ALL: "patches::attention lower_precision_fp, patches::attention.fast lower_precision_fp"},
+    ),
+    "an overload of a custom operator": (
+        {"torch.ops.patches.attention.fast": "promote"},
+        {ALL: "patches::attention.fast promote"},
+    ),
+    "a dtype of its own": ({"patches::mean": "fp32_set_opt_dtype"}, {ALL: "patches::mean fp32_set_opt_dtype"}),
+    "a dtype to append": ({"norm.Scalar": "fp32_append_dtype"}, {ALL: "norm.Scalar fp32_append_dtype"}),
+    "unlisted": ({"mv": "unlisted"}, {ALL: "mv fallthrough"}),
+    "float32": ({"mv": "float32", "dot": torch.float32}, {ALL: "mv fp32, dot fp32"}),
+    "float64": ({"mv": torch.double}, {ALL: "mv float64"}),
+    # Devices
+    "a device": ({"mv": {"xpu": "fp32"}}, {"xpu": "mv fp32"}),
+    "a device that others are like": ({"mv": {"cuda": "fp32"}}, {LIKE_CUDA: "mv fp32"}),
+    "a device that is like another": (
+        {"mv": {"cuda": "fp32", "mtia": "promote"}},
+        {"cuda xla_gpu maia hpu privateuse1": "mv fp32", "mtia": "mv promote"},
+    ),
+    "others": (
+        {"mv": {"cuda": "fp32", "others": "float16"}},
+        {LIKE_CUDA: "mv fp32", "xla xpu cpu mps": "mv float16"},
+    ),
+    "others unlisted": (
+        {"mv": {"cuda": "fp32", "others": "unlisted"}},
+        {"cuda": "mv fp32", "xla xla_gpu xpu cpu mps mtia maia hpu privateuse1": "mv fallthrough"},
+    ),
+    "a device of torch's": ({"mv": {torch.device("cpu", 0): torch.float16}}, {"cpu": "mv float16"}),
+    # Alternatives
+    "a cast with its keys": ({"mv": {"as": "fp32", "torch": ">=2.0", "note": "Why."}}, {ALL: "mv fp32"}),
+    "a cast of other releases": ({"mv": {"as": "fp32", "torch": "<2.0"}}, {}),
+    "the first that holds": ({"mv": [{"as": "fp32", "torch": "<2.0"}, "promote"]}, {ALL: "mv promote"}),
+    "some overloads": (
+        {"pow": {"cpu": [{"as": "promote", "overloads": ["Tensor_Tensor"]}, "fp32"]}},
+        {"cpu": "pow.Tensor_Tensor promote, pow.Scalar fp32, pow.Tensor_Scalar fp32"},
+    ),
+    # Several rules
+    "an overload before its op": (
+        {"pow.Scalar": {"cpu": "float16"}, "torch.pow": {"cpu": "fp32"}},
+        {"cpu": "pow.Tensor_Tensor fp32, pow.Scalar float16, pow.Tensor_Scalar fp32"},
+    ),
+    "rules that agree": ({"softmax.int": {"cpu": "fp32"}, "aten::softmax.int": "fp32"}, {ALL: "softmax.int fp32"}),
+    "none": ({}, {}),
+}
+
+
+def held(rules: dict[str, object]) -> dict[str, list[str]]:
+    """Return what each device gets."""
+    made = Policy(rules)
+    rows = {column: sorted(f"{row.op} {row.value}" for row in made.rows((column,))) for column in DEVICES}
+    return {column: found for column, found in rows.items() if found}
+
+
+@pytest.mark.parametrize(("rules", "expected"), RULES.values(), ids=RULES)
+def test_what_rules_come_to(rules: dict[str, object], expected: dict[str, str]) -> None:
+    assert held(rules) == {
+        column: sorted(text.split(", ")) for columns, text in expected.items() for column in columns.split()
+    }

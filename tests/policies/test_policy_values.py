@@ -1,0 +1,163 @@
+"""Policies as values: joined, compared, printed, written, read, and sent to other processes."""
+
+import copy
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from polycast import Policy, policy
+from polycast._compiled import DEVICES, ROWS
+
+import tests.policies.library  # noqa: F401
+from tests.policies.test_policy_rules import RULES
+from tests.process import python
+
+
+@pytest.mark.parametrize("rules", [rules for rules, _ in RULES.values()], ids=RULES)
+def test_a_policy_comes_back_from_its_rules_a_file_and_a_pickle(tmp_path: Path, rules: dict[str, object]) -> None:
+    made = Policy(rules)
+    made.save(tmp_path / "mine.yaml")
+    for other in (Policy(made.rules), Policy.load(tmp_path / "mine.yaml"), pickle.loads(pickle.dumps(made))):
+        assert other == made and hash(other) == hash(made)
+        assert [row[:6] for row in sorted(other.rows())] == [row[:6] for row in sorted(made.rows())]
+    assert copy.deepcopy(made) == made == eval(repr(made))
+
+
+def test_notes_and_sources_are_kept_and_no_part_of_what_a_policy_is(tmp_path: Path) -> None:
+    note = "Diverged: 'é' \x07 \U0001f642 #1 {"
+    made = Policy({"mv": {"as": "fp32", "note": note}})
+    made.save(tmp_path / "mine.yaml")
+    read = Policy.load(tmp_path / "mine.yaml")
+    assert {row.note for row in read.rows()} == {note}
+    assert {row.source for row in read.rows()} == {f"{tmp_path / 'mine.yaml'}:3:9"}
+    assert read == made == Policy({"mv": "fp32"})
+
+
+# one policy, another, and the rules of both joined
+JOINED: dict[str, tuple[dict[str, object], dict[str, object], dict[str, object]]] = {
+    "other ops": ({"mv": "fp32"}, {"mm": "fp32"}, {"mv": "fp32", "mm": "fp32"}),
+    "the later wins": ({"mv": "fp32"}, {"torch.mv": "float16"}, {"mv": "float16"}),
+    "where it says something": (
+        {"mv": "fp32"},
+        {"mv": {"xpu": "promote"}},
+        {"mv": {"xpu": "promote", "others": "fp32"}},
+    ),
+    "an op wins over an earlier overload": ({"pow.Scalar": "float16"}, {"pow": "fp32"}, {"pow": "fp32"}),
+    "an overload wins over an earlier op": (
+        {"pow": "fp32"},
+        {"pow.Scalar": "float16"},
+        {"pow.Scalar": "float16", "pow": "fp32"},
+    ),
+    "nothing": ({"mv": "fp32"}, {}, {"mv": "fp32"}),
+}
+
+
+@pytest.mark.parametrize(("one", "two", "both"), JOINED.values(), ids=JOINED)
+def test_policies_join(one: dict[str, object], two: dict[str, object], both: dict[str, object]) -> None:
+    assert Policy(one) | Policy(two) == Policy(both)
+
+
+def test_equal_policies_do_the_same() -> None:
+    made = Policy({"softmax": "fp32", "mv": {"cuda": "fp32"}})
+    assert made == Policy({"mv": {"cuda": "fp32"}, "torch.softmax": torch.float32})
+    assert made != Policy({"softmax": "fp32"}) and made != "softmax"
+    assert len({made, Policy(made.rules), Policy()}) == 2
+    assert bool(made) and not Policy()
+    with pytest.raises(TypeError, match="unsupported operand"):
+        made | {"mv": "fp32"}  # type: ignore[operator]
+
+
+def test_a_policy_cannot_change() -> None:
+    made = Policy({"mv": "fp32"})
+    with pytest.raises(AttributeError, match="a policy cannot change, and 'digest' of it cannot be set"):
+        made.digest = ""
+    with pytest.raises(AttributeError, match="a policy cannot change, and 'digest' of it cannot be deleted"):
+        del made.digest
+    made.rules.clear()
+    assert made.rules == {"mv": "fp32"}
+
+
+def test_the_digest_is_the_same_in_every_process() -> None:
+    rules = {"softmax": {"cuda": "fp32"}, "mv": "float16", "pow.Scalar": "banned"}
+    code = f"import polycast; print(polycast.Policy({rules}).digest)"
+    assert python(code, PYTHONHASHSEED="7").split() == [Policy(rules).digest]
+
+
+def test_a_pickled_policy_needs_no_library() -> None:
+    pickled = pickle.dumps(Policy({"patches::attention": "fp32"}))
+    code = f"import pickle; print(pickle.loads({pickled!r}))"
+    assert python(code).splitlines()[1].split()[:3] == ["patches::attention.default", "all", "fp32"]
+
+
+def test_a_ban_says_who_bans() -> None:
+    (row,) = Policy({"mv": {"cpu": "banned"}}).rows()
+    assert row.message == "'mv' is banned on cpu by Policy: mv.cpu"
+
+
+TABLE = """\
+op             device                                       category     from
+mv             cuda, xla_gpu, mtia, maia, hpu, privateuse1  fallthrough  Policy: mv.cuda
+mv             xla, xpu, cpu, mps                           fp32         Policy: mv.others
+patches::mean  all                                          bfloat16     Policy: patches::mean
+add.Tensor     mps                                          promote      Policy: torch.add.mps"""
+DIFF = """\
+op    device  base      this      other
+mv    cpu     unlisted  fp32      float16
+dist  xla     unlisted  unlisted  fp32"""
+
+
+def test_a_policy_prints_as_a_table() -> None:
+    rules = {
+        "mv": {"cuda": "fallthrough", "others": "fp32"},
+        "patches::mean": "bfloat16",
+        "torch.add": {"mps": "promote"},
+    }
+    assert str(Policy(rules)) == TABLE
+
+
+def test_a_difference_prints_as_a_table() -> None:
+    made = Policy({"mv": {"cpu": "fp32"}, "dot": {"cpu": "fp32"}})
+    assert made.diff(Policy({"dot": {"cpu": "fp32"}, "dist": {"xla": "fp32"}, "mv": {"cpu": "float16"}})) == DIFF
+    assert made.diff(made) == Policy().diff() == ""
+
+
+def test_a_policy_for_everything_that_the_base_lists() -> None:
+    made = {row.key: row.value for row in Policy.everywhere("fp32").rows()}
+    assert set(made.values()) == {"fp32"}
+    listed = {(f"aten::{row.op}", row.overload): row for row in ROWS}
+    assert {key[:2] for key in made} == listed.keys()
+    kept = {(f"aten::{row.op}", row.overload, row.device) for row in ROWS if row.category in ("banned", "stock")}
+    assert {(*key, column) for key in listed for column in DEVICES} - made.keys() == kept
+    assert {row.name for row in Policy.everywhere("fp32_append_dtype").rows()} == {"aten::norm"}
+
+
+@pytest.mark.parametrize("category", ["fp32", "promote", "float64", "fp32_set_opt_dtype"])
+def test_a_policy_for_everything_comes_back_from_its_rules(category: str) -> None:
+    assert Policy(Policy.everywhere(category).rules) == Policy.everywhere(category)
+
+
+def test_an_unknown_category_for_everything() -> None:
+    with pytest.raises(ValueError, match="no category 'fp23'; did you mean 'fp32'"):
+        Policy.everywhere("fp23")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_without_a_policy_the_listing_is_the_base(device: str) -> None:
+    listing = policy.resolved(device=device)
+    assert [row[:3] for row in listing] == sorted(
+        (row.op, row.overload, row.category) for row in ROWS if row.device == device
+    )
+
+
+def test_a_listing_says_where_each_category_is_said() -> None:
+    rows = policy.resolved(Policy({"mv": "fp32", "patches::mean": "fp32"}), device="xla")
+    said = {row.op: f"{row.category} {row.source}" for row in rows}
+    assert said["mv"] == "fp32 Policy: mv"
+    assert said["patches::mean"] == "fp32 Policy: patches::mean"
+    assert said["mm"] == "lower_precision_fp policy.yaml"
+    assert said["addr"].startswith("lower_precision_fp policy.yaml: Listed in PyTorch/XLA: ")
+    assert str(rows).splitlines()[0].split() == ["op", "category", "from"]
+    assert (
+        " ".join(next(line for line in str(rows).splitlines() if line.startswith("mv")).split()) == "mv fp32 Policy: mv"
+    )
