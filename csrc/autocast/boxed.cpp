@@ -30,7 +30,7 @@ void visit_tensors(const c10::IValue& value, const Visit& visit) {
   }
 }
 
-void widen(at::ScalarType& widest, const c10::IValue& value, c10::DeviceType device) {
+void widen_by_value(at::ScalarType& widest, const c10::IValue& value, c10::DeviceType device) {
   visit_tensors(value, [&](const at::Tensor& tensor) { widen(widest, tensor, device); });
 }
 
@@ -93,7 +93,7 @@ class Boxed final : public c10::OperatorKernel {
     at::ScalarType to = call.type();
     if (call.rule.category == Category::promote) {
       for (Iterator value = first; value != end; ++value) {
-        widen(to, *value, call.device);
+        widen_by_value(to, *value, call.device);
       }
     }
     for (Iterator value = first; value != end; ++value) {

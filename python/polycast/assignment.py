@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -17,28 +18,33 @@ Rules: TypeAlias = str | torch.dtype | Mapping[str, object] | Policy | None
 PATTERN = "re:"
 
 
-class Assigned:
+class Assigned(partial[Any]):
     """The forward of a module under rules. A copy of the module has one of its own."""
 
-    def __init__(self, module: nn.Module, policy: Policy, forward: Any) -> None:
-        self.module = module
-        self.policy = policy
-        self.digest = policy.digest
-        self.forward = forward  # what the module had in the place of its class's; None for that
+    @property
+    def module(self) -> nn.Module:
+        """The module."""
+        module: nn.Module = self.args[0]
+        return module
+
+    @property
+    def policy(self) -> Policy:
+        """Its rules."""
+        policy: Policy = self.args[1]
+        return policy
 
     @property
     def __wrapped__(self) -> Any:  # where inspect finds the signature
-        return type(self.module).forward.__get__(self.module) if self.forward is None else self.forward
+        module, _, _, forward = self.args
+        return forward or type(module).forward.__get__(module)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the module's own forward under the rules."""
-        enter_rules(scopes.number_in_module(self.digest))
-        try:
-            if self.forward is None:
-                return type(self.module).forward(self.module, *args, **kwargs)
-            return self.forward(*args, **kwargs)
-        finally:
-            leave_rules()
+
+def _run(module: nn.Module, policy: Policy, digest: str, forward: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG001
+    enter_rules(scopes.number_in_module(digest))
+    try:
+        return forward(*args, **kwargs) if forward else type(module).forward(module, *args, **kwargs)
+    finally:
+        leave_rules()
 
 
 def assign(model: nn.Module, rules: Mapping[str, Rules]) -> dict[str, Policy]:
@@ -72,9 +78,7 @@ def assign(model: nn.Module, rules: Mapping[str, Rules]) -> dict[str, Policy]:
         (torch.bfloat16, torch.float32)
     """
     if not isinstance(model, nn.Module):
-        raise TypeError(
-            f"{type(model).__name__} is no module; give the model, and the names of its modules in the rules"
-        )
+        raise TypeError(f"{type(model).__name__} is no module; give the model, and its modules' names in the rules")
     if not isinstance(rules, Mapping):
         raise TypeError(f"the rules are {rules!r:.60}; give a mapping, as in {{'lm_head': 'fp32'}}")
     policies = {key: _policy(key, value) for key, value in rules.items()}
@@ -124,7 +128,7 @@ def _matches(key: str, names: Iterable[str]) -> Iterator[str]:
 def _check_agreement(name: str, one: tuple[str, Policy | None], other: tuple[str, Policy | None]) -> None:
     (first, ours), (second, theirs) = one, other
     mine, its = ({row.key: row for row in policy.rows()} if policy else {} for policy in (ours, theirs))
-    for key in mine.keys() & its.keys():
+    for key in (key for key in mine if key in its):
         if mine[key].value != its[key].value:
             raise ValueError(
                 f"module '{name}' is matched by '{first}', which gives {_shown(mine[key])}, and by '{second}', which "
@@ -139,9 +143,9 @@ def _shown(row: PatchRow) -> str:
 def _assign(module: nn.Module, policy: Policy | None) -> None:
     own = module.__dict__.get("forward")
     if isinstance(own, Assigned):
-        own = own.forward
+        own = own.args[-1]
     if policy is not None:
-        own = Assigned(module, policy, own)
+        own = Assigned(_run, module, policy, policy.digest, own)
     if own is None:
         module.__dict__.pop("forward", None)
     else:
