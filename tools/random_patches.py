@@ -120,7 +120,7 @@ def as_file(random: Random, given: dict[Any, object]) -> str | None:
         text = yaml.safe_dump(
             {"ops": _plain(given)}, sort_keys=False, default_flow_style=random.choice((None, True, False))
         )
-    except (yaml.YAMLError, RecursionError):
+    except (yaml.YAMLError, RecursionError, TypeError):
         return None
     for mutation in random.choices(MUTATIONS, k=random.choice((0, 0, 1, 2))):
         text = mutation(random, text)
