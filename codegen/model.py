@@ -51,8 +51,8 @@ class Registration:
 
     @property
     def cpp_target(self) -> str | None:
-        """The struct of at::_ops that a kernel calls where that is another overload."""
-        if self.category is not Category.FP32_APPEND_DTYPE or self.overload.dtype_overload is None:
+        """The struct of at::_ops of the overload with a dtype, where there is one."""
+        if self.overload.dtype_overload is None:
             return None
         return _cpp_struct(self.op, self.overload.dtype_overload)
 

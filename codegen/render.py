@@ -67,12 +67,10 @@ def cpp_condition(torch: VersionRange) -> str:
 
 def cpp_row(row: Registration) -> str:
     """Return the initializer of a row: its names, category, kernel, and what there is of message and note."""
-    kernel = "nullptr"
-    if row.category not in (Category.BANNED, Category.FALLTHROUGH, Category.STOCK):
-        arguments = [f"ops::{row.cpp_struct}", f"Category::{row.category.value}"]
-        if row.cpp_target is not None:
-            arguments.append(f"ops::{row.cpp_target}")
-        kernel = f"kernel<{', '.join(arguments)}>"
+    structs = [row.cpp_struct] if row.cpp_target is None else [row.cpp_struct, row.cpp_target]
+    kernel = f"kernel<{', '.join(f'ops::{struct}' for struct in structs)}>"
+    if row.category is Category.STOCK:
+        kernel = "nullptr"
     names = [cpp_string(name) for name in (row.op, row.overload.name, row.device)]
     texts = [cpp_string(text) for text in (row.note, row.message)]
     while texts and texts[-1] == '""':

@@ -5,6 +5,7 @@
 #include <ATen/autocast_mode.h>
 
 #include <array>
+#include <atomic>
 
 #include "autocast/kernel.h"
 
@@ -27,10 +28,24 @@ const std::array<c10::DeviceType, key_count> device_by_key = [] {
   return table;
 }();
 
+std::array<std::atomic<Column>, key_count> column_by_key{};
+
 }  // namespace
 
-c10::DeviceType device_of(c10::DispatchKey autocast_key) {
-  return device_by_key[static_cast<size_t>(autocast_key)];
+Installed installed_on(c10::DispatchKey autocast_key) {
+  const auto key = static_cast<size_t>(autocast_key);
+  return {device_by_key[key], column_by_key[key].load(std::memory_order_relaxed)};
+}
+
+void set_column(c10::DispatchKey autocast_key, Column column) {
+  column_by_key[static_cast<size_t>(autocast_key)] = column;
+}
+
+Rule Call::find_rule(Slot slot, Column column) {
+  const Rules& rules = rules_in_force();
+  const Rule rule = rules.at(slot, column);
+  TORCH_CHECK(rule.category != Category::banned, rules.message(slot, column));
+  return rule;
 }
 
 }  // namespace polycast::autocast

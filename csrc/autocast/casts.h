@@ -1,6 +1,6 @@
 // Casts of the arguments of one call. Everything here passes through what is not a tensor, not on the region's device,
 // or not floating-point of 16 or 32 bits: float64, and float8 and float4, whose values mean nothing without their
-// scale.
+// scale. A cast to Undefined is none.
 #pragma once
 
 #include <ATen/core/IListRef.h>
@@ -25,7 +25,7 @@ inline bool is_eligible(const at::Tensor& tensor, c10::DeviceType device) {
 }
 
 inline at::Tensor cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
-  if (!is_eligible(tensor, device) || tensor.scalar_type() == to) {
+  if (to == at::ScalarType::Undefined || !is_eligible(tensor, device) || tensor.scalar_type() == to) {
     return tensor;
   }
   return cast_cache::cached_cast(to, tensor, device);

@@ -1,30 +1,59 @@
-// What a category does to a call of an op, for any op: the kernel that is registered on an autocast key.
+// What a rule does to a call of an op, for any op: the kernel that is registered on an autocast key.
 //
-// The kernel takes its device from the dispatch key that it was reached through, so that one instantiation serves the
-// op on every device.
+// The kernel takes its device from the dispatch key that it was reached through, and its rule from the rules in force,
+// so that one instantiation serves the op on every device, under every policy.
 #pragma once
 
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <type_traits>
+
 #include "autocast/casts.h"
+#include "autocast/rules.h"
 #include "autocast/table.h"
 
 namespace polycast::autocast {
 
-c10::DeviceType device_of(c10::DispatchKey autocast_key);
+// The device of an autocast key, and the column of the policy that is installed for it.
+struct Installed {
+  c10::DeviceType device;
+  Column column;
+};
+
+Installed installed_on(c10::DispatchKey autocast_key);
+void set_column(c10::DispatchKey autocast_key, Column column);
 at::ScalarType lower_precision(c10::DeviceType device);
 
 // One call through an autocast kernel: autocasting is off below it for the key that it came through.
 class Call {
  public:
-  explicit Call(c10::DispatchKeySet keys) : Call(autocast_key(keys)) {}
+  Call(c10::DispatchKeySet keys, Slot slot) : Call(autocast_key(keys), slot) {}
 
   const c10::DeviceType device;
+  const Rule rule;
+
+  // The type that the arguments are cast to; Undefined for none.
+  template <class... Arguments>
+  at::ScalarType type(const Arguments&... arguments) const {
+    switch (rule.category) {
+      case Category::lower_precision_fp:
+      case Category::fp32:
+        return rule.to == at::ScalarType::Undefined ? lower_precision(device) : rule.to;
+      case Category::promote:
+        return widest_type(device, arguments...);
+      default:
+        return at::ScalarType::Undefined;
+    }
+  }
 
  private:
-  explicit Call(c10::DispatchKey key) : device(device_of(key)), below_autocast_(key) {}
+  Call(c10::DispatchKey key, Slot slot) : Call(key, slot, installed_on(key)) {}
+  Call(c10::DispatchKey key, Slot slot, Installed installed)
+      : device(installed.device), rule(find_rule(slot, installed.column)), below_autocast_(key) {}
+
+  static Rule find_rule(Slot slot, Column column);
 
   // Through the Python dispatcher, which tracers use, a kernel gets the keys above its own too.
   static c10::DispatchKey autocast_key(c10::DispatchKeySet keys) {
@@ -34,38 +63,40 @@ class Call {
   c10::impl::ExcludeDispatchKeyGuard below_autocast_;
 };
 
-template <class Op, Category category, class Target, class Schema = typename Op::schema>
+// Target is the overload of Op with one more argument, a dtype, where it has one.
+template <class Op, class Target, class Schema = typename Op::schema>
 struct Kernel;
 
-template <class Op, Category category, class Target, class Return, class... Arguments>
-struct Kernel<Op, category, Target, Return(Arguments...)> {
+template <class Op, class Target, class Return, class... Arguments>
+struct Kernel<Op, Target, Return(Arguments...)> {
+  static inline Slot slot = 0;
+
   static Return run(c10::DispatchKeySet keys, Arguments... arguments) {
-    const Call call(keys);
-    if constexpr (category == Category::lower_precision_fp) {
-      const at::ScalarType to = lower_precision(call.device);
-      return Op::call(cast(to, arguments, call.device)...);
-    } else if constexpr (category == Category::fp32) {
-      return Op::call(cast(at::kFloat, arguments, call.device)...);
-    } else if constexpr (category == Category::promote) {
-      const at::ScalarType to = widest_type(call.device, arguments...);
-      return Op::call(cast(to, arguments, call.device)...);
-    } else if constexpr (category == Category::fp32_set_opt_dtype) {
+    const Call call(keys, slot);
+    if constexpr ((std::is_same_v<Arguments, std::optional<at::ScalarType>> || ...)) {
       // A dtype that is set for an ineligible input would interfere with the op's own promotion.
-      if (!is_eligible(first_of(arguments...), call.device)) {
-        return Op::call(arguments...);
+      if (call.rule.category == Category::fp32_set_opt_dtype && is_eligible(first_of(arguments...), call.device)) {
+        return Op::call(set_absent_dtype(at::kFloat, arguments)...);
       }
-      return Op::call(set_absent_dtype(at::kFloat, arguments)...);
-    } else {
-      static_assert(category == Category::fp32_append_dtype);
-      const at::Tensor& first = first_of(arguments...);
-      return Target::call(arguments..., is_eligible(first, call.device) ? at::kFloat : first.scalar_type());
     }
+    if constexpr (!std::is_same_v<Op, Target>) {
+      if (call.rule.category == Category::fp32_append_dtype) {
+        const at::Tensor& first = first_of(arguments...);
+        return Target::call(arguments..., is_eligible(first, call.device) ? at::kFloat : first.scalar_type());
+      }
+    }
+    const at::ScalarType to = call.type(arguments...);
+    return Op::call(cast(to, arguments, call.device)...);
   }
 };
 
-template <class Op, Category category, class Target = Op>
-torch::CppFunction kernel() {
-  return torch::CppFunction(TORCH_FN((Kernel<Op, category, Target>::run)));
+template <class Op, class Target = Op>
+torch::CppFunction kernel(Slot slot) {
+  Kernel<Op, Target>::slot = slot;
+  return torch::CppFunction(TORCH_FN((Kernel<Op, Target>::run)));
 }
+
+// The kernel of an operator that policy.yaml does not list.
+torch::CppFunction boxed_kernel(const std::string& name);
 
 }  // namespace polycast::autocast

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "autocast/kernel.h"
+#include "autocast/rules.h"
 #include "autocast/table.h"
 #include "cast_cache/cache.h"
 
@@ -17,9 +18,13 @@ namespace polycast::autocast {
 
 namespace {
 
+// A kernel's operator, as "mylib::attention.default", and its dispatch key.
+using Place = std::pair<std::string, c10::DispatchKey>;
+
 struct State {
   std::mutex mutex;
   std::map<std::string, std::vector<torch::Library>> libraries;
+  std::map<Place, std::weak_ptr<torch::Library>> added;
 };
 
 State& state() {
@@ -34,32 +39,11 @@ class Silence : public c10::WarningHandler {
   void process(const c10::Warning& /*warning*/) override {}
 };
 
-class Banned final : public c10::OperatorKernel {
- public:
-  explicit Banned(std::string message) : message_(std::move(message)) {}
-
-  void operator()(const c10::OperatorHandle& /*op*/, c10::DispatchKeySet /*keys*/, torch::jit::Stack* /*stack*/) {
-    TORCH_CHECK(false, message_);
-  }
-
- private:
-  std::string message_;
-};
-
-std::string schema_name(const Row& row) {
-  const std::string overload(row.overload);
-  return overload == "default" ? row.op : row.op + ("." + overload);
-}
-
 torch::CppFunction make_kernel(const Row& row) {
-  switch (row.category) {
-    case Category::banned:
-      return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Banned>(row.message));
-    case Category::fallthrough:
-      return torch::CppFunction::makeFallthrough();
-    default:
-      return row.kernel();
+  if (row.category == Category::fallthrough) {
+    return torch::CppFunction::makeFallthrough();
   }
+  return row.kernel(slot_of(qualified_name(row)));
 }
 
 std::string debug_text(const Row& row) {
@@ -72,12 +56,7 @@ std::string debug_text(const Row& row) {
 }
 
 const Device& find_device(const std::string& name) {
-  for (const Device& device : devices()) {
-    if (device.name == name) {
-      return device;
-    }
-  }
-  TORCH_CHECK(false, "polycast has no device '", name, "' in its policy");
+  return devices()[column_of(name)];
 }
 
 // Two devices of the policy can share a dispatch key. What only the other one lists must fall through, or it would keep
@@ -89,11 +68,11 @@ void hide_rows_of_siblings(const Device& device, const std::set<std::string>& ow
       continue;
     }
     for (const Row& row : rows()) {
-      const std::string name = schema_name(row);
+      const std::string name = qualified_name(row);
       if (std::string(row.device) == other.name && row.category != Category::stock && own.count(name) == 0 &&
           hidden.insert(name).second) {
         library.impl(
-            ("aten::" + name).c_str(),
+            name.c_str(),
             torch::CppFunction::makeFallthrough().debug(std::string("polycast: not listed on ") + device.name));
       }
     }
@@ -114,14 +93,16 @@ void install(const std::string& device_name, bool fallback) {
     if (device_name != row.device) {
       continue;
     }
-    const std::string name = schema_name(row);
+    const std::string name = qualified_name(row);
     own.insert(name);
     if (row.category != Category::stock) {
-      library.impl(("aten::" + name).c_str(), make_kernel(row).debug(debug_text(row)));
+      library.impl(name.c_str(), make_kernel(row).debug(debug_text(row)));
     }
   }
   hide_rows_of_siblings(device, own, library);
-  cast_cache::allow(device_of(key), device.cache);
+  cast_cache::allow(installed_on(key).device, device.cache);
+  base_rules();
+  set_column(key, column_of(device_name));
   state().libraries.erase(device_name);  // only now: had a registration thrown, these would still be in force
   std::vector<torch::Library>& libraries = state().libraries[device_name];
   libraries.push_back(std::move(library));
@@ -146,6 +127,91 @@ std::vector<std::string> installed() {
     }
   }
   return names;
+}
+
+namespace {
+
+// The kernel that policy.yaml has compiled in for an op on some device, else the boxed one.
+torch::CppFunction kernel_of(const std::string& name) {
+  for (const Row& row : rows()) {
+    if (row.category != Category::stock && qualified_name(row) == name) {
+      return row.kernel(slot_of(name));
+    }
+  }
+  return boxed_kernel(name);
+}
+
+const Row* find_row(const std::string& name, const Device& device) {
+  for (const Row& row : rows()) {
+    if (std::string(row.device) == device.name && qualified_name(row) == name) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+// Whether the device or one with the same key lists the op: then the kernel on that key is ours.
+bool is_ours(const std::string& name, const Device& device) {
+  for (const Device& other : devices()) {
+    if (std::string(other.dispatch_key) == device.dispatch_key && find_row(name, other) != nullptr) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// A kernel that somebody else registered would be gone wherever the policy is not in force.
+void check_free(const std::string& name, const Device& device, c10::DispatchKey key) {
+  const size_t dot = name.find('.');
+  const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
+  const c10::OperatorHandle op =
+      c10::Dispatcher::singleton().findSchemaOrThrow(name.substr(0, dot).c_str(), overload.c_str());
+  TORCH_CHECK_VALUE(
+      !op.hasKernelForDispatchKey(key),
+      name,
+      " has an autocast kernel of its own on ",
+      device.name,
+      ", which a policy cannot change; take the rule out");
+}
+
+std::shared_ptr<torch::Library> add_kernel(const std::string& name, const Device& device) {
+  const c10::DispatchKey key = c10::parseDispatchKey(device.dispatch_key);
+  std::weak_ptr<torch::Library>& known = state().added[{name, key}];
+  std::shared_ptr<torch::Library> library = known.lock();
+  if (!library) {
+    if (!is_ours(name, device)) {
+      check_free(name, device, key);
+    }
+    const std::string space = name.substr(0, name.find(':'));
+    library = std::make_shared<torch::Library>(torch::Library::IMPL, space, key, "policy", 0);
+    library->impl(name.c_str(), kernel_of(name).debug(std::string("polycast: by a policy on ") + device.name));
+    known = library;
+  }
+  return library;
+}
+
+}  // namespace
+
+std::shared_ptr<Additions> add_kernels(const std::vector<std::pair<std::string, std::string>>& names_and_devices) {
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  Silence silence;
+  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+  auto additions = std::make_shared<Additions>();
+  for (const auto& [name, device_name] : names_and_devices) {
+    const Device& device = find_device(device_name);
+    const Row* const row = find_row(name, device);
+    TORCH_CHECK_VALUE(
+        row == nullptr || row->category != Category::stock,
+        name,
+        " keeps torch's kernel on ",
+        device_name,
+        ", which a policy cannot change; take the rule out");
+    // Another row's kernel reads the rules in force already.
+    if (row == nullptr || row->category == Category::fallthrough) {
+      additions->libraries.push_back(add_kernel(name, device));
+    }
+  }
+  return additions;
 }
 
 }  // namespace polycast::autocast

@@ -1,7 +1,11 @@
 // The devices that run polycast's kernels. Kernels are held by library objects, so that they can be taken back.
 #pragma once
 
+#include <torch/library.h>
+
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace polycast::autocast {
@@ -16,5 +20,12 @@ void uninstall(const std::string& device);
 
 // The devices whose kernels are registered, in the order of devices().
 std::vector<std::string> installed();
+
+// Kernels of operators that the rules of policy.yaml give none on a device; they are registered while this is alive,
+// and once however many want them.
+struct Additions {
+  std::vector<std::shared_ptr<torch::Library>> libraries;
+};
+std::shared_ptr<Additions> add_kernels(const std::vector<std::pair<std::string, std::string>>& names_and_devices);
 
 }  // namespace polycast::autocast

@@ -35,13 +35,16 @@ struct Sentence {
   const char* text;
 };
 
+// The place of an overload in the tables of rules.
+using Slot = uint16_t;
+
 // One overload of an operator on one device.
 struct Row {
   const char* op;
   const char* overload;
   const char* device;
   Category category;
-  torch::CppFunction (*kernel)();  // null where the category calls no op
+  torch::CppFunction (*kernel)(Slot slot);
   const char* note = "";
   const char* message = "";  // for banned
 };

@@ -6,6 +6,7 @@
 #include "autocast/table.h"
 #include "python/cast_cache.h"
 #include "python/gather.h"
+#include "python/rules.h"
 #include "python/write_back.h"
 
 namespace py = pybind11;
@@ -67,6 +68,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("rows", &row_list);
   module.def("names", &name_list);
   module.def("categories", &sentence_dict);
+  polycast::python::bind_rules(module);
   polycast::python::bind_cast_cache(module);
   polycast::python::bind_batches(module);
   polycast::python::bind_write_back(module);

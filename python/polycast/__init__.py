@@ -9,10 +9,11 @@ where torch_xla is loaded, now or later. Set POLYCAST_INSTALL=0 to install none,
     torch.bfloat16
 """
 
-from polycast import cast_cache, policy, syncfree
+from polycast import cast_cache, policy, scopes, syncfree
+from polycast.assignment import assign
 from polycast.backends import xla_kernels
 from polycast.custom_function import custom_bwd, custom_fwd
-from polycast.installation import install, install_on_import, installed, uninstall
+from polycast.installation import install, install_on_import, installed, uninstall, use, use_on_import
 from polycast.patch import Policy
 from polycast.region import autocast
 from polycast.scaler.scaler import GradScaler
@@ -22,6 +23,7 @@ __all__ = [
     "GradScaler",
     "Policy",
     "RealStepLR",
+    "assign",
     "autocast",
     "cast_cache",
     "custom_bwd",
@@ -31,11 +33,14 @@ __all__ = [
     "policy",
     "syncfree",
     "uninstall",
+    "use",
 ]
 __version__ = "0.1.0"
 
 xla_kernels.register_on_import()
 install_on_import()
+use_on_import()
+scopes.teach_dynamo()
 
 
 def __dir__() -> list[str]:

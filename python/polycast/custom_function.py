@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
 
 import torch
 
+from polycast import scopes
 from polycast.backends import HOST, SHAPES_ONLY, known_type
 
 P = ParamSpec("P")
@@ -19,6 +20,7 @@ class _Region(NamedTuple):
     device_type: str
     enabled: bool
     dtype: torch.dtype
+    scope: scopes.Scope | None
 
 
 @overload
@@ -117,7 +119,9 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str | None
                 "and setup_context too where the function has one"
             )
         with torch.autocast(region.device_type, dtype=region.dtype, enabled=region.enabled):
-            return backward(*args, **kwargs)
+            if region.scope is None:
+                return backward(*args, **kwargs)
+            return scopes.run_in(region.scope, backward, *args, **kwargs)
 
     return run
 
@@ -137,7 +141,8 @@ def _decorate_forward(
         enabled = torch.is_autocast_enabled(kind)
         if context is not None:
             dtype = torch.get_autocast_dtype(kind)
-            context.polycast_region = _Region(kind, enabled and cast_inputs is None, dtype)
+            scope = scopes.scope() if scopes.is_numbered() else None
+            context.polycast_region = _Region(kind, enabled and cast_inputs is None, dtype, scope)
         if not enabled or cast_inputs is None:
             return fwd(*args, **kwargs)
         with torch.autocast(kind, enabled=False):

@@ -7,14 +7,17 @@ policy drops the compiled code of this process, and marks the keys of the on-dis
 import os
 import sys
 from types import ModuleType
+from typing import Any
 
 import torch
 import torch.compiler.config
 
-from polycast import backends
+from polycast import backends, scopes
 from polycast._compiled import BUILD, DEVICES, install_kernels, installed_kernels, uninstall_kernels
+from polycast.patch import Policy
 
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
+ENVIRONMENT_POLICY = "POLYCAST_POLICY"
 _TAG = "polycast:"
 # How often kernels were installed or taken out.
 changes = 0
@@ -86,6 +89,32 @@ def installed() -> tuple[str, ...]:
     return tuple(installed_kernels())
 
 
+def use(policy: Policy | None) -> None:
+    """Make a policy that of the process: it holds in every region, under the policies of regions and modules.
+
+    The environment variable POLYCAST_POLICY names a file whose policy is used from the import on.
+
+    Args:
+        policy: The rules over the base, in the place of those used before; None for the base alone.
+
+    Raises:
+        TypeError: It is no policy.
+        ValueError: An operator that it names has an autocast kernel of its own.
+
+    Example:
+        >>> import torch, polycast
+        >>> polycast.use(polycast.Policy({"matmul": "fp32"}))
+        >>> with polycast.autocast("cpu"):
+        ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
+        torch.float32
+        >>> polycast.use(None)
+    """
+    if not (policy is None or isinstance(policy, Policy)):
+        raise TypeError(f"the policy is {policy!r:.60}; give a polycast.Policy, or None for the base")
+    scopes.use_in_process(policy or scopes.NO_RULES)
+    _forget_compiled_code()
+
+
 def follow_hardware(column: str) -> None:
     """Put a column in the place of an installed sibling, which stands for what the hardware was taken for before.
 
@@ -105,18 +134,34 @@ def install_on_import() -> None:
             backends.once_imported(package, _install_late)
 
 
+def use_on_import() -> None:
+    """Use the policy that the environment variable POLYCAST_POLICY names a file of."""
+    path = os.environ.get(ENVIRONMENT_POLICY)
+    if path:
+        use(Policy.load(path))
+
+
 def _install_late(package: ModuleType) -> None:
     install(*backends.LATE[package.__name__])
+
+
+class _Tag(str):
+    """What is installed, as keys of on-disk caches hold it; each gets the policy that holds where it is made, too."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        policy = scopes.policy_in_force()
+        return str, (f"{self} {_TAG}{policy.digest}" if policy else str(self),)
 
 
 def _forget_compiled_code() -> None:
     global changes
     changes += 1
+    scopes.refresh()
     others = [part for part in torch.compiler.config.cache_key_tag.split() if not part.startswith(_TAG)]
     columns = installed_kernels()
     if columns:
         others.append(f"{_TAG}{BUILD}:{','.join(columns)}")
-    torch.compiler.config.cache_key_tag = " ".join(others)
+    torch.compiler.config.cache_key_tag = _Tag(" ".join(others))
     dynamo: ModuleType | None = sys.modules.get("torch._dynamo")
     if dynamo is not None:
         dynamo.reset()

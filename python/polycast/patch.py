@@ -18,6 +18,7 @@ from polycast.rules.values import nodes_of
 
 __all__ = ["PatchRow", "Policy", "PolicyError"]
 
+_MADE: dict[str, "Policy"] = {}  # by digest; kept, since compiled code may name them
 _UNTOUCHED = (Category.BANNED.value, Category.STOCK.value)
 
 
@@ -116,6 +117,12 @@ class Policy:
         object.__setattr__(self, "_rows", rows)
         content = sorted((*row.key, row.value) for row in rows)
         object.__setattr__(self, "digest", sha256(repr(content).encode()).hexdigest()[:16])
+        _MADE.setdefault(self.digest, self)
+
+    @classmethod
+    def of_digest(cls, digest: str) -> "Policy":
+        """Return the policy of this process that has the digest, which compiled code knows it by."""
+        return _MADE[digest]
 
     @property
     def rules(self) -> dict[str, Rule]:

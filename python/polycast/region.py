@@ -3,13 +3,14 @@
 import threading
 import warnings
 from collections.abc import Callable
-from functools import cache
-from typing import Any, ParamSpec, TypeVar
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar, overload
 
 import torch
 
-from polycast import backends, installation
-from polycast._compiled import DEVICES
+from polycast import backends, installation, scopes
+from polycast._compiled import DEVICES, enter_region, leave_rules
+from polycast.patch import Policy
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,12 +67,84 @@ class Region(torch.autocast):
         return f"polycast.autocast('{self.device}', {', '.join(options)})"
 
 
+class PolicyRegion:
+    """An autocast region with rules over those that hold around it; can be entered again, and by many threads at once.
+
+    No ``torch.autocast``: torch.compile takes what is one for one without a policy.
+    """
+
+    def __init__(
+        self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None, digest: str
+    ) -> None:
+        self.device = device_type
+        self.fast_dtype = dtype
+        self._enabled = enabled
+        self._cache_enabled = cache_enabled
+        self._digest = digest
+
+    @property
+    def policy(self) -> Policy:
+        """The rules of the region."""
+        return Policy.of_digest(self._digest)
+
+    @scopes.half
+    def __enter__(self) -> "PolicyRegion":
+        """Enter the region, in this thread."""
+        dtype, cache_enabled = self.fast_dtype, self._cache_enabled
+        if dtype is None:
+            dtype = torch.get_autocast_dtype(self.device)
+        if cache_enabled is None:
+            cache_enabled = torch.is_autocast_cache_enabled()
+        enter_region(self.device, dtype, self._enabled, cache_enabled, scopes.number_in_region(self._digest))
+        return self
+
+    @scopes.half
+    def __exit__(self, *error: object) -> None:
+        """Leave the latest entry of this thread."""
+        leave_rules()
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Return the function, to be run in this region."""
+
+        @wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
+            # One made here: torch.compile cannot enter what was made outside of it.
+            with PolicyRegion(self.device, self.fast_dtype, self._enabled, self._cache_enabled, self._digest):
+                return function(*args, **kwargs)
+
+        return run
+
+    def __repr__(self) -> str:
+        """Return the call that makes such a region."""
+        return f"polycast.autocast('{self.device}', dtype={self.fast_dtype}, policy={self.policy!r})"
+
+
+@overload
 def autocast(
     device_type: str | torch.device | None = None,
     dtype: torch.dtype | None = None,
     enabled: bool = True,
     cache_enabled: bool | None = None,
-) -> Region:
+    policy: None = None,
+) -> Region: ...
+@overload
+def autocast(
+    device_type: str | torch.device | None = None,
+    dtype: torch.dtype | None = None,
+    enabled: bool = True,
+    cache_enabled: bool | None = None,
+    *,
+    policy: Policy,
+) -> PolicyRegion: ...
+
+
+def autocast(
+    device_type: str | torch.device | None = None,
+    dtype: torch.dtype | None = None,
+    enabled: bool = True,
+    cache_enabled: bool | None = None,
+    policy: Policy | None = None,
+) -> Region | PolicyRegion:
     """Open a region in which the ops of one device run in the types that the policy gives them.
 
     Args:
@@ -82,6 +155,7 @@ def autocast(
             that the policy lists.
         enabled: False switches autocasting off inside a region.
         cache_enabled: Whether casts of weights are reused inside the region; None keeps what holds.
+        policy: Rules over those that hold around the region, for what runs in it.
 
     Returns:
         A ``torch.autocast``: a context manager and a decorator, which nests with torch's own and in itself, and which
@@ -119,9 +193,14 @@ def autocast(
         backends.check_region(kind)
         installation.follow_hardware(column)
     dtype = _lower_precision(kind, listed, dtype, enabled)
-    if compiling:  # torch.compile knows a call of torch's class, and regions that were made outside
+    if policy is not None:
+        region: Region | PolicyRegion = PolicyRegion(kind, dtype, enabled, cache_enabled, policy.digest)
+        if compiling:
+            return region
+    elif compiling:  # torch.compile knows a call of torch's class, and regions that were made outside
         return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
-    region = Region(kind, dtype, enabled, cache_enabled)
+    else:
+        region = Region(kind, dtype, enabled, cache_enabled)
     if region._enabled:
         for doubt in _doubts(kind, column, installation.changes):
             if torch._guards.active_fake_mode() is None:

@@ -16,6 +16,8 @@ HOST = "cpu"
 FUSED = (HOST, "cuda")
 PRIVATEUSE1 = "privateuse1"  # the column of backends outside of torch, each of which registers under its own name
 SHAPES_ONLY = "meta"  # has no autocast state
+# A device that torch has an autocast state for and that nobody has: see Note [The number of a policy].
+CARRIER = "ipu"
 # Packages that bring a backend, and the devices to install once such a package has been imported.
 LATE = {xla.PACKAGE: (xla.TYPE,)}
 # Columns whose backends are no part of torch: their own kernels are overridden on request only. The fallback may be

@@ -1,0 +1,113 @@
+// The kernel of an operator of any library, by the rules of kernel.h over the arguments as values.
+#include <ATen/core/List.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "autocast/kernel.h"
+
+namespace polycast::autocast {
+
+namespace {
+
+bool holds_tensors(const c10::IValue& value) {
+  return value.isTensorList() || value.isOptionalTensorList();
+}
+
+template <class Visit>
+void visit_tensors(const c10::IValue& value, const Visit& visit) {
+  if (value.isTensor()) {
+    visit(value.toTensor());
+  } else if (holds_tensors(value)) {
+    for (const c10::IValue& item : value.toListRef()) {
+      visit_tensors(item, visit);
+    }
+  }
+}
+
+void widen(at::ScalarType& widest, const c10::IValue& value, c10::DeviceType device) {
+  visit_tensors(value, [&](const at::Tensor& tensor) { widen(widest, tensor, device); });
+}
+
+// The list is the caller's, so that a cast of its tensors is a new one.
+c10::IValue cast_value(at::ScalarType to, const c10::IValue& value, c10::DeviceType device) {
+  if (value.isTensor()) {
+    return cast(to, value.toTensor(), device);
+  }
+  if (!holds_tensors(value)) {
+    return value;
+  }
+  const c10::List<c10::IValue> list = value.toList();
+  c10::impl::GenericList result(list.elementType());
+  result.reserve(list.size());
+  for (const c10::IValue& item : value.toListRef()) {
+    result.push_back(cast_value(to, item, device));
+  }
+  return result;
+}
+
+// The argument that fp32_set_opt_dtype sets: the first that is an optional dtype.
+std::optional<size_t> dtype_argument(const c10::FunctionSchema& schema) {
+  const std::vector<c10::Argument>& arguments = schema.arguments();
+  for (size_t place = 0; place < arguments.size(); ++place) {
+    const auto type = arguments[place].real_type()->cast<c10::OptionalType>();
+    if (type && type->getElementType()->kind() == c10::TypeKind::ScalarTypeType) {
+      return place;
+    }
+  }
+  return std::nullopt;
+}
+
+class Boxed final : public c10::OperatorKernel {
+ public:
+  explicit Boxed(Slot slot) : slot_(slot) {}
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+    const Call call(keys, slot_);
+    const size_t count = op.schema().arguments().size();
+    const auto first = stack->end() - static_cast<std::ptrdiff_t>(count);
+    if (call.rule.category == Category::fp32_set_opt_dtype) {
+      set_dtype(op.schema(), call, &*first);
+    } else if (call.rule.category != Category::fallthrough) {
+      cast_all(call, first, stack->end());
+    }
+    op.callBoxed(stack);
+  }
+
+ private:
+  static void set_dtype(const c10::FunctionSchema& schema, const Call& call, c10::IValue* arguments) {
+    const std::optional<size_t> place = dtype_argument(schema);
+    if (place && arguments[*place].isNone() && arguments[0].isTensor() &&
+        is_eligible(arguments[0].toTensor(), call.device)) {
+      arguments[*place] = at::kFloat;
+    }
+  }
+
+  template <class Iterator>
+  static void cast_all(const Call& call, Iterator first, Iterator end) {
+    at::ScalarType to = call.type();
+    if (call.rule.category == Category::promote) {
+      for (Iterator value = first; value != end; ++value) {
+        widen(to, *value, call.device);
+      }
+    }
+    for (Iterator value = first; value != end; ++value) {
+      *value = cast_value(to, *value, call.device);
+    }
+  }
+
+  Slot slot_;
+};
+
+}  // namespace
+
+torch::CppFunction boxed_kernel(const std::string& name) {
+  return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Boxed>(slot_of(name)));
+}
+
+}  // namespace polycast::autocast

@@ -1,0 +1,205 @@
+"""The policies in force: of the process, of regions and of modules, and the numbers that threads carry them by.
+
+See Note [The number of a policy] in csrc/autocast/rules.h.
+"""
+
+import sys
+from collections.abc import Callable
+from threading import RLock
+from types import ModuleType
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+
+from polycast import backends, recomputation
+from polycast._compiled import (
+    Additions,
+    Rules,
+    add_kernels,
+    base_rules,
+    enter_region,
+    enter_rules,
+    installed_kernels,
+    leave_rules,
+    leave_rules_to,
+    make_rules,
+    rules_depth,
+    set_carrier,
+    set_numbered,
+    use_rules,
+    uses_of,
+)
+from polycast.patch import PatchRow, Policy
+
+F = TypeVar("F", bound=Callable[..., object])
+R = TypeVar("R")
+NO_RULES = Policy()
+# The carrier's own regions run in these, and mean no policy.
+_OWN = (torch.float16, torch.bfloat16, torch.get_autocast_dtype(backends.CARRIER))
+
+
+class Scope(NamedTuple):
+    """What holds over the policy of the process: the rules of the regions and of the modules that a thread is in."""
+
+    regions: Policy = NO_RULES
+    modules: Policy = NO_RULES
+
+
+class _Numbered(NamedTuple):
+    number: torch.dtype
+    kernels: Additions
+
+
+_lock = RLock()
+_of_process = NO_RULES
+_kernels_of_process: Additions | None = None
+_free = sorted({kind for kind in vars(torch).values() if isinstance(kind, torch.dtype) and kind not in _OWN}, key=str)
+_numbered: dict[Scope, _Numbered] = {}
+_scopes: dict[torch.dtype, Scope] = {}
+
+
+def is_numbered() -> bool:
+    """Return whether this thread is in a region or a module with rules."""
+    return torch.is_autocast_enabled(backends.CARRIER)
+
+
+def scope() -> Scope:
+    """Return what holds in this thread."""
+    if not is_numbered():
+        return Scope()
+    return _scopes.get(torch.get_autocast_dtype(backends.CARRIER), Scope())
+
+
+def policy_in_force() -> Policy:
+    """Return the rules over the base that hold in this thread: the process's, its regions', its modules', joined."""
+    return _joined(scope())
+
+
+def number_in_region(digest: str) -> torch.dtype:
+    """Return the number of what holds in a region with a policy that is entered here."""
+    now = scope()
+    return _number_of(now._replace(regions=now.regions | Policy.of_digest(digest)))
+
+
+def number_in_module(digest: str) -> torch.dtype:
+    """Return the number of what holds in a module with rules that is called here."""
+    now = scope()
+    return _number_of(now._replace(modules=now.modules | Policy.of_digest(digest)))
+
+
+def run_in(scope: Scope, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+    """Return what the function returns where this scope holds."""
+    enter_rules(_number_of(scope))
+    try:
+        return function(*args, **kwargs)
+    finally:
+        leave_rules()
+
+
+def use_in_process(policy: Policy) -> None:
+    """Make a policy that of the process, in the place of an earlier one."""
+    global _of_process, _kernels_of_process
+    with _lock:
+        rules, kernels = _resolve(policy)
+        use_rules(rules)
+        _of_process, _kernels_of_process = policy, kernels
+
+
+def refresh() -> None:
+    """Resolve the rules of every number again, for the columns that are installed now."""
+    global _kernels_of_process
+    with _lock:
+        rules, _kernels_of_process = _resolve(_of_process)
+        use_rules(rules)
+        for scope, numbered in list(_numbered.items()):
+            rules, kernels = _resolve(_joined(scope))
+            set_numbered(numbered.number, rules)
+            _numbered[scope] = numbered._replace(kernels=kernels)
+
+
+def _joined(scope: Scope) -> Policy:
+    return _of_process | scope.regions | scope.modules
+
+
+def _number_of(scope: Scope) -> torch.dtype:
+    _watch_dynamo()
+    with _lock:
+        numbered = _numbered.get(scope)
+        if numbered is None:
+            recomputation.keep_policies()
+            rules, kernels = _resolve(_joined(scope))
+            number = _take_number()
+            set_numbered(number, rules)
+            numbered = _numbered[scope] = _Numbered(number, kernels)
+            _scopes[number] = scope
+    return numbered.number
+
+
+def _take_number() -> torch.dtype:
+    """Return a number that is free, made so by forgetting the scopes that nobody is in, and their compiled code."""
+    if not _free:
+        for scope, numbered in list(_numbered.items()):
+            if uses_of(numbered.number) == 0:
+                del _numbered[scope], _scopes[numbered.number]
+                set_numbered(numbered.number, None)
+                _free.append(numbered.number)
+        if not _free:
+            raise RuntimeError(f"{len(_numbered)} policies are in force at once, which is as many as can be")
+        if "torch._dynamo" in sys.modules:
+            torch._dynamo.reset()
+    return _free.pop()
+
+
+def _resolve(policy: Policy) -> tuple[Rules, Additions]:
+    """Return the rules of a policy over the base, and the kernels of the ops that the base gives none."""
+    rows = policy.rows(tuple(installed_kernels()))
+    patches = [(_full(row), row.column, row.category, _dtype(row), row.message) for row in rows]
+    kernels = add_kernels([(_full(row), row.column) for row in rows])
+    return (make_rules(patches) if patches else base_rules()), kernels
+
+
+def _full(row: PatchRow) -> str:
+    return row.name if row.overload == "default" else f"{row.name}.{row.overload}"
+
+
+def _dtype(row: PatchRow) -> torch.dtype | None:
+    return None if row.dtype is None else getattr(torch, row.dtype)
+
+
+def _watch_dynamo() -> None:
+    """Have what dynamo enters while it traces left again, where it gives up before it comes to the end."""
+    dynamo = sys.modules.get("torch._dynamo.symbolic_convert")
+    if dynamo is None or (translator := getattr(dynamo.tls, "current_tx", None)) is None:
+        return
+    depth = rules_depth()
+    translator.output.add_cleanup_hook(lambda: leave_rules_to(depth))
+
+
+# What enters and does not leave, and the other way around: dynamo inlines it, and must not compile it alone.
+_halves: list[Callable[..., object]] = []
+
+
+def half(function: F) -> F:
+    """Mark a function that enters a policy, or leaves one, but not both."""
+    _halves.append(function)
+    return function
+
+
+def _teach_dynamo(_: ModuleType) -> None:
+    calls: tuple[Callable[..., None], ...] = (enter_region, enter_rules, leave_rules)
+    for call in calls:
+        torch.compiler.allow_in_graph(call)  # type: ignore[no-untyped-call]
+        torch.fx.node.has_side_effect(call)
+    for function in _halves:
+        torch._dynamo.eval_frame.skip_code(function.__code__)
+
+
+# Dynamo runs these while it traces, and compiles for what they return.
+number_in_region._dynamo_marked_constant = True  # type: ignore[attr-defined]
+number_in_module._dynamo_marked_constant = True  # type: ignore[attr-defined]
+set_carrier(backends.CARRIER)
+
+
+def teach_dynamo() -> None:
+    """Have torch.compile know what enters and leaves policies; now, or once it is imported."""
+    backends.once_imported("torch._dynamo", _teach_dynamo)
