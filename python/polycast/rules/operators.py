@@ -1,7 +1,9 @@
 """Operators of every library, as the dispatcher has them, and the names that people have for them."""
 
 import re
+from contextlib import suppress
 from functools import cache
+from operator import attrgetter
 from typing import NamedTuple
 
 import torch
@@ -61,6 +63,15 @@ def targets(key: str) -> tuple[Target, ...]:
         if hasattr(module, last) and signatures(f"{ATEN}{prefix}{last}"):
             return (Target(f"{ATEN}{prefix}{last}", None),)
     return ()
+
+
+def is_public(name: str) -> bool:
+    """Return whether users of torch call something by a name, whole or its last part."""
+    for place in (torch, torch.nn, torch.nn.functional):
+        with suppress(Exception):  # what torch imports when it is asked for may raise anything
+            attrgetter(name.removeprefix("torch."))(place)
+            return True
+    return False
 
 
 def signatures(name: str) -> dict[str, Signature]:
