@@ -126,15 +126,14 @@ def _schemas(name: str) -> list[torch.FunctionSchema]:
 
 def _signature(schema: torch.FunctionSchema) -> Signature:
     arguments = schema.arguments
-    written = [part for part in arguments if part.alias_info is not None and part.alias_info.is_write]
-    variant = "mutable" if written else FUNCTIONAL
+    variant = FUNCTIONAL
     if any(part.is_out for part in arguments):
         variant = "out"
-    elif written == arguments[:1]:
-        variant = "inplace"
+    elif any(part.alias_info is not None and part.alias_info.is_write for part in arguments):
+        variant = "inplace" if schema.name.endswith("_") else "mutable"
     types = [str(part.real_type) for part in arguments]
     return Signature(
-        variant if arguments else FUNCTIONAL,
+        variant,
         tuple(part.name for part in arguments),
         sum(2 if "List" in kind else 1 for kind in types if "Tensor" in kind),
         "Optional[ScalarType]" in types,
