@@ -1,10 +1,11 @@
 """'Did you mean', for names that a user mistyped."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+
+from polycast.grammar.errors import closest
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Return the end of a message that offers the closest known name, empty where none is close."""
-    close = get_close_matches(name, sorted(set(known)), n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
+    close = closest(name, known)
+    return "" if close is None else f"; did you mean '{close}'?"

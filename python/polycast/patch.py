@@ -68,7 +68,7 @@ class Policy:
 
         Raises:
             PolicyError: The file cannot be read, or as for the class.
-            TypeError: The path is none.
+            TypeError: The path is no path.
         """
         from polycast.grammar.files import load  # needs PyYAML
 
@@ -93,6 +93,18 @@ class Policy:
         """Return the policy that gives a category to every op that the base lists on any device, where it can.
 
         What the base bans on a device, or leaves to torch there, stays.
+
+        Args:
+            category: As a rule writes it, a dtype by its name.
+
+        Raises:
+            ValueError: There is no such category.
+
+        Example:
+            >>> import polycast
+            >>> careful = polycast.Policy.everywhere("fp32")
+            >>> careful.rules["linear"], careful.rules["binary_cross_entropy"]
+            ('fp32', {'xla': 'fp32', 'xpu': 'fp32', 'cpu': 'fp32', 'mps': 'fp32'})
         """
         if category not in VALUES:
             raise ValueError(f"no category {category!r:.60}; {did_you_mean(str(category), VALUES)}")

@@ -1,8 +1,6 @@
 """Queries of the policy. The answers come from the very table that is registered with the dispatcher."""
 
-from contextlib import suppress
 from functools import cache
-from operator import attrgetter
 
 import torch
 
@@ -11,8 +9,9 @@ from polycast._compiled import CATEGORIES, DEVICES, ROWS, Row
 from polycast._suggest import suggestion
 from polycast.grammar.categories import UNLISTED
 from polycast.patch import Policy
+from polycast.rules import operators
 from polycast.rules.listing import Listing, Resolved
-from polycast.rules.operators import ops_by_public_name, shown
+from polycast.rules.operators import ops_by_public_name
 
 __all__ = ["UNLISTED", "Row", "categories", "category", "devices", "notes", "op_rows", "ops", "resolved"]
 
@@ -84,35 +83,23 @@ def op_rows(op: str) -> tuple[Row, ...]:
     """
     if not isinstance(op, str):
         raise TypeError(f"the op is {op!r}; give its name, such as 'conv2d' or 'pow.Tensor_Scalar'")
-    rows, called = _rows_by_op(), ops_by_public_name().get(op)
-    name, _, overload = op.removeprefix("aten::").removeprefix("torch.ops.").removeprefix("aten.").partition(".")
-    if name in rows:
-        found = tuple(row for row in rows[name] if not overload or row.overload == overload)
-        if not found and overload not in getattr(torch.ops.aten, name).overloads():
-            known = [f"{row.op}.{row.overload}" for row in rows[name]]
-            raise ValueError(f"torch has no overload '{op}'{suggestion(op, known)}")
-        return found
-    if called is not None:
-        return tuple(row for part in called for row in rows[part])
-    if not _is_op_of_torch(op.rpartition(".")[2] if op.startswith("torch.") else name):
+    rows, targets = _rows_by_op(), operators.targets(op)
+    if not targets:
         raise ValueError(
-            f"neither torch nor the policy has an op '{op}'{suggestion(op, [*rows, *ops_by_public_name()])}"
-            if _found_in_torch(op) is None
-            else f"'{op}' is no op, and the policy does not say which ops it runs; ask for those"
+            f"'{op}' is no op, and the policy does not say which ops it runs; ask for those"
+            if operators.is_public(op)
+            else f"neither torch nor the policy has an op '{op}'{suggestion(op, [*rows, *ops_by_public_name()])}"
         )
-    return ()
-
-
-def _is_op_of_torch(name: str) -> bool:
-    return isinstance(getattr(torch.ops.aten, name, None), torch._ops.OpOverloadPacket)
-
-
-def _found_in_torch(name: str) -> object:
-    """Return what users of torch call by a name, whole or its last part; None where there is nothing."""
-    for place in (torch, torch.nn, torch.nn.functional):
-        with suppress(AttributeError):
-            return attrgetter(name.removeprefix("torch."))(place)
-    return None
+    for target in targets:
+        if target.overload not in (None, *operators.signatures(target.name)):
+            known = [f"{row.op}.{row.overload}" for row in rows.get(operators.shown(target.name), ())]
+            raise ValueError(f"torch has no overload '{op}'{suggestion(op, known)}")
+    return tuple(
+        row
+        for target in targets
+        for row in rows.get(operators.shown(target.name), ())
+        if target.overload in (None, row.overload)
+    )
 
 
 def ops(device: str | torch.device, category: str | None = None) -> tuple[str, ...]:
@@ -168,7 +155,9 @@ def resolved(policy: Policy | None = None, *, device: str | torch.device) -> Lis
         if row.device == column
     ]
     if policy is not None:
-        rows += [Resolved(shown(row.name), row.overload, row.value, row.source) for row in policy.rows((column,))]
+        rows += [
+            Resolved(operators.shown(row.name), row.overload, row.value, row.source) for row in policy.rows((column,))
+        ]
     return Listing(sorted({(row.op, row.overload): row for row in rows}.values()))
 
 

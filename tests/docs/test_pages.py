@@ -82,6 +82,7 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "python -m tests.workflows": as_it_stands,
     "python -m tools.mutations 20000": fewer,
     "python -m tools.random_casts 3000": fewer,
+    "python -m tools.random_patches 2000": fewer,
     "python -m tools.random_scaler 1000": fewer,
     "python -m tools.random_steps 1000": fewer,
     "python -m tools.survival 20": one,

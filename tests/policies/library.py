@@ -2,7 +2,7 @@
 
 from torch.library import Library
 
-LIBRARY = Library("patches", "DEF")
+LIBRARY = Library("patches", "DEF")  # type: ignore[no-untyped-call]
 for schema in (
     "attention(Tensor query, Tensor[] memory, Tensor? mask=None, *, float scale=1.0) -> Tensor",
     "attention.fast(Tensor query, Tensor[] memory, str kernel) -> Tensor",
@@ -10,4 +10,4 @@ for schema in (
     "fill(Tensor(a!) target, Tensor value) -> ()",
     "mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
 ):
-    LIBRARY.define(schema)
+    LIBRARY.define(schema)  # type: ignore[no-untyped-call]

@@ -43,10 +43,15 @@ class PolicyError(ValueError):
         return "\n".join(map(str, self.problems))
 
 
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like another; None where none is like it."""
+    return next(iter(get_close_matches(name, sorted(set(known)), n=1)), None)
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a remedy for an unknown name: the closest known one, or the known ones where they are few."""
     names = sorted(set(known))
-    close = get_close_matches(name, names, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean '{close[0]}'?"
+    close = closest(name, names)
+    if close is not None:
+        return f"did you mean '{close}'?"
     return f"use one of {', '.join(names)}" if 0 < len(names) <= 20 else "check the spelling"

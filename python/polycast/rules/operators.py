@@ -1,7 +1,9 @@
 """Operators of every library, as the dispatcher has them, and the names that people have for them."""
 
 import re
+from contextlib import suppress
 from functools import cache
+from operator import attrgetter
 from typing import NamedTuple
 
 import torch
@@ -63,6 +65,15 @@ def targets(key: str) -> tuple[Target, ...]:
     return ()
 
 
+def is_public(name: str) -> bool:
+    """Return whether users of torch call something by a name, whole or its last part."""
+    for place in (torch, torch.nn, torch.nn.functional):
+        with suppress(Exception):  # what torch imports when it is asked for may raise anything
+            attrgetter(name.removeprefix("torch."))(place)
+            return True
+    return False
+
+
 def signatures(name: str) -> dict[str, Signature]:
     """Return what categories must know of each overload of an operator; empty for one that is not registered."""
     return {schema.overload_name or "default": _signature(schema) for schema in _schemas(name)}
@@ -115,15 +126,14 @@ def _schemas(name: str) -> list[torch.FunctionSchema]:
 
 def _signature(schema: torch.FunctionSchema) -> Signature:
     arguments = schema.arguments
-    written = [part for part in arguments if part.alias_info is not None and part.alias_info.is_write]
-    variant = "mutable" if written else FUNCTIONAL
+    variant = FUNCTIONAL
     if any(part.is_out for part in arguments):
         variant = "out"
-    elif written == arguments[:1]:
-        variant = "inplace"
+    elif any(part.alias_info is not None and part.alias_info.is_write for part in arguments):
+        variant = "inplace" if schema.name.endswith("_") else "mutable"
     types = [str(part.real_type) for part in arguments]
     return Signature(
-        variant if arguments else FUNCTIONAL,
+        variant,
         tuple(part.name for part in arguments),
         sum(2 if "List" in kind else 1 for kind in types if "Tensor" in kind),
         "Optional[ScalarType]" in types,

@@ -8,7 +8,7 @@ from polycast import backends
 from polycast._compiled import DEVICES_LIKE
 from polycast.grammar.casts import Cast, CastReader
 from polycast.grammar.categories import UNLISTED, Category, Signature
-from polycast.grammar.errors import Problem, did_you_mean
+from polycast.grammar.errors import Problem, closest, did_you_mean
 from polycast.grammar.nodes import Mapping, Node, Text
 from polycast.rules import operators
 from polycast.rules.operators import Target
@@ -81,12 +81,15 @@ class RuleReader(CastReader):
     def targets(self, key: Text) -> tuple[Target, ...]:
         found, name = operators.targets(key.value), operators.qualified(key.value)
         if not found:
-            known = [other for other in operators.known() if "::" in other or name.startswith(operators.ATEN)]
-            what, remedy = f"unknown op '{key.value}'", did_you_mean(operators.shown(name), known)
+            what, remedy = f"unknown op '{key.value}'", did_you_mean(operators.shown(name), operators.known())
             if not name.startswith(operators.ATEN):
+                close = closest(name, (other for other in operators.known() if "::" in other))
                 what = f"no library has registered an operator '{key.value}'"
-                hint = f", or {remedy}" if remedy.startswith("did") else ""
-                remedy = f"import the library that registers it first{hint}"
+                remedy = "import the library that registers it first"
+                remedy += f", or did you mean '{close}'?" if close is not None else ""
+            elif operators.is_public(key.value):
+                what = f"'{key.value}' is no op, and the policy does not say which ops it runs"
+                remedy = "name those ops"
             self.report(key.location, what, remedy)
         return found
 

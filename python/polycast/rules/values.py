@@ -25,7 +25,7 @@ class _Builder:
         items: list[tuple[Text, Node]] = []
         for key, value in values.items():
             name = _text(key)
-            part = name if name is not None else f"<{_kind(key)}>"
+            part = f"<{_kind(key)}>" if name is None else name or "''"
             where = self.place(f"{path}.{part}" if path else part)
             if name is None:
                 self.report(where, f"a key of type {_kind(key)}", "use a text")

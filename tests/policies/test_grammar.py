@@ -1,0 +1,46 @@
+"""The grammar serves the build and run time: it imports neither's, and both tell it the same of the schemas."""
+
+import subprocess
+import sys
+from dataclasses import astuple
+from pathlib import Path
+
+import polycast.grammar
+from polycast.rules import operators
+
+from codegen.schemas import Schemas
+from tests.process import python
+
+MODULES = sorted(path.stem for path in Path(polycast.grammar.__path__[0]).glob("*.py"))
+IMPORTED = "print(sorted({'torch', 'yaml', 'polycast'} & set(sys.modules)))"
+# Torchgen counts these as functional; their schemas say that they write.
+WRITING = {"record_stream", "retain_grad", "set_data"}
+
+
+def test_torchgen_and_the_dispatcher_tell_the_same_of_every_overload() -> None:
+    schemas = Schemas.installed()
+    known, differing = 0, set()
+    for op in schemas.ops:
+        held = operators.signatures(f"aten::{op}")
+        for overload in schemas.overloads(op):
+            known += 1
+            if astuple(schemas.signature(op, overload)) != astuple(held[overload]):
+                differing.add(op)
+    assert differing == WRITING
+    assert known > 2000
+
+
+def test_the_grammar_imports_neither_torch_nor_the_package_and_yaml_for_files_only() -> None:
+    for modules, imported in ((set(MODULES) - {"files"}, "[]\n"), (set(MODULES), "['yaml']\n")):
+        imports = "; ".join(f"import codegen.grammar.{name}" for name in modules - {"__init__"})
+        run = subprocess.run(
+            [sys.executable, "-c", f"import sys; {imports}; {IMPORTED}"], capture_output=True, text=True
+        )
+        assert (run.stdout, run.stderr) == (imported, "")
+
+
+def test_the_package_imports_yaml_where_a_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("ops: {}\n", encoding="utf-8")
+    code = f"import sys, polycast; {IMPORTED}; polycast.Policy.load({str(path)!r}); {IMPORTED}"
+    assert python(code).splitlines() == ["['polycast', 'torch']", "['polycast', 'torch', 'yaml']"]
