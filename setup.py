@@ -31,8 +31,6 @@ except ModuleNotFoundError as error:
     sys.exit(f"polycast is built against the torch that is installed, and '{error.name}' is not. {REMEDY}")
 
 from codegen.__main__ import main as generate  # noqa: E402
-from codegen.parse import read_policy  # noqa: E402
-from codegen.schemas import Schemas  # noqa: E402
 
 # What a message of the compiled module says of a source is its path below one of these.
 PREFIXES = [ROOT, Path(torch.__file__).parents[1]]
@@ -55,8 +53,7 @@ class Build(BuildExtension):
         except RuntimeError as error:  # ninja has said what is wrong
             sys.exit(f"error: {error}")
         built_for = Path(self.build_lib) / "polycast" / "_built_for.py"
-        facts = {"TORCH": str(torch.__version__), "SOURCES": digest(), "LIKE": like()}
-        built_for.write_text("".join(f"{name} = {fact!r}\n" for name, fact in facts.items()), encoding="utf-8")
+        built_for.write_text(f'TORCH = "{torch.__version__}"\nSOURCES = "{digest()}"\n', encoding="utf-8")
 
 
 class Copy(build_py):
@@ -83,12 +80,6 @@ def units(folder: Path) -> list[str]:
             unit.write_text(text, encoding="utf-8")
         files.append(str(unit))
     return files + [str(path.relative_to(ROOT)) for path in sorted(GENERATED.glob("*.cpp"))]
-
-
-def like() -> dict[str, str | None]:
-    """Return the device of the policy that each one is like, from which policies at run time resolve theirs."""
-    policy = read_policy(ROOT / "policy.yaml", "policy.yaml", Schemas.installed())
-    return {device.name: device.like for device in policy.devices}
 
 
 def digest() -> str:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import polycast
 import torch
 from polycast import scopes
+from polycast._compiled import enter_rules, leave_rules
 from tqdm import tqdm
 
 from codegen.schemas import Schemas
@@ -93,7 +94,7 @@ def outside_trials(count: int, seed: int, devices: Iterable[str] = DEVICES) -> l
 def _can_be_made(op: str, overload: str) -> bool:
     """Whether a call can be made from its schema: functional, with a tensor, and without what has no value here."""
     packet = getattr(torch.ops.aten, op, None)
-    if not isinstance(packet, torch._ops.OpOverloadPacket) or overload not in packet.overloads():
+    if not isinstance(packet, torch._ops.OpOverloadPacket) or overload not in packet.overloads():  # type: ignore[no-untyped-call]
         return False
     schema = getattr(packet, overload)._schema
     kinds = [str(argument.type) for argument in schema.arguments]
@@ -127,18 +128,19 @@ def differences(trials: Iterable[Trial]) -> Iterator[str | None]:
             for trial in here:
                 policy = trial.policy()
                 if policy is not None:
-                    with polycast_scope(policy):
+                    with in_force(policy):
                         yield _difference(trial)
 
 
 @contextmanager
-def polycast_scope(policy: polycast.Policy) -> Iterator[None]:
-    """Have the policy hold as in a region, on devices that no region can be opened on."""
-    scopes.enter_rules(scopes._number_of(scopes.Scope(regions=policy)))
+def in_force(policy: polycast.Policy) -> Iterator[None]:
+    """Have a policy hold as in a region, on devices that no region can be opened on, too."""
+    scopes.refresh()
+    enter_rules(scopes._number_of(scopes.Scope(regions=policy)))
     try:
         yield
     finally:
-        scopes.leave_rules()
+        leave_rules()
 
 
 @contextmanager

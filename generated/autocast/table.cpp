@@ -10,16 +10,16 @@ void rows_3(std::vector<Row>& rows, std::vector<Names>& names);
 
 const std::vector<Device>& devices() {
   static const std::vector<Device> table{
-      {"cuda", "AutocastCUDA", {"float16", "bfloat16"}, true},
-      {"xla", "AutocastXLA", {"bfloat16"}, true},
-      {"xla_gpu", "AutocastXLA", {"float16", "bfloat16"}, true},
-      {"xpu", "AutocastXPU", {"bfloat16", "float16"}, true},
-      {"cpu", "AutocastCPU", {"bfloat16", "float16"}, true},
-      {"mps", "AutocastMPS", {"float16", "bfloat16"}, true},
-      {"mtia", "AutocastMTIA", {"float16", "bfloat16"}, true},
-      {"maia", "AutocastMAIA", {"bfloat16", "float16"}, true},
-      {"hpu", "AutocastHPU", {"bfloat16", "float16"}, true},
-      {"privateuse1", "AutocastPrivateUse1", {"float16", "bfloat16"}, true},
+      {"cuda", "AutocastCUDA", {"float16", "bfloat16"}, true, ""},
+      {"xla", "AutocastXLA", {"bfloat16"}, true, ""},
+      {"xla_gpu", "AutocastXLA", {"float16", "bfloat16"}, true, "cuda"},
+      {"xpu", "AutocastXPU", {"bfloat16", "float16"}, true, ""},
+      {"cpu", "AutocastCPU", {"bfloat16", "float16"}, true, ""},
+      {"mps", "AutocastMPS", {"float16", "bfloat16"}, true, ""},
+      {"mtia", "AutocastMTIA", {"float16", "bfloat16"}, true, "cuda"},
+      {"maia", "AutocastMAIA", {"bfloat16", "float16"}, true, "cuda"},
+      {"hpu", "AutocastHPU", {"bfloat16", "float16"}, true, "cuda"},
+      {"privateuse1", "AutocastPrivateUse1", {"float16", "bfloat16"}, true, "cuda"},
   };
   return table;
 }

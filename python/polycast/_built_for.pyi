@@ -1,3 +1,2 @@
 TORCH: str
 SOURCES: str
-LIKE: dict[str, str | None]

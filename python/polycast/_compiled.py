@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 
 try:
-    from polycast._built_for import LIKE, SOURCES
+    from polycast._built_for import SOURCES
     from polycast._built_for import TORCH as BUILT_FOR
 except ModuleNotFoundError:
     raise ImportError(
@@ -54,11 +54,11 @@ class Row(NamedTuple):
 
 
 DEVICES: dict[str, Device] = {
-    name: Device(name, key, tuple(getattr(torch, dtype) for dtype in dtypes)) for name, key, dtypes in _C.devices()
+    name: Device(name, key, tuple(getattr(torch, dtype) for dtype in dtypes)) for name, key, dtypes, _ in _C.devices()
 }
 CATEGORIES: dict[str, str] = _C.categories()
 ROWS: tuple[Row, ...] = tuple(Row(*row) for row in _C.rows())
-DEVICES_LIKE: dict[str, str | None] = LIKE
+DEVICES_LIKE: dict[str, str | None] = {name: like or None for name, _, _, like in _C.devices()}
 # Public names, and the ops that they run; a space stands between two.
 NAMES: list[tuple[str, str]] = _C.names()
 

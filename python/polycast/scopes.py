@@ -124,7 +124,7 @@ def _joined(scope: Scope) -> Policy:
 def _number_of(scope: Scope) -> torch.dtype:
     if torch.compiler.is_exporting():
         raise RuntimeError(
-            "torch.export records the regions of an exported program and not their casts, and has no place for a policy "
+            "torch.export records the regions of a program and not their casts, and has no place for a policy "
             "of a region or a module; export without one, or make it that of the process where the program runs: "
             "polycast.use(policy)"
         )

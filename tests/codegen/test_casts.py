@@ -164,7 +164,7 @@ def test_where_a_call_arrives(tmp_path: Path) -> None:
     rows = read(tmp_path, text).registrations()
     assert [(row.schema_name, row.device, row.cpp_struct, row.cpp_target, row.reaches) for row in rows] == [
         ("size", "cuda", "size", "size_dtype", "size.dtype"),
-        ("size", "cpu", "size", None, "size"),
+        ("size", "cpu", "size", "size_dtype", "size"),
         ("size.dim", "cpu", "size_dim", None, "size.dim"),
     ]
 

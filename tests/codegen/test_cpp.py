@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from codegen.grammar.categories import Category
 from codegen.render import render
 from codegen.write import write
 from tests.codegen.sample import HEAD, HOSTILE, SCHEMAS, read
@@ -31,8 +32,8 @@ FAKE_TORCH = {
 namespace at::_ops {}
 namespace torch { class CppFunction {}; }
 namespace polycast::autocast {
-template <class Op, Category category, class Target = Op>
-torch::CppFunction kernel() { return {}; }
+template <class Op, class Target = Op>
+torch::CppFunction kernel(Slot /*slot*/) { return {}; }
 }
 """,
     **{
@@ -78,7 +79,7 @@ def test_the_compiled_policy_is_the_policy(tmp_path: Path) -> None:
     expected += [f"{name}: {' '.join(ops)}" for name, ops in policy.composites]
     rows = [row for row in policy.registrations() if SCHEMAS.release in row.torch]
     expected_rows = [f"{' '.join(op.public)}: {op.name}" for op in policy.ops] + [
-        f"{row.op} {row.overload.name} {row.device} {row.category.value} {int(row.category.value.startswith('fp32'))}|"
+        f"{row.op} {row.overload.name} {row.device} {row.category.value} {int(row.category is not Category.STOCK)}|"
         f"{row.note or ''}|{row.message or ''}"
         for row in rows
     ]

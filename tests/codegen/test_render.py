@@ -78,7 +78,7 @@ GUARDED = f"""{HEAD}\
 GUARDED_LINES = """\
 #include <ATen/ops/bend_ops.h>
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2010 && TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 3000
-  rows.push_back({"bend", "default", "cpu", Category::fp32, kernel<ops::bend, Category::fp32>});
+  rows.push_back({"bend", "default", "cpu", Category::fp32, kernel<ops::bend>});
 #endif
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2010
   rows.push_back({"bend", "default", "cpu", Category::stock, nullptr});
@@ -140,5 +140,5 @@ def test_the_cases_are_the_rows(tmp_path: Path) -> None:
 def test_the_cache_switch_of_a_device_reaches_its_row(tmp_path: Path, switch: str, cache: str) -> None:
     text = edited("AutocastCPU, lower_precision: [bfloat16]", f"AutocastCPU, lower_precision: [bfloat16]{switch}")
     files = render(read(tmp_path, text))
-    assert f'{{"cpu", "AutocastCPU", {{"bfloat16"}}, {cache}}},' in files["autocast/table.cpp"]
+    assert f'{{"cpu", "AutocastCPU", {{"bfloat16"}}, {cache}, ""}},' in files["autocast/table.cpp"]
     assert ("Its weights are cast at every use." in files["op_reference.md"]) is (cache == "false")

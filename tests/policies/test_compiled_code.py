@@ -7,6 +7,7 @@ import polycast
 import pytest
 import torch
 from polycast import Policy, scopes
+from polycast._compiled import rules_depth
 from torch import nn
 
 from tests.process import python
@@ -24,7 +25,7 @@ def fresh() -> Iterator[None]:
     """No compiled code before, and no policy after."""
     torch._dynamo.reset()
     yield
-    assert (scopes.rules_depth(), scopes.is_numbered()) == (0, False)
+    assert (rules_depth(), scopes.is_numbered()) == (0, False)
 
 
 def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -91,7 +92,7 @@ def test_regions_inside_compiled_code(
         assert types(compiled.run(X)) == types(function(X)) == expected
     assert compiled.count == 1
     x = X.clone().requires_grad_()
-    torch.stack([tensor.sum().float() for tensor in compiled.run(x)]).sum().backward()
+    torch.stack([tensor.sum().float() for tensor in compiled.run(x)]).sum().backward()  # type: ignore[no-untyped-call]
     assert x.grad is not None
 
 
