@@ -20,6 +20,7 @@ import polycast
 import torch
 import torch.distributed
 from torch import Tensor, nn
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from tqdm import tqdm
 
 distributed: Any = torch.distributed
@@ -128,16 +129,33 @@ def train_replica(path: Path, steps: int, dies_at: int) -> None:
             save(training.state(), path)
         distributed.barrier()  # no rank is a step ahead of what is saved
     distributed.destroy_process_group()
+    if rank == 0:
+        path.with_suffix(".restarts").write_text(str(attempt))
+
+
+def launch_replicas(folder: Path, steps: int) -> None:
+    """Run two workers under torchrun's agent, left alone and then killed once, as forks of this process."""
+    for name, dies_at in (("alone", -1), ("killed", steps // 2)):
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=2,
+            run_id=name,
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",
+            max_restarts=1,
+            monitor_interval=0.1,
+            start_method="fork",  # of what has imported everything and computed nothing
+        )
+        elastic_launch(config, train_replica)(folder / f"{name}.pt", steps, dies_at)
 
 
 def survive_elastic(folder: Path, steps: int = 40) -> Survived:
     """Kill one of two workers once, and compare with two that are left alone."""
-    paths = folder / "alone.pt", folder / "killed.pt"
-    for path, dies_at in zip(paths, (-1, steps // 2), strict=True):
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-        command += ["--max-restarts=1", "-m", "tools.survival", "replica", str(path), str(steps), str(dies_at)]
-        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    return Survived(1, 0, differences(*map(torch.load, paths)))
+    command = [sys.executable, "-m", "tools.survival", "launch", str(folder), str(steps)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    different = differences(torch.load(folder / "killed.pt"), torch.load(folder / "alone.pt"))
+    return Survived(int((folder / "killed.restarts").read_text()), 0, different)
 
 
 def survive(kills: int, folder: Path, seed: int = 0) -> Survived:
@@ -183,8 +201,8 @@ def differences(found: Any, wanted: Any, place: str = "state") -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """Kill as often as is asked, and print what came of it; return whether anything differs."""
-    if arguments[0] in ("train", "replica"):
-        run: Any = train if arguments[0] == "train" else train_replica
+    if arguments[0] in ("train", "launch"):
+        run: Any = train if arguments[0] == "train" else launch_replicas
         run(Path(arguments[1]), *map(int, arguments[2:]))
         return 0
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:

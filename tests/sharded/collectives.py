@@ -1,42 +1,57 @@
-"""How many collectives a scaler's step is: none for replicas, one for what is found and one for the norm of shards."""
+"""The collectives of a scaler's step: none for replicas, and for shards a sum for each dimension of their mesh."""
+
+from collections.abc import Iterable
+from unittest import mock
 
 import polycast
 import torch
 from polycast import syncfree
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.tensor.debug import CommDebugMode
 
-from tests.sharded.models import INF, SCALE, loss, model
-from tests.sharded.world import check, size
+from tests.sharded.models import INF, SCALE, give, leaves, loss, model
+from tests.sharded.world import check, distributed, size
+
+#: The largest norm, 0 for any, and its kind.
+CLIPPING = [(0, 2.0), (1.0, 2.0), (1.0, INF)]
 
 
-def counted(layers: nn.Module, max_norm: float, norm_type: float = 2.0) -> dict[str, int]:
+def collectives(params: Iterable[Tensor], max_norm: float, norm_type: float) -> list[str]:
     """Return the collectives of clipping, where there is a largest norm, of a step and of the scale's update."""
-    optimizer = syncfree.AdamW(layers.parameters(), lr=0.05)
+    optimizer = syncfree.AdamW(params, lr=0.05)
     scaler = polycast.GradScaler("cpu", init_scale=SCALE)
-    scaler.scale(loss(layers, 0)).backward()  # type: ignore[no-untyped-call]
-    with CommDebugMode() as mode:  # type: ignore[no-untyped-call]
+    scaler.scale(torch.ones(1))
+    reductions = mock.Mock(wraps=distributed.all_reduce)
+    with CommDebugMode() as mode, mock.patch.object(distributed, "all_reduce", reductions):  # type: ignore[no-untyped-call]
         if max_norm:
             scaler.clip_grad_norm(optimizer, max_norm, norm_type)
         scaler.step(optimizer)
         scaler.update()
-    return {str(operator): count for operator, count in mode.get_comm_counts().items() if count}
+    assert mode.get_total_counts() == reductions.call_count  # there is no other collective
+    return [call.args[1].name for call in reductions.call_args_list]
 
 
-def in_larger_worlds(count: int) -> list[int]:
-    return [count] if size() > 1 else []
+def trained(layers: nn.Module) -> Iterable[Tensor]:
+    loss(layers, 0).backward()  # type: ignore[no-untyped-call]
+    return layers.parameters()
 
 
 @check
-def a_step_of_shards_is_one_collective_and_one_for_their_norm() -> None:
-    assert list(counted(model(), max_norm=0).values()) == in_larger_worlds(1)
-    for norm_type in (2.0, INF):
-        assert list(counted(model(), max_norm=1.0, norm_type=norm_type).values()) == in_larger_worlds(2)
+def a_step_of_shards_is_one_sum_for_what_is_found_and_the_norm() -> None:
+    for clipping in CLIPPING:
+        assert collectives(trained(model()), *clipping) == (["SUM"] if size() > 1 else [])
+
+
+@check
+def a_step_of_shards_in_many_ways_is_one_sum_for_each_mesh() -> None:
+    for clipping in CLIPPING:
+        params = leaves()  # on meshes of three shapes
+        give(params, 0)
+        assert collectives(params, *clipping) == (["SUM"] * 3 if size() > 1 else [])
 
 
 @check
 def a_step_of_replicas_is_no_collective() -> None:
     torch.manual_seed(0)
-    layers = nn.parallel.DistributedDataParallel(nn.Linear(8, 4))
-    for max_norm in (0, 1.0):
-        assert counted(layers, max_norm) == {}
+    for clipping in CLIPPING:
+        assert collectives(trained(nn.parallel.DistributedDataParallel(nn.Linear(8, 4))), *clipping) == []

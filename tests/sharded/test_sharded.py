@@ -34,9 +34,6 @@ class Mesh:
     def get_coordinate(self) -> list[int]:
         return [1]
 
-    def get_local_rank(self, _dim: int) -> int:
-        return 1
-
     def get_group(self, _dim: int) -> None:
         return None
 
@@ -56,8 +53,9 @@ def test_findings_are_brought_together_without_a_read(device: str, monkeypatch: 
     gathered: Any = [Gradients(place, Mesh(), [0]), Gradients(place, None, [])]
     with FakeTensorMode():
         zero = torch.zeros((), device=place)
-        found = sharding.agreed([(gradients, zero, torch.zeros(3, device=place) != 0) for gradients in gathered])
-        norm = sharding.total_norm(gathered, [zero, zero], 2.0, place)
-    assert [found_inf.device for _, found_inf, _ in found] == [place] * 2
+        flags = torch.zeros(3, device=place)
+        found = sharding.agreed([sharding.Finding(gradients, zero, flags, zero) for gradients in gathered])
+        norm = sharding.total_norm(found, 2.0, place)
+    assert [finding.found_inf.device for finding in found] == [place] * 2
     assert norm.device == place
-    assert reductions == [(4,), (2,)]
+    assert reductions == [(1 + 3 + 2,)]

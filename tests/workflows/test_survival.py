@@ -26,3 +26,8 @@ def test_a_state_that_is_lost_is_found() -> None:
         assert all(text.startswith(f"state['parts'][{index}]") for text in survival.differences(lost, state))
         assert survival.differences(lost, state)
     assert survival.differences({**state, "random": torch.get_rng_state() + 1}, state) == ["state['random']"]
+
+
+def test_a_training_that_loses_one_of_two_workers_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    """Under torchrun's agent, which starts both again; they begin where they last saved."""
+    assert survival.survive_elastic(tmp_path, steps=6) == (1, 0, [])

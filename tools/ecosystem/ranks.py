@@ -2,6 +2,7 @@
 
 import datetime
 import multiprocessing
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,7 @@ class Share(Batches):
 
 
 def _rank(train: Callable[[Kit], Trained], kit: Kit, rank: int, size: int) -> Trained:
+    warnings.filterwarnings("ignore", "TypedStorage is deprecated")  # by torch's own checkpoints
     if not kit.ours:
         polycast.uninstall()
     distributed.init_process_group(

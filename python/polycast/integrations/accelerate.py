@@ -19,7 +19,8 @@ def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
 
     Args:
         accelerator: One that has prepared no optimizer yet: each is given its scaler then.
-        scaler_options: Those of :class:`polycast.GradScaler`; the device is the accelerator's.
+        scaler_options: Those of :class:`polycast.GradScaler`; the device is the accelerator's. They go before those of
+            a ``GradScalerKwargs`` among the accelerator's ``kwargs_handlers``.
 
     Returns:
         The scaler, which is ``accelerator.scaler`` too, and travels in what ``accelerator.save_state`` saves.
@@ -51,7 +52,8 @@ def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
         )
     if accelerator._optimizers:  # no public name, and what was prepared would step unscaled gradients
         raise RuntimeError("use() is called after an optimizer was prepared without it; call it before prepare()")
-    options = {"report_skips": True} | scaler_options
+    handler = accelerator.scaler_handler
+    options = {"report_skips": True} | (handler.to_kwargs() if handler is not None else {}) | scaler_options
     scaler = GradScaler(torch.device(accelerator.device), **options)
     accelerator.scaler, accelerator.native_amp = scaler, True
     return scaler

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from polycast._compiled import DeviceGradients, gather_gradients
-from polycast.scaler.sharding import total_norm
+from polycast.scaler.sharding import agreed, measured, total_norm
 
 
 def check_clipping(max_norm: float, norm_type: float) -> tuple[float, float]:
@@ -31,7 +31,7 @@ def clip_in_place(optimizer: torch.optim.Optimizer, max_norm: float, norm_type: 
     """
     gathered: list[DeviceGradients] = gather_gradients(optimizer.param_groups, coalesce_in_place=True)
     device = gathered[0].device if gathered else torch.device("cpu")
-    norm = total_norm(gathered, [gradients.norm(norm_type)[0] for gradients in gathered], norm_type, device)
+    norm = total_norm(agreed(measured(gathered, norm_type)), norm_type, device)
     coef = clip_coef(norm, max_norm)
     for gradients in gathered:
         unused = torch.zeros((), dtype=torch.float32, device=gradients.device)

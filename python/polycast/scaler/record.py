@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from polycast._compiled import DeviceGradients, gather_gradients
-from polycast.scaler.sharding import Finding, agreed, total_norm
+from polycast._compiled import gather_gradients
+from polycast.scaler.sharding import Finding, agreed, measured, total_norm
 
 Optimizer = torch.optim.Optimizer
 
@@ -29,7 +29,7 @@ class StepRecord:
         # Whether its step takes found_inf, grad_scale and clip_coef, and skips by itself.
         self.is_sync_free = bool(getattr(optimizer, "takes_found_inf", False))
         self.steps = 0  # taken or skipped
-        self._flags: list[tuple[DeviceGradients, Tensor]] = []
+        self._findings: list[Finding] = []
         self._skips: Skips | None = None
         self._taken = (0, 0)  # steps, and skipped ones, when it was last read that one was taken
 
@@ -37,7 +37,7 @@ class StepRecord:
         """Look for infinities and NaNs, in one pass that writes nothing."""
         findings = []
         for gradients in gather_gradients(optimizer.param_groups):
-            findings.append((gradients, *gradients.find_non_finite()))
+            findings.append(Finding(gradients, *gradients.find_non_finite()))
         return self._remember(findings)
 
     def unscale(self, optimizer: Optimizer, inv_scale: Tensor, allow_float16: bool) -> FoundInf:
@@ -53,18 +53,13 @@ class StepRecord:
         for gradients in gathered:
             found_inf = torch.zeros((), dtype=torch.float32, device=gradients.device)
             non_finite = gradients.unscale_(found_inf, inv_scale.to(gradients.device, non_blocking=True))
-            findings.append((gradients, found_inf, non_finite))
+            findings.append(Finding(gradients, found_inf, non_finite))
         return self._remember(findings)
 
     def measure(self, optimizer: Optimizer, norm_type: float, device: torch.device) -> tuple[Tensor, FoundInf]:
         """Return the norm of all gradients, and what `look` does, in the same pass."""
-        gathered = gather_gradients(optimizer.param_groups)
-        norms, findings = [], []
-        for gradients in gathered:
-            norm, found_inf, non_finite = gradients.norm(norm_type)
-            norms.append(norm)
-            findings.append((gradients, found_inf, non_finite))
-        return total_norm(gathered, norms, norm_type, device), self._remember(findings)
+        found_infs = self._remember(measured(gather_gradients(optimizer.param_groups), norm_type))
+        return total_norm(self._findings, norm_type, device), found_infs
 
     def count(self, found_inf: Tensor) -> None:
         """Record a step, skipped where the element is 1 instead of 0."""
@@ -94,23 +89,22 @@ class StepRecord:
         """Return the names of the parameters whose gradients were not finite; reads from the devices."""
         found = [
             position
-            for gradients, flags in self._flags
-            for position, flag in zip(gradients.positions, flags.tolist(), strict=True)
+            for finding in self._findings
+            for position, flag in zip(finding.gradients.positions, finding.non_finite.tolist(), strict=True)
             if flag
         ]
         return [_name(optimizer, group, index) for group, index in sorted(found)]
 
     def _remember(self, findings: list[Finding]) -> FoundInf:
-        """Keep for `non_finite` which gradients were not finite, and return on each device whether any was not."""
+        """Keep what the ranks agree on, and return on each device whether any gradient was not finite."""
         is_sharded = False
-        for gradients, _, _ in findings:
-            gradients.release()
-            is_sharded = is_sharded or gradients.mesh is not None
+        for finding in findings:
+            finding.gradients.release()
+            is_sharded = is_sharded or finding.gradients.mesh is not None
+        self._findings = agreed(findings) if is_sharded else findings
         found_infs: FoundInf = {}
-        self._flags = []
-        for gradients, found_inf, non_finite in agreed(findings) if is_sharded else findings:
-            found_infs[gradients.device] = found_inf
-            self._flags.append((gradients, non_finite))
+        for finding in self._findings:
+            found_infs[finding.gradients.device] = finding.found_inf
         return found_infs
 
 
