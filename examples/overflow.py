@@ -1,0 +1,46 @@
+"""A float16 model whose own norm overflows, and the rule that mends it: `python examples/overflow.py [xla]`."""
+
+import sys
+
+import polycast
+import torch
+from torch import Tensor, nn
+
+# Above 256 the squares are infinite. These two run in float16 also where the region runs in bfloat16 (XLA).
+half = polycast.Policy({"linear": "float16", "matmul": "float16"})
+mended = half | polycast.Policy({"square": "fp32"})
+device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
+if device == "xla":
+    import torch_xla  # noqa: F401
+
+
+class Transformer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.scale, self.project = nn.Embedding(8, 32), nn.Linear(32, 32), nn.Linear(32, 96)
+        self.head = nn.Linear(32, 17)
+
+    def norm(self, x: Tensor) -> Tensor:
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.scale(600 * self.embed(tokens))
+        query, key, value = self.project(self.norm(x)).chunk(3, dim=-1)
+        return self.head(self.norm(x + torch.softmax(query @ key.mT / 32**0.5, dim=-1) @ value)[:, 0])
+
+
+for policy in (half, mended):  # learns how often the first of 16 tokens occurs
+    torch.manual_seed(0)
+    model, losses, batches = Transformer().to(device), [], [torch.randint(8, (64, 16)) for _ in range(50)]
+    optimizer, scaler = polycast.syncfree.AdamW(model.parameters(), lr=0.005), polycast.GradScaler(device)
+    for tokens in batches:
+        with polycast.autocast(device, policy=policy):
+            scores, counts = model(tokens.to(device)).float(), (tokens == tokens[:, :1]).sum(1).to(device)
+            losses.append(nn.functional.cross_entropy(scores, counts))
+        scaler.scale(losses[-1]).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+    print(
+        f"{len(policy.rules)} rules: loss {losses[0]:.2f} -> {losses[-1]:.2f}, {scaler.skip_count(optimizer)} skipped"
+    )
