@@ -1,4 +1,4 @@
-"""What polycast's autocast kernels cost beside torch's own, what its import costs, and what autocast gains here.
+"""What polycast's autocast kernels cost beside torch's own, and policies beside none; what its import costs and gains.
 
 How it is measured: benchmarks/side_by_side.py. Where the control is not near 1, the machine was too busy to tell.
 
@@ -27,6 +27,7 @@ from benchmarks.side_by_side import Measure, Record, Seconds, interleave, looped
 LOOP_SECONDS = 2e-3
 RATIO_TARGET = 1.05
 IMPORT_TARGET = 0.3  # seconds
+BASE_TARGET, BOXED_TARGET = 50, 1500  # nanoseconds that a policy may add to a call
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,44 @@ def tensors() -> dict[str, object]:
     weight = torch.rand(8, 8, requires_grad=True)
     full, low = weight * 1, torch.rand(8, 8, dtype=torch.bfloat16)
     return {"torch": torch, "weight": weight, "full": full, "low": low, "mixed": [low, full.detach()]}
+
+
+def lowered(op: str) -> polycast.Policy:
+    """Return the policy that runs an op in the type of the region."""
+    return polycast.Policy({op: "lower_precision_fp"})
+
+
+@dataclass(frozen=True)
+class PolicyCase:
+    """A statement in a region with a policy, beside the same in a region without."""
+
+    name: str
+    statement: str
+    policy: polycast.Policy
+    target: float
+    beside: bool  # whether the other side is in a region
+
+    def measures(self, tensors: dict[str, object]) -> dict[str, Measure]:
+        """Return the statement under no policy and under the rules."""
+        timer = Timer(self.statement, globals=tensors)
+
+        def loop(policy: polycast.Policy | None, number: int) -> float:
+            region = polycast.autocast("cpu", enabled=self.beside)
+            with polycast.autocast("cpu", policy=policy) if policy else region, torch.no_grad():
+                timer.timeit(number // 10 + 1)
+                return timer.timeit(number) / number
+
+        policies = {"none": None, "policy": self.policy}
+        return {name: looped(partial(loop, policy), LOOP_SECONDS, trial=1000) for name, policy in policies.items()}
+
+
+# An op that the base does not list has a kernel while a policy names it, in regions without that policy too: so the
+# other side is in none, where the op goes the way that it goes in a region of torch's.
+POLICY_CASES = (
+    PolicyCase("mm: a rule of its own", "torch.mm(low, low)", lowered("mm"), BASE_TARGET, True),
+    PolicyCase("mm: another op's rule", "torch.mm(low, low)", lowered("softmax"), BASE_TARGET, True),
+    PolicyCase("trunc: a rule, no cast", "torch.trunc(low)", lowered("trunc"), BOXED_TARGET, False),
+)
 
 
 def import_seconds(package: str) -> Seconds:
@@ -113,6 +152,7 @@ def main() -> None:
     named = tensors()
     rows = {case.name: measured(case.name, case.measures(named), rounds) for case in CASES}
     polycast.install("cpu")
+    policies = {case: measured(case.name, case.measures(named), rounds) for case in POLICY_CASES}
     packages = {name: partial(import_seconds, name) for name in ("torch", "polycast")}
     imports = measured("import", packages, few)
     gain = measured("convolution", convolution(), few)
@@ -124,6 +164,15 @@ def main() -> None:
         times = [f"{record.median() * 1e6:.2f}" for record in records.values()]
         table.append([name, *times, str(spread), verdict(spread.median, RATIO_TARGET)])
     print_table(["", "torch us", "polycast us", "polycast / torch (middle half)", ""], table)
+
+    print(f"\na call in a region with a policy beside one without, medians of {rounds} rounds")
+    table = []
+    for case, records in policies.items():
+        none, policy = records["none"], records["policy"]
+        added = 1e9 * median(ours[0] - theirs[0] for ours, theirs in zip(policy.rounds, none.rounds, strict=True))
+        times = [f"{record.median() * 1e6:.2f}" for record in (none, policy)]
+        table.append([case.name, *times, f"{added:.0f}", f"{case.target:.0f} {verdict(added, case.target)}"])
+    print_table(["", "none us", "policy us", "added ns", "target"], table)
 
     pairs = zip(imports["polycast"].rounds, imports["torch"].rounds, strict=True)
     extra = median(ours[0] - theirs[0] for ours, theirs in pairs)

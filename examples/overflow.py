@@ -26,7 +26,8 @@ class Transformer(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.scale(600 * self.embed(tokens))
         query, key, value = self.project(self.norm(x)).chunk(3, dim=-1)
-        return self.head(self.norm(x + torch.softmax(query @ key.mT / 32**0.5, dim=-1) @ value)[:, 0])
+        scores: Tensor = self.head(self.norm(x + torch.softmax(query @ key.mT / 32**0.5, dim=-1) @ value)[:, 0])
+        return scores
 
 
 for policy in (half, mended):  # learns how often the first of 16 tokens occurs
@@ -36,8 +37,9 @@ for policy in (half, mended):  # learns how often the first of 16 tokens occurs
     for tokens in batches:
         with polycast.autocast(device, policy=policy):
             scores, counts = model(tokens.to(device)).float(), (tokens == tokens[:, :1]).sum(1).to(device)
-            losses.append(nn.functional.cross_entropy(scores, counts))
-        scaler.scale(losses[-1]).backward()
+            loss = nn.CrossEntropyLoss()(scores, counts)
+        losses.append(loss.detach())
+        scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
         optimizer.zero_grad()

@@ -69,11 +69,16 @@ class Boxed final : public c10::OperatorKernel {
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
     const Call call(keys, slot_);
+    if (call.falls_through()) {
+      op.redispatchBoxed(call.keys_below(keys), stack);
+      return;
+    }
+    const c10::impl::ExcludeDispatchKeyGuard below_autocast(call.key);
     const size_t count = op.schema().arguments().size();
     const auto first = stack->end() - static_cast<std::ptrdiff_t>(count);
     if (call.rule.category == Category::fp32_set_opt_dtype) {
       set_dtype(op.schema(), call, &*first);
-    } else if (call.rule.category != Category::fallthrough) {
+    } else {
       cast_all(call, first, stack->end());
     }
     op.callBoxed(stack);

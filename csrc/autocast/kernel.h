@@ -26,13 +26,23 @@ Installed installed_on(c10::DispatchKey autocast_key);
 void set_column(c10::DispatchKey autocast_key, Column column);
 at::ScalarType lower_precision(c10::DeviceType device);
 
-// One call through an autocast kernel: autocasting is off below it for the key that it came through.
+// One call through an autocast kernel, and the rule that it follows.
 class Call {
  public:
   Call(c10::DispatchKeySet keys, Slot slot) : Call(autocast_key(keys), slot) {}
 
+  const c10::DispatchKey key;
   const c10::DeviceType device;
   const Rule rule;
+
+  // Whether the call goes on as if there were no kernel: what the op runs below still autocasts.
+  bool falls_through() const {
+    return rule.category == Category::fallthrough;
+  }
+
+  c10::DispatchKeySet keys_below(c10::DispatchKeySet keys) const {
+    return keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, key);
+  }
 
   // The type that the arguments are cast to; Undefined for none.
   template <class... Arguments>
@@ -51,7 +61,7 @@ class Call {
  private:
   Call(c10::DispatchKey key, Slot slot) : Call(key, slot, installed_on(key)) {}
   Call(c10::DispatchKey key, Slot slot, Installed installed)
-      : device(installed.device), rule(find_rule(slot, installed.column)), below_autocast_(key) {}
+      : key(key), device(installed.device), rule(find_rule(slot, installed.column)) {}
 
   static Rule find_rule(Slot slot, Column column);
 
@@ -59,8 +69,6 @@ class Call {
   static c10::DispatchKey autocast_key(c10::DispatchKeySet keys) {
     return (keys & c10::autocast_dispatch_keyset).highestPriorityTypeId();
   }
-
-  c10::impl::ExcludeDispatchKeyGuard below_autocast_;
 };
 
 // Target is the overload of Op with one more argument, a dtype, where it has one.
@@ -73,6 +81,10 @@ struct Kernel<Op, Target, Return(Arguments...)> {
 
   static Return run(c10::DispatchKeySet keys, Arguments... arguments) {
     const Call call(keys, slot);
+    if (call.falls_through()) {
+      return Op::redispatch(call.keys_below(keys), arguments...);
+    }
+    const c10::impl::ExcludeDispatchKeyGuard below_autocast(call.key);
     if constexpr ((std::is_same_v<Arguments, std::optional<at::ScalarType>> || ...)) {
       // A dtype that is set for an ineligible input would interfere with the op's own promotion.
       if (call.rule.category == Category::fp32_set_opt_dtype && is_eligible(first_of(arguments...), call.device)) {

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 import torch
 
 from polycast import backends, installation, scopes
-from polycast._compiled import DEVICES, enter_region, leave_rules
+from polycast._compiled import DEVICES, enter_region, leave_rules, leave_rules_to, rules_depth
 from polycast.patch import Policy
 
 P = ParamSpec("P")
@@ -81,13 +81,14 @@ class PolicyRegion:
         self._enabled = enabled
         self._cache_enabled = cache_enabled
         self._digest = digest
+        self._depths: dict[int, list[int]] = {}  # of each thread, what it had entered before
 
     @property
     def policy(self) -> Policy:
         """The rules of the region."""
         return Policy.of_digest(self._digest)
 
-    @scopes.half
+    @scopes.uncompiled
     def __enter__(self) -> "PolicyRegion":
         """Enter the region, in this thread."""
         dtype, cache_enabled = self.fast_dtype, self._cache_enabled
@@ -95,13 +96,22 @@ class PolicyRegion:
             dtype = torch.get_autocast_dtype(self.device)
         if cache_enabled is None:
             cache_enabled = torch.is_autocast_cache_enabled()
-        enter_region(self.device, dtype, self._enabled, cache_enabled, scopes.number_in_region(self._digest))
+        number = scopes.number_in_region(self._digest)
+        if not torch.compiler.is_compiling():
+            self._depths.setdefault(threading.get_ident(), []).append(rules_depth())
+        enter_region(self.device, dtype, self._enabled, cache_enabled, number)
         return self
 
-    @scopes.half
+    @scopes.uncompiled
     def __exit__(self, *error: object) -> None:
-        """Leave the latest entry of this thread."""
-        leave_rules()
+        """Leave the latest entry of this thread, and what was entered in it and not left."""
+        if torch.compiler.is_compiling():
+            leave_rules()
+            return
+        depths = self._depths.get(threading.get_ident())
+        if not depths:
+            raise RuntimeError(f"this thread is not in {self!r}")
+        leave_rules_to(depths.pop())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return the function, to be run in this region."""

@@ -143,16 +143,18 @@ def _number_of(scope: Scope) -> torch.dtype:
 
 def _take_number() -> torch.dtype:
     """Return a number that is free, made so by forgetting the scopes that nobody is in, and their compiled code."""
-    if not _free:
+    if not _free and _translator() is None:
         for scope, numbered in list(_numbered.items()):
             if uses_of(numbered.number) == 0:
                 del _numbered[scope], _scopes[numbered.number]
                 set_numbered(numbered.number, None)
                 _free.append(numbered.number)
-        if not _free:
-            raise RuntimeError(f"{len(_numbered)} policies are in force at once, which is as many as can be")
-        if "torch._dynamo" in sys.modules:
+        if _free and "torch._dynamo" in sys.modules:
             torch._dynamo.reset()
+    if not _free:
+        raise RuntimeError(
+            f"{len(_numbered)} policies are in force at once, or in one compiled function, which is as many as can be"
+        )
     return _free.pop()
 
 
@@ -172,22 +174,27 @@ def _dtype(row: PatchRow) -> torch.dtype | None:
     return None if row.dtype is None else getattr(torch, row.dtype)
 
 
+def _translator() -> Any:
+    """Return what dynamo traces with in this thread; None where it does not."""
+    dynamo = sys.modules.get("torch._dynamo.symbolic_convert")
+    return None if dynamo is None else getattr(dynamo.tls, "current_tx", None)
+
+
 def _watch_dynamo() -> None:
     """Have what dynamo enters while it traces left again, where it gives up before it comes to the end."""
-    dynamo = sys.modules.get("torch._dynamo.symbolic_convert")
-    if dynamo is None or (translator := getattr(dynamo.tls, "current_tx", None)) is None:
-        return
-    depth = rules_depth()
-    translator.output.add_cleanup_hook(lambda: leave_rules_to(depth))
+    if (translator := _translator()) is not None:
+        depth = rules_depth()
+        translator.output.add_cleanup_hook(lambda: leave_rules_to(depth))
 
 
-# What enters and does not leave, and the other way around: dynamo inlines it, and must not compile it alone.
-_halves: list[Callable[..., object]] = []
+# What enters and does not leave, the other way around, and what finds numbers: dynamo inlines it, or runs it while it
+# traces, and must not compile it, nor what it calls, alone.
+_uncompiled: list[Callable[..., object]] = []
 
 
-def half(function: F) -> F:
-    """Mark a function that enters a policy, or leaves one, but not both."""
-    _halves.append(function)
+def uncompiled(function: F) -> F:
+    """Have dynamo leave a function's own frame alone."""
+    _uncompiled.append(function)
     return function
 
 
@@ -196,11 +203,15 @@ def _teach_dynamo(_: ModuleType) -> None:
     for call in calls:
         torch.compiler.allow_in_graph(call)  # type: ignore[no-untyped-call]
         torch.fx.node.has_side_effect(call)
-    for function in _halves:
-        torch._dynamo.eval_frame.skip_code(function.__code__)
+    from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
+
+    for function in _uncompiled:  # nor what they call
+        set_code_exec_strategy(function.__code__, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
 
 
 # Dynamo runs these while it traces, and compiles for what they return.
+for _function in (number_in_region, number_in_module, _number_of):
+    uncompiled(_function)
 number_in_region._dynamo_marked_constant = True  # type: ignore[attr-defined]
 number_in_module._dynamo_marked_constant = True  # type: ignore[attr-defined]
 set_carrier(backends.CARRIER)

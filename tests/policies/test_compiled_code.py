@@ -127,6 +127,19 @@ def test_a_graph_break_and_an_error_inside_a_region() -> None:
         Compiled(failing, "aot_eager", fullgraph=False).run(X)
 
 
+def test_more_policies_in_one_function_than_numbers() -> None:
+    policies = [Policy({"sort": "float16", f"aten::{op}": "fp32"}) for op in polycast.policy.ops("cpu", "fp32")[:50]]
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        for policy in policies:
+            with polycast.autocast("cpu", policy=policy):
+                x = torch.sort(x).values
+        return (x,)
+
+    with pytest.raises(Exception, match="or in one compiled function, which is as many as can be"):
+        Compiled(function, "eager").run(X)
+
+
 def test_a_region_made_outside_breaks_the_graph_and_holds() -> None:
     region = polycast.autocast("cpu", policy=HALVES)
 

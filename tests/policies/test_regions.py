@@ -54,6 +54,26 @@ def test_an_inner_region_keeps_the_rules_around_it_but_those_it_changes() -> Non
         assert both() == (HALF, HALF)
 
 
+def test_what_an_op_runs_below_autocasts_where_its_rule_falls_through() -> None:
+    def product() -> torch.dtype:
+        return torch.einsum("ij,jk->ik", X, X).dtype
+
+    with polycast.autocast("cpu", policy=Policy({"einsum": "fp32"})):
+        assert product() == F32
+        with polycast.autocast("cpu", policy=Policy({"einsum": "unlisted", "matmul": "fallthrough"})):
+            assert (product(), matmul()) == (BF16, BF16)
+    with torch.autocast("cpu"):
+        assert product() == BF16  # its kernel may still be registered, and does nothing
+
+
+def test_a_region_leaves_what_was_not_left_inside() -> None:
+    with polycast.autocast("cpu", policy=WIDE):
+        with polycast.autocast("cpu", policy=WIDE):
+            polycast.autocast("cpu", policy=HALVES).__enter__()
+        assert matmul() == F32
+    assert rules_depth() == 0
+
+
 def test_an_error_leaves_the_region() -> None:
     with pytest.raises(ZeroDivisionError), polycast.autocast("cpu", policy=HALVES):
         _ = 1 / 0
@@ -77,7 +97,7 @@ def test_a_region_is_entered_again_while_it_is_entered_and_decorates() -> None:
 
 
 def test_a_region_is_left_by_the_thread_that_entered_it() -> None:
-    with pytest.raises(RuntimeError, match="in no region with a policy"):
+    with pytest.raises(RuntimeError, match="this thread is not in polycast"):
         polycast.autocast("cpu", policy=HALVES).__exit__()
 
 
@@ -136,7 +156,7 @@ MODULE_RULES: list[tuple[dict[str, object], list[torch.dtype]]] = [
     ({"re:.": {"linear": "float16"}, "b": {"linear": "fp32"}}, [HALF, F32, HALF]),
     ({"re:[ab]": {"linear": "float16"}, "re:[bc]": {"matmul": "fp32"}}, [HALF, BF16, BF16]),
     ({"": {"linear": "fp32"}}, [F32, F32, F32]),
-    ({"": {"linear": "fp32"}, "c": {"linear": "fallthrough"}}, [F32, F32, F32]),
+    ({"": {"linear": "fp32"}, "c": {"linear": "float16"}}, [F32, F32, HALF]),
     ({"": {"linear": "float16"}, "c": Policy({"linear": "fp32"})}, [HALF, HALF, F32]),
 ]
 

@@ -23,6 +23,8 @@ _FUNCTIONS = {
     "torch.fft": (torch.fft, "fft_"),
     "torch": (torch, ""),
 }
+VIEW = "view"
+_LISTED = {ATEN + row.op for row in ROWS}
 # Overloads whose kernel that appends a dtype is compiled in.
 _APPENDING = {(ATEN + row.op, row.overload) for row in ROWS if row.category == Category.FP32_APPEND_DTYPE.value}
 
@@ -86,6 +88,8 @@ def castable(name: str) -> dict[str, Signature]:
 
 def obstacle(target: Target, signature: Signature, category: Category) -> tuple[str, str] | None:
     """Return why an overload cannot be cast as a category says, and a remedy; None where it can."""
+    if signature.variant == VIEW:  # autograd itself calls some of them
+        return "returns a view of its argument, which a cast would cut off", "leave it out"
     if signature.variant != FUNCTIONAL:
         return f"is the {signature.variant} variant", "name functional overloads only; others do not autocast"
     if signature.tensors == 0:
@@ -131,6 +135,8 @@ def _signature(schema: torch.FunctionSchema) -> Signature:
         variant = "out"
     elif any(part.alias_info is not None and part.alias_info.is_write for part in arguments):
         variant = "inplace" if schema.name.endswith("_") else "mutable"
+    elif schema.name not in _LISTED and any(part.alias_info is not None for part in arguments):
+        variant = VIEW
     types = [str(part.real_type) for part in arguments]
     return Signature(
         variant,
