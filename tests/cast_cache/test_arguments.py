@@ -27,7 +27,7 @@ NO_SIZE = "give a whole number of bytes, such as 2**30, or None for no limit"
         (cast_cache.keep, {"weight": torch.ones(1)}, TypeError, f"dict {NO_CASTS}"),
         (cast_cache.release, [1], TypeError, f"int in place 0 {NO_CASTS}"),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_what_it_cannot_use(function: Callable[..., None], argument: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=f"^{re.escape(text)}$"):

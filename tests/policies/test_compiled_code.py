@@ -17,7 +17,10 @@ X = torch.eye(4)
 HALVES = Policy({"matmul": "float16", "sort": "float16"})
 WIDE = Policy({"matmul": "fp32"})
 BACKENDS = ("eager", "aot_eager", "inductor")
-pytestmark = pytest.mark.filterwarnings("ignore:bf16 and fp16 are mixed in the scheduler node")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:bf16 and fp16 are mixed in the scheduler node"),
+    pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -273,6 +273,7 @@ def test_a_custom_backward_runs_under_the_policy_of_its_forward() -> None:
     assert seen == [HALF]
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
 def test_a_traced_module_holds_the_casts_of_its_policy() -> None:
     model = Three().requires_grad_(False)
     polycast.assign(model, {"a": {"linear": "float16"}})
