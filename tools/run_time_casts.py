@@ -135,7 +135,6 @@ def differences(trials: Iterable[Trial]) -> Iterator[str | None]:
 @contextmanager
 def in_force(policy: polycast.Policy) -> Iterator[None]:
     """Have a policy hold as in a region, on devices that no region can be opened on, too."""
-    scopes.refresh()
     enter_rules(scopes._number_of(scopes.Scope(regions=policy)))
     try:
         yield
@@ -147,10 +146,8 @@ def in_force(policy: polycast.Policy) -> Iterator[None]:
 def _probed(device: str, trials: list[Trial]) -> Iterator[None]:
     names = {trial.name for trial in trials} | {_reached(trial) for trial in trials}
     with kernels_of(device):
-        scopes.refresh()
-        with probes(device, names):
+            with probes(device, names):
             yield
-    scopes.refresh()
 
 
 def _reached(trial: Trial) -> str:

@@ -47,7 +47,18 @@ struct Before {
   std::optional<at::ScalarType> entered;  // what the entry is counted as a use of
 };
 
-thread_local std::vector<Before> entered;
+// A thread that ends in a region is in it no more.
+struct Entered : std::vector<Before> {
+  ~Entered() {
+    for (const Before& before : *this) {
+      if (before.entered) {
+        --uses[static_cast<size_t>(*before.entered)];
+      }
+    }
+  }
+};
+
+thread_local Entered entered;
 
 Region region_of(c10::DeviceType device) {
   return {

@@ -9,12 +9,12 @@ where torch_xla is loaded, now or later. Set POLYCAST_INSTALL=0 to install none,
     torch.bfloat16
 """
 
-from polycast import cast_cache, policy, scopes, syncfree
+from polycast import cast_cache, policy, recomputation, scopes, syncfree
 from polycast.assignment import assign
 from polycast.backends import xla_kernels
 from polycast.custom_function import custom_bwd, custom_fwd
 from polycast.installation import install, install_on_import, installed, uninstall, use, use_on_import
-from polycast.patch import Policy
+from polycast.patch import Policy, PolicyError
 from polycast.region import autocast
 from polycast.scaler.scaler import GradScaler
 from polycast.scaler.schedule import RealStepLR
@@ -22,6 +22,7 @@ from polycast.scaler.schedule import RealStepLR
 __all__ = [
     "GradScaler",
     "Policy",
+    "PolicyError",
     "RealStepLR",
     "assign",
     "autocast",
@@ -41,6 +42,7 @@ xla_kernels.register_on_import()
 install_on_import()
 use_on_import()
 scopes.teach_dynamo()
+recomputation.keep_policies()
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from polycast import scopes
-from polycast._compiled import enter_rules, leave_rules
+from polycast._compiled import leave_rules
 from polycast._suggest import suggestion
 from polycast.patch import PatchRow, Policy
 
@@ -40,19 +40,19 @@ class Assigned(partial[Any]):
 
 
 def _run(module: nn.Module, policy: Policy, digest: str, forward: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG001
-    enter_rules(scopes.number_in_module(digest))
+    scopes.enter(digest)
     try:
         return forward(*args, **kwargs) if forward else type(module).forward(module, *args, **kwargs)
     finally:
         leave_rules()
 
 
-def assign(model: nn.Module, rules: Mapping[str, Rules]) -> dict[str, Policy]:
+def assign(model: nn.Module, rules: Mapping[str, Rules]) -> list[str]:
     """Give modules of a model rules of their own, over those of the region and the process that they are called in.
 
     Rules are entered inside ``forward``, so that they hold again where activation checkpointing runs it again. A module
     inside follows those of the modules around it, and its own before them. What was assigned to a module before is
-    replaced. ``nn.DataParallel``, which calls copies that share one forward, is not served.
+    replaced. ``nn.DataParallel``, which calls copies that share one forward, and ``torch.jit.script`` are not served.
 
     Args:
         model: The model.
@@ -62,7 +62,7 @@ def assign(model: nn.Module, rules: Mapping[str, Rules]) -> dict[str, Policy]:
             what was assigned.
 
     Returns:
-        The policies of the modules that were named, by their names.
+        The names of the modules that have rules now, of those that were named.
 
     Raises:
         ValueError: A name or pattern matches no module, or two patterns that match one module disagree on an op; or as
@@ -72,7 +72,8 @@ def assign(model: nn.Module, rules: Mapping[str, Rules]) -> dict[str, Policy]:
     Example:
         >>> import torch, polycast
         >>> model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
-        >>> _ = polycast.assign(model, {"1": "fp32"})
+        >>> polycast.assign(model, {"1": "fp32"})
+        ['1']
         >>> with polycast.autocast("cpu"):
         ...     model[0](torch.ones(2)).dtype, model(torch.ones(2)).dtype
         (torch.bfloat16, torch.float32)
@@ -82,22 +83,34 @@ def assign(model: nn.Module, rules: Mapping[str, Rules]) -> dict[str, Policy]:
     if not isinstance(rules, Mapping):
         raise TypeError(f"the rules are {rules!r:.60}; give a mapping, as in {{'lm_head': 'fp32'}}")
     policies = {key: _policy(key, value) for key, value in rules.items()}
-    modules = dict(model.named_modules())
-    chosen: dict[str, tuple[str, Policy | None]] = {}
+    modules = dict(model.named_modules(remove_duplicate=False))
+    chosen: dict[nn.Module, tuple[str, Policy | None]] = {}
     # Names come last, and so decide.
     for key, policy in sorted(policies.items(), key=lambda item: not item[0].startswith(PATTERN)):
         for name in _matches(key, modules):
-            if name in chosen and key.startswith(PATTERN):
-                _check_agreement(name, chosen[name], (key, policy))
-            chosen[name] = (key, policy)
-    for name, (_, policy) in chosen.items():
-        _assign(modules[name], policy)
-    return {name: policy for name, (_, policy) in chosen.items() if policy is not None}
+            module = modules[name]
+            if module in chosen and key.startswith(PATTERN) is chosen[module][0].startswith(PATTERN):
+                _check_agreement(name, chosen[module], (key, policy))
+            chosen[module] = (key, policy)
+    for module, (_, policy) in chosen.items():
+        _assign(module, policy)
+    return [name for name, module in modules.items() if chosen.get(module, ("", None))[1] is not None]
 
 
 def _policy(key: object, value: object) -> Policy | None:
     if not isinstance(key, str):
         raise TypeError(f"the rules name {key!r}; give the name of a module, or '{PATTERN}' and a pattern")
+    try:
+        return _policy_of(value)
+    except ValueError as error:
+        raise ValueError(f"the rules of '{key}': {error}") from None
+    except TypeError:
+        raise TypeError(
+            f"the rules of '{key}' are {value!r:.60}; give a policy, a mapping of ops, a category, or None"
+        ) from None
+
+
+def _policy_of(value: object) -> Policy | None:
     if isinstance(value, torch.dtype):
         value = str(value).removeprefix("torch.")
     if isinstance(value, str):
@@ -106,13 +119,15 @@ def _policy(key: object, value: object) -> Policy | None:
         return value
     if isinstance(value, Mapping):
         return Policy(value)
-    raise TypeError(f"the rules of '{key}' are {value!r:.60}; give a policy, a mapping of ops, a category, or None")
+    raise TypeError
 
 
 def _matches(key: str, names: Iterable[str]) -> Iterator[str]:
     if not key.startswith(PATTERN):
         if key not in names:
-            raise ValueError(f"the model has no module '{key}'{suggestion(key, names)}")
+            raise ValueError(
+                f"the model has no module '{key}'{suggestion(key, names)}; a pattern begins with '{PATTERN}'"
+            )
         yield key
         return
     try:

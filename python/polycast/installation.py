@@ -138,7 +138,10 @@ def use_on_import() -> None:
     """Use the policy that the environment variable POLYCAST_POLICY names a file of."""
     path = os.environ.get(ENVIRONMENT_POLICY)
     if path:
-        use(Policy.load(path))
+        try:
+            use(Policy.load(path))
+        except ValueError as error:
+            raise ImportError(f"{ENVIRONMENT_POLICY} names {path}, which cannot be used:\n{error}") from None
 
 
 def _install_late(package: ModuleType) -> None:

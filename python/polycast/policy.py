@@ -4,7 +4,7 @@ from functools import cache
 
 import torch
 
-from polycast import backends
+from polycast import backends, scopes
 from polycast._compiled import CATEGORIES, DEVICES, ROWS, Row
 from polycast._suggest import suggestion
 from polycast.grammar.categories import UNLISTED
@@ -13,7 +13,7 @@ from polycast.rules import operators
 from polycast.rules.listing import Listing, Resolved
 from polycast.rules.operators import ops_by_public_name
 
-__all__ = ["UNLISTED", "Row", "categories", "category", "devices", "notes", "op_rows", "ops", "resolved"]
+__all__ = ["UNLISTED", "Row", "categories", "category", "devices", "in_force", "notes", "op_rows", "ops", "resolved"]
 
 
 def __dir__() -> list[str]:
@@ -130,11 +130,23 @@ def notes(device: str | torch.device) -> dict[str, str]:
     return {op: row.note for op, rows in _rows_by_op().items() for row in rows if row.device == column and row.note}
 
 
+def in_force() -> Policy:
+    """Return the rules over the base that hold here: of the process, and of the regions and modules of this thread.
+
+    Example:
+        >>> import polycast
+        >>> with polycast.autocast("cpu", policy=polycast.Policy({"relu": "fp32"})):
+        ...     polycast.policy.in_force()
+        Policy({'relu': 'fp32'})
+    """
+    return scopes.policy_in_force()
+
+
 def resolved(policy: Policy | None = None, *, device: str | torch.device) -> Listing:
     """Return what every overload that the base or a policy lists has on a device, and where that is said.
 
     Args:
-        policy: The policy that patches the base, None for the base alone.
+        policy: The policy that patches the base; None for what is in force here, :func:`in_force`.
         device: As for :func:`category`.
 
     Returns:
@@ -149,15 +161,15 @@ def resolved(policy: Policy | None = None, *, device: str | torch.device) -> Lis
          Resolved(op='mv', overload='default', category='fp32', source='Policy: mv')]
     """
     column = _column(device)
+    if not (policy is None or isinstance(policy, Policy)):
+        raise TypeError(f"the policy is {policy!r:.60}; give a polycast.Policy, or None for what is in force")
     rows = [
         Resolved(row.op, row.overload, row.category, f"policy.yaml: {row.note}" if row.note else "policy.yaml")
         for row in ROWS
         if row.device == column
     ]
-    if policy is not None:
-        rows += [
-            Resolved(operators.shown(row.name), row.overload, row.value, row.source) for row in policy.rows((column,))
-        ]
+    patch = in_force() if policy is None else policy
+    rows += [Resolved(operators.shown(row.name), row.overload, row.value, row.source) for row in patch.rows((column,))]
     return Listing(sorted({(row.op, row.overload): row for row in rows}.values()))
 
 

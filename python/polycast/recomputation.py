@@ -1,36 +1,50 @@
 """Activation checkpointing that runs its function again under the policy of its forward.
 
-Torch restores the device and the dtype of the region only. Both of its ways are kept in two names of
-``torch.utils.checkpoint``, which it looks up at each call, so that it does not matter who imported what before.
+Torch restores the device and the dtype of the region only. Both of its ways are found under two names of a
+module, which it looks up at each call.
 """
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
+from types import ModuleType
 from typing import Any
 
-from polycast import scopes
+from polycast import backends, scopes
+
+_WITHOUT_REENTRANT = "_checkpoint_without_reentrant_generator"
 
 
 def keep_policies() -> None:
-    """Have checkpoints keep the policies of their forward, from now on."""
-    from torch.utils import checkpoint
+    """Have checkpoints keep the policies of their forward, once their modules are imported."""
+    for module in backends.CHECKPOINTS:
+        backends.once_imported(module, _wrap)
 
-    plain, reentrant = checkpoint._checkpoint_without_reentrant_generator, checkpoint.CheckpointFunction.forward
-    if hasattr(plain, "__wrapped__"):
-        return
 
-    @wraps(plain)
-    def without_reentrant(function: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
-        return plain(_bound(function), *args, **kwargs)
+def _wrap(module: ModuleType) -> None:
+    reentrant = module.CheckpointFunction.forward
 
     @wraps(reentrant)
     def forward(ctx: Any, function: Callable[..., object], *args: Any) -> Any:
-        return reentrant(ctx, _bound(function), *args)  # type: ignore[no-untyped-call]
+        return reentrant(ctx, _bound(function), *args)
 
-    vars(checkpoint)[plain.__name__] = without_reentrant
-    type.__setattr__(checkpoint.CheckpointFunction, "forward", staticmethod(forward))
+    module.CheckpointFunction.forward = staticmethod(forward)
+    plain = getattr(module, _WITHOUT_REENTRANT, None)
+    if plain is not None:
+
+        @wraps(plain)
+        def without_reentrant(function: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
+            return plain(_bound(function), *args, **kwargs)
+
+        setattr(module, _WITHOUT_REENTRANT, without_reentrant)
 
 
 def _bound(function: Callable[..., object]) -> Callable[..., object]:
     """Return the function, to be run in what holds here."""
-    return partial(scopes.run_in, scopes.scope(), function) if scopes.is_numbered() else function
+    held = scopes.scope()
+
+    def run(*args: Any, **kwargs: Any) -> object:
+        if scopes.scope() == held:
+            return function(*args, **kwargs)
+        return scopes.run_in(held, function, *args, **kwargs)
+
+    return run

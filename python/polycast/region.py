@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 import torch
 
 from polycast import backends, installation, scopes
-from polycast._compiled import DEVICES, enter_region, leave_rules, leave_rules_to, rules_depth
+from polycast._compiled import DEVICES, leave_rules, leave_rules_to, rules_depth
 from polycast.patch import Policy
 
 P = ParamSpec("P")
@@ -96,10 +96,9 @@ class PolicyRegion:
             dtype = torch.get_autocast_dtype(self.device)
         if cache_enabled is None:
             cache_enabled = torch.is_autocast_cache_enabled()
-        number = scopes.number_in_region(self._digest)
         if not torch.compiler.is_compiling():
             self._depths.setdefault(threading.get_ident(), []).append(rules_depth())
-        enter_region(self.device, dtype, self._enabled, cache_enabled, number)
+        scopes.enter(self._digest, (self.device, dtype, self._enabled, cache_enabled))
         return self
 
     @scopes.uncompiled
@@ -195,9 +194,7 @@ def autocast(
     column = backends.column(kind)
     kind = backends.type_of(column)
     listed = DEVICES[column].lower_precision
-    if isinstance(enabled, str) or isinstance(cache_enabled, str):  # "False" would be true
-        name, value = ("enabled", enabled) if isinstance(enabled, str) else ("cache_enabled", cache_enabled)
-        raise TypeError(f"{name} is {value!r}; it takes True or False")
+    _check(enabled, cache_enabled, policy)
     compiling = torch.compiler.is_compiling()
     if enabled and not compiling:
         backends.check_region(kind)
@@ -216,6 +213,15 @@ def autocast(
             if torch._guards.active_fake_mode() is None:
                 tell(doubt)
     return region
+
+
+def _check(enabled: object, cache_enabled: object, policy: object) -> None:
+    """Raise for what would be taken for something else, or raise later on and elsewhere."""
+    if isinstance(enabled, str) or isinstance(cache_enabled, str):  # "False" would be true
+        name, value = ("enabled", enabled) if isinstance(enabled, str) else ("cache_enabled", cache_enabled)
+        raise TypeError(f"{name} is {value!r}; it takes True or False")
+    if not (policy is None or isinstance(policy, Policy)):
+        raise TypeError(f"policy is {policy!r:.60}; give a polycast.Policy, as in polycast.Policy({{'mm': 'fp32'}})")
 
 
 def _scripted(

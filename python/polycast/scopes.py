@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable
 from threading import RLock
 from types import ModuleType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import torch
 
-from polycast import backends, recomputation
+from polycast import backends
 from polycast._compiled import (
     Additions,
     Rules,
@@ -33,6 +33,7 @@ from polycast.patch import PatchRow, Policy
 
 F = TypeVar("F", bound=Callable[..., object])
 R = TypeVar("R")
+Region: TypeAlias = tuple[str, torch.dtype, bool, bool]  # device, lower precision, enabled, cache enabled
 NO_RULES = Policy()
 # The carrier's own regions run in these, and mean no policy.
 _OWN = (torch.float16, torch.bfloat16, torch.get_autocast_dtype(backends.CARRIER))
@@ -50,6 +51,7 @@ class _Numbered(NamedTuple):
     kernels: Additions
 
 
+_SPARED = 12
 _lock = RLock()
 _of_process = NO_RULES
 _kernels_of_process: Additions | None = None
@@ -87,9 +89,29 @@ def number_in_module(digest: str) -> torch.dtype:
     return _number_of(now._replace(modules=now.modules | Policy.of_digest(digest)))
 
 
+def enter(digest: str, region: Region | None = None) -> None:
+    """Enter the rules of a policy: in a region, as the type, dtype and switches of its device say, else in a module.
+
+    A number is counted as used before another thread may take it for free.
+    """
+    if torch.compiler.is_compiling():
+        _enter(number_in_region(digest) if region else number_in_module(digest), region)
+        return
+    with _lock:
+        _enter(number_in_region(digest) if region else number_in_module(digest), region)
+
+
+def _enter(number: torch.dtype, region: Region | None) -> None:
+    if region is None:
+        enter_rules(number)
+    else:
+        enter_region(*region, number)
+
+
 def run_in(scope: Scope, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
     """Return what the function returns where this scope holds."""
-    enter_rules(_number_of(scope))
+    with _lock:
+        enter_rules(_number_of(scope))
     try:
         return function(*args, **kwargs)
     finally:
@@ -132,7 +154,6 @@ def _number_of(scope: Scope) -> torch.dtype:
     with _lock:
         numbered = _numbered.get(scope)
         if numbered is None:
-            recomputation.keep_policies()
             rules, kernels = _resolve(_joined(scope))
             number = _take_number()
             set_numbered(number, rules)
@@ -142,14 +163,17 @@ def _number_of(scope: Scope) -> torch.dtype:
 
 
 def _take_number() -> torch.dtype:
-    """Return a number that is free, made so by forgetting the scopes that nobody is in, and their compiled code."""
-    if not _free and _translator() is None:
+    """Return a number that is free, made so by forgetting the scopes that nobody is in, and their compiled code.
+
+    That cannot be done while dynamo traces, so some are spared for it.
+    """
+    if len(_free) <= _SPARED and _translator() is None:
         for scope, numbered in list(_numbered.items()):
             if uses_of(numbered.number) == 0:
                 del _numbered[scope], _scopes[numbered.number]
                 set_numbered(numbered.number, None)
                 _free.append(numbered.number)
-        if _free and "torch._dynamo" in sys.modules:
+        if "torch._dynamo" in sys.modules:
             torch._dynamo.reset()
     if not _free:
         raise RuntimeError(

@@ -143,6 +143,13 @@ def test_more_policies_in_one_function_than_numbers() -> None:
         Compiled(function, "eager").run(X)
 
 
+def test_compiled_code_after_more_policies_than_numbers() -> None:
+    for op in polycast.policy.ops("cpu", "fp32")[:50]:
+        with polycast.autocast("cpu", policy=Policy({"sort": "bfloat16", f"aten::{op}": "fp32"})):
+            pass
+    assert types(Compiled(decorated, "eager").run(X)) == [HALF, HALF]
+
+
 def test_a_region_made_outside_breaks_the_graph_and_holds() -> None:
     region = polycast.autocast("cpu", policy=HALVES)
 

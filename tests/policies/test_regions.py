@@ -117,6 +117,27 @@ def test_threads_have_policies_of_their_own() -> None:
     assert found == [[HALF] * 50, [F32] * 50, [BF16] * 50]
 
 
+def test_threads_that_share_the_numbers() -> None:
+    names = polycast.policy.ops("cpu", "fp32")[:40]
+    kinds = [("fp32", F32), ("float16", HALF), ("bfloat16", BF16)]
+    regions = [
+        (polycast.autocast("cpu", policy=Policy({"matmul": kind, f"aten::{name}": "fp32"})), dtype)
+        for name in names
+        for kind, dtype in kinds
+    ]
+
+    def run(first: int) -> list[tuple[torch.dtype, torch.dtype]]:
+        found = []
+        for number in range(150):
+            region, wanted = regions[(first + 7 * number) % len(regions)]
+            with region:
+                found.append((matmul(), wanted))
+        return found
+
+    with ThreadPoolExecutor(4) as pool:
+        assert [pair for found in pool.map(run, range(4)) for pair in found if pair[0] != pair[1]] == []
+
+
 def test_more_policies_than_numbers() -> None:
     with polycast.autocast("cpu", policy=HALVES):
         for count in range(100):
@@ -189,7 +210,7 @@ def test_modules_with_rules_are_copied_pickled_and_freed_of_them() -> None:
         with polycast.autocast("cpu"):
             assert [tensor.dtype for tensor in twin(X)] == [HALF, BF16, BF16]
         assert vars(twin.a)["forward"].module is twin.a
-    assert polycast.assign(model, {"a": {"linear": "fp32"}}).keys() == {"a"}
+    assert polycast.assign(model, {"a": {"linear": "fp32"}}) == ["a"]
     with polycast.autocast("cpu"):
         assert model(X)[0].dtype == F32
     polycast.assign(model, {"a": None})
@@ -209,11 +230,11 @@ def test_an_interrupt_leaves_the_rules_of_a_module() -> None:
 
 
 BAD_ASSIGNMENTS: list[tuple[object, str]] = [
-    ({"d": "fp32"}, "the model has no module 'd'"),
+    ({"d": "fp32"}, "the model has no module 'd'; a pattern begins with 're:'"),
     ({"lm_head": "fp32"}, "the model has no module 'lm_head'"),
     ({"re:x.*": "fp32"}, "'re:x.*' matches no module of the model; a pattern has to match a whole name"),
     ({"re:(": "fp32"}, "'re:(' is no pattern: missing ), unterminated subpattern at position 0"),
-    ({"a": "fp23"}, "no category 'fp23'; did you mean 'fp32'?"),
+    ({"a": "fp23"}, "the rules of 'a': no category 'fp23'; did you mean 'fp32'?"),
     ({"a": {"linera": "fp32"}}, "did you mean 'linear'?"),
     (
         {"re:[ab]": {"linear": "fp32"}, "re:[bc]": {"linear": "float16"}},
@@ -249,6 +270,30 @@ def test_a_checkpoint_runs_again_under_the_policy_of_its_forward(reentrant: bool
     with polycast.autocast("cpu", policy=WIDE):
         y.sum().backward()
     assert seen == [HALF, HALF]
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_checkpoint_of_no_policy_runs_again_under_none(reentrant: bool) -> None:
+    seen: list[torch.dtype] = []
+
+    def segment(x: torch.Tensor) -> torch.Tensor:
+        seen.append(matmul())
+        return (x @ x).sin()
+
+    x = X.clone().requires_grad_()
+    with polycast.autocast("cpu"):
+        y = checkpoint(segment, x, use_reentrant=reentrant)
+    with polycast.autocast("cpu", policy=WIDE):
+        y.sum().backward()
+    assert seen == [BF16, BF16]
+
+
+def test_a_module_with_two_names_has_both() -> None:
+    shared = nn.Linear(4, 4)
+    model = nn.ModuleDict({"one": shared, "two": shared})
+    assert polycast.assign(model, {"two": {"linear": "fp32"}}) == ["one", "two"]
+    with pytest.raises(ValueError, match="module 'two' is matched by 'one'"):
+        polycast.assign(model, {"one": {"linear": "fp32"}, "two": {"linear": "float16"}})
 
 
 def test_a_custom_backward_runs_under_the_policy_of_its_forward() -> None:

@@ -20,6 +20,8 @@ SHAPES_ONLY = "meta"  # has no autocast state
 CARRIER = "ipu"
 # Packages that bring a backend, and the devices to install once such a package has been imported.
 LATE = {xla.PACKAGE: (xla.TYPE,)}
+# Modules with a class CheckpointFunction, which runs a forward again in backward.
+CHECKPOINTS = ("torch.utils.checkpoint", xla.CHECKPOINT)
 # Columns whose backends are no part of torch: their own kernels are overridden on request only. The fallback may be
 # missing, and is then ours to register, which is why the backend has to be loaded first.
 ON_REQUEST = ("hpu", PRIVATEUSE1)

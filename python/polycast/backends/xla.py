@@ -5,6 +5,7 @@ import sys
 
 TYPE = "xla"
 PACKAGE = "torch_xla"
+CHECKPOINT = "torch_xla.utils.checkpoint"
 COLUMNS = ("xla", "xla_gpu")
 _GPUS = ("CUDA", "ROCM", "GPU")
 # Of these, torch_xla 2.9 honours the bfloat16 ones.

@@ -24,6 +24,10 @@ _FUNCTIONS = {
     "torch": (torch, ""),
 }
 VIEW = "view"
+NESTED = "nested"
+# What a cast reaches: tensors, and lists of them, each of which may be absent.
+_REACHED = re.compile(r"(Optional\[)?(List\[)?(Optional\[)?Tensor\]*")
+_STOCK = {(ATEN + row.op, row.overload, row.device) for row in ROWS if row.category == Category.STOCK.value}
 _LISTED = {ATEN + row.op for row in ROWS}
 # Overloads whose kernel that appends a dtype is compiled in.
 _APPENDING = {(ATEN + row.op, row.overload) for row in ROWS if row.category == Category.FP32_APPEND_DTYPE.value}
@@ -86,10 +90,14 @@ def castable(name: str) -> dict[str, Signature]:
     return {key: part for key, part in signatures(name).items() if part.variant == FUNCTIONAL and part.tensors}
 
 
-def obstacle(target: Target, signature: Signature, category: Category) -> tuple[str, str] | None:
+def obstacle(target: Target, signature: Signature, category: Category, column: str = "") -> tuple[str, str] | None:
     """Return why an overload cannot be cast as a category says, and a remedy; None where it can."""
+    if (*target, column) in _STOCK:
+        return f"keeps torch's own kernel on {column}", "leave it out there"
     if signature.variant == VIEW:  # autograd itself calls some of them
         return "returns a view of its argument, which a cast would cut off", "leave it out"
+    if signature.variant == NESTED:
+        return "takes tensors in dictionaries, tuples or lists of lists, which are not cast", "leave it out"
     if signature.variant != FUNCTIONAL:
         return f"is the {signature.variant} variant", "name functional overloads only; others do not autocast"
     if signature.tensors == 0:
@@ -138,6 +146,8 @@ def _signature(schema: torch.FunctionSchema) -> Signature:
     elif schema.name not in _LISTED and any(part.alias_info is not None for part in arguments):
         variant = VIEW
     types = [str(part.real_type) for part in arguments]
+    if any("Tensor" in kind and not _REACHED.fullmatch(kind) for kind in types):
+        variant = NESTED
     return Signature(
         variant,
         tuple(part.name for part in arguments),

@@ -61,7 +61,7 @@ class RuleReader(CastReader):
             if cast is None:
                 continue
             row = make_row(name, overload, column, cast.category or UNLISTED, str(cast.node.location), cast.note or "")
-            obstacle = operators.obstacle(Target(name, overload), signature, Category(row.category))
+            obstacle = operators.obstacle(Target(name, overload), signature, Category(row.category), column)
             if obstacle is None:
                 rows.setdefault(cast.node, []).append(row)
             else:
