@@ -145,9 +145,8 @@ def in_force(policy: polycast.Policy) -> Iterator[None]:
 @contextmanager
 def _probed(device: str, trials: list[Trial]) -> Iterator[None]:
     names = {trial.name for trial in trials} | {_reached(trial) for trial in trials}
-    with kernels_of(device):
-            with probes(device, names):
-            yield
+    with kernels_of(device), probes(device, names):
+        yield
 
 
 def _reached(trial: Trial) -> str:
