@@ -24,7 +24,7 @@ demo: build
 
 # Lint and types are one environment's work: the reference's.
 test: build $(if $(filter .venv,$(VENV)),lint)
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 lint: $(VENV)/installed
 	$(PYTHON) -m ruff check

@@ -1,12 +1,30 @@
 """Fixtures that several test modules share."""
 
+import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 
 from tests.probe import HAS_XLA, NO_XLA, device_type, kernels_of
 from tests.sharded import world
+from tests.tally import LINES
+
+os.environ.pop("COLUMNS", None)  # which the processes of a test run in parallel are given
+_told: list[str] = []
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Collect what the tallies of a process say."""
+    _told.extend(getattr(node, "workeroutput", {}).get(LINES, ()))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print what the tallies of other processes say."""
+    for line in _told:
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="module")

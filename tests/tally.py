@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+LINES = "tallies"
+
 
 class Tally:
     """Counts what holds among what was compared, and says so at the end of the run."""
@@ -21,6 +23,14 @@ class Tally:
         yield
         self.held[group] += amount
 
+    def lines(self) -> list[str]:
+        """Return what is said, a line for each group."""
+        return [f"{self.title}, {group}: {self.held[group]} of {count}" for group, count in self.compared.items()]
+
+    def pytest_sessionfinish(self, session: Any) -> None:
+        if hasattr(session.config, "workeroutput"):  # of a process of several, whose terminal nobody sees
+            session.config.workeroutput.setdefault(LINES, []).extend(self.lines())
+
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        for group, compared in self.compared.items():
-            terminalreporter.write_line(f"{self.title}, {group}: {self.held[group]} of {compared}")
+        for line in self.lines():
+            terminalreporter.write_line(line)
