@@ -39,6 +39,7 @@ class Assigned(partial[Any]):
         return forward or type(module).forward.__get__(module)
 
 
+@scopes.inlined
 def _run(module: nn.Module, policy: Policy, digest: str, forward: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG001
     scopes.enter(digest)
     try:

@@ -5,6 +5,7 @@ See Note [The number of a policy] in csrc/autocast/rules.h.
 
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from threading import RLock
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -80,13 +81,13 @@ def policy_in_force() -> Policy:
 def number_in_region(digest: str) -> torch.dtype:
     """Return the number of what holds in a region with a policy that is entered here."""
     now = scope()
-    return _number_of(now._replace(regions=now.regions | Policy.of_digest(digest)))
+    return _number_of(now._replace(regions=_join(now.regions, Policy.of_digest(digest))))
 
 
 def number_in_module(digest: str) -> torch.dtype:
     """Return the number of what holds in a module with rules that is called here."""
     now = scope()
-    return _number_of(now._replace(modules=now.modules | Policy.of_digest(digest)))
+    return _number_of(now._replace(modules=_join(now.modules, Policy.of_digest(digest))))
 
 
 def enter(digest: str, region: Region | None = None) -> None:
@@ -137,6 +138,12 @@ def refresh() -> None:
             rules, kernels = _resolve(_joined(scope))
             set_numbered(numbered.number, rules)
             _numbered[scope] = numbered._replace(kernels=kernels)
+
+
+@lru_cache
+def _join(policy: Policy, other: Policy) -> Policy:
+    """Return both; those of a program are few, and are joined at each entry."""
+    return policy | other
 
 
 def _joined(scope: Scope) -> Policy:
@@ -214,11 +221,19 @@ def _watch_dynamo() -> None:
 # What enters and does not leave, the other way around, and what finds numbers: dynamo inlines it, or runs it while it
 # traces, and must not compile it, nor what it calls, alone.
 _uncompiled: list[Callable[..., object]] = []
+# What enters and leaves around a call: alone it must not be compiled either, in part; what it calls may be.
+_inlined: list[Callable[..., object]] = []
 
 
 def uncompiled(function: F) -> F:
-    """Have dynamo leave a function's own frame alone."""
+    """Have dynamo leave a function's own frame alone, and those of what it calls."""
     _uncompiled.append(function)
+    return function
+
+
+def inlined(function: F) -> F:
+    """Have dynamo leave a function's own frame alone."""
+    _inlined.append(function)
     return function
 
 
@@ -229,13 +244,16 @@ def _teach_dynamo(_: ModuleType) -> None:
         torch.fx.node.has_side_effect(call)
     from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
 
-    for function in _uncompiled:  # nor what they call
+    for function in _inlined:
+        torch._dynamo.eval_frame.skip_code(function.__code__)
+    for function in _uncompiled:
         set_code_exec_strategy(function.__code__, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
 
 
 # Dynamo runs these while it traces, and compiles for what they return.
-for _function in (number_in_region, number_in_module, _number_of):
+for _function in (number_in_region, number_in_module, _number_of, enter):
     uncompiled(_function)
+inlined(run_in)
 number_in_region._dynamo_marked_constant = True  # type: ignore[attr-defined]
 number_in_module._dynamo_marked_constant = True  # type: ignore[attr-defined]
 set_carrier(backends.CARRIER)

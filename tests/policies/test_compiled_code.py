@@ -130,6 +130,22 @@ def test_a_graph_break_and_an_error_inside_a_region() -> None:
         Compiled(failing, "aot_eager", fullgraph=False).run(X)
 
 
+def test_a_graph_break_inside_a_module_with_rules() -> None:
+    class Broken(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            first = x @ x
+            torch._dynamo.graph_break()
+            return first, *both(x)
+
+    model = Broken()
+    polycast.assign(model, {"": HALVES})
+    compiled = Compiled(lambda x: model(x), "aot_eager", fullgraph=False)
+    for _ in range(3):
+        with polycast.autocast("cpu"):
+            assert types(compiled.run(X)) == [HALF, HALF, HALF]
+            assert types(both(X)) == [BF16, F32]
+
+
 def test_more_policies_in_one_function_than_numbers() -> None:
     policies = [Policy({"sort": "float16", f"aten::{op}": "fp32"}) for op in polycast.policy.ops("cpu", "fp32")[:50]]
 
