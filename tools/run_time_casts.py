@@ -113,6 +113,7 @@ def _can_be_made(op: str, overload: str) -> bool:
     )
     return (
         not schema.is_mutable
+        and all(argument.alias_info is None for argument in schema.arguments)  # rules refuse views
         and any("Tensor" in kind for kind in kinds)
         and not any(kind == "t" or word in kind for kind in kinds for word in strange)
     )
