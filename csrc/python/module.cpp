@@ -7,6 +7,7 @@
 #include "python/cast_cache.h"
 #include "python/gather.h"
 #include "python/rules.h"
+#include "python/trace.h"
 #include "python/write_back.h"
 
 namespace py = pybind11;
@@ -69,6 +70,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("names", &name_list);
   module.def("categories", &sentence_dict);
   polycast::python::bind_rules(module);
+  polycast::python::bind_trace(module);
   polycast::python::bind_cast_cache(module);
   polycast::python::bind_batches(module);
   polycast::python::bind_write_back(module);

@@ -18,6 +18,9 @@ from polycast.patch import Policy, PolicyError
 from polycast.region import autocast
 from polycast.scaler.scaler import GradScaler
 from polycast.scaler.schedule import RealStepLR
+from polycast.tracing.compare import compare, record
+from polycast.tracing.trace import trace
+from polycast.tracing.watch import watch
 
 __all__ = [
     "GradScaler",
@@ -27,14 +30,18 @@ __all__ = [
     "assign",
     "autocast",
     "cast_cache",
+    "compare",
     "custom_bwd",
     "custom_fwd",
     "install",
     "installed",
     "policy",
+    "record",
     "syncfree",
+    "trace",
     "uninstall",
     "use",
+    "watch",
 ]
 __version__ = "0.1.0"
 

@@ -41,10 +41,14 @@ _OWN = (torch.float16, torch.bfloat16, torch.get_autocast_dtype(backends.CARRIER
 
 
 class Scope(NamedTuple):
-    """What holds over the policy of the process: the rules of the regions and of the modules that a thread is in."""
+    """What holds over the policy of the process: the rules of the regions and of the modules that a thread is in.
+
+    What is over decides over all of these.
+    """
 
     regions: Policy = NO_RULES
     modules: Policy = NO_RULES
+    over: Policy = NO_RULES
 
 
 class _Numbered(NamedTuple):
@@ -76,6 +80,12 @@ def scope() -> Scope:
 def policy_in_force() -> Policy:
     """Return the rules over the base that hold in this thread: the process's, its regions', its modules', joined."""
     return _joined(scope())
+
+
+def layers(number: torch.dtype | None) -> tuple[tuple[str, Policy], ...]:
+    """Return the policies over the base that hold under a number, the one that decides first, by whose they are."""
+    scope = _scopes.get(number, Scope()) if number is not None else Scope()
+    return ("over all", scope.over), ("module", scope.modules), ("region", scope.regions), ("process", _of_process)
 
 
 def number_in_region(digest: str) -> torch.dtype:
@@ -147,7 +157,7 @@ def _join(policy: Policy, other: Policy) -> Policy:
 
 
 def _joined(scope: Scope) -> Policy:
-    return _of_process | scope.regions | scope.modules
+    return _of_process | scope.regions | scope.modules | scope.over
 
 
 def _number_of(scope: Scope) -> torch.dtype:

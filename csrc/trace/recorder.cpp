@@ -1,0 +1,284 @@
+#include "trace/recorder.h"
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "autocast/kernel.h"
+#include "autocast/registry.h"
+#include "autocast/table.h"
+
+namespace polycast::trace {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+int64_t nanoseconds_since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+struct State {
+  std::mutex mutex;
+  std::vector<Call> ended;
+  std::function<std::string()> source;
+  std::unordered_map<std::string, autocast::Slot> slots;  // of the operators that rules are known for
+  c10::DispatchKeySet keys;                               // whose kernels are polycast's
+  std::atomic<uint64_t> next{0};
+  std::atomic<bool> runs{false};
+  at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
+};
+
+State& state() {
+  // Never destroyed: other threads may run to the very end.
+  static State* const instance = new State;
+  return *instance;
+}
+
+thread_local int64_t place_of_thread = -1;
+
+template <class Visit>
+void visit_tensors(const c10::IValue& value, const Visit& visit) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) {
+      visit(value.toTensor());
+    }
+  } else if (value.isTensorList() || value.isOptionalTensorList()) {
+    for (const c10::IValue& item : value.toListRef()) {
+      visit_tensors(item, visit);
+    }
+  }
+}
+
+template <class Values, class Visit>
+void visit_all(const Values& values, const Visit& visit) {
+  for (const c10::IValue& value : values) {
+    visit_tensors(value, visit);
+  }
+}
+
+// A cast that was made for a call: of which tensor, and how long it took.
+struct Made {
+  const c10::TensorImpl* tensor;
+  int64_t nanoseconds;
+};
+
+// A call while it runs.
+struct Frame final : at::ObserverContext {
+  enum class Kind : uint8_t {
+    met,      // by autocasting
+    cast,     // of an argument of the parent
+    arrival,  // of the parent below autocasting
+  };
+
+  Frame(Kind kind, Frame* parent) : kind(kind), parent(parent) {}
+
+  const Kind kind;
+  Frame* const parent;
+  const Clock::time_point start = Clock::now();
+  Call call{};
+  std::vector<const c10::TensorImpl*> tensors;  // of its arguments
+  std::vector<Made> made;
+  bool composite = false;
+  bool has_recorded = false;   // calls within it
+  bool within_kernel = false;  // of a device, or is one
+};
+
+thread_local Frame* innermost = nullptr;
+
+std::string full_name(const c10::OperatorName& name) {
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+c10::DispatchKeySet autocast_keys_of(const at::RecordFunction& function) {
+  const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
+  c10::DispatchKeySet keys;
+  visit_all(function.inputs(), [&](const at::Tensor& tensor) { keys = keys | tensor.key_set(); });
+  return ((keys | local.included_) - local.excluded_) & c10::autocast_dispatch_keyset;
+}
+
+bool is_cast(const c10::OperatorName& name) {
+  return name.name == "aten::to" || name.name == "aten::_to_copy";
+}
+
+std::unique_ptr<Frame> meet(const at::RecordFunction& function, c10::DispatchKey key) {
+  auto frame = std::make_unique<Frame>(Frame::Kind::met, innermost);
+  const c10::OperatorName name = *function.operator_name();
+  const std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findOp(name);
+  Call& call = frame->call;
+  call.name = full_name(name);
+  const autocast::Installed installed = autocast::installed_on(key);
+  call.device = installed.device;
+  call.taken = op && op->hasKernelForDispatchKey(key);
+  const auto slot = state().slots.find(call.name);
+  if (call.taken && state().keys.has(key) && slot != state().slots.end()) {
+    const autocast::Rule rule = autocast::rules_in_force().at(slot->second, installed.column);
+    if (rule.category != autocast::Category::stock) {
+      call.rule = rule;
+      call.taken = rule.category != autocast::Category::fallthrough;
+    }
+  }
+  const bool within_kernel = innermost != nullptr && innermost->within_kernel;
+  if (within_kernel && !call.taken) {
+    return nullptr;
+  }
+  frame->composite = op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  frame->within_kernel = within_kernel || !(call.taken || frame->composite);
+  call.order = state().next++;
+  call.number = autocast::number_in_force();
+  call.place = place_of_thread;
+  call.node = at::sequence_number::peek();
+  visit_all(function.inputs(), [&](const at::Tensor& tensor) {
+    call.given.push_back({tensor.scalar_type(), tensor.numel()});
+    frame->tensors.push_back(tensor.unsafeGetTensorImpl());
+  });
+  if (state().source) {
+    call.source = state().source();
+  }
+  return frame;
+}
+
+// What a call calls once autocasting is off for it.
+std::unique_ptr<Frame> follow(const at::RecordFunction& function) {
+  if (innermost == nullptr || innermost->kind != Frame::Kind::met || !innermost->call.taken ||
+      !innermost->call.arrived.empty()) {
+    return nullptr;
+  }
+  const c10::OperatorName name = *function.operator_name();
+  if (is_cast(name) && !function.inputs().empty() && function.inputs()[0].isTensor()) {
+    auto frame = std::make_unique<Frame>(Frame::Kind::cast, innermost);
+    frame->tensors.push_back(function.inputs()[0].toTensor().unsafeGetTensorImpl());
+    return frame;
+  }
+  const std::string& caller = innermost->call.name;
+  if (name.name != caller.substr(0, caller.find('.'))) {
+    return nullptr;
+  }
+  visit_all(
+      function.inputs(), [](const at::Tensor& tensor) { innermost->call.arrived.push_back(tensor.scalar_type()); });
+  return std::make_unique<Frame>(Frame::Kind::arrival, innermost);
+}
+
+std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
+  if (!function.operator_name() ||
+      c10::impl::TorchDispatchModeTLS::get_mode(c10::impl::TorchDispatchModeKey::FAKE).has_value()) {
+    return nullptr;  // what has no tensors' types, or is a rehearsal of the compiler
+  }
+  const c10::DispatchKeySet keys = autocast_keys_of(function);
+  std::unique_ptr<Frame> frame = keys.empty() ? follow(function) : meet(function, keys.highestPriorityTypeId());
+  if (frame) {
+    innermost = frame.get();
+  }
+  return frame;
+}
+
+void find_casts(Frame& frame) {
+  Call& call = frame.call;
+  for (size_t place = 0; place < std::min(call.given.size(), call.arrived.size()); ++place) {
+    if (call.given[place].type == call.arrived[place]) {
+      continue;
+    }
+    const auto made = std::find_if(
+        frame.made.begin(), frame.made.end(), [&](const Made& one) { return one.tensor == frame.tensors[place]; });
+    Cast cast{call.given[place], call.arrived[place], frame.tensors[place], made == frame.made.end(), 0};
+    if (made != frame.made.end()) {
+      cast.nanoseconds = made->nanoseconds;
+      frame.made.erase(made);
+    }
+    call.casts.push_back(cast);
+  }
+}
+
+// Whether a call is one of those that Note [Which calls autocasting meets] has.
+bool is_recorded(const Frame& frame) {
+  const Call& call = frame.call;
+  return !call.arrived.empty() || !frame.has_recorded || !(call.taken || frame.composite);
+}
+
+void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
+  if (context == nullptr) {
+    return;
+  }
+  auto& frame = static_cast<Frame&>(*context);
+  innermost = frame.parent;
+  if (frame.kind == Frame::Kind::cast) {
+    frame.parent->made.push_back({frame.tensors[0], nanoseconds_since(frame.start)});
+  }
+  if (frame.kind != Frame::Kind::met) {
+    return;
+  }
+  const bool recorded = is_recorded(frame);
+  if (frame.parent != nullptr) {
+    frame.parent->has_recorded |= recorded || frame.has_recorded;
+  }
+  if (!recorded) {
+    return;
+  }
+  frame.call.nanoseconds = nanoseconds_since(frame.start);
+  visit_all(function.outputs(), [&](const at::Tensor& tensor) { frame.call.returned.push_back(tensor.scalar_type()); });
+  find_casts(frame);
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  state().ended.push_back(std::move(frame.call));
+}
+
+}  // namespace
+
+void start(std::function<std::string()> source) {
+  TORCH_CHECK(!state().runs.exchange(true), "calls are recorded already; end that recording first");
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  state().ended.clear();
+  state().source = std::move(source);
+  state().slots = autocast::known_slots();
+  state().keys = {};
+  for (const std::string& device : autocast::installed()) {
+    state().keys =
+        state().keys.add(c10::parseDispatchKey(autocast::devices()[autocast::column_of(device)].dispatch_key));
+  }
+  state().handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(&on_start, &on_end)
+          .needsInputs(true)
+          .needsOutputs(true)
+          .scopes({at::RecordScope::FUNCTION}));
+}
+
+void stop() {
+  at::removeCallback(state().handle);
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  state().source = nullptr;
+  state().runs = false;
+}
+
+std::vector<Call> take() {
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  std::vector<Call> calls = std::exchange(state().ended, {});
+  std::sort(calls.begin(), calls.end(), [](const Call& one, const Call& other) { return one.order < other.order; });
+  return calls;
+}
+
+void set_place(int64_t place) {
+  place_of_thread = place;
+}
+
+std::optional<uint64_t> current() {
+  for (const Frame* frame = innermost; frame != nullptr; frame = frame->parent) {
+    if (frame->kind == Frame::Kind::met) {
+      return frame->call.order;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace polycast::trace

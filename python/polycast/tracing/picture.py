@@ -1,0 +1,74 @@
+"""Pictures of what autocasting did."""
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from polycast.tracing.calls import Call, text
+from polycast.tracing.compare import Error
+from polycast.tracing.values import BACKWARD, FORWARD, STEP
+
+COLORS = {"float32": "#c44e52", "bfloat16": "#4c72b0", "float16": "#55a868", "float64": "#8172b3"}
+OTHER = "#999999"
+
+
+def draw(calls: Sequence[Call]) -> Figure:
+    """Return a figure: over the calls in order, the type that each computed in by its module, and the bytes cast."""
+    places = list(dict.fromkeys(_part(call.module) for call in calls))
+    figure = Figure(figsize=(10, 2 + 0.25 * len(places)), layout="constrained")
+    strip, bars = figure.subplots(2, sharex=True, height_ratios=(max(1, len(places)), 3))
+    numbers = range(len(calls))
+    kinds = [_computed(call) for call in calls]
+    colors = [COLORS.get(kind, OTHER) for kind in kinds]
+    rows = [places.index(_part(call.module)) for call in calls]
+    strip.scatter(numbers, rows, c=colors, marker="|", s=60)
+    strip.set_yticks(range(len(places)), [place or "(outside, or the model)" for place in places])
+    strip.invert_yaxis()
+    strip.legend(
+        handles=[Patch(color=COLORS.get(kind, OTHER), label=kind) for kind in dict.fromkeys(kinds)],
+        loc="upper left",
+        bbox_to_anchor=(1, 1),
+        title="computed in",
+    )
+    bars.vlines(numbers, 0, [sum(cast.bytes for cast in call.casts) / 1e6 for call in calls], colors="black")
+    bars.set_ylim(bottom=0)
+    bars.set_ylabel("MB cast")
+    bars.set_xlabel("calls, in order")
+    return figure
+
+
+def draw_errors(errors: Sequence[Error]) -> Figure:
+    """Return a figure: over the calls in order, the error so far, and what each op itself adds, by phase."""
+    figure = Figure(figsize=(10, 5), layout="constrained")
+    axes = figure.subplots()
+    so_far = [math.nan if row.so_far is None or row.so_far == 0 else row.so_far for row in errors]
+    local = [math.nan if row.local is None or row.local == 0 else row.local for row in errors]
+    axes.plot(so_far, color="black", linewidth=0.8, label="error so far, against the reference")
+    axes.scatter(range(len(local)), local, s=8, color=COLORS["bfloat16"], label="local error, of the op itself")
+    for phase, color in ((FORWARD, "none"), (BACKWARD, "#eeeeee"), (STEP, "#dddddd")):
+        places = [place for place, row in enumerate(errors) if row.site.phase == phase]
+        if places:
+            axes.axvspan(places[0], places[-1] + 1, color=color, zorder=-1)
+            axes.annotate(phase, (places[0], 1), xycoords=("data", "axes fraction"), va="bottom")
+    for place, row in enumerate(errors):
+        if row.so_far is not None and not math.isfinite(row.so_far):
+            axes.axvline(place, color=COLORS["float32"], label=f"not finite: {row.site}")
+            break
+    axes.set_yscale("log")
+    axes.set_xlabel("calls, in order")
+    axes.set_ylabel("relative error")
+    axes.legend()
+    return figure
+
+
+def _part(module: str) -> str:
+    """Return the first two parts of a module's name."""
+    return ".".join(module.split(".")[:2])
+
+
+def _computed(call: Call) -> str:
+    """Return the narrowest type of floating point that a call computed in."""
+    kinds = [kind for kind in (*call.arrived, *call.returned) if kind.is_floating_point]
+    return text(min(kinds, key=lambda kind: kind.itemsize))

@@ -1,0 +1,109 @@
+"""The module that a call is made in, or whose backward it is a part of."""
+
+import threading
+import weakref
+from bisect import bisect_right
+from types import TracebackType
+
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.utils.hooks import RemovableHandle
+
+from polycast._compiled import set_place
+
+OUTSIDE = -1
+LEAF = 1 << 63
+
+
+class Places:
+    """Follows which module's forward each thread is in, by hooks on the modules of a model, which go by their names.
+
+    Without a model by hooks on all modules there are; these go by the class of the outermost one and their names in it.
+    Unlike ``torch.utils.module_tracker`` it knows which module is the innermost, and hooks no gradient.
+    """
+
+    def __init__(self, model: nn.Module | None) -> None:
+        self.names: list[str] = []
+        self._numbers: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
+        self._local = threading.local()
+        # From which number on autograd nodes were made where; numbers only grow.
+        self._nodes: list[tuple[int, int]] = []
+        self._handles: list[RemovableHandle] = []
+        self._finds = model is None
+        if model is not None:
+            self._name(model, "")
+
+    def __deepcopy__(self, _: object) -> "Places":  # of a model that is copied with its hooks
+        return self
+
+    def __enter__(self) -> "Places":
+        if self._finds:
+            self._handles = [
+                register_module_forward_pre_hook(self._enter),
+                register_module_forward_hook(self._leave, always_call=True),
+            ]
+        for module in list(self._numbers):
+            self._handles += [
+                module.register_forward_pre_hook(self._enter, prepend=True),
+                module.register_forward_hook(self._leave, always_call=True),
+            ]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for handle in self._handles:
+            handle.remove()
+        set_place(OUTSIDE)
+
+    def name(self, place: int) -> str:
+        """Return the name of a module by its number; "" outside of all, as for the model itself."""
+        return "" if place == OUTSIDE else self.names[place]
+
+    def here(self) -> int:
+        """Return the number of the module that this thread is in."""
+        stack = self._stack()
+        return stack[-1] if stack else OUTSIDE
+
+    def of_node(self, node: torch.autograd.graph.Node) -> int:
+        """Return the number of the module whose forward made an autograd node."""
+        number: int = node._sequence_nr()  # type: ignore[attr-defined]
+        place = bisect_right(self._nodes, number, key=lambda pair: pair[0]) - 1
+        # The node of a leaf's gradient has the highest number there is.
+        return OUTSIDE if place < 0 or number >= LEAF else self._nodes[place][1]
+
+    def _name(self, root: nn.Module, prefix: str) -> None:
+        for name, module in root.named_modules(prefix=prefix):
+            if module not in self._numbers:
+                self._numbers[module] = len(self.names)
+                self.names.append(name)
+
+    def _enter(self, module: nn.Module, _: object) -> None:
+        if torch.compiler.is_compiling():
+            return
+        if module not in self._numbers:
+            if not self._finds:
+                return
+            name = type(module).__name__
+            count = sum(one == name or one.startswith(f"{name}#") for one in self.names)
+            self._name(module, f"{name}#{count + 1}" if count else name)
+        self._stack().append(self._numbers[module])
+        self._moved()
+
+    def _leave(self, module: nn.Module, _args: object, _output: object) -> None:
+        stack = self._stack()
+        if torch.compiler.is_compiling() or not stack or self._numbers.get(module) != stack[-1]:
+            return
+        stack.pop()
+        self._moved()
+
+    def _moved(self) -> None:
+        set_place(self.here())
+        self._nodes.append((torch._C._autograd._get_sequence_nr(), self.here()))
+
+    def _stack(self) -> list[int]:
+        if not hasattr(self._local, "stack"):
+            self._local.stack = []
+        stack: list[int] = self._local.stack
+        return stack

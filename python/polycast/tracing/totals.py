@@ -1,0 +1,157 @@
+"""What the calls of a program come to: by op, altogether, and which of its casts a rule would save."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+import torch
+
+from polycast._text_table import lines_of
+from polycast.grammar.categories import Category
+from polycast.tracing.calls import Call, Cast, text
+
+LOWER = (torch.float16, torch.bfloat16)
+TO_FLOAT32 = {Category.FP32.value, "float32", Category.PROMOTE.value}
+
+
+class OpTotal(NamedTuple):
+    """The calls of an op under one rule. Bytes are read and written, seconds spent on the host, by its casts."""
+
+    op: str
+    rule: str
+    calls: int
+    casts: int
+    reused: int
+    bytes: int
+    seconds: float
+
+
+class OpTotals(tuple[OpTotal, ...]):
+    """Rows that print as a table."""
+
+    def __str__(self) -> str:
+        """Return the table."""
+        head = ("op", "rule", "calls", "casts", "reused", "bytes cast", "ms in casts")
+        rows = [
+            (row.op, row.rule, *map(str, row[2:5]), bytes_text(row.bytes), f"{row.seconds * 1e3:.3g}") for row in self
+        ]
+        return "\n".join(lines_of([head, *rows]))
+
+
+class Saving(NamedTuple):
+    """Casts that were made and that what is written in `by` would save."""
+
+    by: str
+    casts: int
+    bytes: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A program's calls, altogether. Bytes are read and written, seconds spent on the host."""
+
+    calls: int
+    ops: int
+    modules: int
+    ruled: int
+    """Calls that took a rule: whose op is neither unlisted nor left to the type of its inputs."""
+    casts: int
+    reused: int
+    bytes: int
+    cast_seconds: float
+    seconds: float
+    savings: tuple[Saving, ...]
+
+    def __str__(self) -> str:
+        """Return a few lines."""
+        if not self.calls:
+            return (
+                "autocasting met no call: no region was entered, or its device is another one, or the code was "
+                "compiled, which is not seen (TORCH_COMPILE_DISABLE=1 runs it as it is written)"
+            )
+        lines = [
+            f"{self.calls} calls of {self.ops} ops in {self.modules} modules; "
+            f"{self.ruled} ({self.ruled / self.calls:.0%}) took a rule",
+            f"{self.casts} casts, {bytes_text(self.bytes)} read and written, {self.reused} more reused; "
+            f"{self.cast_seconds / self.seconds:.0%} of the host's time in these calls",
+        ]
+        if self.savings:
+            lines.append("casts that could be saved:")
+        lines += [f"  {one.casts} ({bytes_text(one.bytes)}) by {one.by}: {one.why}" for one in self.savings]
+        return "\n".join(lines)
+
+
+def by_op(calls: Iterable[Call]) -> OpTotals:
+    """Return the calls of each op under each rule, the most bytes first, then the most calls."""
+    groups: defaultdict[tuple[str, str], list[Call]] = defaultdict(list)
+    for call in calls:
+        groups[call.op, call.rule].append(call)
+    rows = []
+    for (op, rule), group in groups.items():
+        casts, reused, moved, seconds = _totals(group)
+        rows.append(OpTotal(op, rule, len(group), casts, reused, moved, seconds))
+    return OpTotals(sorted(rows, key=lambda row: (-row.bytes, -row.calls, row.op)))
+
+
+def summarize(calls: Sequence[Call], frozen: frozenset[str]) -> Summary:
+    """Return what the calls come to; `frozen` are the names of weights that require no gradient."""
+    unruled = ("unlisted", Category.FALLTHROUGH.value)
+    casts, reused, moved, seconds = _totals(calls)
+    return Summary(
+        len(calls),
+        len({call.op for call in calls}),
+        len({call.module for call in calls}),
+        sum(call.rule not in unruled for call in calls),
+        casts,
+        reused,
+        moved,
+        seconds,
+        sum(call.nanoseconds for call in calls) / 1e9,
+        tuple(sorted(_savings(calls, frozen), key=lambda saving: -saving.bytes)),
+    )
+
+
+def _savings(calls: Iterable[Call], frozen: frozenset[str]) -> Iterable[Saving]:
+    made = [(call, cast) for call in calls for cast in call.casts if not cast.reused]
+    up = sorted(((call.op, cast) for call, cast in made if _widens(call, cast)), key=lambda pair: pair[0])
+    for op, group in groupby(up, key=lambda pair: pair[0]):
+        casts = [cast for _, cast in group]
+        kinds = " and ".join(sorted({text(cast.given) for cast in casts}))
+        yield Saving(
+            f'polycast.Policy({{"{op}": "fallthrough"}})',
+            len(casts),
+            sum(cast.bytes for cast in casts),
+            f"it would compute in {kinds}, at that precision",
+        )
+    weights = [cast for _, cast in made if cast.weight in frozen]
+    again = weights[len({(cast.weight, cast.to) for cast in weights}) :]
+    if again:
+        yield Saving(
+            "polycast.cast_cache.keep(model)",
+            len(again),
+            sum(cast.bytes for cast in again),
+            "weights that require no gradient are cast once",
+        )
+
+
+def _widens(call: Call, cast: Cast) -> bool:
+    return call.rule in TO_FLOAT32 and cast.given in LOWER and len({*call.given}) == 1
+
+
+def _totals(calls: Iterable[Call]) -> tuple[int, int, int, float]:
+    casts = [cast for call in calls for cast in call.casts]
+    made = [cast for cast in casts if not cast.reused]
+    seconds = sum(cast.nanoseconds for cast in made) / 1e9
+    return len(made), len(casts) - len(made), sum(cast.bytes for cast in made), seconds
+
+
+def bytes_text(count: float) -> str:
+    """Return a number of bytes for people."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"

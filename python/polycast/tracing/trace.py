@@ -1,0 +1,130 @@
+"""A record of what autocasting did to each call."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from polycast._compiled import start_recording, stop_recording, take_calls
+from polycast._text_table import lines_of
+from polycast.tracing.calls import Call, read, text
+from polycast.tracing.places import Places
+from polycast.tracing.totals import OpTotals, Summary, by_op, bytes_text, summarize
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Whose frames are not the user's.
+_LIBRARIES = tuple(str(Path(file).parent) + os.sep for file in (str(torch.__file__), __file__))
+_HERE = (str(Path(__file__).parents[1]) + os.sep, *_LIBRARIES)
+
+
+class trace:  # noqa: N801 - is used as a function is, as torch.autocast
+    """Record each call of an op that autocasting meets, in this thread: where, by which rule, and what was cast.
+
+    What is recorded is what runs: no random state is touched and no result is changed. Calls in code that torch.compile
+    has compiled are not seen, nor those whose tensors are none of floating point.
+
+    Args:
+        model: Whose modules calls are named after. Without it they go by the class of the outermost module that is
+            called, and the names in that.
+        lines: Whether the line of the program is found for each call, which takes longer.
+
+    Attributes:
+        calls: The calls in order, once the region has been left.
+
+    Raises:
+        TypeError: The model is no module.
+        RuntimeError: Calls are recorded already.
+
+    Example:
+        >>> import torch, polycast
+        >>> model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+        >>> with polycast.trace(model) as t, polycast.autocast("cpu"):
+        ...     loss = torch.nn.functional.mse_loss(model(torch.ones(2, 4)), torch.ones(2, 4))
+        >>> print(t.table())
+        module  op         n  rule                given                      computed  returned  cast   from
+        0       linear     0  lower_precision_fp  float32, float32, float32  bfloat16  bfloat16  168 B  policy.yaml
+        1       relu       0  unlisted            bfloat16                   bfloat16  bfloat16
+                ones       0  unlisted                                                 float32
+                mse_loss   0  fp32                bfloat16, float32          float32   float32   48 B   policy.yaml
+    """
+
+    calls: tuple[Call, ...] = ()
+
+    def __init__(self, model: nn.Module | None = None, *, lines: bool = False) -> None:
+        if not isinstance(model, nn.Module | None):
+            raise TypeError(f"the model is {model!r:.60}; give a torch.nn.Module, or none for the names of classes")
+        self._model = model
+        self._lines = lines
+
+    def __enter__(self) -> "trace":
+        start_recording(_line if self._lines else None)
+        self._places = Places(self._model).__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        stop_recording()
+        self._places.__exit__(kind, error, traceback)
+        parameters = dict(self._model.named_parameters() if self._model is not None else ())
+        weights = {weight._cdata: name for name, weight in parameters.items()}
+        self._frozen = frozenset(name for name, weight in parameters.items() if not weight.requires_grad)
+        self.calls = tuple(read(take_calls(), self._places.name, weights))
+
+    def table(self) -> str:
+        """Return a line for each call."""
+        head = ("module", "op", "n", "rule", "given", "computed", "returned", "cast", "from")
+        return "\n".join(lines_of([head + ("line",) * self._lines, *map(self._cells, self.calls)]))
+
+    def _cells(self, call: Call) -> tuple[str, ...]:
+        moved = bytes_text(sum(cast.bytes for cast in call.casts)) if call.casts else ""
+        types = (", ".join(map(text, call.given)), _types(call.arrived), _types(call.returned))
+        cells = (call.module, call.op, str(call.n), call.rule, *types, moved, call.origin)
+        return (*cells, call.source) if self._lines else cells
+
+    def by_op(self) -> OpTotals:
+        """Return the calls of each op under each rule, which print as a table."""
+        return by_op(self.calls)
+
+    def summary(self) -> Summary:
+        """Return what the calls come to, and what would save casts; it prints as a few lines."""
+        return summarize(self.calls, self._frozen)
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the calls as JSON, and write them to a file where one is named."""
+        document = json.dumps({"torch": str(torch.__version__), "calls": [call.to_dict() for call in self.calls]})
+        if path is not None:
+            Path(path).write_text(document, encoding="utf-8")
+        return document
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> "Figure":
+        """Return a picture of the types that calls computed in, and of their casts; needs matplotlib.
+
+        Args:
+            path: Where to save it, too.
+        """
+        from polycast.tracing.picture import draw
+
+        figure = draw(self.calls)
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+
+def _types(kinds: Sequence[torch.dtype]) -> str:
+    return ", ".join(dict.fromkeys(map(text, kinds)))
+
+
+def _line() -> str:
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"

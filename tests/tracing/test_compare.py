@@ -1,0 +1,127 @@
+"""Errors of mixed precision, op by op, against a reference run."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polycast
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.models.architectures import bert, resnet
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def program(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str = "cpu") -> tuple[nn.Module, Any]:
+    torch.manual_seed(0)
+    model, (batch, *_) = build()
+
+    def run() -> None:
+        with polycast.autocast(device):
+            output = model(batch)
+            loss = (output if isinstance(output, Tensor) else output.logits).float().square().mean()
+        loss.backward()
+
+    return model, run
+
+
+def test_bfloat16_has_errors_of_its_rounding_and_float32_has_none() -> None:
+    model, run = program(resnet)
+    errors = polycast.compare(run, model=model)
+    lower = [row for row in errors if row.types == (torch.bfloat16,)]
+    assert len(lower) > 40
+    assert all(row.local is not None and row.local < 4e-3 for row in lower)
+    assert max(row.so_far or 0 for row in lower) > 1e-2
+    assert {row.site.phase for row in errors} == {"forward", "backward"}
+    assert {row.site.module for row in errors} >= {"conv1", "layer1.0.bn1", "fc"}
+
+
+def test_a_program_beside_itself_has_no_error_so_far() -> None:
+    model, run = program(bert)
+    errors = polycast.compare(run, model=model.train(), reference=polycast.Policy())
+    assert errors.missing == 0
+    assert {row.so_far for row in errors} == {0.0}
+
+
+def test_a_file_of_another_run_is_a_reference(tmp_path: Path) -> None:
+    model, run = program(resnet)
+    torch.manual_seed(1)
+    polycast.record(run, tmp_path / "run.pt", model=model.eval())
+    model.zero_grad()
+    torch.manual_seed(1)
+    again = polycast.compare(run, model=model, reference=tmp_path / "run.pt")
+    assert {row.so_far for row in again} == {0.0}
+    assert again.missing == 0
+
+
+def test_the_program_is_as_if_it_had_run_once() -> None:
+    torch.manual_seed(0)
+    model, run = program(resnet)
+    alone, run_alone = program(resnet)
+    run_alone()
+    after = torch.rand(1)
+    torch.manual_seed(0)
+    program(resnet)
+    polycast.compare(run, model=model)
+    assert torch.equal(torch.rand(1), after)
+    for mine, other in zip(model.parameters(), alone.parameters(), strict=True):
+        assert torch.equal(mine.grad, other.grad)  # type: ignore[arg-type]
+    assert all(torch.equal(*pair) for pair in zip(model.buffers(), alone.buffers(), strict=True))
+
+
+def test_the_first_result_that_is_not_finite_is_named() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    nn.init.constant_(model[0].weight, 100.0)  # type: ignore[arg-type]
+
+    @polycast.autocast("cpu", torch.float16)
+    def run() -> None:
+        model(torch.full((1, 4), 1000.0))
+
+    errors = polycast.compare(run, model=model)
+    assert errors.first_non_finite is not None
+    assert (errors.first_non_finite.site.module, errors.first_non_finite.site.op) == ("0", "addmm")
+    assert "the first that is not finite: addmm, call 0, in forward of '0'" in str(errors)
+    assert not math.isfinite(errors.worst("so_far")[0].so_far or 0)
+
+
+def test_rules_of_modules_and_regions_do_not_hold_in_the_reference() -> None:
+    model = nn.Linear(4, 4)
+    polycast.assign(model, {"": "bfloat16"})
+
+    def run() -> None:
+        with polycast.autocast("cpu", policy=polycast.Policy({"linear": "float16"})):
+            model(torch.rand(2, 4))
+
+    (row,) = [row for row in polycast.compare(run, model=model) if row.site.op == "addmm"]
+    assert row.so_far
+    assert row.so_far > 1e-4
+
+
+def test_pictures_and_tables_have_every_error(tmp_path: Path) -> None:
+    model, run = program(resnet)
+    errors = polycast.compare(run, model=model)
+    errors.plot(tmp_path / "errors.png")
+    assert (tmp_path / "errors.png").stat().st_size > 1000
+    assert len(errors.table("growth", count=7).splitlines()) == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"run": 3}, TypeError, "the program is 3; give a function without arguments"),
+        ({"model": "resnet"}, TypeError, "the model is 'resnet'; give a torch.nn.Module"),
+        ({"reference": "float16"}, ValueError, "the reference 'float16' is neither 'float32' nor a file"),
+        ({"reference": 32}, TypeError, "the reference is 32; give 'float32', a polycast.Policy, or a file"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        polycast.compare(**{"run": lambda: None, **arguments})
+
+
+def test_an_unknown_order_is_refused() -> None:
+    with pytest.raises(ValueError, match="sorted by local, so_far, growth, not by 'size'"):
+        polycast.compare(lambda: None).worst("size")

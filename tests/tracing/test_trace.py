@@ -1,0 +1,243 @@
+"""A trace has what autocasting did to each call, and changes nothing."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import takewhile
+from typing import Any
+
+import matplotlib.pyplot
+import polycast
+import pytest
+import torch
+from polycast._compiled import RecordedCall, current_call, start_recording, stop_recording, take_calls
+from polycast.tracing.trace import trace
+from polycast.tracing.values import Values, floating, is_cast
+from torch import Tensor, nn
+from torch._dynamo.testing import CompileCounter
+from torch.nn.functional import cross_entropy, linear, mse_loss, relu
+
+from tests.models.architectures import ARCHITECTURES, bert, llama, recurrent, resnet, yolos
+from tests.models.runs import Way, different, run
+from tests.probe import HAS_XLA, NO_XLA, stock_kernels
+
+BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
+TRAIN = Way(train=True, one_region=False)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def traced(call: Callable[[], object], policy: polycast.Policy | None = None) -> trace:
+    with polycast.trace() as t, polycast.autocast("cpu", policy=policy):
+        call()
+    return t
+
+
+ONES = torch.ones(2, 2)
+HALF = torch.ones(2, 2, dtype=BF16)
+# A call; of the traced call the op, the rule, what it was given and computed in, the casts, and why.
+CALLS: list[tuple[Callable[[], object], str, str, list[torch.dtype], list[torch.dtype], int, str]] = [
+    (lambda: linear(ONES, ONES), "linear", "lower_precision_fp", [F32, F32], [BF16, BF16], 2, "its rule is lower"),
+    (lambda: linear(HALF, HALF), "linear", "lower_precision_fp", [BF16] * 2, [BF16] * 2, 0, "needs no cast"),
+    (lambda: mse_loss(HALF, HALF), "mse_loss", "fp32", [BF16] * 2, [F32] * 2, 2, "its rule is fp32"),
+    (lambda: torch.cat([ONES, HALF]), "cat", "promote", [F32, BF16], [F32, F32], 1, "its rule is promote"),
+    (lambda: ONES + HALF, "add.Tensor", "unlisted", [F32, BF16], [F32, BF16], 0, "no rule is for it on cpu"),
+    (lambda: linear(ONES.double(), ONES.double()), "linear", "lower_precision_fp", [F64] * 2, [F64] * 2, 0, "no cast"),
+    (lambda: relu(HALF), "relu", "unlisted", [BF16], [BF16], 0, "no rule is for it on cpu"),
+]
+
+
+@pytest.mark.parametrize(("call", "op", "rule", "given", "computed", "casts", "why"), CALLS)
+def test_a_call_has_its_rule_its_types_and_its_casts(
+    call: Callable[[], object],
+    op: str,
+    rule: str,
+    given: list[torch.dtype],
+    computed: list[torch.dtype],
+    casts: int,
+    why: str,
+) -> None:
+    found = traced(call).calls[-1]
+    assert (found.op, found.rule, list(found.given), list(found.arrived)) == (op, rule, given, computed)
+    assert len(found.casts) == casts
+    assert why in found.why
+
+
+def test_rules_come_from_where_they_were_set() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    polycast.assign(model, {"1": {"linear": "fp32"}})
+    polycast.use(polycast.Policy({"relu": "fp32"}))
+    try:
+        with polycast.trace(model) as t, polycast.autocast("cpu", policy=polycast.Policy({"gelu": "bfloat16"})):
+            mse_loss(nn.functional.gelu(relu(model(ONES))), HALF)
+    finally:
+        polycast.use(None)
+    assert [(call.module, call.op, call.rule, call.origin) for call in t.calls] == [
+        ("0", "linear", "lower_precision_fp", "policy.yaml"),
+        ("1", "linear", "fp32", "module: Policy: linear"),
+        ("", "relu", "fp32", "process: Policy: relu"),
+        ("", "gelu", "bfloat16", "region: Policy: gelu"),
+        ("", "broadcast_tensors", "unlisted", ""),
+        ("", "mse_loss", "fp32", "policy.yaml"),
+    ]
+
+
+def test_under_stock_kernels_casts_are_seen_too() -> None:
+    with stock_kernels(), polycast.trace() as t, torch.autocast("cpu", BF16):
+        linear(ONES, ONES)
+    assert [(call.rule, call.origin, call.arrived) for call in t.calls] == [("stock", "torch", (BF16, BF16))]
+
+
+def test_a_cached_cast_is_told_from_one_that_is_made() -> None:
+    weight = nn.Linear(2, 2, bias=False)
+    with polycast.trace(weight) as t, polycast.autocast("cpu"):
+        weight(ONES)
+        weight(ONES)
+    assert [[(cast.weight, cast.reused) for cast in call.casts] for call in t.calls] == [
+        [(None, False), ("weight", False)],
+        [(None, False), ("weight", True)],
+    ]
+    assert [call.n for call in t.calls] == [0, 1]
+
+
+@contextmanager
+def recorded() -> Iterator[list[RecordedCall]]:
+    calls: list[RecordedCall] = []
+    start_recording(None)
+    try:
+        yield calls
+    finally:
+        stop_recording()
+        calls += take_calls()
+
+
+@pytest.mark.parametrize("device", ["cpu", "xla"])
+@pytest.mark.parametrize("build", [resnet, bert, llama, yolos, recurrent])
+def test_the_types_of_a_models_calls_are_those_below(
+    build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str
+) -> None:
+    """What a dispatch mode sees below is the oracle."""
+    if device == "xla" and not HAS_XLA:
+        pytest.skip(NO_XLA)
+    torch.manual_seed(0)
+    model, (batch, *_) = build()
+    model.to(device)
+    below: list[tuple[int | None, bool, set[torch.dtype]]] = []
+
+    def before(function: Any, args: Any, kwargs: Any) -> None:
+        below.append((current_call(), is_cast(function), {tensor.dtype for tensor in floating((args, kwargs))}))
+
+    with recorded() as calls, Values(model, lambda _computed, _kept: None, before), polycast.autocast(device):
+        model(batch.to(device))
+    taken = [call for call in calls if call.taken and call.casts]
+    assert len(taken) > 5
+    for call in taken:
+        inside = [(cast, kinds) for order, cast, kinds in below if order == call.order]
+        assert {kind for kind in call.arrived if kind.is_floating_point} <= set().union(*(kinds for _, kinds in inside))
+        assert len(call.casts) == len(list(takewhile(lambda one: one[0], inside))), call
+
+
+def test_sums_are_those_of_the_calls() -> None:
+    torch.manual_seed(0)
+    model, (batch, *_) = bert()
+    with polycast.trace(model) as t, polycast.autocast("cpu"):
+        model(batch)
+    summary, totals = t.summary(), t.by_op()
+    assert summary.calls == len(t.calls) == sum(row.calls for row in totals)
+    assert summary.casts == sum(row.casts for row in totals) > 0
+    assert summary.bytes == sum(row.bytes for row in totals) == sum(c.bytes for call in t.calls for c in call.casts)
+    assert summary.modules == len({call.module for call in t.calls})
+    assert json.loads(t.to_json())["calls"][0]["module"] == t.calls[0].module
+    assert len(t.table().splitlines()) == len(t.calls) + 1
+    assert 0 < summary.cast_seconds < summary.seconds
+
+
+@pytest.mark.parametrize("build", ARCHITECTURES)
+def test_a_traced_model_gives_the_same_bits(build: Callable[[], tuple[nn.Module, list[Tensor]]]) -> None:
+    plain = run(build, "cpu", TRAIN, lambda: polycast.autocast("cpu"))
+    watched = run(build, "cpu", TRAIN, traced_region)
+    assert different(plain, watched) == []
+
+
+@contextmanager
+def traced_region() -> Iterator[None]:
+    with polycast.trace(lines=True), polycast.autocast("cpu"):
+        yield
+
+
+def test_a_rule_saves_the_casts_that_the_summary_says_it_saves() -> None:
+    def work() -> None:
+        for _ in range(3):
+            mse_loss(HALF, HALF)
+
+    t = traced(work)
+    (saving,) = t.summary().savings
+    assert (saving.by, saving.casts) == ('polycast.Policy({"mse_loss": "fallthrough"})', 6)
+    after = traced(work, polycast.Policy({"mse_loss": "fallthrough"}))
+    assert t.summary().bytes - after.summary().bytes == saving.bytes > 0
+
+
+def test_frozen_weights_that_are_cast_again_could_be_kept() -> None:
+    model = nn.Linear(4, 4).requires_grad_(False)
+    with polycast.trace(model) as t, polycast.autocast("cpu"):
+        for _ in range(3):
+            model(torch.ones(1, 4))
+    (saving,) = t.summary().savings
+    assert (saving.by, saving.casts) == ("polycast.cast_cache.keep(model)", 4)
+
+
+def test_compiled_models_work_inside_of_a_trace() -> None:
+    counter = CompileCounter()
+    inner = nn.Linear(2, 2)
+    model: Any = torch.compile(inner, fullgraph=True, backend=counter)
+
+    @polycast.autocast("cpu")
+    def run_model() -> None:
+        assert model(ONES).dtype is BF16
+
+    run_model()
+    assert counter.frame_count == 1
+    for named in (model, inner):
+        with polycast.trace(named):
+            run_model()
+    compiled = counter.frame_count
+    run_model()
+    assert counter.frame_count == compiled
+
+
+def test_an_error_ends_the_trace_and_keeps_what_was_seen() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(3, 3))
+    with pytest.raises(RuntimeError, match="shapes"), polycast.trace(model) as t, polycast.autocast("cpu"):
+        model(ONES)
+    assert [call.module for call in t.calls] == ["0", "1"]
+    assert [call.module for call in traced(lambda: linear(ONES, ONES)).calls] == [""]
+
+
+def test_two_traces_at_once_are_refused() -> None:
+    with polycast.trace(), pytest.raises(RuntimeError, match="recorded already"), polycast.trace():
+        pass
+    assert traced(lambda: linear(ONES, ONES)).calls
+
+
+def test_what_is_no_model_is_refused() -> None:
+    with pytest.raises(TypeError, match="the model is 'resnet'; give"):
+        polycast.trace("resnet")  # type: ignore[arg-type]
+
+
+def test_a_picture_is_drawn_and_saved(tmp_path: Any) -> None:
+    figure = traced(lambda: linear(ONES, ONES)).plot(tmp_path / "trace.png")
+    assert (tmp_path / "trace.png").stat().st_size > 1000
+    matplotlib.pyplot.close(figure)
+
+
+def test_lines_are_those_of_the_program() -> None:
+    with polycast.trace(lines=True) as t, polycast.autocast("cpu"):
+        cross_entropy(linear(ONES, ONES), torch.tensor([0, 1]))
+    assert {call.source.rpartition(":")[0] for call in t.calls} == {__file__}
+    assert "line" in t.table().splitlines()[0]
+
+
+def test_a_trace_of_nothing_says_what_may_be_the_reason() -> None:
+    with polycast.trace() as t:
+        linear(ONES, ONES)
+    assert "autocasting met no call" in str(t.summary())

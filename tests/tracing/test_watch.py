@@ -1,0 +1,175 @@
+"""A watch names the op that makes an infinity or a NaN, and what would have avoided it."""
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import polycast
+import pytest
+import torch
+from polycast.tracing.watch import watch
+from torch import Tensor, nn
+
+from tests.probe import HAS_XLA, NO_XLA
+
+F16 = torch.float16
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="step 0: ", category=UserWarning)
+        yield
+
+
+class Function(nn.Module):
+    """A module that calls a function."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
+
+
+def watched(function: Callable[[Tensor], Tensor], policy: polycast.Policy | None = None) -> watch:
+    """Watch a model whose middle is the function."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), Function(function), nn.Linear(4, 4))
+    with polycast.watch(model) as found, polycast.autocast("cpu", F16, policy=policy):
+        output = model(torch.ones(2, 4))
+    output.float().sum().backward()
+    return found
+
+
+# What the middle does; the op as policies name it, and a part of what is said of it.
+FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str]] = [
+    (lambda x: (x + 300) * 300, "mul", 'avoided by polycast.Policy({"mul": "fp32"})'),
+    (lambda x: torch.exp(x + 20), "exp", 'avoided by polycast.Policy({"exp": "fp32"})'),
+    (lambda x: (x + 300).pow(2), "pow", 'avoided by polycast.Policy({"pow": "fp32"})'),
+    (lambda x: (x + 300).mul_(300), "mul_", "no rule can avoid it"),
+    (lambda x: (x.float() * 1e6).half(), "_to_copy", "the program itself casts it"),
+    (lambda x: x.float() / 0, "div", "no rule would have avoided it: it computes in float32"),
+    (lambda x: torch.log(x * 0 - 1), "log", 'polycast.Policy({"log": "fp32"})'),
+    (lambda x: torch.softmax(x * 0 + torch.full((4,), -math.inf), -1), "_softmax", "as from a row that is masked"),
+]
+
+
+@pytest.mark.parametrize(("function", "op", "remedy"), FINDINGS)
+def test_a_finding_has_its_op_and_its_remedy(function: Callable[[Tensor], Tensor], op: str, remedy: str) -> None:
+    first = watched(function).findings[0]
+    assert (first.op, first.site.module, first.site.phase) == (op, "1", "forward")
+    assert remedy in first.remedy
+    assert first.op in str(first)
+
+
+@pytest.mark.parametrize(("function", "op"), [(one, op) for one, op, remedy in FINDINGS[:3] if "avoided by" in remedy])
+def test_the_rule_that_is_named_avoids_it(function: Callable[[Tensor], Tensor], op: str) -> None:
+    again = watched(function, polycast.Policy({op: "fp32"})).findings
+    assert not any(finding.op == op and finding.site.op.startswith(op) for finding in again)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x,
+        lambda x: torch.softmax(x.masked_fill(torch.eye(4, dtype=torch.bool)[:2], -math.inf), -1),
+        lambda x: torch.softmax(x + torch.full((4, 4), -math.inf).triu(1)[:2], -1),
+        lambda x: nn.functional.scaled_dot_product_attention(x[None], x[None], x[None], is_causal=True)[0],
+        lambda x: torch.where(x > 0, x, -math.inf).amax() * torch.ones(2, 4),
+        lambda x: x.new_empty(2, 4).normal_(),
+        lambda x: torch.abs(x.detach(), out=torch.empty_like(x)),
+    ],
+)
+def test_infinities_that_are_meant_are_no_findings(function: Callable[[Tensor], Tensor]) -> None:
+    assert watched(function).findings == []
+
+
+def test_overflow_under_a_scaler_is_found_in_backward_and_the_step_is_skipped() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    optimizer = polycast.syncfree.SGD(model.parameters(), lr=0.1)
+    scaler = polycast.GradScaler("cpu", init_scale=2.0**16)
+    with polycast.watch(model, optimizer) as found:
+        for _ in range(3):
+            with polycast.autocast("cpu", F16):
+                loss = (model(torch.ones(2, 4)) * 100).float().sum()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    first = found.findings[0]
+    assert (first.step, first.site.phase) == (0, "backward")
+    assert "a smaller scale may avoid it" in first.remedy or "the program itself casts" in first.remedy
+    assert scaler.get_scale() < 2.0**16
+    assert found.steps >= 3
+
+
+def test_nans_from_outside_are_told_apart() -> None:
+    model = nn.Linear(2, 2)
+    with polycast.watch(model) as found, polycast.autocast("cpu"):
+        model(torch.full((1, 2), math.nan))
+    assert "from outside of the watch" in found.findings[0].remedy
+
+
+def test_casts_that_flush_to_zero_are_counted() -> None:
+    model = nn.Linear(4, 4, bias=False)
+    nn.init.constant_(model.weight, 1e-9)
+    with polycast.watch(model) as found, polycast.autocast("cpu", F16):
+        model(torch.ones(1, 4))
+    assert [(one.site.module, one.share) for one in found.flushed] == [("", 1.0)]
+
+
+def test_a_step_reads_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[int] = []
+    plain = Tensor.tolist
+
+    def tolist(tensor: Tensor) -> Any:
+        reads.append(tensor.numel())
+        return plain(tensor)
+
+    monkeypatch.setattr(Tensor, "tolist", tolist)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    optimizer = polycast.syncfree.AdamW(model.parameters())
+    with polycast.watch(model, optimizer):
+        for _ in range(3):
+            with polycast.autocast("cpu"):
+                loss = model(torch.ones(2, 4)).float().sum()
+            loss.backward()
+            optimizer.step()
+        assert len(reads) == 3
+
+
+def test_on_xla_nothing_is_read_before_the_step_ends() -> None:
+    if not HAS_XLA:
+        pytest.skip(NO_XLA)
+    from torch_xla.debug import metrics
+
+    model = nn.Sequential(nn.Linear(4, 4), Function(lambda x: x * 3e38 * 3e38), nn.Linear(4, 4)).to("xla")
+    optimizer = polycast.syncfree.SGD(model.parameters(), lr=0.1)
+    x = torch.ones(2, 4).to("xla")
+    torch.empty(0, device="xla")
+    with polycast.watch(model, optimizer) as found:
+        before = _reads(metrics)
+        with polycast.autocast("xla"):
+            loss = model(x).float().sum()
+        loss.backward()
+        assert _reads(metrics) == before
+        optimizer.step()
+        assert _reads(metrics) == before + 1
+    assert (found.findings[0].op, found.findings[0].site.module) == ("mul", "1")
+
+
+def _reads(metrics: object) -> int:
+    data = metrics.metric_data("TransferFromDeviceTime")  # type: ignore[attr-defined]
+    return 0 if data is None else int(data[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [(("resnet",), "the model is 'resnet'"), ((nn.Linear(1, 1), "adam"), "the optimizer is 'adam'")],
+)
+def test_what_cannot_be_watched_is_refused(arguments: tuple[object, ...], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        polycast.watch(*arguments)  # type: ignore[arg-type]

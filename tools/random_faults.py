@@ -1,0 +1,183 @@
+"""Faults at random places of real models' training: `python -m tools.random_faults 20 50 [--device xla]`.
+
+A dispatch mode below everything makes one op's result 1 % wrong, which polycast.compare has to name as the worst, or
+puts an infinity or a NaN into it, which polycast.watch has to name as the first.
+"""
+
+import argparse
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from random import Random
+from typing import Any, NamedTuple
+
+import polycast
+import torch
+from polycast.tracing.values import Computed, Site, Values, floating, is_cast, is_view, read_numbers, unique, written
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from tqdm import tqdm
+
+from tests.models.architectures import bert, llama, resnet
+from tests.probe import HAS_XLA
+
+
+def attention() -> tuple[nn.Module, list[Tensor]]:
+    """A layer of a transformer."""
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, activation="gelu")
+    return nn.Sequential(layer, nn.Linear(8, 4)), [torch.rand(2, 3, 8)]
+
+
+ARCHITECTURES: dict[str, tuple[Callable[[], tuple[nn.Module, Any]], ...]] = {
+    "cpu": (resnet, bert, llama),
+    "xla": (attention,),  # each op's check is compiled, which takes minutes for more
+}
+Spoil = Callable[[Tensor], object]
+
+
+class Plant(TorchDispatchMode):
+    """Spoils the result of one call of the program: of those that compute, the one with this number."""
+
+    def __init__(self, number: int, spoil: Spoil) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._left = number
+        self._spoil = spoil
+
+    def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        outputs = unique([*floating(result), *written(function, args, kwargs or {})])
+        if outputs and _computes(function) and _is_of_program():
+            if self._left == 0:
+                self._spoil(outputs[0])
+            self._left -= 1
+        return result
+
+
+def _computes(function: Any) -> bool:
+    return not (is_view(function) or is_cast(function))
+
+
+def _is_of_program() -> bool:
+    """Whether the tracing mode above passes a call on, rather than makes it."""
+    frame = sys._getframe(2)
+    while frame.f_code.co_name == "__call__" and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_name == "__torch_dispatch__"
+
+
+def one_percent(tensor: Tensor) -> object:
+    """Make a tensor 1 % wrong."""
+    return tensor.mul_(1.01)
+
+
+def put(value: float) -> Spoil:
+    """Return what puts a value in a tensor's first place."""
+    return lambda tensor: tensor[(0,) * tensor.dim()].fill_(value)
+
+
+class Training(NamedTuple):
+    """A model's iteration on a device, with an optimizer's step where it has one."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    batch: Any
+    device: str
+
+    def run(self) -> None:
+        """Go forward and backward."""
+        with polycast.autocast(self.device):
+            output = self.model(self.batch)
+            loss = (output if isinstance(output, Tensor) else output.logits).float().square().mean()
+        loss.backward()
+
+    def step(self) -> None:
+        """Go forward and backward, and step."""
+        self.run()
+        self.optimizer.step()
+
+
+def training(seed: int, device: str) -> Training:
+    """Return a training of one of the architectures."""
+    torch.manual_seed(seed)
+    builds = ARCHITECTURES[device]
+    model, batches = builds[seed % len(builds)]()
+    model.to(device)
+    return Training(model, polycast.syncfree.AdamW(model.parameters()), batches[0].to(device), device)
+
+
+class Place(NamedTuple):
+    """A call that can be spoiled."""
+
+    number: int
+    site: Site
+
+
+def places(train: Training, run: Callable[[], None], *, twice: bool) -> list[Place]:
+    """Return the calls of a run whose results are not zero; with `twice` those that give the same when run again."""
+    found: list[Place] = []
+    sizes: list[Tensor] = []
+    count = 0
+
+    def visit(computed: Computed, _: object) -> None:
+        nonlocal count
+        if computed.outputs and _computes(computed.function):
+            same = torch.Tag.nondeterministic_seeded not in computed.function.tags
+            if computed.outputs[0].numel() > 0 and (same or not twice):
+                found.append(Place(count, computed.site))
+                sizes.append(computed.outputs[0].detach().any().float())
+            count += 1
+
+    with Values(train.model, visit):
+        run()
+    train.model.zero_grad()
+    return [place for place, size in zip(found, read_numbers(sizes), strict=True) if size > 0]
+
+
+def compared(seeds: Iterable[int], device: str) -> Iterator[str | None]:
+    """Yield, for each seed, what compare names in the place of the planted error; None where it names that."""
+    for seed in seeds:
+        train = training(seed, device)
+        place = Random(seed).choice(places(train, train.run, twice=True))
+        with Plant(place.number, one_percent):
+            worst = polycast.compare(train.run, model=train.model).worst()[0]
+        yield None if worst.site == place.site else f"seed {seed}: {place.site} is wrong, named was {worst}"
+
+
+def watched(seeds: Iterable[int], device: str) -> Iterator[str | None]:
+    """Yield, for each seed, what watch names in the place of the planted value; None where it names that."""
+    for seed in seeds:
+        train = training(seed, device)
+        place = Random(seed).choice(places(train, train.step, twice=False))
+        value = Random(seed).choice([math.inf, -math.inf, math.nan])
+        train = training(seed, device)
+        with warnings.catch_warnings(), Plant(place.number, put(value)):
+            warnings.simplefilter("ignore")
+            with polycast.watch(train.model, train.optimizer) as watch:
+                train.step()
+        named = watch.findings[0].site if watch.findings else None
+        yield None if named == place.site else f"seed {seed}: {value} is in {place.site}, named was {named}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Plant the faults and print what was named otherwise; return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("errors", type=int, nargs="?", default=20)
+    parser.add_argument("values", type=int, nargs="?", default=50)
+    parser.add_argument("--device", default="cpu", choices=ARCHITECTURES)
+    asked = parser.parse_args(arguments)
+    if asked.device == "xla" and not HAS_XLA:
+        parser.error("torch_xla is not installed beside this torch")
+    wrong = 0
+    for title, outcomes, count in (
+        ("1 % errors that compare names", compared(range(asked.errors), asked.device), asked.errors),
+        ("infinities and NaNs that watch names", watched(range(asked.values), asked.device), asked.values),
+    ):
+        missed = [outcome for outcome in tqdm(outcomes, total=count, desc=title, disable=None) if outcome]
+        print(*missed, f"{title}: {count - len(missed)} of {count}", sep="\n")
+        wrong += len(missed)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
