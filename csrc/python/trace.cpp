@@ -70,21 +70,23 @@ py::list take_calls() {
 }
 
 // Calls the Python function from whatever thread; what it raises is raised where the operator was called.
-void start_recording(const py::object& source) {
+void start_recording(const py::object& source, size_t limit) {
   if (source.is_none()) {
-    trace::start(nullptr);
+    trace::start(nullptr, limit);
     return;
   }
-  trace::start([source] {
-    const py::gil_scoped_acquire acquired;
-    return source().cast<std::string>();
-  });
+  trace::start(
+      [source] {
+        const py::gil_scoped_acquire acquired;
+        return source().cast<std::string>();
+      },
+      limit);
 }
 
 }  // namespace
 
 void bind_trace(py::module_& module) {
-  module.def("start_recording", &start_recording, py::arg("source").none(true));
+  module.def("start_recording", &start_recording, py::arg("source").none(true), py::arg("limit"));
   module.def("stop_recording", &trace::stop);
   module.def("take_calls", &take_calls);
   module.def("set_place", &trace::set_place, py::arg("place"));

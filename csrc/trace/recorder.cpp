@@ -35,6 +35,8 @@ struct State {
   std::mutex mutex;
   std::vector<Call> ended;
   std::function<std::string()> source;
+  size_t limit = 0;
+  std::atomic<size_t> room{0};                            // for calls
   std::unordered_map<std::string, autocast::Slot> slots;  // of the operators that rules are known for
   c10::DispatchKeySet keys;                               // whose kernels are polycast's
   std::atomic<uint64_t> next{0};
@@ -173,7 +175,7 @@ std::unique_ptr<Frame> follow(const at::RecordFunction& function) {
 }
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
-  if (!function.operator_name() ||
+  if (!function.operator_name() || (innermost == nullptr && state().room == 0) ||
       c10::impl::TorchDispatchModeTLS::get_mode(c10::impl::TorchDispatchModeKey::FAKE).has_value()) {
     return nullptr;  // what has no tensors' types, or is a rehearsal of the compiler
   }
@@ -232,15 +234,17 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   find_casts(frame);
   const std::lock_guard<std::mutex> lock(state().mutex);
   state().ended.push_back(std::move(frame.call));
+  state().room = state().room == 0 ? 0 : state().room - 1;
 }
 
 }  // namespace
 
-void start(std::function<std::string()> source) {
+void start(std::function<std::string()> source, size_t limit) {
   TORCH_CHECK(!state().runs.exchange(true), "calls are recorded already; end that recording first");
   const std::lock_guard<std::mutex> lock(state().mutex);
   state().ended.clear();
   state().source = std::move(source);
+  state().room = state().limit = limit;
   state().slots = autocast::known_slots();
   state().keys = {};
   for (const std::string& device : autocast::installed()) {
@@ -264,6 +268,7 @@ void stop() {
 std::vector<Call> take() {
   const std::lock_guard<std::mutex> lock(state().mutex);
   std::vector<Call> calls = std::exchange(state().ended, {});
+  state().room = state().limit;
   std::sort(calls.begin(), calls.end(), [](const Call& one, const Call& other) { return one.order < other.order; });
   return calls;
 }

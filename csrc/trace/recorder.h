@@ -52,8 +52,9 @@ struct Call {
 };
 
 // Records the calls of this thread, and of those that torch runs its backward in. One recording runs at a time.
-// Without `source` calls have none; it is asked as a call begins.
-void start(std::function<std::string()> source);
+// Without `source` calls have none; it is asked as a call begins. Once `limit` calls are held no more begin, until they
+// are taken.
+void start(std::function<std::string()> source, size_t limit);
 void stop();
 
 // Returns what has ended since the last time, in the order in which it began.

@@ -103,7 +103,7 @@ def test_a_cached_cast_is_told_from_one_that_is_made() -> None:
 @contextmanager
 def recorded() -> Iterator[list[RecordedCall]]:
     calls: list[RecordedCall] = []
-    start_recording(None)
+    start_recording(None, 1_000_000)
     try:
         yield calls
     finally:
@@ -241,3 +241,11 @@ def test_a_trace_of_nothing_says_what_may_be_the_reason() -> None:
     with polycast.trace() as t:
         linear(ONES, ONES)
     assert "autocasting met no call" in str(t.summary())
+
+
+def test_calls_beyond_the_limit_are_not_recorded_and_that_is_said() -> None:
+    with polycast.trace(limit=2) as t, polycast.autocast("cpu"):
+        for _ in range(4):
+            linear(ONES, ONES)
+    assert len(t.calls) == 2
+    assert "were not recorded" in str(t.summary())

@@ -64,6 +64,8 @@ class Summary:
     cast_seconds: float
     seconds: float
     savings: tuple[Saving, ...]
+    complete: bool
+    """Whether all calls were recorded: not so where there were more than the limit of the trace."""
 
     def __str__(self) -> str:
         """Return a few lines."""
@@ -78,6 +80,8 @@ class Summary:
             f"{self.casts} casts, {bytes_text(self.bytes)} read and written, {self.reused} more reused; "
             f"{self.cast_seconds / self.seconds:.0%} of the host's time in these calls",
         ]
+        if not self.complete:
+            lines.append("the calls after these were not recorded: the limit of the trace was reached")
         if self.savings:
             lines.append("casts that could be saved:")
         lines += [f"  {one.casts} ({bytes_text(one.bytes)}) by {one.by}: {one.why}" for one in self.savings]
@@ -96,7 +100,7 @@ def by_op(calls: Iterable[Call]) -> OpTotals:
     return OpTotals(sorted(rows, key=lambda row: (-row.bytes, -row.calls, row.op)))
 
 
-def summarize(calls: Sequence[Call], frozen: frozenset[str]) -> Summary:
+def summarize(calls: Sequence[Call], frozen: frozenset[str], *, complete: bool) -> Summary:
     """Return what the calls come to; `frozen` are the names of weights that require no gradient."""
     unruled = ("unlisted", Category.FALLTHROUGH.value)
     casts, reused, moved, seconds = _totals(calls)
@@ -111,6 +115,7 @@ def summarize(calls: Sequence[Call], frozen: frozenset[str]) -> Summary:
         seconds,
         sum(call.nanoseconds for call in calls) / 1e9,
         tuple(sorted(_savings(calls, frozen), key=lambda saving: -saving.bytes)),
+        complete,
     )
 
 

@@ -35,6 +35,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         model: Whose modules calls are named after. Without it they go by the class of the outermost module that is
             called, and the names in that.
         lines: Whether the line of the program is found for each call, which takes longer.
+        limit: How many calls are held; those after them are not recorded, which the summary says.
 
     Attributes:
         calls: The calls in order, once the region has been left.
@@ -47,25 +48,26 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         >>> import torch, polycast
         >>> model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
         >>> with polycast.trace(model) as t, polycast.autocast("cpu"):
-        ...     loss = torch.nn.functional.mse_loss(model(torch.ones(2, 4)), torch.ones(2, 4))
+        ...     _ = model(torch.ones(2, 4)).sum()
         >>> print(t.table())
-        module  op         n  rule                given                      computed  returned  cast   from
-        0       linear     0  lower_precision_fp  float32, float32, float32  bfloat16  bfloat16  168 B  policy.yaml
-        1       relu       0  unlisted            bfloat16                   bfloat16  bfloat16
-                ones       0  unlisted                                                 float32
-                mse_loss   0  fp32                bfloat16, float32          float32   float32   48 B   policy.yaml
+        module  op            n  rule                given                      computed  returned  cast   from
+                fill_.Scalar  0  unlisted            float32                    float32   float32
+        0       linear        0  lower_precision_fp  float32, float32, float32  bfloat16  bfloat16  168 B  policy.yaml
+        1       relu          0  unlisted            bfloat16                   bfloat16  bfloat16
+                sum           0  unlisted            bfloat16                   bfloat16  bfloat16
     """
 
     calls: tuple[Call, ...] = ()
 
-    def __init__(self, model: nn.Module | None = None, *, lines: bool = False) -> None:
+    def __init__(self, model: nn.Module | None = None, *, lines: bool = False, limit: int = 1_000_000) -> None:
         if not isinstance(model, nn.Module | None):
             raise TypeError(f"the model is {model!r:.60}; give a torch.nn.Module, or none for the names of classes")
         self._model = model
         self._lines = lines
+        self._limit = limit
 
     def __enter__(self) -> "trace":
-        start_recording(_line if self._lines else None)
+        start_recording(_line if self._lines else None, self._limit)
         self._places = Places(self._model).__enter__()
         return self
 
@@ -77,7 +79,9 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         parameters = dict(self._model.named_parameters() if self._model is not None else ())
         weights = {weight._cdata: name for name, weight in parameters.items()}
         self._frozen = frozenset(name for name, weight in parameters.items() if not weight.requires_grad)
-        self.calls = tuple(read(take_calls(), self._places.name, weights))
+        recorded = take_calls()
+        self._seen = len(recorded)
+        self.calls = tuple(read(recorded, self._places.name, weights))
 
     def table(self) -> str:
         """Return a line for each call."""
@@ -96,7 +100,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
 
     def summary(self) -> Summary:
         """Return what the calls come to, and what would save casts; it prints as a few lines."""
-        return summarize(self.calls, self._frozen)
+        return summarize(self.calls, self._frozen, complete=self._seen < self._limit)
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the calls as JSON, and write them to a file where one is named."""

@@ -149,7 +149,7 @@ def is_view(function: torch._ops.OpOverload) -> bool:
 
 def _name(function: torch._ops.OpOverload) -> str:
     schema = function._schema
-    return shown(schema.name, schema.overload_name)
+    return shown(schema.name, schema.overload_name or "default")
 
 
 def read_numbers(scalars: list[Tensor]) -> list[float]:

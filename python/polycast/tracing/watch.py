@@ -1,6 +1,7 @@
 """A watch for the first value that is not finite, and what would have avoided it."""
 
 import math
+import sys
 import warnings
 from bisect import bisect_right
 from dataclasses import dataclass, replace
@@ -147,7 +148,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self._empty: Any = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
 
     def __enter__(self) -> "watch":
-        start_recording(None)
+        start_recording(None, sys.maxsize)
         self._values = Values(self._model, self._visit, self._before, current_call)
         self._values.__enter__()
         self._hook = None
