@@ -4,7 +4,8 @@
 
 Not a measurement: each operator that an iteration calls is recorded, and its tensors are counted by its schema, what
 it takes as read and what it returns or writes to as written. An operator that only fills a tensor does not count as
-reading it, nor torch's fused step as writing gradients that it was told no scale for. What lies in a cache between two
+reading it, nor torch's fused step as writing gradients that it was told no scale for, nor polycast's on the CPU, whose
+schema says that gradients may be written for the sake of other devices. What lies in a cache between two
 operators counts too.
 """
 
@@ -108,7 +109,7 @@ def moved(node: Node) -> int:
         return 0
     arguments = torch._C.parse_schema(schema).arguments
     inputs = node["inputs"]
-    total, scaled = 0, True
+    total, scaled = 0, node["name"] != "polycast::adam_step_"
     if name.startswith("_fused"):
         scaled = inputs["types"][[argument.name for argument in arguments].index("grad_scale")].startswith("Tensor")
     for argument, shapes, types in zip(arguments, inputs["shapes"], inputs["types"], strict=False):
