@@ -1,4 +1,4 @@
-"""Shards that are no DTensors, as those of FSDP1: a process group tells which ranks have to agree."""
+"""Ranks whose parameters are no DTensors, FSDP1's shards and stages: a process group tells which have to agree."""
 
 import re
 from typing import Any
@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
 from tests.sharded.models import INF, SCALE
 from tests.sharded.world import check, distributed, rank, size
@@ -74,3 +75,43 @@ def lone_shards_without_a_process_group_are_told_of() -> None:
         for scaler in (polycast.GradScaler(enabled=False), polycast.GradScaler(process_group=distributed.group.WORLD)):
             with pytest.raises(RuntimeError, match=f"^{text}"):
                 scaler.clip_grad_norm(optimizer, 1.0)
+
+
+class Stage(PipelineStage):
+    """Torch's, without its greeting of 8 bytes that the neighbours receive into 4: gloo aborts."""
+
+    def _get_init_p2p_neighbors_ops(self) -> list[Any]:
+        return []
+
+
+def overflow_in_the_first_stage(scaler: Any) -> tuple[list[float], bool]:
+    """Return the scales of two batches, and whether the second, in which one stage overflows, moved this stage."""
+    torch.manual_seed(0)
+    part = nn.Linear(4, 4)
+    optimizer = polycast.syncfree.SGD(part.parameters(), lr=0.1)
+    pipeline = ScheduleGPipe(
+        Stage(part, rank(), 2, torch.device("cpu")), 2, loss_fn=lambda x, _: scaler.scale(x.float().square().mean())
+    )
+    scaler.scale(torch.ones(1))
+    scales, before = [], part.weight.detach().clone()
+    for number in range(2):
+        before = part.weight.detach().clone()
+        with polycast.autocast("cpu", torch.float16):
+            pipeline.step(*([torch.ones(4, 4)] if rank() == 0 else []), target=torch.ones(4, 4) if rank() else None)
+        if number == 1 and rank() == 0:
+            part.weight.grad[0, 0] = INF  # type: ignore[index]
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        scales.append(scaler.get_scale())
+    return scales, not torch.equal(before, part.weight)
+
+
+@check
+def stages_of_a_pipeline_skip_together_by_a_process_group_and_alone_without() -> None:
+    if size() != 2:
+        return
+    together = polycast.GradScaler(init_scale=SCALE, process_group=distributed.group.WORLD)
+    assert overflow_in_the_first_stage(together) == ([SCALE, SCALE / 2], False)
+    alone = overflow_in_the_first_stage(polycast.GradScaler(init_scale=SCALE))
+    assert alone == (([SCALE, SCALE / 2], False) if rank() == 0 else ([SCALE, SCALE], True))

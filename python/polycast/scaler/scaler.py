@@ -58,7 +58,7 @@ class GradScaler(SteppingScaler):
             trainers that watch whether it is called.
         process_group: The ranks that parameters are sharded over which are no DTensors, as FSDP1's are
             (``torch.distributed.group.WORLD``): what one of them finds, all know, by a reduction for each look.
-            DTensors need none.
+            DTensors need none. Or the ranks of a pipeline's stages, each of which otherwise skips alone, as in torch.
 
     Raises:
         ValueError: The bounds do not enclose ``init_scale``, or there is no such device.
