@@ -14,7 +14,8 @@ import torch.compiler.config
 
 from polycast import backends, scopes
 from polycast._compiled import BUILD, DEVICES, install_kernels, installed_kernels, uninstall_kernels
-from polycast.patch import Policy
+from polycast.patch import Policy, PolicyError
+from polycast.rules.reader import IMPORT_FIRST
 
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
 ENVIRONMENT_POLICY = "POLYCAST_POLICY"
@@ -92,7 +93,8 @@ def installed() -> tuple[str, ...]:
 def use(policy: Policy | None) -> None:
     """Make a policy that of the process: it holds in every region, under the policies of regions and modules.
 
-    The environment variable POLYCAST_POLICY names a file whose policy is used from the import on.
+    The environment variable POLYCAST_POLICY names a file whose policy is used from the import on. A forked process, such
+    as a worker of a ``DataLoader``, inherits what is used; one that is spawned has that of the variable, if any.
 
     Args:
         policy: The rules over the base, in the place of those used before; None for the base alone.
@@ -141,7 +143,10 @@ def use_on_import() -> None:
         try:
             use(Policy.load(path))
         except ValueError as error:
-            raise ImportError(f"{ENVIRONMENT_POLICY} names {path}, which cannot be used:\n{error}") from None
+            problems = error.problems if isinstance(error, PolicyError) else ()
+            late = any(problem.remedy.startswith(IMPORT_FIRST) for problem in problems)
+            remedy = f"\n(before polycast, or unset {ENVIRONMENT_POLICY} and call polycast.use after both)" if late else ""
+            raise ImportError(f"{ENVIRONMENT_POLICY} names {path}, which cannot be used:\n{error}{remedy}") from None
 
 
 def _install_late(package: ModuleType) -> None:

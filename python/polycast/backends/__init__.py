@@ -26,7 +26,7 @@ CHECKPOINTS = ("torch.utils.checkpoint", xla.CHECKPOINT)
 # missing, and is then ours to register, which is why the backend has to be loaded first.
 ON_REQUEST = ("hpu", PRIVATEUSE1)
 # What users call devices that torch knows by another name.
-_SPOKEN = {"gpu": "cuda", "rocm": "cuda", "tpu": xla.TYPE, "neuron": xla.TYPE}
+SPOKEN = {"gpu": "cuda", "rocm": "cuda", "tpu": xla.TYPE, "neuron": xla.TYPE}
 trust_torch_kernels(FUSED)
 # What waits for a package, by the names of both. A reload of this module leaves it, as it leaves the hooks.
 _waiting: set[tuple[str, str]] = globals().get("_waiting", set())
@@ -86,7 +86,7 @@ def unknown(device_type: str, known: Iterable[str]) -> ValueError:
             f"'{device_type}' is a column of the policy that the hardware chooses, not a device; "
             f"name '{type_of(device_type)}'"
         )
-    meant = _SPOKEN.get(device_type.lower(), device_type.lower())
+    meant = SPOKEN.get(device_type.lower(), device_type.lower())
     return ValueError(
         f"polycast has no device '{device_type}' in its policy; it has {', '.join(names)}{suggestion(meant, names)}"
     )
