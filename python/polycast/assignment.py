@@ -106,9 +106,7 @@ def assign(model: nn.Module, rules: Mapping[str, Rules]) -> list[str]:
 class _Assignment:
     """What is assigned to the modules that a name or a pattern means; each problem of it is reported."""
 
-    def __init__(
-        self, key: object, value: Rules, modules: Iterable[str], number: int, problems: list[Problem]
-    ) -> None:
+    def __init__(self, key: object, value: Rules, modules: Iterable[str], number: int, problems: list[Problem]) -> None:
         self.key = key if isinstance(key, str) else f"<{type(key).__name__}>"
         self.problems = problems
         self.is_pattern = self.key.startswith(PATTERN)
@@ -119,7 +117,9 @@ class _Assignment:
         if isinstance(key, str):
             self.names = self._find(modules)
         else:
-            self._report(f"a key of type {type(key).__name__}", f"use the name of a module, or '{PATTERN}' and a pattern")
+            self._report(
+                f"a key of type {type(key).__name__}", f"use the name of a module, or '{PATTERN}' and a pattern"
+            )
         try:
             self.policy = _policy_of(value)
         except PolicyError as error:
@@ -127,7 +127,9 @@ class _Assignment:
         except ValueError as error:
             self._report(*str(error).split("; ", 1))
         except TypeError:
-            self._report(f"a value of type {type(value).__name__}", "give a policy, a mapping of ops, a category, or None")
+            self._report(
+                f"a value of type {type(value).__name__}", "give a policy, a mapping of ops, a category, or None"
+            )
 
     def _report(self, what: str, remedy: str) -> None:
         self.problems.append(Problem(self._place, what, remedy))
@@ -159,7 +161,9 @@ class _Assignment:
         for key in (key for key in its if key in mine):
             if mine[key].value != its[key].value and other.key not in self._other:
                 self._other.add(other.key)
-                what = f"module '{name}' is matched by '{other.key}', which gives {_shown(its[key])}, and by '{self.key}'"
+                what = (
+                    f"module '{name}' is matched by '{other.key}', which gives {_shown(its[key])}, and by '{self.key}'"
+                )
                 what += f", which gives {_shown(mine[key])}"
                 self._report(what, "name the module itself, or make the patterns narrower")
 

@@ -93,8 +93,8 @@ def installed() -> tuple[str, ...]:
 def use(policy: Policy | None) -> None:
     """Make a policy that of the process: it holds in every region, under the policies of regions and modules.
 
-    The environment variable POLYCAST_POLICY names a file whose policy is used from the import on. A forked process, such
-    as a worker of a ``DataLoader``, inherits what is used; one that is spawned has that of the variable, if any.
+    The environment variable POLYCAST_POLICY names a file whose policy is used from the import on. A forked process,
+    such as a worker of a ``DataLoader``, inherits what is used; one that is spawned has that of the variable, if any.
 
     Args:
         policy: The rules over the base, in the place of those used before; None for the base alone.
@@ -143,10 +143,11 @@ def use_on_import() -> None:
         try:
             use(Policy.load(path))
         except ValueError as error:
+            text = f"{ENVIRONMENT_POLICY} names {path}, which cannot be used:\n{error}"
             problems = error.problems if isinstance(error, PolicyError) else ()
-            late = any(problem.remedy.startswith(IMPORT_FIRST) for problem in problems)
-            remedy = f"\n(before polycast, or unset {ENVIRONMENT_POLICY} and call polycast.use after both)" if late else ""
-            raise ImportError(f"{ENVIRONMENT_POLICY} names {path}, which cannot be used:\n{error}{remedy}") from None
+            if any(problem.remedy.startswith(IMPORT_FIRST) for problem in problems):
+                text += f"\n(before polycast, or unset {ENVIRONMENT_POLICY} and call polycast.use after both)"
+            raise ImportError(text) from None
 
 
 def _install_late(package: ModuleType) -> None:

@@ -373,7 +373,9 @@ def test_a_file_that_names_an_operator_which_is_registered_later(tmp_path: Path)
         "import the library that registers it first\n"
         "(before polycast, or unset POLYCAST_POLICY and call polycast.use after both)\n"
     )
-    library = "import torch\nlibrary = torch.library.Library('nobody', 'DEF')\nlibrary.define('asked(Tensor x) -> Tensor')"
+    library = (
+        "import torch\nlibrary = torch.library.Library('nobody', 'DEF')\nlibrary.define('asked(Tensor x) -> Tensor')"
+    )
     assert "fp32" in python(f"{library}\nimport polycast\nprint(polycast.policy.in_force())", POLYCAST_POLICY=path)
 
 
