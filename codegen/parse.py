@@ -5,8 +5,8 @@ from pathlib import Path
 
 from codegen.documents import read_documents, read_ops
 from codegen.grammar.casts import Cast, CastReader
-from codegen.grammar.categories import Category
-from codegen.grammar.errors import PolicyError, Problem
+from codegen.grammar.categories import UNLISTED, Category
+from codegen.grammar.errors import PolicyError, Problem, did_you_mean
 from codegen.grammar.files import load
 from codegen.grammar.nodes import Mapping, Node, Sequence, Text
 from codegen.grammar.versions import ALL, subtract
@@ -32,6 +32,7 @@ class _PolicyParser(CastReader):
     def __init__(self, schemas: Schemas, problems: list[Problem]) -> None:
         super().__init__(problems, like={}, categories=(category.value for category in Category))
         self.schemas = schemas
+        self.exceptions: dict[str, dict[str, Cast]] = {}  # of each device, by an op or an overload
 
     def policy(self, root: Node) -> Policy | None:
         required = ("devices", "categories", "ops")
@@ -45,6 +46,7 @@ class _PolicyParser(CastReader):
         if self.problems:  # of ops that are left out, all that names them would be a problem
             return policy
         by_name = {op.name: op for op in ops}
+        self.check_exceptions(by_name)
         if "documents" in fields:
             lists = read_documents(self, fields["documents"], {device.name: device for device in devices}, by_name)
             policy = replace(policy, documents=tuple(lists))
@@ -74,9 +76,8 @@ class _PolicyParser(CastReader):
 
     def read_device(self, key: Text, node: Node, names: list[str]) -> Device | None:
         what = f"device '{key.value}'"
-        fields = self.fields(
-            node, what, ("dispatch_key", "lower_precision", "like", "cache"), ("dispatch_key", "lower_precision")
-        )
+        required = ("dispatch_key", "lower_precision")
+        fields = self.fields(node, what, (*required, "like", "except", "backend", "cache"), required)
         if fields is None:
             return None
         name = self.identifier(key, "device")
@@ -91,9 +92,11 @@ class _PolicyParser(CastReader):
         elif dispatch_key is not None and self.schemas.autocast_keys:
             dispatch_key = self.name(fields["dispatch_key"], "dispatch_key", self.schemas.autocast_keys)
         device = (dispatch_key or "").removeprefix("Autocast").lower()
-        if name and device and name != device and not name.startswith(f"{device}_"):
+        backend = self.text(fields["backend"], "backend") if "backend" in fields else None
+        if name and device and name != device and not name.startswith(f"{device}_") and backend is None:
             what = f"dispatch_key {dispatch_key} is not that of device '{name}'"
-            self.report(key.location, what, f"call it '{device}', or '{device}_...' where the device has a column")
+            remedy = f"call it '{device}', '{device}_...' where the device has a column, or name its 'backend'"
+            self.report(key.location, what, remedy)
             name = None
         dtypes = [
             dtype.value
@@ -101,10 +104,54 @@ class _PolicyParser(CastReader):
             if self.name(dtype, "dtype", DTYPES)
         ]
         like = self.name(fields["like"], "device", names) if "like" in fields else None
+        if "except" in fields:
+            self.exceptions[key.value] = self.read_exceptions(key, fields["except"], like)
         cache = self.name(fields["cache"], "cache switch", SWITCH) if "cache" in fields else SWITCH[0]
         if not (name and dispatch_key and dtypes and cache):
             return None
-        return Device(name, dispatch_key, tuple(dtypes), like, cache == SWITCH[0])
+        return Device(name, dispatch_key, tuple(dtypes), like, cache == SWITCH[0], backend)
+
+    def read_exceptions(self, device: Text, node: Node, like: str | None) -> dict[str, Cast]:
+        """Return what a device does to the ops and overloads in which it departs from the one that it is like."""
+        found: dict[str, Cast] = {}
+        if like is None:
+            what = f"device '{device.value}' has exceptions and is like no other"
+            self.report(node.location, what, "name it under 'like', or in the ops")
+        for key, names in self.entries(node, f"except of device '{device.value}'"):
+            category = self.category(key)
+            for text in self.texts(names, f"{key.value} of device '{device.value}'"):
+                if text.value in found:
+                    what = f"device '{device.value}' excepts '{text.value}' twice"
+                    self.report(text.location, what, "keep one of them")
+                elif category is not None:
+                    overload = text.value.partition(".")[2]
+                    value = None if category == UNLISTED else category
+                    found[text.value] = Cast(value, text, overloads=(overload,) if overload else None)
+        return found
+
+    def check_exceptions(self, ops: dict[str, Op]) -> None:
+        """Report an exception of a device for what the policy does not list."""
+        known = {name: {row.overload.name for row in op.registrations} for name, op in ops.items()}
+        for device, exceptions in self.exceptions.items():
+            for name, cast in exceptions.items():
+                op, _, overload = name.partition(".")
+                what = f"device '{device}' excepts '{name}', which the policy does not list"
+                if op not in known:
+                    self.report(cast.node.location, what, did_you_mean(op, known))
+                elif overload and overload not in known[op]:
+                    self.report(cast.node.location, what, did_you_mean(overload, known[op]))
+
+    def with_exceptions(self, key: Text, node: Node, casts: dict[str, list[Cast]]) -> dict[str, list[Cast]]:
+        """Return the casts of an op with the exceptions of devices before them: overloads first, then the whole op."""
+        named = {name.value for name, _ in node.items} if isinstance(node, Mapping) else set()
+        for device, exceptions in self.exceptions.items():
+            mine = [(name, cast) for name, cast in exceptions.items() if name.partition(".")[0] == key.value]
+            for name, cast in mine if device in named else ():
+                what = f"device '{device}' excepts '{name}', and the op names the device"
+                self.report(cast.node.location, what, "take it out here or there")
+            first = [cast for _, cast in sorted(mine, key=lambda item: item[1].overloads is None)]
+            casts[device] = [*first, *casts.get(device, [])]
+        return {device: casts[device] for device in self.like if casts.get(device)}
 
     def read_categories(self, node: Node) -> dict[Category, str]:
         known = tuple(category.value for category in Category)
@@ -140,6 +187,7 @@ class _PolicyParser(CastReader):
         message = self.text(fields["message"], f"the message of {what}") if "message" in fields else None
         overloads = self.read_overloads(key, fields.get("overloads"))
         casts = self.read_casts(key, fields["cast"], [place.value for place, _ in overloads])
+        casts = self.with_exceptions(key, fields["cast"], casts)
         rows = []
         for place, overload in overloads:
             if overload is None or not check_overload(self, self.schemas, key.value, overload, place):

@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from codegen.schemas import Schemas
 from tests.calls import call
-from tests.cases import DEVICES, POLICY, Case, expected
+from tests.cases import COLUMNS, DEVICES, POLICY, Case, expected
 from tests.probe import is_reachable, kernels_of, probes
 
 F64, F32, INT, HALF, BF16 = torch.float64, torch.float32, torch.int64, torch.float16, torch.bfloat16
@@ -54,7 +54,7 @@ def _trial(op: str, overload: str, device: str, value: str) -> Case:
 _DTYPE_OVERLOADS = {(row.op, row.overload.name): row.overload.dtype_overload for row in POLICY.registrations()}
 
 
-def base_trials(devices: Iterable[str] = DEVICES) -> list[Case]:
+def base_trials(devices: Iterable[str] = COLUMNS) -> list[Case]:
     """Return a trial for each overload of the base on each device in each category, possible or not."""
     overloads = dict.fromkeys((row.op, row.overload) for row in polycast._compiled.ROWS)
     # Torch's own kernel, which no rule changes, and what takes names, which cannot be passed from Python.
@@ -69,7 +69,7 @@ def base_trials(devices: Iterable[str] = DEVICES) -> list[Case]:
     ]
 
 
-def outside_trials(count: int, seed: int, devices: Iterable[str] = DEVICES) -> list[Case]:
+def outside_trials(count: int, seed: int, devices: Iterable[str] = COLUMNS) -> list[Case]:
     """Return trials of ops that the base does not list, three categories each, one device after the other."""
     listed = {row.op for row in polycast._compiled.ROWS}
     names = {name.removeprefix("aten::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}
@@ -182,7 +182,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--outside", type=int, default=200, help="ops that the base does not list (default: 200)")
     parser.add_argument("--device", choices=DEVICES, help="one device only")
     options = parser.parse_args(arguments)
-    devices = [options.device] if options.device else DEVICES
+    devices = [options.device] if options.device else COLUMNS
     reachable = [device for device in devices if is_reachable(device)]
     status = 0
     for title, trials in {

@@ -82,7 +82,8 @@ def uninstall(*devices: str | torch.device) -> None:
 
 def _column(device: str | torch.device) -> str:
     kind = backends.kind_of(device)
-    return kind if kind in DEVICES else backends.column(kind)
+    known = kind in DEVICES and kind != backends.PRIVATEUSE1
+    return kind if known or kind in installed_kernels() else backends.column(kind)
 
 
 def installed() -> tuple[str, ...]:

@@ -151,9 +151,9 @@ class Policy:
 
         Example:
             >>> import polycast
-            >>> print(polycast.Policy({"layer_norm": {"cpu": "fp32", "mps": "fallthrough"}}).diff())
+            >>> print(polycast.Policy({"layer_norm": {"xla": "fp32", "mps": "fallthrough"}}).diff())
             op          device  base      this
-            layer_norm  cpu     unlisted  fp32
+            layer_norm  xla     unlisted  fp32
             layer_norm  mps     fp32      fallthrough
         """
         base = {(ATEN + row.op, row.overload, row.device): row.category for row in ROWS}
