@@ -3,19 +3,17 @@
 from dataclasses import replace
 from pathlib import Path
 
+from codegen.devices import DeviceReader
 from codegen.documents import read_documents, read_ops
-from codegen.grammar.casts import Cast, CastReader
-from codegen.grammar.categories import UNLISTED, Category
-from codegen.grammar.errors import PolicyError, Problem, did_you_mean
+from codegen.grammar.casts import Cast
+from codegen.grammar.categories import Category
+from codegen.grammar.errors import PolicyError, Problem
 from codegen.grammar.files import load
 from codegen.grammar.nodes import Mapping, Node, Sequence, Text
 from codegen.grammar.versions import ALL, subtract
-from codegen.model import Device, Op, Overload, Policy, Registration
+from codegen.model import Op, Overload, Policy, Registration
 from codegen.schema_checks import check_overload, check_registration
 from codegen.schemas import Schemas
-
-DTYPES = ("float16", "bfloat16")
-SWITCH = ("on", "off")
 
 
 def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
@@ -28,12 +26,7 @@ def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
     return policy
 
 
-class _PolicyParser(CastReader):
-    def __init__(self, schemas: Schemas, problems: list[Problem]) -> None:
-        super().__init__(problems, like={}, categories=(category.value for category in Category))
-        self.schemas = schemas
-        self.exceptions: dict[str, dict[str, Cast]] = {}  # of each device, by an op or an overload
-
+class _PolicyParser(DeviceReader):
     def policy(self, root: Node) -> Policy | None:
         required = ("devices", "categories", "ops")
         fields = self.fields(root, "the policy", (*required, "documents", "composites"), required)
@@ -57,101 +50,6 @@ class _PolicyParser(CastReader):
             ]
             policy = replace(policy, composites=tuple(parts))
         return policy
-
-    def read_devices(self, node: Node) -> list[Device]:
-        entries = list(self.entries(node, "devices"))
-        devices = [self.read_device(key, value, [other.value for other, _ in entries]) for key, value in entries]
-        chains = {device.name: device.like for device in devices if device is not None}
-        for key, _ in entries:
-            seen = [key.value]
-            while (like := chains.get(seen[-1])) is not None and like not in seen:
-                seen.append(like)
-            if like == key.value:
-                self.report(
-                    key.location, f"'like' goes in a circle: {' -> '.join([*seen, like])}", "break it somewhere"
-                )
-        # Every device of the file, with or without a problem.
-        self.like = {key.value: chains.get(key.value) for key, _ in entries}
-        return [device for device in devices if device is not None]
-
-    def read_device(self, key: Text, node: Node, names: list[str]) -> Device | None:
-        what = f"device '{key.value}'"
-        required = ("dispatch_key", "lower_precision")
-        fields = self.fields(node, what, (*required, "like", "except", "backend", "cache"), required)
-        if fields is None:
-            return None
-        name = self.identifier(key, "device")
-        dispatch_key = self.text(fields["dispatch_key"], "dispatch_key")
-        if dispatch_key is not None and not (dispatch_key.startswith("Autocast") and dispatch_key.isalnum()):
-            self.report(
-                fields["dispatch_key"].location,
-                f"dispatch_key '{dispatch_key}' is no autocast key",
-                "name one of torch's, as in AutocastCUDA",
-            )
-            dispatch_key = None
-        elif dispatch_key is not None and self.schemas.autocast_keys:
-            dispatch_key = self.name(fields["dispatch_key"], "dispatch_key", self.schemas.autocast_keys)
-        device = (dispatch_key or "").removeprefix("Autocast").lower()
-        backend = self.text(fields["backend"], "backend") if "backend" in fields else None
-        if name and device and name != device and not name.startswith(f"{device}_") and backend is None:
-            what = f"dispatch_key {dispatch_key} is not that of device '{name}'"
-            remedy = f"call it '{device}', '{device}_...' where the device has a column, or name its 'backend'"
-            self.report(key.location, what, remedy)
-            name = None
-        dtypes = [
-            dtype.value
-            for dtype in self.texts(fields["lower_precision"], "lower_precision")
-            if self.name(dtype, "dtype", DTYPES)
-        ]
-        like = self.name(fields["like"], "device", names) if "like" in fields else None
-        if "except" in fields:
-            self.exceptions[key.value] = self.read_exceptions(key, fields["except"], like)
-        cache = self.name(fields["cache"], "cache switch", SWITCH) if "cache" in fields else SWITCH[0]
-        if not (name and dispatch_key and dtypes and cache):
-            return None
-        return Device(name, dispatch_key, tuple(dtypes), like, cache == SWITCH[0], backend)
-
-    def read_exceptions(self, device: Text, node: Node, like: str | None) -> dict[str, Cast]:
-        """Return what a device does to the ops and overloads in which it departs from the one that it is like."""
-        found: dict[str, Cast] = {}
-        if like is None:
-            what = f"device '{device.value}' has exceptions and is like no other"
-            self.report(node.location, what, "name it under 'like', or in the ops")
-        for key, names in self.entries(node, f"except of device '{device.value}'"):
-            category = self.category(key)
-            for text in self.texts(names, f"{key.value} of device '{device.value}'"):
-                if text.value in found:
-                    what = f"device '{device.value}' excepts '{text.value}' twice"
-                    self.report(text.location, what, "keep one of them")
-                elif category is not None:
-                    overload = text.value.partition(".")[2]
-                    value = None if category == UNLISTED else category
-                    found[text.value] = Cast(value, text, overloads=(overload,) if overload else None)
-        return found
-
-    def check_exceptions(self, ops: dict[str, Op]) -> None:
-        """Report an exception of a device for what the policy does not list."""
-        known = {name: {row.overload.name for row in op.registrations} for name, op in ops.items()}
-        for device, exceptions in self.exceptions.items():
-            for name, cast in exceptions.items():
-                op, _, overload = name.partition(".")
-                what = f"device '{device}' excepts '{name}', which the policy does not list"
-                if op not in known:
-                    self.report(cast.node.location, what, did_you_mean(op, known))
-                elif overload and overload not in known[op]:
-                    self.report(cast.node.location, what, did_you_mean(overload, known[op]))
-
-    def with_exceptions(self, key: Text, node: Node, casts: dict[str, list[Cast]]) -> dict[str, list[Cast]]:
-        """Return the casts of an op with the exceptions of devices before them: overloads first, then the whole op."""
-        named = {name.value for name, _ in node.items} if isinstance(node, Mapping) else set()
-        for device, exceptions in self.exceptions.items():
-            mine = [(name, cast) for name, cast in exceptions.items() if name.partition(".")[0] == key.value]
-            for name, cast in mine if device in named else ():
-                what = f"device '{device}' excepts '{name}', and the op names the device"
-                self.report(cast.node.location, what, "take it out here or there")
-            first = [cast for _, cast in sorted(mine, key=lambda item: item[1].overloads is None)]
-            casts[device] = [*first, *casts.get(device, [])]
-        return {device: casts[device] for device in self.like if casts.get(device)}
 
     def read_categories(self, node: Node) -> dict[Category, str]:
         known = tuple(category.value for category in Category)

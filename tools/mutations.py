@@ -11,9 +11,9 @@ from time import perf_counter
 
 from tqdm import tqdm
 
+from codegen.devices import DTYPES
 from codegen.grammar.categories import UNLISTED, Category
 from codegen.grammar.errors import PolicyError
-from codegen.parse import DTYPES
 from codegen.render import render
 from tests.codegen.sample import HEAD, read
 
