@@ -1,9 +1,9 @@
 """The model of a policy that has been read: frozen, checked, and independent of YAML and of the installed torch."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from codegen.grammar.categories import Category
+from codegen.grammar.categories import UNLISTED, Category
 from codegen.grammar.versions import ALL, VersionRange
 
 
@@ -16,6 +16,7 @@ class Device:
     lower_precision: tuple[str, ...]
     like: str | None = None
     cache: bool = True  # whether the casts of its weights may be reused
+    backend: str | None = None  # the file of the backend outside of torch that the column is for
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,22 @@ class Op:
         held = dict.fromkeys((row.category, row.torch) for row in self.registrations if row.device == device)
         return [(category, torch) for category, torch in held if torch == ALL or (category, ALL) not in held]
 
+    def by_overload(self, device: str) -> dict[str, str]:
+        """Return what a device does to each overload that it lists: categories, with their releases."""
+        found: dict[str, str] = {}
+        for row in (row for row in self.registrations if row.device == device):
+            text = row.category.value if row.torch == ALL else f"{row.category.value} (torch {row.torch})"
+            earlier = found.get(row.schema_name)
+            found[row.schema_name] = text if earlier is None else f"{earlier}; {text}"
+        return found
+
+    def groups(self) -> Iterator[tuple[Registration, tuple[str, ...]]]:
+        """Yield each row once for all devices that have it, with their names."""
+        found: dict[Registration, list[str]] = {}
+        for row in self.registrations:
+            found.setdefault(replace(row, device=""), []).append(row.device)
+        yield from ((row, tuple(devices)) for row, devices in found.items())
+
 
 @dataclass(frozen=True)
 class Document:
@@ -120,6 +137,15 @@ class Policy:
         for document in dict.fromkeys(list_.document for list_ in self.documents):
             note = note.replace(document.name, str(document))
         return note
+
+    def exceptions(self, device: Device) -> dict[str, list[str]]:
+        """Return the overloads that a device treats otherwise than the one that it is like, by what it does to them."""
+        found: dict[str, list[str]] = {}
+        for op in self.ops:
+            mine, its = op.by_overload(device.name), op.by_overload(device.like or "")
+            for name in (name for name in {**mine, **its} if mine.get(name) != its.get(name)):
+                found.setdefault(mine.get(name, UNLISTED), []).append(name)
+        return dict(sorted(found.items()))
 
     def registrations(self) -> Iterator[Registration]:
         for op in self.ops:

@@ -3,19 +3,17 @@
 from dataclasses import replace
 from pathlib import Path
 
+from codegen.devices import DeviceReader
 from codegen.documents import read_documents, read_ops
-from codegen.grammar.casts import Cast, CastReader
+from codegen.grammar.casts import Cast
 from codegen.grammar.categories import Category
 from codegen.grammar.errors import PolicyError, Problem
 from codegen.grammar.files import load
 from codegen.grammar.nodes import Mapping, Node, Sequence, Text
 from codegen.grammar.versions import ALL, subtract
-from codegen.model import Device, Op, Overload, Policy, Registration
+from codegen.model import Op, Overload, Policy, Registration
 from codegen.schema_checks import check_overload, check_registration
 from codegen.schemas import Schemas
-
-DTYPES = ("float16", "bfloat16")
-SWITCH = ("on", "off")
 
 
 def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
@@ -28,11 +26,7 @@ def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
     return policy
 
 
-class _PolicyParser(CastReader):
-    def __init__(self, schemas: Schemas, problems: list[Problem]) -> None:
-        super().__init__(problems, like={}, categories=(category.value for category in Category))
-        self.schemas = schemas
-
+class _PolicyParser(DeviceReader):
     def policy(self, root: Node) -> Policy | None:
         required = ("devices", "categories", "ops")
         fields = self.fields(root, "the policy", (*required, "documents", "composites"), required)
@@ -45,6 +39,7 @@ class _PolicyParser(CastReader):
         if self.problems:  # of ops that are left out, all that names them would be a problem
             return policy
         by_name = {op.name: op for op in ops}
+        self.check_exceptions(by_name)
         if "documents" in fields:
             lists = read_documents(self, fields["documents"], {device.name: device for device in devices}, by_name)
             policy = replace(policy, documents=tuple(lists))
@@ -55,56 +50,6 @@ class _PolicyParser(CastReader):
             ]
             policy = replace(policy, composites=tuple(parts))
         return policy
-
-    def read_devices(self, node: Node) -> list[Device]:
-        entries = list(self.entries(node, "devices"))
-        devices = [self.read_device(key, value, [other.value for other, _ in entries]) for key, value in entries]
-        chains = {device.name: device.like for device in devices if device is not None}
-        for key, _ in entries:
-            seen = [key.value]
-            while (like := chains.get(seen[-1])) is not None and like not in seen:
-                seen.append(like)
-            if like == key.value:
-                self.report(
-                    key.location, f"'like' goes in a circle: {' -> '.join([*seen, like])}", "break it somewhere"
-                )
-        # Every device of the file, with or without a problem.
-        self.like = {key.value: chains.get(key.value) for key, _ in entries}
-        return [device for device in devices if device is not None]
-
-    def read_device(self, key: Text, node: Node, names: list[str]) -> Device | None:
-        what = f"device '{key.value}'"
-        fields = self.fields(
-            node, what, ("dispatch_key", "lower_precision", "like", "cache"), ("dispatch_key", "lower_precision")
-        )
-        if fields is None:
-            return None
-        name = self.identifier(key, "device")
-        dispatch_key = self.text(fields["dispatch_key"], "dispatch_key")
-        if dispatch_key is not None and not (dispatch_key.startswith("Autocast") and dispatch_key.isalnum()):
-            self.report(
-                fields["dispatch_key"].location,
-                f"dispatch_key '{dispatch_key}' is no autocast key",
-                "name one of torch's, as in AutocastCUDA",
-            )
-            dispatch_key = None
-        elif dispatch_key is not None and self.schemas.autocast_keys:
-            dispatch_key = self.name(fields["dispatch_key"], "dispatch_key", self.schemas.autocast_keys)
-        device = (dispatch_key or "").removeprefix("Autocast").lower()
-        if name and device and name != device and not name.startswith(f"{device}_"):
-            what = f"dispatch_key {dispatch_key} is not that of device '{name}'"
-            self.report(key.location, what, f"call it '{device}', or '{device}_...' where the device has a column")
-            name = None
-        dtypes = [
-            dtype.value
-            for dtype in self.texts(fields["lower_precision"], "lower_precision")
-            if self.name(dtype, "dtype", DTYPES)
-        ]
-        like = self.name(fields["like"], "device", names) if "like" in fields else None
-        cache = self.name(fields["cache"], "cache switch", SWITCH) if "cache" in fields else SWITCH[0]
-        if not (name and dispatch_key and dtypes and cache):
-            return None
-        return Device(name, dispatch_key, tuple(dtypes), like, cache == SWITCH[0])
 
     def read_categories(self, node: Node) -> dict[Category, str]:
         known = tuple(category.value for category in Category)
@@ -140,6 +85,7 @@ class _PolicyParser(CastReader):
         message = self.text(fields["message"], f"the message of {what}") if "message" in fields else None
         overloads = self.read_overloads(key, fields.get("overloads"))
         casts = self.read_casts(key, fields["cast"], [place.value for place, _ in overloads])
+        casts = self.with_exceptions(key, fields["cast"], casts)
         rows = []
         for place, overload in overloads:
             if overload is None or not check_overload(self, self.schemas, key.value, overload, place):

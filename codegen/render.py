@@ -41,7 +41,9 @@ def render(policy: Policy) -> dict[str, str]:
     files = {
         "autocast/table.cpp": text("autocast/table.cpp.j2", shards=range(SHARDS)),
         "op_reference.md": text("op_reference.md.j2", deviations=_deviations(policy), public=_public_names(policy)),
-        "policy_cases.jsonl": text("policy_cases.jsonl.j2", rows=[_case(row) for row in policy.registrations()]),
+        "policy_cases.jsonl": text(
+            "policy_cases.jsonl.j2", rows=[_case(*group) for op in policy.ops for group in op.groups()]
+        ),
     }
     for shard in range(SHARDS):
         ops = [op for op in policy.ops if crc32(op.name.encode()) % SHARDS == shard]
@@ -71,7 +73,7 @@ def cpp_row(row: Registration) -> str:
     kernel = f"kernel<{', '.join(f'ops::{struct}' for struct in structs)}>"
     if row.category is Category.STOCK:
         kernel = "nullptr"
-    names = [cpp_string(name) for name in (row.op, row.overload.name, row.device)]
+    names = [cpp_string(name) for name in (row.op, row.overload.name)]
     texts = [cpp_string(text) for text in (row.note, row.message)]
     while texts and texts[-1] == '""':
         texts.pop()
@@ -95,11 +97,11 @@ def _header_range(op: Op) -> VersionRange:
     return reduce(or_, (row.overload.torch for row in op.registrations))
 
 
-def _case(row: Registration) -> dict[str, str]:
+def _case(row: Registration, devices: tuple[str, ...]) -> dict[str, str]:
     return {
         "op": row.op,
         "overload": row.overload.name,
-        "device": row.device,
+        "devices": " ".join(devices),
         "category": row.category.value,
         "torch": str(row.torch),
         "reaches": row.reaches,
@@ -109,7 +111,7 @@ def _case(row: Registration) -> dict[str, str]:
 def _public_names(policy: Policy) -> dict[str, dict[tuple[Category, VersionRange], list[str]]]:
     """Return for each device and category (and its releases) the public names of its ops."""
     names: dict[str, dict[tuple[Category, VersionRange], list[str]]] = {}
-    for device in policy.devices:
+    for device in (device for device in policy.devices if device.like is None):
         groups = names.setdefault(device.name, {})
         for op in policy.ops:
             for group in op.categories(device.name):

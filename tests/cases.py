@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from polycast import _compiled
 from polycast.policy import devices
 
 from codegen.grammar.versions import ALL, parse_range
@@ -44,12 +45,29 @@ def _holds(case: Case) -> bool:
 
 def _read() -> list[Case]:
     lines = (ROOT / "generated" / "policy_cases.jsonl").read_text(encoding="utf-8").splitlines()
-    cases = [Case(**json.loads(line)) for line in lines[1:]]  # the first says where they come from
+    groups = [json.loads(line) for line in lines[1:]]  # the first says where they come from
+    cases = [Case(device=device, **group) for group in groups for device in group.pop("devices").split()]
     # Device by device, each named by one object: pytest then sets a device up once for all its rows.
     return [case._replace(device=device) for device in DEVICES for case in cases if case.device == device]
 
 
-CASES = [case for case in _read() if _holds(case)]
+def _columns() -> list[str]:
+    found: dict[tuple[str, frozenset[torch.dtype]], str] = {}
+    for device in _compiled.DEVICES.values():
+        found.setdefault((device.dispatch_key, frozenset(device.lower_precision)), device.name)
+    return list(found.values())
+
+
+def _tested() -> list[Case]:
+    key = {device.name: device.dispatch_key for device in _compiled.DEVICES.values()}
+    first = {(key[row.device], row.op, row.overload, row.category) for row in ROWS if row.device in COLUMNS}
+    return [row for row in ROWS if row.device in COLUMNS or (key[row.device], *row[:2], row.category) not in first]
+
+
+ROWS = [case for case in _read() if _holds(case)]
+# The first column on each dispatch key. The others on it are the same to a kernel, but for rows that only they have.
+COLUMNS = _columns()
+CASES = _tested()
 
 # Floating-point types of less than 16 bits hold a payload: what it means hangs on a scale that they do not carry.
 NARROW = [

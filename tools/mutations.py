@@ -11,16 +11,25 @@ from time import perf_counter
 
 from tqdm import tqdm
 
+from codegen.devices import DTYPES
 from codegen.grammar.categories import UNLISTED, Category
 from codegen.grammar.errors import PolicyError
-from codegen.parse import DTYPES
 from codegen.render import render
 from tests.codegen.sample import HEAD, read
 
+# A device with exceptions, of a backend outside of torch, before another one.
+NPU = """\
+  npu:
+    dispatch_key: AutocastXLA
+    lower_precision: [bfloat16]
+    like: cuda
+    backend: its file
+    except: {fp32: [join, tally.dim], unlisted: [tally]}
+  cpu:"""
 # Everything that a policy can say.
 EVERYTHING = f"""\
 # A comment.
-{HEAD}\
+{HEAD.replace("  cpu:", NPU)}\
   bend:
     cast:
       cuda: [{{torch: '>=2.12', as: fp32}}, {{torch: '>=2.10,<2.11', as: unlisted}}, {{as: fallthrough, note: Why.}}]
@@ -152,7 +161,9 @@ def check(folder: Path, content: bytes) -> bool:
             assert 1 <= problem.location.column <= len(lines[problem.location.line - 1]) + 1, problem
         return False
     files = render(policy)
-    assert files["policy_cases.jsonl"].count("\n") - 1 == len(list(policy.registrations())) > 0
+    groups = [group for op in policy.ops for group in op.groups()]
+    assert files["policy_cases.jsonl"].count("\n") - 1 == len(groups) > 0
+    assert sum(len(devices) for _, devices in groups) == len(list(policy.registrations()))
     includes = [line for text in files.values() for line in text.splitlines() if "<ATen" in line]
     assert all(re.fullmatch(r"#include <ATen/ops/\w+_ops\.h>", line, re.ASCII) for line in includes), includes
     for row in policy.registrations():

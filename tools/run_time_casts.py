@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
-from typing import NamedTuple
 
 import polycast
 import torch
@@ -21,7 +20,7 @@ from tqdm import tqdm
 
 from codegen.schemas import Schemas
 from tests.calls import call
-from tests.cases import DEVICES, POLICY, Case, expected
+from tests.cases import COLUMNS, DEVICES, POLICY, Case, expected
 from tests.probe import is_reachable, kernels_of, probes
 
 F64, F32, INT, HALF, BF16 = torch.float64, torch.float32, torch.int64, torch.float16, torch.bfloat16
@@ -38,34 +37,31 @@ CATEGORIES = (
 GIVEN = ([F32], [HALF], [BF16, F32], [F64, HALF], [INT, F32])
 
 
-class Trial(NamedTuple):
-    """An overload of ATen's on a column, under a rule that gives it a category or a dtype."""
-
-    op: str
-    overload: str
-    device: str
-    value: str
-
-    @property
-    def name(self) -> str:
-        return self.op if self.overload == "default" else f"{self.op}.{self.overload}"
-
-    def policy(self) -> polycast.Policy | None:
-        """The rule; None where the op cannot take the category on the device."""
-        try:
-            return polycast.Policy({f"aten::{self.op}.{self.overload}": {self.device: self.value}})
-        except polycast.patch.PolicyError:
-            return None
+def policy_of(trial: Case) -> polycast.Policy | None:
+    """Return the rule that gives an overload a category or a dtype on a device; None where it cannot take that."""
+    try:
+        return polycast.Policy({f"aten::{trial.op}.{trial.overload}": {trial.device: trial.category}})
+    except polycast.patch.PolicyError:
+        return None
 
 
-def base_trials(devices: Iterable[str] = DEVICES) -> list[Trial]:
+def _trial(op: str, overload: str, device: str, value: str) -> Case:
+    target = _DTYPE_OVERLOADS.get((op, overload)) if value == "fp32_append_dtype" else None
+    case = Case(op, overload, device, value, "", "")
+    return case._replace(reaches=f"{op}.{target}" if target else case.name)
+
+
+_DTYPE_OVERLOADS = {(row.op, row.overload.name): row.overload.dtype_overload for row in POLICY.registrations()}
+
+
+def base_trials(devices: Iterable[str] = COLUMNS) -> list[Case]:
     """Return a trial for each overload of the base on each device in each category, possible or not."""
     overloads = dict.fromkeys((row.op, row.overload) for row in polycast._compiled.ROWS)
     # Torch's own kernel, which no rule changes, and what takes names, which cannot be passed from Python.
     stock = {(row.op, row.overload, row.device) for row in polycast._compiled.ROWS if row.category == "stock"}
     schemas = Schemas.installed()
     return [
-        Trial(op, overload, device, value)
+        _trial(op, overload, device, value)
         for device in devices
         for op, overload in overloads
         if (op, overload, device) not in stock and "Dimname" not in str(schemas.find(op, overload))
@@ -73,7 +69,7 @@ def base_trials(devices: Iterable[str] = DEVICES) -> list[Trial]:
     ]
 
 
-def outside_trials(count: int, seed: int, devices: Iterable[str] = DEVICES) -> list[Trial]:
+def outside_trials(count: int, seed: int, devices: Iterable[str] = COLUMNS) -> list[Case]:
     """Return trials of ops that the base does not list, three categories each, one device after the other."""
     listed = {row.op for row in polycast._compiled.ROWS}
     names = {name.removeprefix("aten::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}
@@ -85,7 +81,7 @@ def outside_trials(count: int, seed: int, devices: Iterable[str] = DEVICES) -> l
     chosen = random.Random(seed).sample(found, min(count, len(found)))
     kinds = list(devices)
     return [
-        Trial(op, overload, kinds[number % len(kinds)], value)
+        _trial(op, overload, kinds[number % len(kinds)], value)
         for number, (op, overload) in enumerate(chosen)
         for value in ("lower_precision_fp", "fp32", "float64")
     ]
@@ -119,7 +115,7 @@ def _can_be_made(op: str, overload: str) -> bool:
     )
 
 
-def differences(trials: Iterable[Trial]) -> Iterator[str | None]:
+def differences(trials: Iterable[Case]) -> Iterator[str | None]:
     """Yield, for each trial whose op can take the category, what differs; None where nothing does."""
     for device, group in groupby(sorted(trials, key=lambda trial: DEVICES.index(trial.device)), lambda one: one.device):
         here = list(group)
@@ -127,7 +123,7 @@ def differences(trials: Iterable[Trial]) -> Iterator[str | None]:
             continue
         with _probed(device, here):
             for trial in here:
-                policy = trial.policy()
+                policy = policy_of(trial)
                 if policy is not None:
                     with in_force(policy):
                         yield _difference(trial)
@@ -144,36 +140,27 @@ def in_force(policy: polycast.Policy) -> Iterator[None]:
 
 
 @contextmanager
-def _probed(device: str, trials: list[Trial]) -> Iterator[None]:
-    names = {trial.name for trial in trials} | {_reached(trial) for trial in trials}
+def _probed(device: str, trials: list[Case]) -> Iterator[None]:
+    names = {trial.name for trial in trials} | {trial.reaches for trial in trials}
     with kernels_of(device), probes(device, names):
         yield
 
 
-def _reached(trial: Trial) -> str:
-    """Return the overload that a call arrives at."""
-    target = _DTYPE_OVERLOADS.get((trial.op, trial.overload))
-    return f"{trial.op}.{target}" if trial.value == "fp32_append_dtype" and target else trial.name
-
-
-_DTYPE_OVERLOADS = {(row.op, row.overload.name): row.overload.dtype_overload for row in POLICY.registrations()}
-
-
-def _difference(trial: Trial) -> str | None:
-    case = Case(trial.op, trial.overload, trial.device, trial.value, "", _reached(trial))
+def _difference(trial: Case) -> str | None:
     for lower in polycast._compiled.DEVICES[trial.device].lower_precision:
         for given in GIVEN:
             try:
-                made, reached = call(case, given, lower)
+                made, reached = call(trial, given, lower)
             except RuntimeError as error:
-                if trial.value == "banned" and "is banned on" in str(error):
+                if trial.category == "banned" and "is banned on" in str(error):
                     continue
-                return f"{trial}: {error}"
-            wanted, dtypes = _expected(trial.value, made, lower)
-            if (reached.name, reached.tensors) != (case.reaches, wanted) or (
+                return f"{trial} as {trial.category}: {error}"
+            wanted, dtypes = _expected(trial.category, made, lower)
+            if (reached.name, reached.tensors) != (trial.reaches, wanted) or (
                 dtypes is not None and reached.dtypes != dtypes
             ):
-                return f"{trial}, given {made} in {lower}: {reached.name} {reached.tensors} {reached.dtypes}"
+                found = f"{reached.name} {reached.tensors} {reached.dtypes}"
+                return f"{trial} as {trial.category}, given {made} in {lower}: {found}"
     return None
 
 
@@ -195,7 +182,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--outside", type=int, default=200, help="ops that the base does not list (default: 200)")
     parser.add_argument("--device", choices=DEVICES, help="one device only")
     options = parser.parse_args(arguments)
-    devices = [options.device] if options.device else DEVICES
+    devices = [options.device] if options.device else COLUMNS
     reachable = [device for device in devices if is_reachable(device)]
     status = 0
     for title, trials in {

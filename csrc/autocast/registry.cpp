@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -59,22 +60,37 @@ const Device& find_device(const std::string& name) {
   return devices()[column_of(name)];
 }
 
+// The rows of every overload, by its name.
+using RowsByName = std::map<std::string, std::vector<const Row*>>;
+
+const RowsByName& rows_by_name() {
+  static const RowsByName* const table = [] {
+    auto* const made = new RowsByName;
+    for (const Row& row : rows()) {
+      (*made)[qualified_name(row)].push_back(&row);
+    }
+    return made;
+  }();
+  return *table;
+}
+
+std::vector<const Row*> rows_of(const std::string& name) {
+  const auto found = rows_by_name().find(name);
+  return found == rows_by_name().end() ? std::vector<const Row*>{} : found->second;
+}
+
 // Two devices of the policy can share a dispatch key. What only the other one lists must fall through, or it would keep
 // the kernel that torch registered for that other device.
 void hide_rows_of_siblings(const Device& device, const std::set<std::string>& own, torch::Library& library) {
-  std::set<std::string> hidden;
-  for (const Device& other : devices()) {
-    if (std::string(other.name) == device.name || std::string(other.dispatch_key) != device.dispatch_key) {
-      continue;
-    }
-    for (const Row& row : rows()) {
-      const std::string name = qualified_name(row);
-      if (std::string(row.device) == other.name && row.category != Category::stock && own.count(name) == 0 &&
-          hidden.insert(name).second) {
-        library.impl(
-            name.c_str(),
-            torch::CppFunction::makeFallthrough().debug(std::string("polycast: not listed on ") + device.name));
-      }
+  const std::string key = device.dispatch_key;
+  for (const auto& [name, found] : rows_by_name()) {
+    const bool hidden = std::any_of(found.begin(), found.end(), [&key](const Row* row) {
+      return row->category != Category::stock && key == find_device(row->device).dispatch_key;
+    });
+    if (hidden && own.count(name) == 0) {
+      library.impl(
+          name.c_str(),
+          torch::CppFunction::makeFallthrough().debug(std::string("polycast: not listed on ") + device.name));
     }
   }
 }
@@ -133,31 +149,30 @@ namespace {
 
 // The kernel that policy.yaml has compiled in for an op on some device, else the boxed one.
 torch::CppFunction kernel_of(const std::string& name) {
-  for (const Row& row : rows()) {
-    if (row.category != Category::stock && qualified_name(row) == name) {
-      return row.kernel(slot_of(name));
+  for (const Row* row : rows_of(name)) {
+    if (row->category != Category::stock) {
+      return row->kernel(slot_of(name));
     }
   }
   return boxed_kernel(name);
 }
 
-const Row* find_row(const std::string& name, const Device& device) {
-  for (const Row& row : rows()) {
-    if (std::string(row.device) == device.name && qualified_name(row) == name) {
-      return &row;
+// What policy.yaml says of an overload on a device; fallthrough where it lists none.
+Category listed_category(const std::string& name, const Device& device) {
+  for (const Row* row : rows_of(name)) {
+    if (std::string(row->device) == device.name) {
+      return row->category;
     }
   }
-  return nullptr;
+  return Category::fallthrough;
 }
 
 // Whether the device or one with the same key lists the op: then the kernel on that key is ours.
 bool is_ours(const std::string& name, const Device& device) {
-  for (const Device& other : devices()) {
-    if (std::string(other.dispatch_key) == device.dispatch_key && find_row(name, other) != nullptr) {
-      return true;
-    }
-  }
-  return false;
+  const std::string key = device.dispatch_key;
+  const std::vector<const Row*> found = rows_of(name);
+  return std::any_of(
+      found.begin(), found.end(), [&key](const Row* row) { return key == find_device(row->device).dispatch_key; });
 }
 
 // A kernel that somebody else registered would be gone wherever the policy is not in force.
@@ -199,15 +214,15 @@ std::shared_ptr<Additions> add_kernels(const std::vector<std::pair<std::string, 
   auto additions = std::make_shared<Additions>();
   for (const auto& [name, device_name] : names_and_devices) {
     const Device& device = find_device(device_name);
-    const Row* const row = find_row(name, device);
+    const Category category = listed_category(name, device);
     TORCH_CHECK_VALUE(
-        row == nullptr || row->category != Category::stock,
+        category != Category::stock,
         name,
         " keeps torch's kernel on ",
         device_name,
         ", which a policy cannot change; take the rule out");
     // Another row's kernel reads the rules in force already.
-    if (row == nullptr || row->category == Category::fallthrough) {
+    if (category == Category::fallthrough) {
       additions->libraries.push_back(add_kernel(name, device));
     }
   }

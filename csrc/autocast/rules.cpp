@@ -4,6 +4,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <deque>
@@ -128,7 +129,9 @@ const Rules& patched_rules(const std::vector<Patch>& patches) {
     rules.set(slot_of(patch.name), column_of(patch.device), rule_of(patch.category, patch.to), patch.message);
   }
   const std::lock_guard<std::mutex> lock(tables().mutex);
-  return tables().patched.emplace_back(std::move(rules));
+  std::deque<Rules>& made = tables().patched;
+  const auto equal = std::find(made.begin(), made.end(), rules);
+  return equal == made.end() ? made.emplace_back(std::move(rules)) : *equal;
 }
 
 void use(const Rules& rules) {

@@ -25,6 +25,10 @@ namespace polycast::autocast {
 struct Rule {
   Category category = Category::fallthrough;
   at::ScalarType to = at::ScalarType::Undefined;
+
+  bool operator==(const Rule& other) const {
+    return category == other.category && to == other.to;
+  }
 };
 
 using Column = uint8_t;  // the place of a device in devices()
@@ -41,6 +45,10 @@ class Rules {
   // What a banned call is told.
   const std::string& message(Slot slot, Column column) const {
     return messages_.at(place_of(slot, column));
+  }
+
+  bool operator==(const Rules& other) const {
+    return rules_ == other.rules_ && messages_ == other.messages_;
   }
 
  private:
@@ -63,7 +71,8 @@ Column column_of(const std::string& device);
 // The rules of policy.yaml.
 const Rules& base_rules();
 
-// Rules of a patch over those of policy.yaml. They live as long as the process, since any thread may be following them.
+// Rules of a patch over those of policy.yaml. They live as long as the process, since any thread may be following them;
+// patches that come to the same share them.
 struct Patch {
   std::string name;
   std::string device;

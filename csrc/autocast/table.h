@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace torch {
@@ -43,11 +44,11 @@ using Slot = uint16_t;
 struct Row {
   const char* op;
   const char* overload;
-  const char* device;
   Category category;
   torch::CppFunction (*kernel)(Slot slot);
   const char* note = "";
   const char* message = "";  // for banned
+  const char* device = "";
 };
 
 // What people write to call ops. Lists of names have a space between two.
@@ -55,6 +56,9 @@ struct Names {
   const char* ops;
   const char* names;
 };
+
+// Adds a row for each of several devices, whose names have a space between two.
+void add_rows(std::vector<Row>& rows, const std::string& devices, Row row);
 
 const std::vector<Device>& devices();
 const std::vector<Sentence>& sentences();

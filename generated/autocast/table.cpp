@@ -1,6 +1,8 @@
 // Generated from policy.yaml by `python -m codegen`. Do not edit.
 #include "autocast/table.h"
 
+#include <string>
+
 namespace polycast::autocast {
 
 void rows_0(std::vector<Row>& rows, std::vector<Names>& names);
@@ -20,6 +22,10 @@ const std::vector<Device>& devices() {
       {"maia", "AutocastMAIA", {"bfloat16", "float16"}, true, "cuda"},
       {"hpu", "AutocastHPU", {"bfloat16", "float16"}, true, "cuda"},
       {"privateuse1", "AutocastPrivateUse1", {"float16", "bfloat16"}, true, "cuda"},
+      {"npu", "AutocastPrivateUse1", {"float16", "bfloat16"}, true, "privateuse1"},
+      {"musa", "AutocastPrivateUse1", {"float16", "bfloat16"}, true, "privateuse1"},
+      {"mlu", "AutocastPrivateUse1", {"float16", "bfloat16"}, true, "privateuse1"},
+      {"tpu", "AutocastPrivateUse1", {"bfloat16", "float16"}, true, "cpu"},
   };
   return table;
 }
@@ -36,6 +42,15 @@ const std::vector<Sentence>& sentences() {
       {Category::stock, "stock", "Keeps the kernel that torch itself registers."},
   };
   return table;
+}
+
+void add_rows(std::vector<Row>& rows, const std::string& names, Row row) {
+  for (const Device& device : devices()) {
+    if ((" " + names + " ").find(std::string(" ") + device.name + " ") != std::string::npos) {
+      row.device = device.name;
+      rows.push_back(row);
+    }
+  }
 }
 
 namespace {

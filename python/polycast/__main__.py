@@ -11,7 +11,7 @@ import torch
 import polycast
 from polycast import backends, policy
 from polycast._compiled import DEVICES, ROWS
-from polycast._text_table import lines_of
+from polycast._text_table import lines_of, wrapped
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -76,13 +76,18 @@ def _op(name: str) -> str:
         cells.setdefault(full, {})[row.device] = row.category
         if row.note:
             notes.setdefault(f"{full}: {row.note}", []).append(row.device)
-    lines = lines_of(
-        [("op", *DEVICES), *((op, *(line.get(device, "-") for device in DEVICES)) for op, line in cells.items())]
-    )
+    table = [("op", "category", "devices")]
+    for op, line in cells.items():
+        for category in dict.fromkeys(line.get(device, "-") for device in DEVICES):
+            devices = [device for device in DEVICES if line.get(device, "-") == category]
+            table.append((op, category, "all" if len(devices) == len(DEVICES) else ", ".join(devices)))
+    lines = lines_of(wrapped(table))
     if len({row.op for row in rows}) > 1:
         lines = [f"{name} runs these ops, each on some device or for some arguments:", "", *lines]
     footnotes = [f"{note} ({', '.join(devices)})" for note, devices in notes.items()]
-    return "\n".join([*lines, "", "-: not listed, runs in the type of its inputs.", *footnotes])
+    if any(category == "-" for _, category, _ in table):
+        footnotes.insert(0, "-: not listed, runs in the type of its inputs.")
+    return "\n".join([*lines, *([""] if footnotes else []), *footnotes])
 
 
 if __name__ == "__main__":

@@ -2,12 +2,24 @@
 
 import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
+
+
+def wrapped(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return the rows, each with its last cell on as many lines as the terminal has no room for in one."""
+    taken = sum(max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1])
+    room = max(_width() - taken, max(len(word) for row in rows for word in row[-1].split()))
+    found: list[tuple[str, ...]] = []
+    for *first, last in rows:
+        one, *more = textwrap.wrap(last, room)
+        found += [(*first, one), *((*[""] * len(first), part) for part in more)]
+    return found
 
 
 def lines_of(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Return the lines of a table; the columns that a terminal has no room for go below, beside the first one again."""
-    width, _ = shutil.get_terminal_size(fallback=(sys.maxsize, 0))  # no terminal: no fold
+    width = _width()
     columns = [[cell.ljust(max(map(len, column))) for cell in column] for column in zip(*rows, strict=True)]
     first, *rest = columns
     parts: list[list[list[str]]] = [[first]]
@@ -17,3 +29,7 @@ def lines_of(rows: Sequence[tuple[str, ...]]) -> list[str]:
         parts[-1].append(column)
     folded = [["  ".join(line).rstrip() for line in zip(*part, strict=True)] for part in parts]
     return [line for part in folded for line in ("", *part)][1:]
+
+
+def _width() -> int:
+    return shutil.get_terminal_size(fallback=(sys.maxsize, 0)).columns  # no terminal: no fold

@@ -1,7 +1,8 @@
 """Rules for modules by their names: what runs in such a module follows them, whatever region it is called in."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -10,7 +11,7 @@ from torch import nn
 
 from polycast import scopes
 from polycast._compiled import leave_rules
-from polycast._suggest import suggestion
+from polycast.grammar.errors import Location, PolicyError, Problem, closest
 from polycast.patch import PatchRow, Policy
 
 Rules: TypeAlias = str | torch.dtype | Mapping[str, object] | Policy | None
@@ -66,9 +67,10 @@ def assign(model: nn.Module, rules: Mapping[str, Rules]) -> list[str]:
         The names of the modules that have rules now, of those that were named.
 
     Raises:
-        ValueError: A name or pattern matches no module, or two patterns that match one module disagree on an op; or as
-            for :class:`polycast.Policy`.
-        TypeError: The model is no module, or a value none of these.
+        PolicyError: A ``ValueError`` with every problem of the rules: a name or pattern that matches no module, two
+            patterns that match one module and disagree on an op, a value that is none of these, and what
+            :class:`polycast.Policy` reports. Nothing is assigned.
+        TypeError: The model is no module, or the rules no mapping.
 
     Example:
         >>> import torch, polycast
@@ -83,35 +85,94 @@ def assign(model: nn.Module, rules: Mapping[str, Rules]) -> list[str]:
         raise TypeError(f"{type(model).__name__} is no module; give the model, and its modules' names in the rules")
     if not isinstance(rules, Mapping):
         raise TypeError(f"the rules are {rules!r:.60}; give a mapping, as in {{'lm_head': 'fp32'}}")
-    policies = {key: _policy(key, value) for key, value in rules.items()}
     modules = dict(model.named_modules(remove_duplicate=False))
-    chosen: dict[nn.Module, tuple[str, Policy | None]] = {}
+    problems: list[Problem] = []
+    found = [_Assignment(*rule, modules, number, problems) for number, rule in enumerate(rules.items())]
+    chosen: dict[nn.Module, _Assignment] = {}
     # Names come last, and so decide.
-    for key, policy in sorted(policies.items(), key=lambda item: not item[0].startswith(PATTERN)):
-        for name in _matches(key, modules):
-            module = modules[name]
-            if module in chosen and key.startswith(PATTERN) is chosen[module][0].startswith(PATTERN):
-                _check_agreement(name, chosen[module], (key, policy))
-            chosen[module] = (key, policy)
-    for module, (_, policy) in chosen.items():
-        _assign(module, policy)
-    return [name for name, module in modules.items() if chosen.get(module, ("", None))[1] is not None]
+    for one in sorted(found, key=lambda one: not one.is_pattern):
+        for name in one.names:
+            earlier = chosen.setdefault(modules[name], one)
+            if earlier.is_pattern is one.is_pattern:
+                one.check_agreement(name, earlier)
+            chosen[modules[name]] = one
+    if problems:
+        raise PolicyError(problems)
+    for module, one in chosen.items():
+        _assign(module, one.policy)
+    return [name for name, module in modules.items() if module in chosen and chosen[module].policy is not None]
 
 
-def _policy(key: object, value: object) -> Policy | None:
-    if not isinstance(key, str):
-        raise TypeError(f"the rules name {key!r}; give the name of a module, or '{PATTERN}' and a pattern")
-    try:
-        return _policy_of(value)
-    except ValueError as error:
-        raise ValueError(f"the rules of '{key}': {error}") from None
-    except TypeError:
-        raise TypeError(
-            f"the rules of '{key}' are {value!r:.60}; give a policy, a mapping of ops, a category, or None"
-        ) from None
+class _Assignment:
+    """What is assigned to the modules that a name or a pattern means; each problem of it is reported."""
+
+    def __init__(self, key: object, value: Rules, modules: Iterable[str], number: int, problems: list[Problem]) -> None:
+        self.key = key if isinstance(key, str) else f"<{type(key).__name__}>"
+        self.problems = problems
+        self.is_pattern = self.key.startswith(PATTERN)
+        self.names: list[str] = []
+        self.policy: Policy | None = None
+        self._place = Location("assign", number, 0, self.key or "''")
+        self._other: set[str] = set()
+        if isinstance(key, str):
+            self.names = self._find(modules)
+        else:
+            self._report(
+                f"a key of type {type(key).__name__}", f"use the name of a module, or '{PATTERN}' and a pattern"
+            )
+        try:
+            self.policy = _policy_of(value)
+        except PolicyError as error:
+            self.problems += [replace(problem, location=self._inside(problem.location)) for problem in error.problems]
+        except ValueError as error:
+            self._report(*str(error).split("; ", 1))
+        except TypeError:
+            self._report(
+                f"a value of type {type(value).__name__}", "give a policy, a mapping of ops, a category, or None"
+            )
+
+    def _report(self, what: str, remedy: str) -> None:
+        self.problems.append(Problem(self._place, what, remedy))
+
+    def _inside(self, location: Location) -> Location:
+        return replace(self._place, column=location.line, path=f"{self._place.path}.{location.path}")
+
+    def _find(self, names: Iterable[str]) -> list[str]:
+        if not self.is_pattern:
+            if self.key in names:
+                return [self.key]
+            close = closest(self.key, names)
+            remedy = f"a pattern begins with '{PATTERN}'" if close is None else f"did you mean '{close}'?"
+            self._report(f"the model has no module '{self.key}'", remedy)
+            return []
+        try:
+            pattern = re.compile(self.key.removeprefix(PATTERN))
+        except re.error as error:
+            self._report(f"no pattern: {error}", "write a regular expression of Python's")
+            return []
+        found = [name for name in names if pattern.fullmatch(name)]
+        if not found:
+            self._report("matches no module of the model", "a pattern has to match a whole name")
+        return found
+
+    def check_agreement(self, name: str, other: "_Assignment") -> None:
+        """Report an op to which this and another one of the same rank give different categories in a module, once."""
+        mine, its = ({row.key: row for row in one.policy.rows()} if one.policy else {} for one in (self, other))
+        for key in (key for key in its if key in mine):
+            if mine[key].value != its[key].value and other.key not in self._other:
+                self._other.add(other.key)
+                what = (
+                    f"module '{name}' is matched by '{other.key}', which gives {_shown(its[key])}, and by '{self.key}'"
+                )
+                what += f", which gives {_shown(mine[key])}"
+                self._report(what, "name the module itself, or make the patterns narrower")
 
 
-def _policy_of(value: object) -> Policy | None:
+def _shown(row: PatchRow) -> str:
+    return f"{row.op} {row.value} on {row.column}"
+
+
+def _policy_of(value: Rules) -> Policy | None:
     if isinstance(value, torch.dtype):
         value = str(value).removeprefix("torch.")
     if isinstance(value, str):
@@ -121,39 +182,6 @@ def _policy_of(value: object) -> Policy | None:
     if isinstance(value, Mapping):
         return Policy(value)
     raise TypeError
-
-
-def _matches(key: str, names: Iterable[str]) -> Iterator[str]:
-    if not key.startswith(PATTERN):
-        if key not in names:
-            raise ValueError(
-                f"the model has no module '{key}'{suggestion(key, names)}; a pattern begins with '{PATTERN}'"
-            )
-        yield key
-        return
-    try:
-        pattern = re.compile(key.removeprefix(PATTERN))
-    except re.error as error:
-        raise ValueError(f"'{key}' is no pattern: {error}") from None
-    found = [name for name in names if pattern.fullmatch(name)]
-    if not found:
-        raise ValueError(f"'{key}' matches no module of the model; a pattern has to match a whole name")
-    yield from found
-
-
-def _check_agreement(name: str, one: tuple[str, Policy | None], other: tuple[str, Policy | None]) -> None:
-    (first, ours), (second, theirs) = one, other
-    mine, its = ({row.key: row for row in policy.rows()} if policy else {} for policy in (ours, theirs))
-    for key in (key for key in mine if key in its):
-        if mine[key].value != its[key].value:
-            raise ValueError(
-                f"module '{name}' is matched by '{first}', which gives {_shown(mine[key])}, and by '{second}', which "
-                f"gives {_shown(its[key])}; name the module itself, or make the patterns narrower"
-            )
-
-
-def _shown(row: PatchRow) -> str:
-    return f"{row.op} {row.value} on {row.column}"
 
 
 def _assign(module: nn.Module, policy: Policy | None) -> None:

@@ -14,7 +14,8 @@ import torch.compiler.config
 
 from polycast import backends, scopes
 from polycast._compiled import BUILD, DEVICES, install_kernels, installed_kernels, uninstall_kernels
-from polycast.patch import Policy
+from polycast.patch import Policy, PolicyError
+from polycast.rules.reader import IMPORT_FIRST
 
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
 ENVIRONMENT_POLICY = "POLYCAST_POLICY"
@@ -81,7 +82,8 @@ def uninstall(*devices: str | torch.device) -> None:
 
 def _column(device: str | torch.device) -> str:
     kind = backends.kind_of(device)
-    return kind if kind in DEVICES else backends.column(kind)
+    known = kind in DEVICES and kind != backends.PRIVATEUSE1
+    return kind if known or kind in installed_kernels() else backends.column(kind)
 
 
 def installed() -> tuple[str, ...]:
@@ -92,7 +94,8 @@ def installed() -> tuple[str, ...]:
 def use(policy: Policy | None) -> None:
     """Make a policy that of the process: it holds in every region, under the policies of regions and modules.
 
-    The environment variable POLYCAST_POLICY names a file whose policy is used from the import on.
+    The environment variable POLYCAST_POLICY names a file whose policy is used from the import on. A forked process,
+    such as a worker of a ``DataLoader``, inherits what is used; one that is spawned has that of the variable, if any.
 
     Args:
         policy: The rules over the base, in the place of those used before; None for the base alone.
@@ -141,7 +144,11 @@ def use_on_import() -> None:
         try:
             use(Policy.load(path))
         except ValueError as error:
-            raise ImportError(f"{ENVIRONMENT_POLICY} names {path}, which cannot be used:\n{error}") from None
+            text = f"{ENVIRONMENT_POLICY} names {path}, which cannot be used:\n{error}"
+            problems = error.problems if isinstance(error, PolicyError) else ()
+            if any(problem.remedy.startswith(IMPORT_FIRST) for problem in problems):
+                text += f"\n(before polycast, or unset {ENVIRONMENT_POLICY} and call polycast.use after both)"
+            raise ImportError(text) from None
 
 
 def _install_late(package: ModuleType) -> None:

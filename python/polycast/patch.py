@@ -12,7 +12,7 @@ from polycast.grammar.errors import PolicyError, Problem, did_you_mean
 from polycast.rules import operators
 from polycast.rules.operators import ATEN, Target
 from polycast.rules.reader import RuleReader
-from polycast.rules.rows import VALUES, PatchRow, make_row
+from polycast.rules.rows import VALUES, PatchRow, make_row, misnamed
 from polycast.rules.text import Rule, rules_of, table_of
 from polycast.rules.values import nodes_of
 
@@ -107,7 +107,8 @@ class Policy:
             ('fp32', {'xla': 'fp32', 'xpu': 'fp32', 'cpu': 'fp32', 'mps': 'fp32'})
         """
         if category not in VALUES:
-            raise ValueError(f"no category {category!r:.60}; {did_you_mean(str(category), VALUES)}")
+            known = f"no category {category!r:.60}", did_you_mean(str(category), VALUES)
+            raise ValueError("; ".join(misnamed(str(category)) or known))
         kept = {(row.op, row.overload, row.device) for row in ROWS if row.category in _UNTOUCHED}
         rows = []
         for op, overload in dict.fromkeys((row.op, row.overload) for row in ROWS):
@@ -150,9 +151,9 @@ class Policy:
 
         Example:
             >>> import polycast
-            >>> print(polycast.Policy({"layer_norm": {"cpu": "fp32", "mps": "fallthrough"}}).diff())
+            >>> print(polycast.Policy({"layer_norm": {"xla": "fp32", "mps": "fallthrough"}}).diff())
             op          device  base      this
-            layer_norm  cpu     unlisted  fp32
+            layer_norm  xla     unlisted  fp32
             layer_norm  mps     fp32      fallthrough
         """
         base = {(ATEN + row.op, row.overload, row.device): row.category for row in ROWS}

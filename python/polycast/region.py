@@ -109,7 +109,11 @@ class PolicyRegion:
             return
         depths = self._depths.get(threading.get_ident())
         if not depths:
-            raise RuntimeError(f"this thread is not in {self!r}")
+            elsewhere = any(self._depths.values())
+            raise RuntimeError(
+                f"this thread has not entered {self!r}; "
+                + ("leave it in the thread that has" if elsewhere else "enter it before it is left")
+            )
         leave_rules_to(depths.pop())
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:

@@ -92,7 +92,7 @@ KNOWN = "polycast has no device '{}' in its policy; it has cuda, xla, xpu, cpu, 
     ("device", "error", "text"),
     [
         ("gpu", ValueError, KNOWN.format("gpu") + ".*; did you mean 'cuda'[?]$"),
-        ("tpu", ValueError, KNOWN.format("tpu") + ".*; did you mean 'xla'[?]$"),
+        ("neuron", ValueError, KNOWN.format("neuron") + ".*; did you mean 'xla'[?]$"),
         ("cuad", ValueError, KNOWN.format("cuad") + ".*; did you mean 'cuda'[?]$"),
         ("xal", ValueError, KNOWN.format("xal") + ".*; did you mean 'xla'[?]$"),
         ("qqq", ValueError, KNOWN.format("qqq") + "[a-z0-9, ]*$"),

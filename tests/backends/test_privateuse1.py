@@ -1,28 +1,35 @@
-"""A backend outside of torch, registered under a name of its own: kernels, fallback, region."""
+"""A backend outside of torch, registered under a name of its own: column, kernels, fallback, region."""
 
+import polycast
+import pytest
+from polycast import _compiled
+
+from tests.cases import CASES, COLUMNS, ROWS, Case
 from tests.process import python
+from tests.samples.backends import LISTS
 
-BACKEND = """
+NAMED = """
 import types
 import torch
 import polycast
 
-torch.utils.rename_privateuse1_backend("npu")
-torch._register_device_module("npu", types.SimpleNamespace(
+torch.utils.rename_privateuse1_backend("NAME")
+torch._register_device_module("NAME", types.SimpleNamespace(
     get_amp_supported_dtype=lambda: [torch.float16, torch.bfloat16],
     is_available=lambda: True, is_initialized=lambda: True, current_device=lambda: 0,
 ))
 key = "AutocastPrivateUse1"
 has_fallback = lambda: torch._C._dispatch_has_backend_fallback(torch._C._dispatch_key_parse(key))
 """
+BACKEND = NAMED.replace("NAME", "mine")
 
 
 def test_it_is_installed_on_request_only_and_by_its_own_name() -> None:
     code = """
 print("privateuse1" in polycast.installed())
-polycast.install("npu")
+polycast.install("mine")
 print("privateuse1" in polycast.installed())
-polycast.uninstall("npu")
+polycast.uninstall("mine")
 polycast.install("privateuse1")
 print("privateuse1" in polycast.installed())
 """
@@ -33,10 +40,10 @@ def test_its_fallback_is_registered_where_there_is_none_and_taken_back() -> None
     code = """
 before = dump()
 print(has_fallback())
-polycast.install("npu")
-polycast.install("npu")
+polycast.install("mine")
+polycast.install("mine")
 print(has_fallback())
-polycast.uninstall("npu")
+polycast.uninstall("mine")
 print(has_fallback(), dump() == before)
 """
     assert python(BACKEND + code) == "False\nTrue\nFalse True\n"
@@ -46,8 +53,8 @@ def test_its_own_fallback_is_left_alone() -> None:
     code = """
 library = torch.library.Library("_", "IMPL", key)
 library.fallback(torch.library.fallthrough_kernel)
-polycast.install("npu")
-polycast.uninstall("npu")
+polycast.install("mine")
+polycast.uninstall("mine")
 print(has_fallback())
 """
     assert python(BACKEND + code) == "True\n"
@@ -56,10 +63,10 @@ print(has_fallback())
 def test_a_region_by_its_name_autocasts_and_lets_other_ops_through() -> None:
     code = """
 from torch._subclasses.fake_tensor import FakeTensorMode
-polycast.install("npu")
+polycast.install("mine")
 with FakeTensorMode(), torch.no_grad():
-    x = torch.empty(2, 2, device="npu")
-    for region in (polycast.autocast("npu"), polycast.autocast("npu:0", dtype=torch.bfloat16)):
+    x = torch.empty(2, 2, device="mine")
+    for region in (polycast.autocast("mine"), polycast.autocast("mine:0", dtype=torch.bfloat16)):
         with region:
             print((x @ x).dtype, (x + x).dtype, torch.exp(x.half()).dtype)
 """
@@ -71,12 +78,12 @@ with FakeTensorMode(), torch.no_grad():
 def test_a_dtype_that_the_policy_does_not_list_is_an_error_with_its_name() -> None:
     code = """
 try:
-    polycast.autocast("npu", dtype=torch.float64)
+    polycast.autocast("mine", dtype=torch.float64)
 except ValueError as error:
     print(error)
 """
     assert python(BACKEND + code) == (
-        "autocast on npu runs in torch.float16 and torch.bfloat16; torch.float64 is not listed for it in the policy\n"
+        "autocast on mine runs in torch.float16 and torch.bfloat16; torch.float64 is not listed for it in the policy\n"
     )
 
 
@@ -85,9 +92,69 @@ def test_a_region_before_it_is_installed_says_so() -> None:
 import warnings
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    polycast.autocast("npu")
+    polycast.autocast("mine")
 print(*(warning.message for warning in caught))
 """
     assert python(BACKEND + code) == (
-        "the policy's kernels for npu are not installed, so its regions run torch's own; call polycast.install('npu')\n"
+        "the policy's kernels for mine are not installed, so its regions run torch's own; "
+        "call polycast.install('mine')\n"
     )
+
+
+ARRIVALS = """
+from torch._subclasses.fake_tensor import FakeTensorMode
+with FakeTensorMode(), torch.no_grad(), polycast.autocast("NAME") as region:
+    x = torch.empty(1, 2, 4, device="NAME")
+    halves = x.to(region.fast_dtype)
+    print((x @ x.mT).dtype, torch.nn.functional.interpolate(halves, scale_factor=2).dtype, torch.exp(halves).dtype)
+"""
+
+
+def test_a_backend_has_the_column_of_its_name() -> None:
+    code = (NAMED + "polycast.install('NAME')\nprint(*polycast.installed()[-1:])" + ARRIVALS).replace("NAME", "tpu")
+    assert python(code) == "tpu\ntorch.bfloat16 torch.bfloat16 torch.bfloat16\n"
+
+
+def test_a_column_is_that_of_the_backend_by_either_name_and_follows_it() -> None:
+    code = """
+import polycast
+polycast.install("privateuse1")
+print(*polycast.installed()[-1:])
+BACKEND
+polycast.autocast("npu")
+print(*polycast.installed()[-1:])
+polycast.uninstall("privateuse1")
+print("npu" in polycast.installed())
+polycast.install("privateuse1")
+print(*polycast.installed()[-1:], polycast.policy.category("conv2d", torch.device("npu")))
+try:
+    polycast.install("musa")
+except ValueError as error:
+    print(error)
+"""
+    assert python((code.replace("BACKEND", NAMED) + ARRIVALS).replace("NAME", "npu")).splitlines() == [
+        "privateuse1",
+        "npu",
+        "False",
+        "npu lower_precision_fp",
+        "'musa' is a backend outside of torch that is not loaded here; import the package that registers it first",
+        "torch.float16 torch.float16 torch.float32",
+    ]
+
+
+@pytest.mark.parametrize("column", LISTS)
+def test_a_column_is_the_list_of_its_backend_but_for_notes(column: str) -> None:
+    listed = {name: category for category, names in LISTS[column].items() for name in names.split()}
+    rows = {row.name: row for row in ROWS if row.device == column}
+    notes = {(row.op, row.overload) for row in _compiled.ROWS if row.device == column and row.note}
+    known = {name for name in listed if name in {row.name for row in ROWS}}  # of the torch that is installed
+    different = {name for name in known | rows.keys() if name not in rows or listed.get(name) != rows[name].category}
+    assert {name for name in different if name not in rows or rows[name][:2] not in notes} == set()
+
+
+def test_rows_that_columns_share_are_tested_once_for_each_key() -> None:
+    def kind(case: Case) -> tuple[str, str, str, str]:
+        return _compiled.DEVICES[case.device].dispatch_key, case.op, case.overload, case.category
+
+    assert {*COLUMNS} | {*LISTS, "musa"} == {*polycast.policy.devices()}
+    assert {kind(case) for case in CASES} == {kind(row) for row in ROWS}

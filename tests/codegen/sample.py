@@ -49,6 +49,20 @@ POLICY = f"""{HEAD}\
   tally: {{cast: {{cpu: fp32}}, overloads: [default, dim], public: [torch.tally]}}
 """
 
+# A device with exceptions, of a backend outside of torch.
+EXCEPTIONS = POLICY.replace("[default, dim]", "[default, dim: {torch: '<2.13'}]").replace(
+    "  cpu:",
+    """\
+  npu:
+    dispatch_key: AutocastXLA
+    lower_precision: [bfloat16]
+    like: xla
+    backend: a/file of its repository
+    except: {lower_precision_fp: [tally.dim], fp32: [tally], unlisted: [bend]}
+  cpu:""",
+    1,
+)
+
 # A text that means something in C++, JSON, Jinja2, YAML and Markdown.
 HOSTILE = (
     '"; \\ \\\\ \n1 \n \r\n \t \a */ /* // ??/ ??) R"( %s {{ policy }} {% raw %} {# | \\| ` `` <b> &amp; *a* _a_ ~~a~~ '

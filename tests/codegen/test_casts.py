@@ -7,7 +7,7 @@ import pytest
 from codegen.grammar.categories import Category
 from codegen.grammar.versions import ALL
 from codegen.model import Device, Registration
-from tests.codegen.sample import HEAD, POLICY, edited, read
+from tests.codegen.sample import EXCEPTIONS, HEAD, POLICY, edited, problems, read
 
 
 def _lines(rows: tuple[Registration, ...]) -> list[str]:
@@ -113,6 +113,37 @@ CASTS: dict[str, tuple[str, list[str]]] = {
 def test_the_rows_of_an_entry(tmp_path: Path, entry: str, expected: list[str]) -> None:
     (op,) = read(tmp_path, f"{HEAD}  {entry}\n").ops
     assert _lines(op.registrations) == expected
+
+
+def test_the_exceptions_of_a_device(tmp_path: Path) -> None:
+    assert [line for line in _lines(tuple(read(tmp_path, EXCEPTIONS).registrations())) if " npu " in line] == [
+        "fold npu promote",
+        "size npu stock",
+        "tally npu fp32",
+        "tally.dim npu lower_precision_fp <2.13",
+    ]
+
+
+def test_a_device_that_is_like_one_with_exceptions_has_them_where_no_op_names_it(tmp_path: Path) -> None:
+    text = EXCEPTIONS.replace(
+        "AutocastCPU, lower_precision: [bfloat16]", "AutocastCPU, lower_precision: [bfloat16], like: npu"
+    )
+    assert [line for line in _lines(tuple(read(tmp_path, text).registrations())) if " cpu " in line] == [
+        "fold cpu promote",
+        "size cpu stock",
+        "tally cpu fp32",
+        "tally.dim cpu fp32 <2.13",
+    ]
+
+
+def test_an_exception_and_an_op_that_names_the_device(tmp_path: Path) -> None:
+    text = EXCEPTIONS.replace("bend: {cast: fp32", "bend: {cast: {cuda: fp32, npu: fp32}")
+    place = f"policy.yaml:{text[: text.index('[bend]')].count(chr(10)) + 1}"
+    found = problems(tmp_path, text)
+    assert found.startswith(f"{place}:")
+    assert found.endswith(
+        "device 'npu' has an exception for 'bend', and the op names the device; take it out here or there"
+    )
 
 
 def test_like_goes_from_device_to_device(tmp_path: Path) -> None:

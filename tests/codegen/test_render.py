@@ -9,7 +9,7 @@ import pytest
 from codegen.grammar.errors import Location
 from codegen.render import markdown, render
 from codegen.write import MARK
-from tests.codegen.sample import HEAD, HOSTILE, POLICY, edited, read
+from tests.codegen.sample import EXCEPTIONS, HEAD, HOSTILE, POLICY, edited, read
 
 ENTRIES = POLICY.removeprefix(HEAD).splitlines(keepends=True)
 
@@ -78,20 +78,20 @@ GUARDED = f"""{HEAD}\
 GUARDED_LINES = """\
 #include <ATen/ops/bend_ops.h>
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2010 && TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 3000
-  rows.push_back({"bend", "default", "cpu", Category::fp32, kernel<ops::bend>});
+  add_rows(rows, "cpu", {"bend", "default", Category::fp32, kernel<ops::bend>});
 #endif
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2010
-  rows.push_back({"bend", "default", "cpu", Category::stock, nullptr});
+  add_rows(rows, "cpu", {"bend", "default", Category::stock, nullptr});
 #endif
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 3000
-  rows.push_back({"bend", "default", "cpu", Category::stock, nullptr});
+  add_rows(rows, "cpu", {"bend", "default", Category::stock, nullptr});
 #endif
 """
 
 
 def test_a_row_of_some_releases_is_guarded(tmp_path: Path) -> None:
-    (text,) = [text for text in render(read(tmp_path, GUARDED)).values() if "push_back" in text]
-    assert [line for line in text.splitlines() if re.match("#if|#endif|#include <ATen|  rows", line)] == (
+    (text,) = [text for text in render(read(tmp_path, GUARDED)).values() if "bend_ops" in text]
+    assert [line for line in text.splitlines() if re.match("#if|#endif|#include <ATen|  add_rows", line)] == (
         GUARDED_LINES.splitlines()
     )
 
@@ -120,20 +120,33 @@ def test_a_header_is_guarded_where_some_release_has_no_overload(
 
 def test_the_cases_are_the_rows(tmp_path: Path) -> None:
     files = render(read(tmp_path, edited("[default, dim]", "[default, dim: {torch: '<2.13'}]")))
-    keys = ("op", "overload", "device", "category", "torch", "reaches")
+    keys = ("op", "overload", "devices", "category", "torch", "reaches")
     lines = files["policy_cases.jsonl"].splitlines()[1:]
     cases = [tuple(case.pop(key) for key in keys) for case in map(json.loads, lines)]
     assert cases == [
-        ("bend", "default", "cuda", "fp32", "", "bend"),
-        ("bend", "default", "xla", "fp32", "", "bend"),
-        ("bend", "default", "cpu", "fp32", "", "bend"),
-        ("fold", "default", "cuda", "promote", "", "fold"),
-        ("fold", "default", "xla", "promote", "", "fold"),
-        ("size", "default", "cuda", "stock", "", "size"),
-        ("size", "default", "xla", "stock", "", "size"),
+        ("bend", "default", "cuda xla cpu", "fp32", "", "bend"),
+        ("fold", "default", "cuda xla", "promote", "", "fold"),
+        ("size", "default", "cuda xla", "stock", "", "size"),
         ("tally", "default", "cpu", "fp32", "", "tally"),
         ("tally", "dim", "cpu", "fp32", "<2.13", "tally.dim"),
     ]
+
+
+def test_a_device_that_is_like_another_shows_where_it_differs(tmp_path: Path) -> None:
+    text = render(read(tmp_path, EXCEPTIONS))["op_reference.md"]
+    _, xla, npu, _ = (part.split("\n## ")[0] for part in re.split("\n## (?:xla|npu|cpu)\n", text))
+    assert xla.endswith("It has the categories of `cuda` for every op.\n")
+    assert "Its list is that of a/file of its repository." in npu
+    assert npu.endswith("""\
+It has the categories of `xla`, but for these:
+
+| category | ops |
+|---|---|
+| fp32 | `tally` |
+| lower_precision_fp (torch &lt;2.13) | `tally.dim` |
+| unlisted | `bend` |
+""")
+    assert "| op | cuda | cpu | \n" in text
 
 
 @pytest.mark.parametrize(("switch", "cache"), [("", "true"), (", cache: on", "true"), (", cache: off", "false")])

@@ -7,7 +7,8 @@ from polycast._compiled import DEVICES
 
 import tests.policies.library  # noqa: F401
 
-LIKE_CUDA = "cuda xla_gpu mtia maia hpu privateuse1"
+LIKE_CUDA = "cuda xla_gpu mtia maia hpu privateuse1 npu musa mlu"
+CPU = "cpu tpu"  # which is like it
 ALL = " ".join(DEVICES)
 
 # rules: what each device gets. An op stands for all overloads that are listed with it.
@@ -28,7 +29,7 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     "a method": ({"torch.Tensor.erf": "float64"}, {ALL: "erf float64"}),
     "what runs several ops": (
         {"torch.nn.CrossEntropyLoss": {"cpu": "promote"}},
-        {"cpu": "cross_entropy_loss promote, nll_loss promote, nll_loss2d promote"},
+        {CPU: "cross_entropy_loss promote, nll_loss promote, nll_loss2d promote"},
     ),
     "a custom operator": (
         {"patches::attention": "lower_precision_fp"},
@@ -48,29 +49,29 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     "a device that others are like": ({"mv": {"cuda": "fp32"}}, {LIKE_CUDA: "mv fp32"}),
     "a device that is like another": (
         {"mv": {"cuda": "fp32", "mtia": "promote"}},
-        {"cuda xla_gpu maia hpu privateuse1": "mv fp32", "mtia": "mv promote"},
+        {LIKE_CUDA.replace("mtia ", ""): "mv fp32", "mtia": "mv promote"},
     ),
     "others": (
         {"mv": {"cuda": "fp32", "others": "float16"}},
-        {LIKE_CUDA: "mv fp32", "xla xpu cpu mps": "mv float16"},
+        {LIKE_CUDA: "mv fp32", f"xla xpu mps {CPU}": "mv float16"},
     ),
     "others unlisted": (
         {"mv": {"cuda": "fp32", "others": "unlisted"}},
-        {"cuda": "mv fp32", "xla xla_gpu xpu cpu mps mtia maia hpu privateuse1": "mv fallthrough"},
+        {"cuda": "mv fp32", ALL.removeprefix("cuda "): "mv fallthrough"},
     ),
-    "a device of torch's": ({"mv": {torch.device("cpu", 0): torch.float16}}, {"cpu": "mv float16"}),
+    "a device of torch's": ({"mv": {torch.device("cpu", 0): torch.float16}}, {CPU: "mv float16"}),
     # Alternatives
     "a cast with its keys": ({"mv": {"as": "fp32", "torch": ">=2.0", "note": "Why."}}, {ALL: "mv fp32"}),
     "a cast of other releases": ({"mv": {"as": "fp32", "torch": "<2.0"}}, {}),
     "the first that holds": ({"mv": [{"as": "fp32", "torch": "<2.0"}, "promote"]}, {ALL: "mv promote"}),
     "some overloads": (
         {"pow": {"cpu": [{"as": "promote", "overloads": ["Tensor_Tensor"]}, "fp32"]}},
-        {"cpu": "pow.Tensor_Tensor promote, pow.Scalar fp32, pow.Tensor_Scalar fp32"},
+        {CPU: "pow.Tensor_Tensor promote, pow.Scalar fp32, pow.Tensor_Scalar fp32"},
     ),
     # Several rules
     "an overload before its op": (
         {"pow.Scalar": {"cpu": "float16"}, "torch.pow": {"cpu": "fp32"}},
-        {"cpu": "pow.Tensor_Tensor fp32, pow.Scalar float16, pow.Tensor_Scalar fp32"},
+        {CPU: "pow.Tensor_Tensor fp32, pow.Scalar float16, pow.Tensor_Scalar fp32"},
     ),
     "rules that agree": ({"softmax.int": {"cpu": "fp32"}, "aten::softmax.int": "fp32"}, {ALL: "softmax.int fp32"}),
     "none": ({}, {}),

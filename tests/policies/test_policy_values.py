@@ -88,25 +88,27 @@ def test_in_another_process_a_policy_has_the_same_digest_and_needs_no_library() 
 
 
 def test_a_ban_says_who_bans() -> None:
-    (row,) = Policy({"mv": {"cpu": "banned"}}).rows()
-    assert row.message == "'mv' is banned on cpu by Policy: mv.cpu"
+    (row,) = Policy({"mv": {"mps": "banned"}}).rows()
+    assert row.message == "'mv' is banned on mps by Policy: mv.mps"
 
 
 TABLE = """\
-op             device                                       category     from
-mv             cuda, xla_gpu, mtia, maia, hpu, privateuse1  fallthrough  Policy: mv.cuda
-mv             xla, xpu, cpu, mps                           fp32         Policy: mv.others
-patches::mean  all                                          bfloat16     Policy: patches::mean
-add.Tensor     mps                                          promote      Policy: torch.add.mps"""
+op             device    category     from
+mv             xla       fp32         Policy: mv.xla
+mv             cpu, tpu  fp32         Policy: mv.cpu
+mv             mps       fallthrough  Policy: mv.mps
+patches::mean  all       bfloat16     Policy: patches::mean
+add.Tensor     mps       promote      Policy: torch.add.mps"""
 DIFF = """\
-op    device  base      this      other
-mv    cpu     unlisted  fp32      float16
-dist  xla     unlisted  unlisted  fp32"""
+op    device  base                this      other
+mv    cpu     unlisted            fp32      float16
+mv    tpu     lower_precision_fp  fp32      float16
+dist  xla     unlisted            unlisted  fp32"""
 
 
 def test_a_policy_prints_as_a_table() -> None:
     rules = {
-        "mv": {"cuda": "fallthrough", "others": "fp32"},
+        "mv": {"mps": "fallthrough", "xla": "fp32", "cpu": "fp32"},
         "patches::mean": "bfloat16",
         "torch.add": {"mps": "promote"},
     }

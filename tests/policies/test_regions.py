@@ -2,15 +2,18 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from inspect import signature
+from pathlib import Path
 
 import polycast
 import pytest
 import torch
 from polycast import Policy
-from polycast._compiled import rules_depth
+from polycast._compiled import make_rules, rules_depth
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -97,8 +100,14 @@ def test_a_region_is_entered_again_while_it_is_entered_and_decorates() -> None:
 
 
 def test_a_region_is_left_by_the_thread_that_entered_it() -> None:
-    with pytest.raises(RuntimeError, match="this thread is not in polycast"):
-        polycast.autocast("cpu", policy=HALVES).__exit__()
+    region = polycast.autocast("cpu", policy=HALVES)
+    with pytest.raises(RuntimeError, match=r"has not entered polycast.*; enter it before it is left"):
+        region.__exit__()
+    with region, ThreadPoolExecutor(1) as pool:
+        text = r"this thread has not entered polycast.autocast\('cpu', .*; leave it in the thread that has"
+        with pytest.raises(RuntimeError, match=text):
+            pool.submit(region.__exit__).result()
+    assert rules_depth() == 0
 
 
 def test_threads_have_policies_of_their_own() -> None:
@@ -231,18 +240,26 @@ def test_an_interrupt_leaves_the_rules_of_a_module() -> None:
 
 BAD_ASSIGNMENTS: list[tuple[object, str]] = [
     ({"d": "fp32"}, "the model has no module 'd'; a pattern begins with 're:'"),
-    ({"lm_head": "fp32"}, "the model has no module 'lm_head'"),
-    ({"re:x.*": "fp32"}, "'re:x.*' matches no module of the model; a pattern has to match a whole name"),
-    ({"re:(": "fp32"}, "'re:(' is no pattern: missing ), unterminated subpattern at position 0"),
-    ({"a": "fp23"}, "the rules of 'a': no category 'fp23'; did you mean 'fp32'?"),
-    ({"a": {"linera": "fp32"}}, "did you mean 'linear'?"),
+    ({"lm_head": "fp32"}, "assign: lm_head: error: the model has no module 'lm_head'"),
+    ({"re:x.*": "fp32"}, "assign: re:x.*: error: matches no module of the model; a pattern has to match a whole name"),
+    ({"re:(": "fp32"}, "assign: re:(: error: no pattern: missing ), unterminated subpattern at position 0; write a"),
+    ({"a": "fp23"}, "assign: a: error: no category 'fp23'; did you mean 'fp32'?"),
+    ({"a": "half", "b": "stock"}, "assign: a: error: unknown category 'half'; did you mean 'float16'?\nassign: b: "),
+    ({"a": {"linera": "fp32"}}, "assign: a.linera: error: unknown op 'linera'; did you mean 'linear'?"),
     (
         {"re:[ab]": {"linear": "fp32"}, "re:[bc]": {"linear": "float16"}},
         "module 'b' is matched by 're:[ab]', which gives linear fp32 on cuda, and by 're:[bc]', which gives linear "
         "float16 on cuda; name the module itself, or make the patterns narrower",
     ),
-    ({"a": 3}, "the rules of 'a' are 3; give a policy, a mapping of ops, a category, or None"),
-    ({3: "fp32"}, "the rules name 3; give the name of a module, or 're:' and a pattern"),
+    (
+        {"d": {"linera": "fp32", "relu": "fp23"}, "a": 3, 3: "fp32", "re:[ab]": None},
+        """\
+assign: d: error: the model has no module 'd'; a pattern begins with 're:'
+assign: d.linera: error: unknown op 'linera'; did you mean 'linear'?
+assign: d.relu: error: unknown category 'fp23'; did you mean 'fp32'?
+assign: a: error: a value of type int; give a policy, a mapping of ops, a category, or None
+assign: <int>: error: a key of type int; use the name of a module, or 're:' and a pattern""",
+    ),
     (["a"], "the rules are ['a']; give a mapping, as in {'lm_head': 'fp32'}"),
 ]
 
@@ -343,6 +360,73 @@ def test_a_file_is_used_from_outside(tmp_path: object) -> None:
     WIDE.save(path)
     program = "import polycast, torch\nwith polycast.autocast('cpu'): print((torch.eye(2) @ torch.eye(2)).dtype)"
     assert python(program, POLYCAST_POLICY=path).strip() == "torch.float32"
+
+
+def test_a_file_that_names_an_operator_which_is_registered_later(tmp_path: Path) -> None:
+    path = str(tmp_path / "mine.yaml")
+    Path(path).write_text("ops: {nobody::asked: fp32}\n", encoding="utf-8")
+    program = "try: import polycast\nexcept ImportError as error: print(error)"
+    assert python(program, POLYCAST_POLICY=path) == (
+        f"POLYCAST_POLICY names {path}, which cannot be used:\n"
+        f"{path}:1:7: error: no library has registered an operator 'nobody::asked'; "
+        "import the library that registers it first\n"
+        "(before polycast, or unset POLYCAST_POLICY and call polycast.use after both)\n"
+    )
+    library = (
+        "import torch\nlibrary = torch.library.Library('nobody', 'DEF')\nlibrary.define('asked(Tensor x) -> Tensor')"
+    )
+    assert "fp32" in python(f"{library}\nimport polycast\nprint(polycast.policy.in_force())", POLYCAST_POLICY=path)
+
+
+WORKERS = """
+import os, sys, polycast, torch
+from torch.utils.data import DataLoader, Dataset
+
+class Types(Dataset):
+    def __len__(self):
+        return 2
+    def __getitem__(self, index):
+        with polycast.autocast("cpu"):
+            outer = torch.eye(2) @ torch.eye(2)
+        with polycast.autocast("cpu", policy=polycast.Policy({"matmul": "float16"})):
+            inner = torch.eye(2) @ torch.eye(2)
+        return f"{outer.dtype} {inner.dtype}"
+
+def types(start):
+    print(start, *DataLoader(Types(), num_workers=2, batch_size=None, multiprocessing_context=start))
+
+if __name__ == "__main__":
+    polycast.use(polycast.Policy({"matmul": "fp32"}))
+    with polycast.autocast("cpu", policy=polycast.Policy({"sort": "float16"})):
+        types("fork")
+        types("spawn")
+        os.environ["POLYCAST_POLICY"] = sys.argv[1]
+        types("spawn")
+        print((torch.eye(2) @ torch.eye(2)).dtype, torch.sort(torch.eye(2)).values.dtype)
+"""
+
+
+def test_workers_of_a_data_loader(tmp_path: Path) -> None:
+    (tmp_path / "workers.py").write_text(WORKERS, encoding="utf-8")
+    Policy({"matmul": "float64"}).save(tmp_path / "mine.yaml")
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(tmp_path / "workers.py"), str(tmp_path / "mine.yaml")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stderr == ""
+    assert run.stdout.replace("torch.", "").splitlines() == [
+        "fork float32 float16 float32 float16",
+        "spawn bfloat16 float16 bfloat16 float16",
+        "spawn float64 float16 float64 float16",
+        "float32 float16",
+    ]
+
+
+def test_policies_that_come_to_the_same_share_their_rules() -> None:
+    one, other = ([("aten::relu", "cpu", "fp32", kind, "")] for kind in (None, torch.float32))
+    assert make_rules(one) is make_rules(other) is not make_rules([("aten::relu", "cpu", "fp32", torch.float64, "")])
 
 
 def test_a_child_process_inherits_what_is_used() -> None:

@@ -339,6 +339,7 @@ SAMPLES: dict[str, Sample] = {
 WITHOUT_SAMPLE: dict[str, str] = {
     "_mps_convolution": "has neither a CPU kernel nor a meta kernel",
     "_thnn_fused_gru_cell": "has neither a CPU kernel nor a meta kernel",
+    "convolution_overrideable": "has neither a CPU kernel nor a meta kernel",
     "cudnn_convolution": "has neither a CPU kernel nor a meta kernel",
     "cudnn_convolution_transpose": "has neither a CPU kernel nor a meta kernel",
     "index_copy.dimname": "always raises: PyTorch never implemented it",

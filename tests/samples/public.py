@@ -151,6 +151,10 @@ ARGUMENTS: dict[tuple[str, str], Sample] = {
         *(make(1, 2, 5, 5), make(3, 2, 3, 3), make(3)),
         *([0, 0], [1, 1], [1, 1], 1),
     ),
+    ("convolution_overrideable", "torch.ops.aten.convolution_overrideable"): lambda make: (
+        *(make(1, 2, 5), make(3, 2, 3), make(3)),
+        *([1], [0], [1], False, [0], 1),
+    ),
     ("_thnn_fused_gru_cell", "torch.ops.aten._thnn_fused_gru_cell"): lambda make: (
         *(make(2, 12), make(2, 12), make(2, 4)),
         *(make(12), make(12)),

@@ -17,6 +17,7 @@ from polycast import policy
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from tests.cases import COLUMNS
 from tests.probe import device_type, flatten, is_here, probes, reach, region
 
 from .ops import Make
@@ -304,7 +305,7 @@ def rules_of_cuda(at: Place) -> Iterable[Pair]:
 
 
 # The sentences stand as in the first document named; the others say the same, of their own device and lower precision.
-# What is said of one device holds on every device of the policy, unless the rule names some.
+# What is said of one device holds on every device of the policy, once for each key, unless the rule names some.
 XLA, CUDA, EXAMPLES = "000_1ddc69e16249b2f9.txt", "001_74d838cf59340b50.txt", "002_c3618d3a88958c87.txt"
 XPU, XLA_REPOSITORY = "003_79838daea11dc429.txt", "004_285a24f7706adc78.txt"
 
@@ -316,7 +317,7 @@ class Rule:
     sentence: str
     documents: tuple[str, ...]
     check: Check | str
-    devices: tuple[str, ...] = policy.devices()
+    devices: tuple[str, ...] = tuple(COLUMNS)
     itself: bool = False  # needs the device: fake tensors of it will not do
 
     @property
@@ -381,7 +382,7 @@ RULES = [
         "Therefore, binary_cross_entropy and BCELoss raise an error in autocast-enabled regions.",
         (CUDA,),
         banned,
-        tuple(column for column in policy.devices() if policy.category("binary_cross_entropy", column) == "banned"),
+        tuple(column for column in COLUMNS if policy.category("binary_cross_entropy", column) == "banned"),
     ),
     Rule("binary_cross_entropy_with_logits and BCEWithLogits are safe to autocast.", (CUDA,), safe),
     Rule("Only CUDA ops are eligible for autocasting.", (CUDA,), other_devices),

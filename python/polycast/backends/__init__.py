@@ -14,7 +14,9 @@ HOST = "cpu"
 # Devices on which torch's fused optimizers skip and unscale as documented, and float64 is at hand: MPS's pass found_inf
 # and grad_scale over in 2.9, and XPU's compute in float64, which not all such devices have.
 FUSED = (HOST, "cuda")
-PRIVATEUSE1 = "privateuse1"  # the column of backends outside of torch, each of which registers under its own name
+PRIVATEUSE1 = "privateuse1"  # the column of a backend outside of torch that has none by the name that it registers
+# The columns of backends outside of torch, one of which can be loaded.
+PRIVATE = tuple(name for name, other in DEVICES.items() if other.dispatch_key == DEVICES[PRIVATEUSE1].dispatch_key)
 SHAPES_ONLY = "meta"  # has no autocast state
 # A device that torch has an autocast state for and that nobody has: see Note [The number of a policy].
 CARRIER = "ipu"
@@ -24,9 +26,9 @@ LATE = {xla.PACKAGE: (xla.TYPE,)}
 CHECKPOINTS = ("torch.utils.checkpoint", xla.CHECKPOINT)
 # Columns whose backends are no part of torch: their own kernels are overridden on request only. The fallback may be
 # missing, and is then ours to register, which is why the backend has to be loaded first.
-ON_REQUEST = ("hpu", PRIVATEUSE1)
+ON_REQUEST = ("hpu", *PRIVATE)
 # What users call devices that torch knows by another name.
-_SPOKEN = {"gpu": "cuda", "rocm": "cuda", "tpu": xla.TYPE, "neuron": xla.TYPE}
+SPOKEN = {"gpu": "cuda", "rocm": "cuda", "tpu": xla.TYPE, "neuron": xla.TYPE}
 trust_torch_kernels(FUSED)
 # What waits for a package, by the names of both. A reload of this module leaves it, as it leaves the hooks.
 _waiting: set[tuple[str, str]] = globals().get("_waiting", set())
@@ -81,12 +83,17 @@ def known_type(device: str | torch.device) -> str:
 def unknown(device_type: str, known: Iterable[str]) -> ValueError:
     """Return the error for a device that the policy does not have."""
     names = list(known)
-    if device_type in DEVICES and device_type != PRIVATEUSE1 and type_of(device_type) != device_type:
+    if device_type in PRIVATE:
+        return ValueError(
+            f"'{device_type}' is a backend outside of torch that is not loaded here; import the package that registers "
+            f"it first{suggestion(SPOKEN.get(device_type, ''), names)}"
+        )
+    if device_type in DEVICES and type_of(device_type) != device_type:
         return ValueError(
             f"'{device_type}' is a column of the policy that the hardware chooses, not a device; "
             f"name '{type_of(device_type)}'"
         )
-    meant = _SPOKEN.get(device_type.lower(), device_type.lower())
+    meant = SPOKEN.get(device_type.lower(), device_type.lower())
     return ValueError(
         f"polycast has no device '{device_type}' in its policy; it has {', '.join(names)}{suggestion(meant, names)}"
     )
@@ -100,11 +107,12 @@ def column(device_type: str) -> str:
     """
     if device_type == xla.TYPE:
         return xla.column()
-    if device_type in DEVICES and device_type not in xla.COLUMNS:
-        return device_type
-    if device_type not in types():
+    backend = torch._C._get_privateuse1_backend_name()
+    if device_type in (PRIVATEUSE1, backend):
+        return backend if backend in PRIVATE else PRIVATEUSE1
+    if device_type not in DEVICES or device_type in (*xla.COLUMNS, *PRIVATE):
         raise unknown(device_type, types())
-    return PRIVATEUSE1
+    return device_type
 
 
 def served() -> list[str]:

@@ -46,6 +46,9 @@ class CastReader(Reader):
     def device(self, node: Text) -> str | None:
         return self.name(node, "device", [*self.like, OTHERS])
 
+    def category(self, node: Node) -> str | None:
+        return self.name(node, "category", self.categories)
+
     def resolve(self, device: str, named: dict[str, list[Cast]]) -> list[Cast]:
         others = named.get(OTHERS, [])
         if device not in named and others and all(cast.category is None for cast in others):
@@ -75,7 +78,7 @@ class CastReader(Reader):
         fields = {"as": node} if isinstance(node, Text) else self.fields(node, "a cast", keys, ("as",))
         if fields is None:
             return None
-        category = self.name(fields["as"], "category", self.categories)
+        category = self.category(fields["as"])
         torch = self.read_range(fields["torch"]) if "torch" in fields else ALL
         note = self.text(fields["note"], "note") if "note" in fields else None
         only: tuple[str, ...] | None = None

@@ -71,6 +71,25 @@ def targets(key: str) -> tuple[Target, ...]:
     return ()
 
 
+def name_of(function: object) -> str | None:
+    """Return the name by which a rule can name a function, a class or an operator of torch's; None where there is none.
+
+    Example:
+        >>> import torch
+        >>> name_of(torch.nn.functional.softmax), name_of(torch.ops.aten.mm.default), name_of(len)
+        ('torch.nn.functional.softmax', 'mm', None)
+    """
+    if isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        overload = function._overloadname if isinstance(function, torch._ops.OpOverload) else None
+        name = (function.overloadpacket if isinstance(function, torch._ops.OpOverload) else function)._qualified_op_name
+        return shown(name, overload)
+    last = getattr(function, "__name__", "")
+    for place, module in {"torch.nn": torch.nn, **{place: part for place, (part, _) in _FUNCTIONS.items()}}.items():
+        if callable(function) and getattr(module, last, None) is function and targets(f"{place}.{last}"):
+            return f"{place}.{last}"
+    return None
+
+
 def is_public(name: str) -> bool:
     """Return whether users of torch call something by a name, whole or its last part."""
     for place in (torch, torch.nn, torch.nn.functional):

@@ -12,9 +12,10 @@ from polycast.grammar.errors import Problem, closest, did_you_mean
 from polycast.grammar.nodes import Mapping, Node, Text
 from polycast.rules import operators
 from polycast.rules.operators import Target
-from polycast.rules.rows import VALUES, PatchRow, make_row
+from polycast.rules.rows import VALUES, PatchRow, make_row, misnamed
 
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
+IMPORT_FIRST = "import the library that registers it first"
 
 
 class RuleReader(CastReader):
@@ -76,7 +77,19 @@ class RuleReader(CastReader):
         """Read a column, or the name that a backend outside of torch has registered for its own."""
         if node.value not in self.like and node.value in backends.types():
             return backends.column(node.value)
+        meant = backends.SPOKEN.get(node.value.lower())
+        if meant is not None and node.value not in self.like:
+            self.report(node.location, f"unknown device '{node.value}'", f"did you mean '{meant}'?")
+            return None
         return super().device(node)
+
+    def category(self, node: Node) -> str | None:
+        """Read a category, or say what is meant by a word for one."""
+        problem = misnamed(node.value) if isinstance(node, Text) else None
+        if problem is not None:
+            self.report(node.location, *problem)
+            return None
+        return super().category(node)
 
     def targets(self, key: Text) -> tuple[Target, ...]:
         found, name = operators.targets(key.value), operators.qualified(key.value)
@@ -85,7 +98,7 @@ class RuleReader(CastReader):
             if not name.startswith(operators.ATEN):
                 close = closest(name, (other for other in operators.known() if "::" in other))
                 what = f"no library has registered an operator '{key.value}'"
-                remedy = "import the library that registers it first"
+                remedy = IMPORT_FIRST
                 remedy += f", or did you mean '{close}'?" if close is not None else ""
             elif operators.is_public(key.value):
                 what = f"'{key.value}' is no op, and the policy does not say which ops it runs"

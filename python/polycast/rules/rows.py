@@ -14,6 +14,26 @@ VALUES: dict[str, tuple[Category, str | None]] = {
 }
 
 
+# What users call dtypes, as code in torch and trainers' switches do.
+_SPOKEN = {
+    "half": "float16",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "float": "float32",
+    "f32": "float32",
+    "double": "float64",
+    "fp64": "float64",
+}
+
+
+def misnamed(value: str) -> tuple[str, str] | None:
+    """Return what is wrong with a word for one of VALUES, and the remedy; None for any other text."""
+    if value == Category.STOCK.value:
+        return f"'{value}' is for policy.yaml alone, since no rule brings torch's own kernel back", "leave it out"
+    meant = _SPOKEN.get(value.lower())
+    return None if meant is None else (f"unknown category '{value}'", f"did you mean '{meant}'?")
+
+
 class PatchRow(NamedTuple):
     """One overload of an operator on one column, and what replaces its row of the base there.
 

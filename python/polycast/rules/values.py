@@ -8,6 +8,7 @@ import torch
 from polycast import backends
 from polycast.grammar.errors import Location, Problem
 from polycast.grammar.nodes import MAX_DEPTH, Mapping, Node, Sequence, Text
+from polycast.rules import operators
 
 
 def nodes_of(rules: Dict[str, object], problems: list[Problem]) -> Mapping:
@@ -28,7 +29,9 @@ class _Builder:
             part = f"<{_kind(key)}>" if name is None else name or "''"
             where = self.place(f"{path}.{part}" if path else part)
             if name is None:
-                self.report(where, f"a key of type {_kind(key)}", "use a text")
+                meant = operators.name_of(key)
+                remedy = "use a text" if meant is None else f"give its name, '{meant}'"
+                self.report(where, f"a key of type {_kind(key)}", remedy)
             elif name in [other.value for other, _ in items]:
                 self.report(where, f"duplicate key '{name}'", "keep one of them")
             elif (node := self.node(value, where.path, (*outer, id(values)))) is not None:

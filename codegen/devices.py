@@ -1,0 +1,127 @@
+"""The devices of a policy, and where each departs from the one that it is like."""
+
+from codegen.grammar.casts import Cast, CastReader
+from codegen.grammar.categories import UNLISTED, Category
+from codegen.grammar.errors import Problem, did_you_mean
+from codegen.grammar.nodes import Mapping, Node, Text
+from codegen.model import Device, Op
+from codegen.schemas import Schemas
+
+DTYPES = ("float16", "bfloat16")
+SWITCH = ("on", "off")
+
+
+class DeviceReader(CastReader):
+    """Reads devices, and casts for them."""
+
+    def __init__(self, schemas: Schemas, problems: list[Problem]) -> None:
+        super().__init__(problems, like={}, categories=(category.value for category in Category))
+        self.schemas = schemas
+        self.exceptions: dict[str, dict[str, Cast]] = {}  # of each device, by an op or an overload
+
+    def read_devices(self, node: Node) -> list[Device]:
+        entries = list(self.entries(node, "devices"))
+        devices = [self.read_device(key, value, [other.value for other, _ in entries]) for key, value in entries]
+        chains = {device.name: device.like for device in devices if device is not None}
+        for key, _ in entries:
+            seen = [key.value]
+            while (like := chains.get(seen[-1])) is not None and like not in seen:
+                seen.append(like)
+            if like == key.value:
+                self.report(
+                    key.location, f"'like' goes in a circle: {' -> '.join([*seen, like])}", "break it somewhere"
+                )
+        # Every device of the file, with or without a problem.
+        self.like = {key.value: chains.get(key.value) for key, _ in entries}
+        return [device for device in devices if device is not None]
+
+    def read_device(self, key: Text, node: Node, names: list[str]) -> Device | None:
+        what = f"device '{key.value}'"
+        required = ("dispatch_key", "lower_precision")
+        fields = self.fields(node, what, (*required, "like", "except", "backend", "cache"), required)
+        if fields is None:
+            return None
+        name = self.identifier(key, "device")
+        dispatch_key = self.read_dispatch_key(fields["dispatch_key"])
+        device = (dispatch_key or "").removeprefix("Autocast").lower()
+        backend = self.text(fields["backend"], "backend") if "backend" in fields else None
+        if name and device and name != device and not name.startswith(f"{device}_") and backend is None:
+            what = f"dispatch_key {dispatch_key} is not that of device '{name}'"
+            remedy = f"call it '{device}', '{device}_...' where the device has a column, or name its 'backend'"
+            self.report(key.location, what, remedy)
+            name = None
+        dtypes = [
+            dtype.value
+            for dtype in self.texts(fields["lower_precision"], "lower_precision")
+            if self.name(dtype, "dtype", DTYPES)
+        ]
+        like = self.name(fields["like"], "device", names) if "like" in fields else None
+        if "except" in fields:
+            self.exceptions[key.value] = self.read_exceptions(key, fields["except"], like)
+        cache = self.name(fields["cache"], "cache switch", SWITCH) if "cache" in fields else SWITCH[0]
+        if not (name and dispatch_key and dtypes and cache):
+            return None
+        return Device(name, dispatch_key, tuple(dtypes), like, cache == SWITCH[0], backend)
+
+    def read_dispatch_key(self, node: Node) -> str | None:
+        key = self.text(node, "dispatch_key")
+        if key is not None and not (key.startswith("Autocast") and key.isalnum()):
+            remedy = "name one of torch's, as in AutocastCUDA"
+            self.report(node.location, f"dispatch_key '{key}' is no autocast key", remedy)
+            return None
+        if key is not None and self.schemas.autocast_keys:
+            return self.name(node, "dispatch_key", self.schemas.autocast_keys)
+        return key
+
+    def read_exceptions(self, device: Text, node: Node, like: str | None) -> dict[str, Cast]:
+        """Return what a device does to the ops and overloads in which it departs from the one that it is like."""
+        found: dict[str, Cast] = {}
+        if like is None:
+            what = f"device '{device.value}' has exceptions and is like no other"
+            self.report(node.location, what, "name it under 'like', or in the ops")
+        for key, names in self.entries(node, f"except of device '{device.value}'"):
+            category = self.category(key)
+            for text in self.texts(names, f"{key.value} of device '{device.value}'"):
+                if text.value in found:
+                    what = f"device '{device.value}' excepts '{text.value}' twice"
+                    self.report(text.location, what, "keep one of them")
+                elif category is not None:
+                    overload = text.value.partition(".")[2]
+                    value = None if category == UNLISTED else category
+                    found[text.value] = Cast(value, text, overloads=(overload,) if overload else None)
+        return found
+
+    def check_exceptions(self, ops: dict[str, Op]) -> None:
+        """Report an exception of a device for what the policy does not list."""
+        known = {name: {row.overload.name for row in op.registrations} for name, op in ops.items()}
+        for device, exceptions in self.exceptions.items():
+            for name, cast in exceptions.items():
+                op, _, overload = name.partition(".")
+                what = f"device '{device}' excepts '{name}', which the policy does not list"
+                if op not in known:
+                    self.report(cast.node.location, what, did_you_mean(op, known))
+                elif overload and overload not in known[op]:
+                    self.report(cast.node.location, what, did_you_mean(overload, known[op]))
+
+    def with_exceptions(self, key: Text, node: Node, casts: dict[str, list[Cast]]) -> dict[str, list[Cast]]:
+        """Return the casts of an op, before them the exceptions of each device and of those that it is like."""
+        named = {name.value for name, _ in node.items} if isinstance(node, Mapping) else set()
+        found = {}
+        for device in self.like:
+            chain: list[str] = []
+            link: str | None = device
+            while link is not None and link not in chain and link not in named:
+                chain.append(link)
+                link = self.like.get(link)
+            found[device] = [cast for link in chain for cast in self.exceptions_for(key, link)]
+            for cast in self.exceptions_for(key, device) if device in named else ():
+                what = f"device '{device}' has an exception for '{key.value}', and the op names the device"
+                self.report(cast.node.location, what, "take it out here or there")
+        alternatives = {device: [*first, *casts.get(device, [])] for device, first in found.items()}
+        return {device: parts for device, parts in alternatives.items() if parts}
+
+    def exceptions_for(self, key: Text, device: str) -> list[Cast]:
+        """Return the exceptions of a device for an op, those for an overload before one for the whole op."""
+        exceptions = self.exceptions.get(device, {})
+        mine = [cast for name, cast in exceptions.items() if name.partition(".")[0] == key.value]
+        return sorted(mine, key=lambda cast: cast.overloads is None)
