@@ -13,7 +13,6 @@ from torch.utils.hooks import RemovableHandle
 from polycast._compiled import set_place
 
 OUTSIDE = -1
-LEAF = 1 << 63
 
 
 class Places:
@@ -31,6 +30,7 @@ class Places:
         self._nodes: list[tuple[int, int]] = []
         self._handles: list[RemovableHandle] = []
         self._finds = model is None
+        self._weights = {id(weight): name for name, weight in model.named_parameters()} if model is not None else {}
         if model is not None:
             self._name(model, "")
 
@@ -61,17 +61,20 @@ class Places:
         """Return the name of a module by its number; "" outside of all, as for the model itself."""
         return "" if place == OUTSIDE else self.names[place]
 
+    def name_in_backward(self, node: torch.autograd.graph.Node) -> str:
+        """Return the name of the module whose forward made a node, or of the weight whose gradient it adds."""
+        weight = getattr(node, "variable", None)
+        return self.name(self._of_node(node)) if weight is None else self._weights.get(id(weight), "")
+
     def here(self) -> int:
         """Return the number of the module that this thread is in."""
         stack = self._stack()
         return stack[-1] if stack else OUTSIDE
 
-    def of_node(self, node: torch.autograd.graph.Node) -> int:
-        """Return the number of the module whose forward made an autograd node."""
+    def _of_node(self, node: torch.autograd.graph.Node) -> int:
         number: int = node._sequence_nr()  # type: ignore[attr-defined]
         place = bisect_right(self._nodes, number, key=lambda pair: pair[0]) - 1
-        # The node of a leaf's gradient has the highest number there is.
-        return OUTSIDE if place < 0 or number >= LEAF else self._nodes[place][1]
+        return OUTSIDE if place < 0 else self._nodes[place][1]
 
     def _name(self, root: nn.Module, prefix: str) -> None:
         for name, module in root.named_modules(prefix=prefix):

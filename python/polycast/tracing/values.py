@@ -98,11 +98,8 @@ class Values(TorchDispatchMode):
         kept = self._before(function, args, kwargs)
         result = function(*args, **kwargs)
         node = torch._C._current_autograd_node()
-        place = self.places.here()
-        if node is not None and place == OUTSIDE:  # else a forward that is run again in backward
-            place = self.places.of_node(node)
         phase = STEP if self._steps > 0 else FORWARD if node is None else BACKWARD
-        key = phase, self.places.name(OUTSIDE if phase == STEP else place), _name(function)
+        key = phase, self._module(phase, node), _name(function)
         outputs = [*floating(result), *(leaf for leaf in written(function, args, kwargs))]
         number = None if node is None else node._sequence_nr()  # type: ignore[attr-defined]
         call = self._current() if node is None else None
@@ -110,6 +107,14 @@ class Values(TorchDispatchMode):
         self._counts[key] += 1
         self._visit(computed, kept)
         return result
+
+    def _module(self, phase: str, node: torch.autograd.graph.Node | None) -> str:
+        place = self.places.here()
+        if phase == STEP:
+            return ""
+        if node is not None and place == OUTSIDE:  # else a forward that is run again in backward
+            return self.places.name_in_backward(node)
+        return self.places.name(place)
 
 
 def floating(values: Any) -> Iterator[Tensor]:

@@ -251,7 +251,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         finding = replace(finding, remedy=_remedy(finding))
         self.findings.append(finding)
         if len(self.findings) == 1:
-            warnings.warn(str(finding), stacklevel=2)
+            warnings.warn(str(finding), stacklevel=4)
 
     def _call(self, computed: Computed) -> RecordedCall | None:
         """Return the call that autocasting met and that an op, or in backward the forward of it, is a part of."""
