@@ -76,7 +76,8 @@ class Policy:
 
         Example:
             >>> import polycast
-            >>> print(polycast.Policy.load("torch-2.12") | polycast.Policy({"rms_norm": {"cuda": "unlisted"}}))
+            >>> polycast.Policy.load("torch-2.11").rules["stack"]  # which policy.yaml has promote on xpu
+            {'xpu': 'fallthrough'}
         """
         from polycast.grammar.files import load  # needs PyYAML
         from polycast.history import pin, records

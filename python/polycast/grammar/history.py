@@ -7,13 +7,13 @@ is gone since the release before it, and names under `new` what that one did not
 
 import re
 from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from .categories import UNLISTED, Category
 from .errors import PolicyError, Problem
 from .fields import Reader
-from .files import load
 from .nodes import Mapping, Node, Text
 from .versions import Release as Number
 
@@ -76,6 +76,8 @@ def read_history(folder: Path) -> dict[str, Record]:
     Raises:
         PolicyError: Every problem of the files.
     """
+    from .files import load  # needs PyYAML
+
     problems: list[Problem] = []
     reader = _HistoryReader(problems)
     for path in sorted(folder.glob("torch-*.yaml"), key=lambda path: number_of(path.stem)):
@@ -87,7 +89,7 @@ def read_history(folder: Path) -> dict[str, Record]:
     return reader.records
 
 
-def changes(history: dict[str, Record]) -> list[Change]:
+def changes(history: MappingOf[str, Record]) -> list[Change]:
     """Return what differs between releases that recorded a device, devices that changed alike joined."""
     joined: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[str]] = {}
     records = list(history.values())
@@ -105,7 +107,7 @@ def changes(history: dict[str, Record]) -> list[Change]:
     ]
 
 
-def _reasons(history: dict[str, Record], name: str, spans: Iterable[tuple[str, str]]) -> Iterator[str]:
+def _reasons(history: MappingOf[str, Record], name: str, spans: Iterable[tuple[str, str]]) -> Iterator[str]:
     for _, release in spans:
         if name in history[release].reasons:
             yield history[release].reasons[name]
