@@ -9,9 +9,11 @@ Environments are made in build/history/ from the package index, minutes and 5 GB
 
 import argparse
 import json
+import re
 import sys
 from typing import Any
 
+from polycast.grammar.errors import PolicyError
 from polycast.grammar.history import name_of, number_of, read_history
 from tqdm import tqdm
 
@@ -19,6 +21,7 @@ from tools.history.environments import FOLDER, ROOT, probed, python_of
 from tools.history.files import text_of
 
 HISTORY = ROOT / "history"
+_VERSION = re.compile(r"\d+\.\d+\.\d+", re.ASCII)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,8 +35,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.command == "pins":
         return _pins(options.versions)
-    if not options.versions:
-        parser.error(f"{options.command} takes releases, as in: {options.command} 2.12.1")
+    wrong = [version for version in options.versions if not _VERSION.fullmatch(version)]
+    if wrong or not options.versions:
+        given = f"was given '{wrong[0]}'" if wrong else "was given none"
+        sys.exit(f"error: {options.command} takes releases, as in: {options.command} 2.12.1; it {given}")
     found = {
         version: _found(version, options.keep)
         for version in tqdm(options.versions, "releases", disable=None, leave=False)
@@ -115,5 +120,7 @@ def _name(version: str) -> str:
 if __name__ == "__main__":
     try:
         sys.exit(main())
+    except PolicyError as error:
+        sys.exit(str(error))
     except KeyboardInterrupt:
         sys.exit("\nStopped.")

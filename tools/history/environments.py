@@ -26,18 +26,21 @@ def python_of(version: str, keep: bool = False) -> Iterator[Path]:
     """
     folder = FOLDER / f"torch-{version}"
     python = folder / "bin" / "python"
-    if torch.__version__.split("+")[0] == version and not python.exists():
-        yield Path(sys.executable)
-        return
-    was_there = python.exists()
-    try:
-        if not was_there:
-            _run(sys.executable, "-m", "venv", str(folder))
-            _run(str(python), "-m", "pip", "install", "--quiet", "--no-cache-dir", f"torch==={version}", "numpy")
+    if python.exists():
         yield python
-    finally:
-        if not (was_there or keep):
-            shutil.rmtree(folder)
+    elif torch.version.cuda is not None and torch.__version__.split("+")[0] == version:
+        yield Path(sys.executable)
+    else:
+        try:
+            _run(sys.executable, "-m", "venv", str(folder))
+            _run(str(python), "-m", "pip", "install", "--quiet", "--no-cache-dir", "numpy", f"torch==={version}")
+            yield python
+        except BaseException:  # half of an environment would be taken for one
+            keep = False
+            raise
+        finally:
+            if not keep:
+                shutil.rmtree(folder)
 
 
 def probed(python: Path) -> dict[str, Any]:
@@ -51,5 +54,7 @@ def _run(*command: str) -> str:
     environment = {**os.environ, "PJRT_DEVICE": "CPU", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(f"error: {' '.join(command[1:4])}: {(done.stderr.strip() or done.stdout.strip())[-2000:]}")
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        said = [line for line in lines if line.startswith("ERROR: ")] or lines[-1:]
+        sys.exit(f"error: {' '.join(command[1:])} failed: {said[-1]}")
     return done.stdout
