@@ -9,7 +9,7 @@ from polycast._compiled import DEVICES, ROWS
 from polycast.grammar.history import ABSENT, Record, name_of, overload_of
 from polycast.history.records import find
 
-from tests.probe import HAS_XLA, device_type, kernels_of
+from tests.probe import kernels_of
 from tools.history.probe import STOCK, probe
 from tools.run_time_casts import in_force
 
@@ -32,25 +32,26 @@ def compared(name: str) -> Iterator[Compared]:
         wanted = {name_of(*key): record.category(*key, column) for key in _listed(record)}
         ours = [name for name, category in wanted.items() if name in here and category not in (ABSENT, STOCK)]
         key = DEVICES[column].dispatch_key.removeprefix("Autocast")
-        found: dict[str, str] = {}
-        if device_type(column) != "xla" or HAS_XLA:
-            with kernels_of(column), in_force(policy):
-                found = dict(probe(key, ours))
+        with kernels_of(column), in_force(policy):
+            found = dict(probe(key, ours))
         for name, category in wanted.items():
             if category in (ABSENT, STOCK) or name not in here:
                 if category == STOCK or column in _columns(record, name):
                     yield Compared(name, column, category, None, _why(category))
             else:
-                yield Compared(name, column, category, found.get(name), "" if found else "torch_xla is not installed")
+                yield Compared(name, column, category, found[name])
 
 
 def told(rows: Iterable[Compared]) -> list[str]:
-    """Return a line for each overload, its devices joined."""
-    lines: dict[str, list[str]] = {}
+    """Return a line for each thing that there is to say, with the overloads that it is said of, and the devices."""
+    lines: dict[str, dict[str, list[str]]] = {}
     for row in rows:
         what = row.why or f"recorded {row.wanted}, ours {row.found}"
-        lines.setdefault(f"{row.name}: {what}", []).append(row.device)
-    return [f"{line} ({', '.join(devices)})" for line, devices in lines.items()]
+        lines.setdefault(what, {}).setdefault(row.name, []).append(row.device)
+    return [
+        f"{what}: " + "; ".join(f"{name} on {', '.join(devices)}" for name, devices in names.items())
+        for what, names in lines.items()
+    ]
 
 
 def _listed(record: Record) -> list[tuple[str, str]]:
@@ -66,8 +67,4 @@ def _columns(record: Record, name: str) -> set[str]:
 def _why(category: str) -> str:
     if category == STOCK:
         return "keeps torch's own kernel"
-    return (
-        "that release has no such overload"
-        if category == ABSENT
-        else f"recorded {category}, this torch has no such overload"
-    )
+    return f"{'that release' if category == ABSENT else 'this torch'} has no such overload"
