@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +12,6 @@ from polycast.history.records import RECORDED, history
 from codegen.model import Registration
 from tests.cases import DEVICES, POLICY, RELEASE
 from tests.probe import HAS_XLA, stock_kernels
-from tools.history.files import text_of
 from tools.history.probe import STOCK, probe, registered
 
 RECORDS = list(history().values())
@@ -123,50 +121,6 @@ def test_a_problem_of_a_file_is_told_with_its_place(text: str, problem: str, tmp
     with pytest.raises(PolicyError) as caught:
         read(tmp_path, FIRST, text)
     assert str(caught.value) == problem
-
-
-FOUND: dict[str, Any] = {
-    "packages": {"torch": "2.9.0+cu128"},
-    "devices": {"cuda": {"mm": "promote", "pow.Scalar": "fp32"}, "cpu": {"mm": "fp32"}},
-    "overloads": ["mm", "pow.Scalar", "relu"],
-}
-LATER: dict[str, Any] = {
-    "packages": {"torch": "2.10.0+cu128"},
-    "devices": {"cuda": {"mm": "promote", "dot": "fp32"}, "cpu": {}},
-    "overloads": ["mm", "dot", "relu"],
-}
-TEXTS = (
-    """\
-# Recorded by `python -m tools.history record 2.9.0`; only the reasons are written by hand.
-recorded: {torch: 2.9.0+cu128}
-devices: [cpu, cuda]
-ops:
-  mm: {cpu: fp32, cuda: promote}
-  pow.Scalar: {cuda: fp32}
-""",
-    """\
-# Recorded by `python -m tools.history record 2.10.0`; only the reasons are written by hand.
-recorded: {torch: 2.10.0+cu128}
-after: torch-2.9
-devices: [cpu, cuda]
-new: [dot]
-ops:
-  dot: {cuda: fp32}
-  mm: {cuda: promote}
-  pow.Scalar: absent
-reasons:
-  dot: >-
-    A reason.
-""",
-)
-
-
-def test_what_a_probe_found_is_written_whole_and_then_as_changes(tmp_path: Path) -> None:
-    written = (text_of(FOUND, None, {}), text_of(LATER, ("torch-2.9", FOUND), {"dot": "A reason."}))
-    assert written == TEXTS
-    for found, record in zip((FOUND, LATER), read(tmp_path, *written).values(), strict=True):
-        rows = {f"{device}-{name_of(op, part)}": category for (op, part, device), category in record.rows.items()}
-        assert rows == {f"{on}-{name}": held for on, names in found["devices"].items() for name, held in names.items()}
 
 
 def test_the_files_of_the_repository_are_those_of_the_package() -> None:

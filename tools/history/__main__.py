@@ -57,7 +57,7 @@ def _found(version: str, keep: bool) -> dict[str, Any]:
 def _record(found: dict[str, dict[str, Any]], keep: bool) -> int:
     history = read_history(HISTORY)
     probes = {_name(version): part for version, part in found.items()}
-    for name in probes:
+    for name in list(probes):
         names = sorted({*history, *probes}, key=number_of)
         index = names.index(name)
         before = None if index == 0 else (names[index - 1], _before(names[index - 1], probes, history, keep))
