@@ -6,6 +6,7 @@ import polycast
 import pytest
 from polycast._compiled import DEVICES_LIKE, ROWS
 from polycast.grammar.history import ABSENT, Record, name_of
+from polycast.history.pin import rows_of
 from polycast.history.records import history
 from polycast.rules import operators
 
@@ -58,6 +59,16 @@ def test_a_device_without_a_record_follows_the_one_that_it_is_like() -> None:
             assert rows["aten::conv2d", "padding"] == "fallthrough"
             assert ("aten::cudnn_convolution", "default") not in rows  # which policy.yaml keeps to cuda
     assert pin.rows(("xla",)) == ()  # like none
+
+
+def test_a_device_that_stays_as_it_is_beside_one_that_it_is_like_is_saved_so() -> None:
+    rows = {("mm", "default", "cuda"): "fp32", ("mm", "default", "mtia"): "lower_precision_fp"}
+    pin = polycast.Policy._of(rows_of(Record("torch-2.9", {}, ("cuda", "mtia"), rows)))
+    held = {row.column: row.value for row in pin.rows() if row.key[:2] == ("aten::mm", "default")}
+    assert held == {"cuda": "fp32", "xla_gpu": "fp32", "mtia": "lower_precision_fp"} | dict.fromkeys(
+        ("maia", "hpu", "privateuse1"), "fp32"
+    )
+    assert polycast.Policy(pin.rules) == pin
 
 
 def test_a_pin_is_a_policy(tmp_path: Path) -> None:
