@@ -8,6 +8,8 @@ import pytest
 from polycast.__main__ import main
 from polycast.history import comparison
 
+from tests.cases import RELEASE
+
 REASON = "On the float32 list since torch 2.12 (pytorch#174824), as a bfloat16 activation"
 
 
@@ -40,6 +42,21 @@ def test_over_several_releases(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_two_releases_that_do_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, "torch-2.10", "torch-2.11") == ["torch-2.10 and torch-2.11 do the same."]
+
+
+def test_a_device_that_one_side_has_no_record_of(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, "torch-2.9", "torch-2.10") == [
+        "torch-2.9 and torch-2.10 do the same.",
+        "Not compared, as one has no record of it: xla.",
+    ]
+
+
+def test_the_base_has_the_ops_of_the_torch_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {
+        line.split()[0]: line.split()[1:] for line in shown(capsys, "base", "torch-2.15", "--device", "cpu") if line
+    }
+    changed = {"linalg_matrix_sqrth": ["cpu", "absent", "fp32"], "qr": ["cpu", "fp32", "absent"]}
+    assert {op: rows[op][:3] for op in changed if op in rows} == (changed if RELEASE < (2, 14) else {})
 
 
 def test_two_devices(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,8 @@
 """Two policies, releases or devices side by side: what they do differently, and why."""
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -13,7 +15,7 @@ from polycast.grammar.categories import UNLISTED
 from polycast.grammar.history import ABSENT, Record, number_of
 from polycast.history.records import find, history, is_release
 from polycast.patch import Policy
-from polycast.rules.operators import ATEN, shown
+from polycast.rules.operators import ATEN, shown, signatures
 
 BASE = "base"
 _RUNNING = f"torch-{'.'.join(torch.__version__.split('.')[:2])}"
@@ -36,7 +38,7 @@ class Side(NamedTuple):
         name, overload, column = key
         if self.record is not None and name.startswith(ATEN):
             return self.record.category(name.removeprefix(ATEN), overload, column)
-        return self.cells.get(key, UNLISTED)
+        return self.cells.get(key) or (UNLISTED if overload in signatures(name) else ABSENT)
 
 
 def diff(one: str, other: str, device: str | None = None) -> str:
@@ -79,15 +81,12 @@ def _column(name: str) -> str | None:
 def _wanted(device: str, sides: Iterable[Side]) -> str:
     column = _column(device)
     if column is None:
-        raise ValueError(f"the policy has no device '{device}'{suggestion(device, DEVICES) or _listed(DEVICES)}")
+        there_are = f"; there are {', '.join(DEVICES)}"
+        raise ValueError(f"the policy has no device '{device}'{suggestion(device, DEVICES) or there_are}")
     for side in sides:
         if column not in side.columns:
             raise ValueError(f"{side.title} has no record of {column}; it has {', '.join(side.columns)}")
     return column
-
-
-def _listed(names: Iterable[str]) -> str:
-    return f"; there are {', '.join(names)}"
 
 
 def _side(name: str) -> Side:
@@ -99,16 +98,12 @@ def _side(name: str) -> Side:
         record = find(name)
         cells = {(ATEN + op, overload, column): held for (op, overload, column), held in record.rows.items()}
         return Side(name, record.devices, cells, {}, record)
-    if not name.endswith((".yaml", ".yml")) and "/" not in name:
-        known = (BASE, *history(), *DEVICES)
-        raise ValueError(f"'{name}' is neither {BASE}, a release, a device nor a file{_closest(name, known)}")
+    if not (name.endswith((".yaml", ".yml")) or os.sep in name or Path(name).exists()):
+        close = suggestion(name, (BASE, *history(), *DEVICES)) or "; those of rules end in .yaml"
+        raise ValueError(f"'{name}' is neither {BASE}, a release, a device nor a file{close}")
     rows = Policy.load(name).rows()
     cells = base | {row.key: row.value for row in rows}
     return Side(name, tuple(DEVICES), cells, notes | {row.key: row.note for row in rows})
-
-
-def _closest(name: str, known: Iterable[str]) -> str:
-    return suggestion(name, known) or "; those of rules end in .yaml"
 
 
 def _between(one: Side, other: Side, device: str | None) -> str:
@@ -126,7 +121,9 @@ def _between(one: Side, other: Side, device: str | None) -> str:
             if not _same(*cells) and not _missing(cells):
                 line = (shown(name, overload), *cells, _reason(one, other, key))
                 lines.setdefault(line, []).append(column)
-    return _table(lines, (one.title, other.title))
+    apart = [] if device else [column for column in DEVICES if (column in one.columns) != (column in other.columns)]
+    unknown = f"Not compared, as one has no record of it: {', '.join(apart)}." if apart else ""
+    return "\n".join(filter(None, (_table(lines, (one.title, other.title)), unknown)))
 
 
 def _same(one: str, other: str) -> bool:
