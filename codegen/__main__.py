@@ -6,6 +6,7 @@ from pathlib import Path
 
 try:
     from codegen.grammar.errors import PolicyError
+    from codegen.grammar.history import read_history
     from codegen.parse import read_policy
     from codegen.render import render
     from codegen.schemas import Schemas
@@ -44,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
 def run(policy: Path, output: Path, *, check: bool) -> int:
     """Generate, or compare; return the exit status."""
     name = policy.name if policy.parent == ROOT else str(policy)
-    files = render(read_policy(policy, name, Schemas.installed()))
+    files = render(read_policy(policy, name, Schemas.installed()), read_history(ROOT / "history"))
     if not check:
         written, removed = write(files, output)
         changes = [(written, "written"), (removed, "removed")]

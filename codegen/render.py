@@ -5,6 +5,7 @@ shard and the shards compile in parallel.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -14,6 +15,7 @@ from zlib import crc32
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from codegen.grammar.categories import Category
+from codegen.grammar.history import ABSENT, Change, Record, changes, name_of
 from codegen.grammar.versions import ALL, VersionRange
 from codegen.model import Op, Policy, Registration
 
@@ -23,8 +25,13 @@ SHARDS = 4
 _MARKUP = re.compile(r"[\\`*~|\[]|(?<![^\W_])_|_(?![^\W_])")
 
 
-def render(policy: Policy) -> dict[str, str]:
-    """Return the text of every generated file by its path below generated/."""
+def render(policy: Policy, history: Mapping[str, Record] | None = None) -> dict[str, str]:
+    """Return the text of every generated file by its path below generated/.
+
+    Args:
+        policy: What is rendered.
+        history: What torch's releases do, by their names in order; the op reference tells what changed of listed ops.
+    """
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         undefined=StrictUndefined,
@@ -40,7 +47,14 @@ def render(policy: Policy) -> dict[str, str]:
 
     files = {
         "autocast/table.cpp": text("autocast/table.cpp.j2", shards=range(SHARDS)),
-        "op_reference.md": text("op_reference.md.j2", deviations=_deviations(policy), public=_public_names(policy)),
+        "op_reference.md": text(
+            "op_reference.md.j2",
+            deviations=_deviations(policy),
+            public=_public_names(policy),
+            releases=[name.removeprefix("torch-") for name in history or {}],
+            changes=_changes(policy, history or {}),
+            partly=_partly(history or {}),
+        ),
         "policy_cases.jsonl": text(
             "policy_cases.jsonl.j2", rows=[_case(*group) for op in policy.ops for group in op.groups()]
         ),
@@ -121,6 +135,33 @@ def _public_names(policy: Policy) -> dict[str, dict[tuple[Category, VersionRange
             group: sorted(set(groups[group])) for group in sorted(groups, key=lambda g: (order.index(g[0]), str(g[1])))
         }
     return names
+
+
+def _changes(policy: Policy, history: Mapping[str, Record]) -> list[tuple[str, str, str, str]]:
+    """Return overload, devices, what releases have and why, of every listed op that they treat differently."""
+    listed = {op.name for op in policy.ops}
+    return [
+        (name_of(change.op, change.overload), ", ".join(change.devices), _held(change), " ".join(change.reasons))
+        for change in changes(history)
+        if change.op in listed
+    ]
+
+
+def _partly(history: Mapping[str, Record]) -> list[tuple[str, str]]:
+    """Return each device that some releases have no record of, with those that have one."""
+    devices = dict.fromkeys(device for record in history.values() for device in record.devices)
+    having = {
+        device: [name.removeprefix("torch-") for name, record in history.items() if device in record.devices]
+        for device in devices
+    }
+    return [(device, ", ".join(names)) for device, names in having.items() if len(names) < len(history)]
+
+
+def _held(change: Change) -> str:
+    """Return what an overload has, and since which release."""
+    (first, _), *rest = change.held
+    later = [f"{category} since {release.removeprefix('torch-')}" for category, release in rest]
+    return ", ".join(["not there" if first == ABSENT else first, *later]).replace(f"{ABSENT} since", "gone since")
 
 
 def _deviations(policy: Policy) -> list[tuple[str, str, str, str]]:

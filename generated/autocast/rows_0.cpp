@@ -34,7 +34,7 @@
 #include <ATen/ops/linalg_householder_product_ops.h>
 #include <ATen/ops/linalg_inv_ops.h>
 #include <ATen/ops/linalg_matrix_rank_ops.h>
-#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2015
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2014
 #include <ATen/ops/linalg_matrix_sqrth_ops.h>
 #endif
 #include <ATen/ops/mkldnn_rnn_layer_ops.h>
@@ -135,7 +135,7 @@ void rows_0(std::vector<Row>& rows, std::vector<Names>& names) {
   add_rows(rows, "cpu tpu", {"linalg_matrix_rank", "atol_rtol_tensor", Category::fp32, kernel<ops::linalg_matrix_rank_atol_rtol_tensor>});
   add_rows(rows, "cpu tpu", {"linalg_matrix_rank", "tol_tensor", Category::fp32, kernel<ops::linalg_matrix_rank_tol_tensor>});
   names.push_back({"linalg_matrix_sqrth", "torch.linalg.matrix_sqrth"});
-#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2015
+#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2014
   add_rows(rows, "cuda cpu", {"linalg_matrix_sqrth", "default", Category::fp32, kernel<ops::linalg_matrix_sqrth>});
 #endif
   names.push_back({"mkldnn_rnn_layer", "torch.mkldnn_rnn_layer"});

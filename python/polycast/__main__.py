@@ -1,4 +1,6 @@
-"""The command line: `python -m polycast` shows what is installed, `python -m polycast OP` an op's row of the policy."""
+"""The command line: `python -m polycast` shows what is installed, `python -m polycast OP` an op's row of the policy,
+`python -m polycast diff A B` what two policies, torch releases or devices do differently, and
+`python -m polycast trace script.py` what autocasting does to a script."""
 
 import argparse
 import os
@@ -12,30 +14,67 @@ import polycast
 from polycast import backends, policy
 from polycast._compiled import DEVICES, ROWS
 from polycast._text_table import lines_of, wrapped
+from polycast.grammar.errors import PolicyError
+from polycast.history.comparison import diff
+from polycast.history.records import history
+from polycast.tracing import script
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m polycast", description="Show the autocast policy that is installed."
-    )
-    parser.add_argument(
-        "op",
-        nargs="?",
-        help="an ATen op, such as conv2d or pow.Tensor_Scalar, or what people call, such as torch.nn.LSTM",
-    )
-    op = parser.parse_args(arguments).op
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] == ["trace"] and len(words) > 1:
+        return script.main(words[1:])
     try:
-        print(_overview() if op is None else _op(op))
+        print(_diff(words[1:]) if words[:1] == ["diff"] and len(words) > 1 else _shown(words))
         sys.stdout.flush()
     except ValueError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(error if isinstance(error, PolicyError) else f"error: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # `| head` has read enough; Python must not try to print the rest at its exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def _shown(words: list[str]) -> str:
+    parser = argparse.ArgumentParser(
+        prog="python -m polycast",
+        description="Show the autocast policy that is installed.",
+        epilog="python -m polycast diff A B shows what two policies, torch releases or devices do differently; "
+        "python -m polycast trace SCRIPT runs a script and shows what autocasting did to it; more in: "
+        "python -m polycast diff --help, python -m polycast trace --help. Alone, diff and trace are the ATen ops.",
+    )
+    parser.add_argument(
+        "op",
+        nargs="?",
+        help="an ATen op, such as conv2d or pow.Tensor_Scalar, or what people call, such as torch.nn.LSTM",
+    )
+    op = parser.parse_args(words).op
+    return _overview() if op is None else _op(op)
+
+
+def _diff(words: list[str]) -> str:
+    parser = argparse.ArgumentParser(
+        prog="python -m polycast diff",
+        description="Show what two sides do differently, with the reasons that are known.",
+        epilog=f"The releases are {', '.join(history())}; the devices are {', '.join(DEVICES)}.",
+    )
+    parser.add_argument(
+        "sides",
+        nargs="*",
+        metavar="SIDE",
+        help="two of: base, which is the policy that is compiled in; a torch release, as in torch-2.11; a file of "
+        "rules over the base; or two devices",
+    )
+    parser.add_argument("--device", help="look at this device alone")
+    options = parser.parse_args(words)
+    if len(options.sides) != 2:
+        given = f"was given {', '.join(options.sides)}" if options.sides else "was given none"
+        raise ValueError(f"diff takes two sides, as in: diff torch-2.11 torch-2.12; it {given}")
+    one, other = options.sides
+    return diff(one, other, options.device)
 
 
 def _overview() -> str:

@@ -64,14 +64,26 @@ class Policy:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Policy":
-        """Return the policy of a YAML file: its key `ops` holds the rules.
+        """Return the policy of a YAML file, whose key `ops` holds the rules, or the pin of a recorded torch release.
+
+        Args:
+            path: A file; or the name of a release, as in "torch-2.11". Its policy has every op cast as that release
+                casts it, under any torch: ops that one of the two does not have stay as they are.
 
         Raises:
-            PolicyError: The file cannot be read, or as for the class.
+            PolicyError: The file cannot be read, the release is not recorded, or as for the class.
             TypeError: The path is no path.
+
+        Example:
+            >>> import polycast
+            >>> polycast.Policy.load("torch-2.11").rules["stack"]  # which policy.yaml has promote on xpu
+            {'xpu': 'fallthrough'}
         """
         from polycast.grammar.files import load  # needs PyYAML
+        from polycast.history import pin, records
 
+        if isinstance(path, str) and records.is_release(path):
+            return cls._of(pin.rows_of(records.find(path)))
         problems: list[Problem] = []
         root = load(Path(path), str(path), problems)
         reader = RuleReader(problems)

@@ -77,6 +77,8 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "python -m polycast": as_it_stands,
     "python -m polycast conv2d": as_it_stands,
     "python -m polycast LSTM": as_it_stands,
+    "python -m polycast diff cuda xpu": as_it_stands,
+    "python -m polycast diff torch-2.11 torch-2.12": as_it_stands,
     "python -m codegen --check": as_it_stands,
     "python -m tests.samples.rules": as_it_stands,
     "python -m tests.workflows": as_it_stands,
@@ -87,6 +89,9 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "python -m tools.random_steps 1000": fewer,
     "python -m tools.survival 20": one,
     "python -m tools.newcomer": explained,
+    "python -m tools.history check 2.12.1": explained,
+    "python -m tools.history pins": explained,
+    "python -m tools.history record 2.16.0": explained,
     "python -m benchmarks.cast_cache": explained,
 }
 

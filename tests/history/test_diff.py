@@ -1,0 +1,133 @@
+"""`python -m polycast diff`: what two policies, releases or devices do differently."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from polycast.__main__ import main
+from polycast.history import comparison
+
+from tests.cases import RELEASE
+
+REASON = "On the float32 list since torch 2.12 (pytorch#174824), as a bfloat16 activation"
+
+
+def shown(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    assert main(["diff", *words]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def test_two_releases(capsys: pytest.CaptureFixture[str]) -> None:
+    head, row, empty, footnote = shown(capsys, "torch-2.11", "torch-2.12")
+    assert head.split() == ["op", "device", "torch-2.11", "torch-2.12", "reason"]
+    assert row.startswith("rms_norm  cuda, xpu, mtia, maia  unlisted    fp32        " + REASON)
+    assert (empty, footnote) == ("", "unlisted: runs in the type of its inputs.")
+
+
+def test_the_other_way_round(capsys: pytest.CaptureFixture[str]) -> None:
+    _, row, *_ = shown(capsys, "torch-2.12", "torch-2.11", "--device", "cuda")
+    assert row.startswith("rms_norm  cuda    fp32        unlisted    " + REASON)
+
+
+def test_over_several_releases(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {line.split()[0]: line for line in shown(capsys, "torch-2.9", "torch-2.15", "--device", "cpu") if line}
+    assert rows["qr"].split()[1:4] == ["cpu", "fp32", "absent"]
+    assert "Gone since torch 2.14" in rows["qr"]
+    assert rows["linalg_matrix_sqrth"].split()[1:4] == ["cpu", "absent", "fp32"]
+    assert rows["absent:"] == "absent: that torch has no such op or overload."
+    changed = {"cholesky", "index_copy.dimname", "linalg_matrix_sqrth", "prod.dim_Dimname", "qr"}
+    assert {*rows} == {"op", *changed, "absent:"}  # and nothing that the cpu lists in neither, as softmax.Dimname
+
+
+def test_two_releases_that_do_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, "torch-2.10", "torch-2.11") == ["torch-2.10 and torch-2.11 do the same."]
+
+
+def test_a_device_that_one_side_has_no_record_of(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, "torch-2.9", "torch-2.10") == [
+        "torch-2.9 and torch-2.10 do the same.",
+        "Not compared, as one has no record of it: xla.",
+    ]
+
+
+def test_the_base_has_the_ops_of_the_torch_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {
+        line.split()[0]: line.split()[1:] for line in shown(capsys, "base", "torch-2.15", "--device", "cpu") if line
+    }
+    changed = {"linalg_matrix_sqrth": ["cpu", "absent", "fp32"], "qr": ["cpu", "fp32", "absent"]}
+    assert {op: rows[op][:3] for op in changed if op in rows} == (changed if RELEASE < (2, 14) else {})
+
+
+def test_two_devices(capsys: pytest.CaptureFixture[str]) -> None:
+    head, *rows = shown(capsys, "cuda", "xpu")
+    assert head.split() == ["op", "cuda", "xpu", "reason"]
+    cells = {row.split()[0]: row for row in rows if row}
+    assert cells["binary_cross_entropy"].split()[1:3] == ["banned", "fp32"]
+    assert "Listed as float32 in Intel: auto mixed precision on GPU" in cells["binary_cross_entropy"]
+    assert "mm" not in cells
+
+
+def test_the_base_and_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(
+        "ops: {relu: {cpu: {as: fp32, note: A reason of mine.}}, linear: lower_precision_fp}\n", encoding="utf-8"
+    )
+    head, row, *_ = shown(capsys, "base", str(path))
+    assert head.split() == ["op", "device", "base", str(path), "reason"]
+    assert " ".join(row.split()) == "relu cpu unlisted fp32 A reason of mine."
+
+
+def test_a_release_and_a_file_over_the_base(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("ops: {relu: fp32}\n", encoding="utf-8")
+    rows = {line.split()[0]: line.split()[1:4] for line in shown(capsys, "torch-2.9", str(path)) if line}
+    assert "relu" in rows
+    assert rows["conv1d.padding"][0] == "cuda,"
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("torch-2.11", "error: diff takes two sides, as in: diff torch-2.11 torch-2.12; it was given torch-2.11"),
+        ("--device cuda", "error: diff takes two sides, as in: diff torch-2.11 torch-2.12; it was given none"),
+        ("bas torch-2.11", "error: 'bas' is neither base, a release, a device nor a file; did you mean 'base'?"),
+        ("base zzz", "error: 'zzz' is neither base, a release, a device nor a file; those of rules end in .yaml"),
+        ("cuda base", "error: 'cuda' is a device and 'base' is none; compare two devices, or 'base' with --device"),
+        ("cuda xpu --device mps", "error: 'cuda' and 'xpu' are devices already; leave out --device"),
+        ("base torch-2.11 --device cudda", "error: the policy has no device 'cudda'; did you mean 'cuda'?"),
+        (
+            "base torch-2.11 --device xla",
+            "error: torch-2.11 has no record of xla; it has cpu, cuda, maia, mps, mtia, xpu",
+        ),
+        (
+            "base torch-2.16",
+            "history: torch-2.16: error: no release of that name is recorded, only torch-2.9, torch-2.10, torch-2.11, "
+            "torch-2.12, torch-2.13, torch-2.14, torch-2.15; the nearest is torch-2.15",
+        ),
+        ("base no.yaml", "no.yaml:1:1: error: cannot be read: no such file or directory; name a readable file"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_status_1(words: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", *words.split()]) == 1
+    assert capsys.readouterr() == ("", f"{error}\n")
+
+
+def test_alone_it_is_the_op_of_that_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff"]) == 0
+    assert capsys.readouterr().out == "diff: no device lists it; it runs in the type of its inputs.\n"
+
+
+def test_an_interrupt_prints_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: str) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(comparison, "_side", interrupt)
+    assert main(["diff", "base", "torch-2.11"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_reader_that_has_read_enough_gets_no_traceback() -> None:
+    command = f"{sys.executable} -m polycast diff base torch-2.9 | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    assert (done.stdout.split()[:2], done.stderr) == (["op", "device"], "")

@@ -1,0 +1,112 @@
+"""The pin of a release: the policy that casts as that release does, under the torch that runs."""
+
+from pathlib import Path
+
+import polycast
+import pytest
+from polycast._compiled import DEVICES_LIKE, ROWS
+from polycast.grammar.history import ABSENT, Record, name_of
+from polycast.history.pin import rows_of
+from polycast.history.records import history
+from polycast.rules import operators
+
+from tests.process import python
+from tools.history.pins import compared
+from tools.history.probe import STOCK
+
+from .test_records import RUNNING
+
+RECORDS = list(history().values())
+NAMES = ", ".join(history())
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
+def test_every_row_is_that_of_the_release(record: Record) -> None:
+    resolved = {column: polycast.policy.resolved(policy_of(record), device=column) for column in record.devices}
+    for column, rows in resolved.items():
+        held = {(row.op, row.overload): row.category.replace("fallthrough", "unlisted") for row in rows}
+        for op, overload in {*held, *record.overloads()}:
+            wanted = record.category(op, overload, column)
+            if wanted not in (ABSENT, STOCK) and overload in operators.signatures(f"aten::{op}"):
+                assert (held.get((op, overload), "unlisted"), op, overload, column) == (wanted, op, overload, column)
+
+
+def policy_of(record: Record) -> polycast.Policy:
+    return polycast.Policy.load(record.name)
+
+
+def test_the_pin_of_the_release_that_runs_does_what_its_wheel_does() -> None:
+    rows = list(compared(RUNNING))
+    assert [row for row in rows if row.found not in (None, row.wanted)] == []
+    assert {row.name for row in rows if row.found is None} == {
+        name_of(op, overload) for (op, overload, _), held in history()[RUNNING].rows.items() if held == STOCK
+    }
+    assert len(rows) > 1000
+
+
+@pytest.mark.parametrize(("name", "category"), [("torch-2.11", "fallthrough"), ("torch-2.12", "fp32")])
+def test_rms_norm_is_as_the_release_has_it(name: str, category: str) -> None:
+    rows = polycast.policy.resolved(polycast.Policy.load(name), device="cuda")
+    (row,) = [row for row in rows if row.op == "rms_norm"]
+    assert row.category == category
+
+
+def test_a_device_without_a_record_follows_the_one_that_it_is_like() -> None:
+    pin = polycast.Policy.load("torch-2.11")
+    for column, like in DEVICES_LIKE.items():
+        if like == "cuda" and column not in history()["torch-2.11"].devices:
+            rows = {(row.name, row.overload): row.value for row in pin.rows((column,))}
+            assert rows["aten::conv2d", "padding"] == "fallthrough"
+            assert ("aten::cudnn_convolution", "default") not in rows  # which policy.yaml keeps to cuda
+    assert pin.rows(("xla",)) == ()  # like none
+
+
+def test_a_device_that_stays_as_it_is_beside_one_that_it_is_like_is_saved_so() -> None:
+    rows = {("mm", "default", "cuda"): "fp32", ("mm", "default", "mtia"): "lower_precision_fp"}
+    pin = polycast.Policy._of(rows_of(Record("torch-2.9", {}, ("cuda", "mtia"), rows)))
+    held = {row.column: row.value for row in pin.rows() if row.key[:2] == ("aten::mm", "default")}
+    assert held == {"cuda": "fp32", "xla_gpu": "fp32", "mtia": "lower_precision_fp"} | dict.fromkeys(
+        ("maia", "hpu", "privateuse1"), "fp32"
+    )
+    assert polycast.Policy(pin.rules) == pin
+
+
+def test_a_pin_is_a_policy(tmp_path: Path) -> None:
+    pin, mine = polycast.Policy.load("torch-2.11"), polycast.Policy({"rms_norm": {"cuda": "bfloat16"}})
+    pin.save(tmp_path / "pin.yaml")
+    assert polycast.Policy.load(tmp_path / "pin.yaml") == pin == polycast.Policy(pin.rules)
+    assert "conv1d.padding" in pin.diff()
+    assert {row.value for row in (pin | mine).rows(("cuda",)) if row.op == "rms_norm"} == {"bfloat16"}
+    assert pin.diff(pin) == ""
+    assert all(row.source == "history/torch-2.11.yaml" for row in pin.rows())
+
+
+def test_a_release_without_a_change_has_the_pin_of_the_one_before_it() -> None:
+    assert polycast.Policy.load("torch-2.11") == polycast.Policy.load("torch-2.10")
+    assert polycast.Policy.load("torch-2.12") != polycast.Policy.load("torch-2.11")
+
+
+def test_what_the_base_keeps_stock_has_no_row() -> None:
+    stock = {(f"aten::{row.op}", row.overload, row.device) for row in ROWS if row.category == STOCK}
+    assert all(row.key not in stock for record in RECORDS for row in policy_of(record).rows())
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"), [("torch-2.16", "torch-2.15"), ("torch-2.8", "torch-2.9"), ("torch-2.12.1", "torch-2.12")]
+)
+def test_a_release_that_is_not_recorded_is_answered_with_those_that_are(name: str, nearest: str) -> None:
+    with pytest.raises(polycast.patch.PolicyError) as caught:
+        polycast.Policy.load(name)
+    what = f"history: {name}: error: no release of that name is recorded, only {NAMES}; the nearest is {nearest}"
+    assert str(caught.value) == what
+
+
+def test_a_file_with_the_name_of_a_release_is_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "torch-2.11"
+    path.write_text("ops: {relu: fp32}\n", encoding="utf-8")
+    assert polycast.Policy.load(path) == polycast.Policy.load(str(path)) == polycast.Policy({"relu": "fp32"})
+
+
+def test_a_process_is_pinned_from_outside() -> None:
+    code = "import polycast; print(polycast.policy.in_force() == polycast.Policy.load('torch-2.11'))"
+    assert python(f"import os; os.environ['POLYCAST_POLICY'] = 'torch-2.11'; {code}") == "True\n"

@@ -1,0 +1,68 @@
+"""What probes found as files of history/: the first release whole, each later one as changes."""
+
+from collections.abc import Iterable, Mapping
+from textwrap import fill
+from typing import Any
+
+from polycast.grammar.categories import UNLISTED
+from polycast.grammar.history import ABSENT
+
+Found = Mapping[str, Any]
+Changes = dict[str, dict[str, str] | str]
+_WIDTH = 120
+
+
+def text_of(found: Found, before: tuple[str, Found] | None, reasons: Mapping[str, str]) -> str:
+    """Return the file of a release.
+
+    Args:
+        found: What the probe printed for it.
+        before: The name of the release before it, and what the probe printed for that; None for the first.
+        reasons: Why ops changed, kept from an earlier file.
+    """
+    version = found["packages"]["torch"]
+    devices = sorted(found["devices"])
+    lines = [
+        f"# Recorded by `python -m tools.history record {version.split('+')[0]}`; only the reasons are written by hand."
+    ]
+    lines.append(f"recorded: {_flow(found['packages'])}")
+    changed: Changes = {
+        name: _cells(found, name) for name in sorted({name for rows in found["devices"].values() for name in rows})
+    }
+    if before is not None:
+        name, old = before
+        lines.append(f"after: {name}")
+        was = {"devices": {device: rows for device, rows in old["devices"].items() if device in devices}}
+        changed = _changes(found, was)
+        new = [op for op in changed if op not in old["overloads"]]
+    lines.append(f"devices: [{', '.join(devices)}]")
+    if before is not None and new:
+        lines.append(f"new: [{', '.join(new)}]")
+    if changed:
+        lines += [
+            "ops:",
+            *(f"  {op}: {cells if isinstance(cells, str) else _flow(cells)}" for op, cells in changed.items()),
+        ]
+    if reasons:
+        lines.append("reasons:")
+        for op, reason in reasons.items():
+            lines += [f"  {op}: >-", fill(reason, _WIDTH, initial_indent="    ", subsequent_indent="    ")]
+    return "\n".join(lines) + "\n"
+
+
+def _cells(found: Found, name: str) -> dict[str, str]:
+    return {device: rows[name] for device, rows in sorted(found["devices"].items()) if name in rows}
+
+
+def _changes(found: Found, was: Found) -> Changes:
+    changed: Changes = {}
+    names: Iterable[str] = {name for part in (found, was) for rows in part["devices"].values() for name in rows}
+    for name in sorted(names):
+        cells = _cells(found, name)
+        if cells != _cells(was, name):
+            changed[name] = cells or (UNLISTED if name in found["overloads"] else ABSENT)
+    return changed
+
+
+def _flow(cells: Mapping[str, str]) -> str:
+    return f"{{{', '.join(f'{key}: {value}' for key, value in cells.items())}}}"

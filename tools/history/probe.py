@@ -1,0 +1,260 @@
+"""What stock torch does to each op inside of autocast, told from what arrives below its kernels; printed as JSON.
+
+    python -m tools.history.probe
+
+Imports torch and no polycast: it runs in the environment of any release. Fake tensors of a device carry its autocast
+key, so that a call goes through the real C++ kernel, and a Python kernel on the autograd key below catches it there.
+The category of an op is the one that every call of it agrees with.
+"""
+
+import functools
+import importlib
+import json
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tools.history.arguments import Maker
+
+F32, F64, INT, LOWERS = torch.float32, torch.float64, torch.int64, (torch.bfloat16, torch.float16)
+STOCK, UNSEEN = "stock", "unseen"
+_BANNED = ("unsafe to autocast", "is banned on")  # torch's words, and those of a rule
+_KEY = re.compile(r"^Autocast(\w+?)(?:\[alias\])?: (?!fallthrough)", re.MULTILINE)
+
+
+class Arrived(Exception):  # noqa: N818  # nothing is wrong
+    """Raised below autocast: the overload that a call came to, and the types of its tensors and dtype arguments."""
+
+    def __init__(self, name: str, arguments: tuple[Any, ...]) -> None:
+        super().__init__(name)
+        self.name = name
+        self.tensors = [tensor.dtype for tensor in _tensors(arguments)]
+        self.dtypes = [value for value in arguments if isinstance(value, torch.dtype)]
+
+
+class Seen(NamedTuple):
+    """A call: the types that it was given in a region of a lower precision, and what arrived."""
+
+    given: tuple[torch.dtype, ...]
+    lower: torch.dtype
+    name: str
+    tensors: list[torch.dtype]
+    dtypes: list[torch.dtype]
+
+
+def registered() -> dict[str, list[str]]:
+    """Return the overloads of ATen's that have a kernel on each device's autocast key, as in "pow.Tensor_Scalar"."""
+    found: dict[str, list[str]] = {}
+    for name in overloads():
+        for key in _KEY.findall(torch._C._dispatch_dump(f"aten::{name}")):
+            found.setdefault(key, []).append(name)
+    return found
+
+
+def overloads() -> list[str]:
+    names = torch._C._dispatch_get_all_op_names()
+    return sorted(name.removeprefix("aten::") for name in names if name.startswith("aten::"))
+
+
+def probe(key: str, names: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield each overload with its category on a device: "unseen" where no call of it can be made from Python."""
+    ops = {name.partition(".")[0] for name in names}
+    with _tensors_of(key.lower()), _catching(key, [name for name in overloads() if name.partition(".")[0] in ops]):
+        for name in names:
+            yield name, category(key, name)
+
+
+def category(key: str, name: str) -> str:
+    """Return the category of the kernel in force, "stock" where it is written by hand and fits none."""
+    seen: list[Seen] = []
+    for lower in LOWERS:
+        for given in ((F32,), (lower,), (F32, lower), (lower, F32), (F64, lower), (lower, F64), (INT, lower), (F64,)):
+            try:
+                seen.append(_call(key, name, given, lower))
+            except Unmakeable:
+                return UNSEEN
+            except (RuntimeError, IndexError) as error:
+                if any(words in str(error) for words in _BANNED):
+                    return "banned"
+                return STOCK
+    return _told(name, seen)
+
+
+class Unmakeable(Exception):  # noqa: N818  # nothing is wrong
+    """Raised where a call cannot be made."""
+
+
+def _call(key: str, name: str, given: tuple[torch.dtype, ...], lower: torch.dtype) -> Seen:
+    overload = _overload(name)
+    try:
+        maker = Maker(key.lower(), list(given))
+        args, kwargs = maker.arguments(overload._schema)
+    except KeyError as error:
+        raise Unmakeable from error
+    with _region(key, lower):
+        try:
+            overload(*args, **kwargs)
+        except Arrived as arrived:
+            return Seen(tuple(maker.made), lower, arrived.name, arrived.tensors, arrived.dtypes)
+    raise Unmakeable
+
+
+def _told(name: str, seen: list[Seen]) -> str:
+    """Return the first category that all calls agree with."""
+    for kind, wanted in _WANTED.items():
+        if all(wanted(name, call) for call in seen):
+            return kind
+    return STOCK
+
+
+def _eligible(given: tuple[torch.dtype, ...]) -> set[torch.dtype]:
+    return {dtype for dtype in given if dtype.is_floating_point and dtype != F64}
+
+
+def _cast(to: torch.dtype | None, call: Seen) -> list[torch.dtype]:
+    eligible = _eligible(call.given)
+    if to is None and eligible:
+        to = functools.reduce(torch.promote_types, eligible)
+    return [to if to is not None and dtype in eligible else dtype for dtype in call.given]
+
+
+def _sets_dtype(name: str, call: Seen) -> bool:
+    wanted = [F32] if call.given[0] in _eligible(call.given) else []
+    return call.name == name and call.dtypes == wanted and call.tensors == [*call.given]
+
+
+def _appends_dtype(name: str, call: Seen) -> bool:
+    first = call.given[0]
+    wanted = [F32] if first in _eligible(call.given) else [first]
+    return call.name != name and call.dtypes == wanted and call.tensors == [*call.given]
+
+
+def _casts(to: Callable[[Seen], torch.dtype | None]) -> Callable[[str, Seen], bool]:
+    return lambda name, call: call.name == name and call.tensors == _cast(to(call), call) and not call.dtypes
+
+
+_WANTED: dict[str, Callable[[str, Seen], bool]] = {
+    "unlisted": lambda name, call: call.name == name and call.tensors == [*call.given] and not call.dtypes,
+    "lower_precision_fp": _casts(lambda call: call.lower),
+    "fp32": _casts(lambda _: F32),
+    "promote": _casts(lambda _: None),
+    "fp32_set_opt_dtype": _sets_dtype,
+    "fp32_append_dtype": _appends_dtype,
+}
+
+
+def _overload(name: str) -> Any:
+    op, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, op), overload or "default")
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _tensors(item)
+
+
+@contextmanager
+def _region(key: str, lower: torch.dtype) -> Iterator[None]:
+    """Autocast on a device, forward only; where its fake tensors carry no key, as if they did."""
+    kind = key.lower()
+    enabled, previous = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
+    with _keys_of(key):
+        torch.set_autocast_enabled(kind, True)
+        torch.set_autocast_dtype(kind, lower)
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            torch.set_autocast_enabled(kind, enabled)
+            torch.set_autocast_dtype(kind, previous)
+            torch.clear_autocast_cache()
+
+
+@functools.cache
+def _carries_key(key: str) -> bool:
+    """Whether fake tensors of a device carry its keys of autocast and autograd."""
+    with _tensors_of(key.lower()):
+        return torch._C._dispatch_keys(torch.empty(1, device=key.lower())).has(f"Autocast{key}")
+
+
+def _keys_of(key: str) -> AbstractContextManager[None]:
+    """Have every call carry a device's keys, where its fake tensors do not; the guard leaves nothing behind."""
+    if _carries_key(key):
+        return nullcontext()
+    include = torch._C._dispatch_tls_local_include_set()
+    for name in (f"Autocast{key}", f"Autograd{key}"):  # torch knows some by one way only
+        include |= torch._C.DispatchKeySet(
+            getattr(torch._C.DispatchKey, name, None) or torch._C._dispatch_key_parse(name)
+        )
+    return torch._C._ForceDispatchKeyGuard(include, torch._C._dispatch_tls_local_exclude_set())
+
+
+@contextmanager
+def _tensors_of(kind: str) -> Iterator[None]:
+    """Make fake tensors of a device creatable; they ask its module, which a backend outside of torch registers."""
+    stand_in = not hasattr(torch, kind)
+    if stand_in:
+        module = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, current_device=int)
+        setattr(torch, kind, module)
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            yield
+    finally:
+        if stand_in:
+            delattr(torch, kind)
+
+
+@contextmanager
+def _catching(key: str, names: list[str]) -> Iterator[None]:
+    """Put a kernel that raises Arrived below autocast on each overload named."""
+    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of kernels that are overridden
+        try:
+            for name in names:
+                with suppress(RuntimeError):  # some cannot be overridden
+                    library.impl(name, _catcher(name), _parsable(f"Autograd{key}", name))  # type: ignore[no-untyped-call]
+            yield
+        finally:
+            library._destroy()  # type: ignore[no-untyped-call]
+
+
+def _catcher(name: str) -> Callable[..., None]:
+    def catch(*args: Any, **kwargs: Any) -> None:
+        raise Arrived(name, (*args, *kwargs.values()))
+
+    return catch
+
+
+def _parsable(key: str, name: str) -> str:
+    """Return an autograd key, or where it has no name in Python the alias that decides what runs there."""
+    try:
+        torch._C._dispatch_key_parse(key)
+    except RuntimeError:
+        composite = "CompositeImplicitAutograd"
+        return composite if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", composite) else "Autograd"
+    return key
+
+
+def main() -> int:
+    """Print what this environment's torch does, on every device that it has kernels for."""
+    packages = {"torch": str(torch.__version__)}
+    with suppress(ImportError):
+        packages["torch_xla"] = importlib.import_module("torch_xla").__version__
+    devices = {key.lower(): dict(probe(key, names)) for key, names in registered().items()}
+    print(json.dumps({"packages": packages, "devices": devices, "overloads": overloads()}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
