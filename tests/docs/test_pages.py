@@ -87,6 +87,8 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "python -m tools.random_patches 2000": fewer,
     "python -m tools.random_scaler 1000": fewer,
     "python -m tools.random_steps 1000": fewer,
+    "python -m polycast trace examples/inference.py": as_it_stands,
+    "python -m tools.random_faults 20 50": explained,
     "python -m tools.survival 20": one,
     "python -m tools.newcomer": explained,
     "python -m tools.history check 2.12.1": explained,

@@ -75,7 +75,7 @@ def test_the_base_and_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     )
     head, row, *_ = shown(capsys, "base", str(path))
     assert head.split() == ["op", "device", "base", str(path), "reason"]
-    assert " ".join(row.split()) == "relu cpu unlisted fp32 A reason of mine."
+    assert " ".join(row.split()) == "relu cpu, tpu unlisted fp32 A reason of mine."
 
 
 def test_a_release_and_a_file_over_the_base(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

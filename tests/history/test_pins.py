@@ -66,7 +66,7 @@ def test_a_device_that_stays_as_it_is_beside_one_that_it_is_like_is_saved_so() -
     pin = polycast.Policy._of(rows_of(Record("torch-2.9", {}, ("cuda", "mtia"), rows)))
     held = {row.column: row.value for row in pin.rows() if row.key[:2] == ("aten::mm", "default")}
     assert held == {"cuda": "fp32", "xla_gpu": "fp32", "mtia": "lower_precision_fp"} | dict.fromkeys(
-        ("maia", "hpu", "privateuse1"), "fp32"
+        ("maia", "hpu", "privateuse1", "npu", "musa", "mlu"), "fp32"
     )
     assert polycast.Policy(pin.rules) == pin
 

@@ -1,0 +1,62 @@
+"""`python -m polycast trace` runs a script as it stands, and says at its end what autocasting did."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import sys
+import torch
+if __name__ == "__main__":
+    layer, x = torch.nn.Linear(2, 2), torch.ones(1, 2)
+    with torch.autocast("cpu", torch.bfloat16):
+        layer(x)
+    print(sys.argv[1:], sys.path[0] == sys.argv[0].rpartition("/")[0])
+    sys.exit(3)
+"""
+
+
+def traced(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "polycast", "trace", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+def test_a_script_runs_with_its_arguments_and_its_status_and_is_summed_up(script: str, tmp_path: Path) -> None:
+    done = traced("--by-op", "--json", str(tmp_path / "calls.json"), script, "--lr", "3")
+    assert (done.stdout, done.returncode) == ("['--lr', '3'] True\n", 3)
+    assert "1 calls of 1 ops in 1 modules; 1 (100%) took a rule" in done.stderr
+    assert "linear  lower_precision_fp  1      3" in done.stderr
+    (call,) = json.loads((tmp_path / "calls.json").read_text())["calls"]
+    assert (call["module"], call["op"]) == ("Linear", "linear")
+
+
+def test_an_error_of_the_script_is_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text("raise ValueError('mine')")
+    done = traced(str(path))
+    assert done.stderr.rstrip().endswith("ValueError: mine")
+    assert done.returncode == 1
+    assert "autocasting met no call" in done.stderr
+
+
+def test_a_script_that_is_not_there_is_named() -> None:
+    done = traced("scirpt.py")
+    assert done.stderr == "error: there is no script 'scirpt.py'; with -m it would be a module\n"
+    assert done.returncode == 2
+
+
+def test_alone_trace_is_the_op() -> None:
+    done = traced()
+    assert done.returncode == 0
+    assert "trace" in done.stdout and "lower_precision_fp" not in done.stdout.splitlines()[0]
