@@ -46,7 +46,7 @@ def text_of(found: Found, before: tuple[str, Found] | None, reasons: Mapping[str
     if reasons:
         lines.append("reasons:")
         for op, reason in reasons.items():
-            lines += [f"  {op}: >-", fill(reason, _WIDTH, initial_indent="    ", subsequent_indent="    ")]
+            lines += [f"  {op}: >-", _filled(reason)]
     return "\n".join(lines) + "\n"
 
 
@@ -62,6 +62,12 @@ def _changes(found: Found, was: Found) -> Changes:
         if cells != _cells(was, name):
             changed[name] = cells or (UNLISTED if name in found["overloads"] else ABSENT)
     return changed
+
+
+def _filled(text: str) -> str:
+    """Return a text in lines that YAML joins by spaces: they break at spaces only."""
+    indent = "    "
+    return fill(text, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _flow(cells: Mapping[str, str]) -> str:
