@@ -1,11 +1,10 @@
 """The errors of mixed precision, op by op, against another run of the same program."""
 
 import contextlib
-import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,83 +12,13 @@ from torch.utils._pytree import tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
 from polycast import scopes
-from polycast._text_table import lines_of
 from polycast.patch import Policy
+from polycast.tracing.errors import Comparison, Error
+from polycast.tracing.program_state import ProgramState
 from polycast.tracing.values import Computed, Site, Values, floating, is_cast, is_view, read_numbers, written
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LOWER = (torch.float16, torch.bfloat16)
 FLOAT32 = "float32"
-
-
-class Error(NamedTuple):
-    """What an op's result is off by, relative to the norm of what it should be; the worst of its results."""
-
-    site: Site
-    types: tuple[torch.dtype, ...]
-    """Of its results."""
-    local: float | None
-    """Against the same op, given the same, in a wider type: what the op itself does. None for what cannot be run twice,
-    such as random ops."""
-    so_far: float | None
-    """Against the reference run: what has come together until here. None where the reference has no such call."""
-    before: float
-    """The largest error so far among what it was given."""
-
-
-class Comparison(tuple[Error, ...]):
-    """The errors of a run's ops, in the order of the calls; prints as the worst of them."""
-
-    missing: int
-    """How many calls of one run the other does not have."""
-
-    def worst(self, by: str = "local") -> list[Error]:
-        """Return the errors, the worst first: by "local", by "so_far", or by "growth", how much worse than before.
-
-        What is not finite is the worst.
-        """
-        ways: dict[str, Callable[[Error], float | None]] = {
-            "local": lambda row: row.local,
-            "so_far": lambda row: row.so_far,
-            "growth": lambda row: None if row.so_far is None else row.so_far - row.before,
-        }
-        if by not in ways:
-            raise ValueError(f"errors are sorted by {', '.join(ways)}, not by {by!r:.60}")
-        known = [(size, row) for row in self if (size := ways[by](row)) is not None]
-        return [row for size, row in sorted(known, key=lambda pair: _rank(pair[0]), reverse=True)]
-
-    @property
-    def first_non_finite(self) -> Error | None:
-        """The first call whose result is not finite where the reference's is."""
-        return next((row for row in self if row.so_far is not None and not math.isfinite(row.so_far)), None)
-
-    def table(self, by: str = "local", count: int = 20) -> str:
-        """Return a line for each of the worst errors."""
-        head = ("phase", "module", "op", "call", "type", "local", "so far", "given")
-        return "\n".join(lines_of([head, *(_cells(row) for row in self.worst(by)[:count])]))
-
-    def __str__(self) -> str:
-        """Return the ten worst, and the first that is not finite."""
-        lines = [f"{len(self)} calls, {self.missing} without a counterpart; errors relative to the result, worst first"]
-        lines.append(self.table(count=10))
-        if (first := self.first_non_finite) is not None:
-            lines.append(f"the first that is not finite: {first.site}")
-        return "\n".join(lines)
-
-    def plot(self, path: str | os.PathLike[str] | None = None) -> "Figure":
-        """Return a picture of the errors over the calls; needs matplotlib.
-
-        Args:
-            path: Where to save it, too.
-        """
-        from polycast.tracing.picture import draw_errors
-
-        figure = draw_errors(self)
-        if path is not None:
-            figure.savefig(path)
-        return figure
 
 
 def compare(
@@ -128,7 +57,7 @@ def compare(
     """
     _check(run, model)
     policy, path = _reference(reference)
-    with _State(model) as state:
+    with ProgramState(model) as state:
         first = _First(model, local=True)
         with first.values:
             run()
@@ -163,7 +92,7 @@ def record(run: Callable[[], object], path: str | os.PathLike[str], *, model: nn
         0.0
     """
     _check(run, model)
-    with _State(model):
+    with ProgramState(model):
         first = _First(model, local=False)
         with first.values:
             run()
@@ -189,52 +118,6 @@ def _reference(reference: object) -> tuple[Policy, Path | None]:
             )
         return Policy(), Path(reference)
     raise TypeError(f"the reference is {reference!r:.60}; give '{FLOAT32}', a polycast.Policy, or a file")
-
-
-class _State:
-    """The random state, and a model's buffers and gradients, which a program changes."""
-
-    def __init__(self, model: nn.Module | None) -> None:
-        self._buffers = list(model.buffers()) if model is not None else []
-        self._weights = list(model.parameters()) if model is not None else []
-
-    def __enter__(self) -> "_State":
-        self._random = _random_state()
-        self._before = self._copy()
-        self._after: tuple[list[Tensor], list[Tensor | None]] | None = None
-        return self
-
-    def put_back(self) -> None:
-        """Put back what was there at the start, and remember what is there now."""
-        self._after = [buffer.clone() for buffer in self._buffers], [weight.grad for weight in self._weights]
-        self._put(*self._before)
-        _set_random_state(self._random)
-
-    def __exit__(self, *_: object) -> None:
-        if self._after is not None:
-            self._put(*self._after)
-
-    def _copy(self) -> tuple[list[Tensor], list[Tensor | None]]:
-        gradients = [None if weight.grad is None else weight.grad.clone() for weight in self._weights]
-        return [buffer.clone() for buffer in self._buffers], gradients
-
-    @torch.no_grad()
-    def _put(self, buffers: list[Tensor], gradients: list[Tensor | None]) -> None:
-        for buffer, value in zip(self._buffers, buffers, strict=True):
-            buffer.copy_(value)
-        for weight, gradient in zip(self._weights, gradients, strict=True):
-            weight.grad = gradient
-
-
-def _random_state() -> list[Tensor]:
-    device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    return [torch.get_rng_state(), *([] if device is None else torch.get_device_module(device).get_rng_state_all())]
-
-
-def _set_random_state(state: list[Tensor]) -> None:
-    torch.set_rng_state(state[0])
-    if len(state) > 1:
-        torch.get_device_module().set_rng_state_all(state[1:])
 
 
 class _Op(NamedTuple):
@@ -358,13 +241,3 @@ def _worst(pairs: Iterator[tuple[Tensor, Tensor]]) -> Tensor:
         off = torch.linalg.vector_norm(torch.where(one == other, 0, one - other))
         errors.append(torch.where(off == 0, 0, off / torch.where(size == 0, 1, size)).to(torch.float32))
     return torch.stack(errors).max()  # amax() of everything reduces nothing on XLA
-
-
-def _rank(size: float) -> float:
-    return math.inf if math.isnan(size) else size
-
-
-def _cells(row: Error) -> tuple[str, ...]:
-    types = ", ".join(dict.fromkeys(str(kind).removeprefix("torch.") for kind in row.types))
-    numbers = ("" if size is None else f"{size:.2g}" for size in (row.local, row.so_far, row.before))
-    return (row.site.phase, row.site.module, row.site.op, str(row.site.n), types, *numbers)

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from polycast.tracing.calls import Call, text
-from polycast.tracing.compare import Error
+from polycast.tracing.errors import Error
 from polycast.tracing.values import BACKWARD, FORWARD, STEP
 
 COLORS = {"float32": "#c44e52", "bfloat16": "#4c72b0", "float16": "#55a868", "float64": "#8172b3"}

@@ -6,7 +6,7 @@ import warnings
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,13 +15,11 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 from polycast._compiled import RecordedCall, current_call, start_recording, stop_recording, take_calls
-from polycast.patch import Policy, PolicyError
 from polycast.rules.operators import shown
-from polycast.tracing.calls import Sources, split, text
+from polycast.tracing.calls import Sources, split
+from polycast.tracing.findings import WIDE, Finding, Flushed, remedy_of
 from polycast.tracing.values import (
-    BACKWARD,
     Computed,
-    Site,
     Values,
     floating,
     is_cast,
@@ -30,54 +28,6 @@ from polycast.tracing.values import (
     read_numbers,
     written,
 )
-
-WIDE = (torch.float32, torch.float64)
-CAST = "_to_copy"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """An op whose result is infinite or NaN though what it was given was not.
-
-    That NaNs were given is a finding too where no op of the watch made them. Magnitudes are the largest absolute values
-    of its floating-point tensors, in the order of its arguments.
-    """
-
-    step: int
-    """How many steps were read before it."""
-    site: Site
-    op: str
-    """The op as policies name it: the one that was called, which may run several; for backward, that of its forward."""
-    rule: str
-    origin: str
-    inputs: tuple[torch.dtype, ...]
-    magnitudes: tuple[float, ...]
-    outputs: tuple[torch.dtype, ...]
-    result: float
-    """The magnitude of the result: infinite, or NaN."""
-    remedy: str
-    """A rule that would have avoided it, or why there is none."""
-
-    def __str__(self) -> str:
-        """Return a few lines."""
-        what = "NaN" if math.isnan(self.result) else "infinite"
-        given = ", ".join(
-            f"{text(kind)} up to {most:.3g}" for kind, most in zip(self.inputs, self.magnitudes, strict=True)
-        )
-        rule = f"{self.rule} ({self.origin})" if self.origin else self.rule
-        return (
-            f"step {self.step}: {self.site} is {what} in {', '.join(dict.fromkeys(map(text, self.outputs)))}\n"
-            f"  given {given or 'no floating-point tensor'}; rule of {self.op}: {rule}\n"
-            f"  {self.remedy}"
-        )
-
-
-class Flushed(NamedTuple):
-    """A cast to float16 that made zeros of values that are none: the share of all its elements."""
-
-    step: int
-    site: Site
-    share: float
 
 
 @dataclass(frozen=True)
@@ -248,7 +198,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         finding = Finding(
             step, op.computed.site, name, rule, origin, op.input_types, magnitudes, op.output_types, result, ""
         )
-        finding = replace(finding, remedy=_remedy(finding))
+        finding = replace(finding, remedy=remedy_of(finding))
         self.findings.append(finding)
         if len(self.findings) == 1:
             warnings.warn(str(finding), stacklevel=4)
@@ -260,23 +210,6 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         nodes = sorted(self._calls, key=lambda call: call.node)
         place = bisect_right(nodes, computed.node, key=lambda call: call.node) - 1
         return nodes[place] if place >= 0 and nodes[place].given else None
-
-
-def _remedy(finding: Finding) -> str:
-    if any(map(math.isnan, finding.magnitudes)):
-        return "it was given NaNs from outside of the watch: look at the data and the weights"
-    if not all(map(math.isfinite, finding.magnitudes)):
-        return "it was given infinities, as from a row that is masked as a whole"
-    if all(kind in WIDE for kind in (*finding.inputs, *finding.outputs)):
-        return "no rule would have avoided it: it computes in float32"
-    if finding.op == CAST:
-        return "the program itself casts it, which no rule changes"
-    scale = "a smaller scale may avoid it, which GradScaler finds by itself; " if finding.site.phase == BACKWARD else ""
-    try:
-        Policy({finding.op: "fp32"})
-    except PolicyError as error:
-        return f"{scale}no rule can avoid it: {str(error).splitlines()[0]}"
-    return f'{scale}avoided by polycast.Policy({{"{finding.op}": "fp32"}})'
 
 
 def _is_told(computed: Computed) -> bool:

@@ -1,0 +1,93 @@
+"""The errors of a program's ops."""
+
+import math
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from polycast._text_table import lines_of
+from polycast.tracing.calls import text
+from polycast.tracing.values import Site
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Error(NamedTuple):
+    """What an op's result is off by, relative to the norm of what it should be; the worst of its results."""
+
+    site: Site
+    types: tuple[torch.dtype, ...]
+    """Of its results."""
+    local: float | None
+    """Against the same op, given the same, in a wider type: what the op itself does. None for what cannot be run twice,
+    such as random ops."""
+    so_far: float | None
+    """Against the reference run: what has come together until here. None where the reference has no such call."""
+    before: float
+    """The largest error so far among what it was given."""
+
+
+class Comparison(tuple[Error, ...]):
+    """The errors of a run's ops, in the order of the calls; prints as the worst of them."""
+
+    missing: int
+    """How many calls of one run the other does not have."""
+
+    def worst(self, by: str = "local") -> list[Error]:
+        """Return the errors, the worst first: by "local", by "so_far", or by "growth", how much worse than before.
+
+        What is not finite is the worst.
+        """
+        ways: dict[str, Callable[[Error], float | None]] = {
+            "local": lambda row: row.local,
+            "so_far": lambda row: row.so_far,
+            "growth": lambda row: None if row.so_far is None else row.so_far - row.before,
+        }
+        if by not in ways:
+            raise ValueError(f"errors are sorted by {', '.join(ways)}, not by {by!r:.60}")
+        known = [(size, row) for row in self if (size := ways[by](row)) is not None]
+        return [row for size, row in sorted(known, key=lambda pair: _rank(pair[0]), reverse=True)]
+
+    @property
+    def first_non_finite(self) -> Error | None:
+        """The first call whose result is not finite where the reference's is."""
+        return next((row for row in self if row.so_far is not None and not math.isfinite(row.so_far)), None)
+
+    def table(self, by: str = "local", count: int = 20) -> str:
+        """Return a line for each of the worst errors."""
+        head = ("phase", "module", "op", "call", "type", "local", "so far", "given")
+        return "\n".join(lines_of([head, *(_cells(row) for row in self.worst(by)[:count])]))
+
+    def __str__(self) -> str:
+        """Return the ten worst, and the first that is not finite."""
+        lines = [f"{len(self)} calls, {self.missing} without a counterpart; errors relative to the result, worst first"]
+        lines.append(self.table(count=10))
+        if (first := self.first_non_finite) is not None:
+            lines.append(f"the first that is not finite: {first.site}")
+        return "\n".join(lines)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> "Figure":
+        """Return a picture of the errors over the calls; needs matplotlib.
+
+        Args:
+            path: Where to save it, too.
+        """
+        from polycast.tracing.picture import draw_errors
+
+        figure = draw_errors(self)
+        if path is not None:
+            figure.savefig(path)
+        return figure
+
+
+def _rank(size: float) -> float:
+    return math.inf if math.isnan(size) else size
+
+
+def _cells(row: Error) -> tuple[str, ...]:
+    types = ", ".join(dict.fromkeys(map(text, row.types)))
+    numbers = ("" if size is None else f"{size:.2g}" for size in (row.local, row.so_far, row.before))
+    return (row.site.phase, row.site.module, row.site.op, str(row.site.n), types, *numbers)

@@ -1,0 +1,76 @@
+"""Infinities and NaNs that were found, and what would have avoided them."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from polycast.patch import Policy, PolicyError
+from polycast.tracing.calls import text
+from polycast.tracing.values import BACKWARD, Site
+
+WIDE = (torch.float32, torch.float64)
+CAST = "_to_copy"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An op whose result is infinite or NaN though what it was given was not.
+
+    That NaNs were given is a finding too where no op of the watch made them. Magnitudes are the largest absolute values
+    of its floating-point tensors, in the order of its arguments.
+    """
+
+    step: int
+    """How many steps were read before it."""
+    site: Site
+    op: str
+    """The op as policies name it: the one that was called, which may run several; for backward, that of its forward."""
+    rule: str
+    origin: str
+    inputs: tuple[torch.dtype, ...]
+    magnitudes: tuple[float, ...]
+    outputs: tuple[torch.dtype, ...]
+    result: float
+    """The magnitude of the result: infinite, or NaN."""
+    remedy: str
+    """A rule that would have avoided it, or why there is none."""
+
+    def __str__(self) -> str:
+        """Return a few lines."""
+        what = "NaN" if math.isnan(self.result) else "infinite"
+        given = ", ".join(
+            f"{text(kind)} up to {most:.3g}" for kind, most in zip(self.inputs, self.magnitudes, strict=True)
+        )
+        rule = f"{self.rule} ({self.origin})" if self.origin else self.rule
+        return (
+            f"step {self.step}: {self.site} is {what} in {', '.join(dict.fromkeys(map(text, self.outputs)))}\n"
+            f"  given {given or 'no floating-point tensor'}; rule of {self.op}: {rule}\n"
+            f"  {self.remedy}"
+        )
+
+
+class Flushed(NamedTuple):
+    """A cast to float16 that made zeros of values that are none: the share of all its elements."""
+
+    step: int
+    site: Site
+    share: float
+
+
+def remedy_of(finding: Finding) -> str:
+    if any(map(math.isnan, finding.magnitudes)):
+        return "it was given NaNs from outside of the watch: look at the data and the weights"
+    if not all(map(math.isfinite, finding.magnitudes)):
+        return "it was given infinities, as from a row that is masked as a whole"
+    if all(kind in WIDE for kind in (*finding.inputs, *finding.outputs)):
+        return "no rule would have avoided it: it computes in float32"
+    if finding.op == CAST:
+        return "the program itself casts it, which no rule changes"
+    scale = "a smaller scale may avoid it, which GradScaler finds by itself; " if finding.site.phase == BACKWARD else ""
+    try:
+        Policy({finding.op: "fp32"})
+    except PolicyError as error:
+        return f"{scale}no rule can avoid it: {str(error).splitlines()[0]}"
+    return f'{scale}avoided by polycast.Policy({{"{finding.op}": "fp32"}})'
