@@ -52,6 +52,7 @@ py::tuple tuple_of(const trace::Call& call) {
       rule_of(call),
       call.number,
       call.place,
+      call.backward,
       call.node,
       tensors_of(call.given),
       call.arrived,

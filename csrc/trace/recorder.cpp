@@ -7,6 +7,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <atomic>
@@ -65,11 +66,17 @@ void visit_tensors(const c10::IValue& value, const Visit& visit) {
   }
 }
 
-template <class Values, class Visit>
-void visit_all(const Values& values, const Visit& visit) {
-  for (const c10::IValue& value : values) {
+// The last values: a boxed call shows its whole stack, with what calls around it have on that.
+template <class Visit>
+void visit_last(c10::ArrayRef<c10::IValue> values, size_t count, const Visit& visit) {
+  for (const c10::IValue& value : values.take_back(std::min(count, values.size()))) {
     visit_tensors(value, visit);
   }
+}
+
+template <class Visit>
+void visit_inputs(const at::RecordFunction& function, const Visit& visit) {
+  visit_last(function.inputs(), function.num_inputs(), visit);
 }
 
 // A cast that was made for a call: of which tensor, and how long it took.
@@ -108,7 +115,7 @@ std::string full_name(const c10::OperatorName& name) {
 c10::DispatchKeySet autocast_keys_of(const at::RecordFunction& function) {
   const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
   c10::DispatchKeySet keys;
-  visit_all(function.inputs(), [&](const at::Tensor& tensor) { keys = keys | tensor.key_set(); });
+  visit_inputs(function, [&](const at::Tensor& tensor) { keys = keys | tensor.key_set(); });
   return ((keys | local.included_) - local.excluded_) & c10::autocast_dispatch_keyset;
 }
 
@@ -142,8 +149,9 @@ std::unique_ptr<Frame> meet(const at::RecordFunction& function, c10::DispatchKey
   call.order = state().next++;
   call.number = autocast::number_in_force();
   call.place = place_of_thread;
+  call.backward = torch::autograd::get_current_graph_task_id() != -1;
   call.node = at::sequence_number::peek();
-  visit_all(function.inputs(), [&](const at::Tensor& tensor) {
+  visit_inputs(function, [&](const at::Tensor& tensor) {
     call.given.push_back({tensor.scalar_type(), tensor.numel()});
     frame->tensors.push_back(tensor.unsafeGetTensorImpl());
   });
@@ -169,8 +177,7 @@ std::unique_ptr<Frame> follow(const at::RecordFunction& function) {
   if (name.name != caller.substr(0, caller.find('.'))) {
     return nullptr;
   }
-  visit_all(
-      function.inputs(), [](const at::Tensor& tensor) { innermost->call.arrived.push_back(tensor.scalar_type()); });
+  visit_inputs(function, [](const at::Tensor& tensor) { innermost->call.arrived.push_back(tensor.scalar_type()); });
   return std::make_unique<Frame>(Frame::Kind::arrival, innermost);
 }
 
@@ -230,7 +237,9 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
     return;
   }
   frame.call.nanoseconds = nanoseconds_since(frame.start);
-  visit_all(function.outputs(), [&](const at::Tensor& tensor) { frame.call.returned.push_back(tensor.scalar_type()); });
+  visit_last(function.outputs(), function.num_outputs(), [&](const at::Tensor& tensor) {
+    frame.call.returned.push_back(tensor.scalar_type());
+  });
   find_casts(frame);
   const std::lock_guard<std::mutex> lock(state().mutex);
   state().ended.push_back(std::move(frame.call));

@@ -11,13 +11,16 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 
 import polycast
-from polycast import backends, policy
+from polycast import backends, installation, policy
 from polycast._compiled import DEVICES, ROWS
+from polycast._suggest import suggestion
 from polycast._text_table import lines_of, wrapped
 from polycast.grammar.errors import PolicyError
 from polycast.history.comparison import diff
-from polycast.history.records import history
+from polycast.history.records import history, is_release
 from polycast.tracing import script
+
+COMMANDS = ("diff", "trace")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -48,11 +51,16 @@ def _shown(words: list[str]) -> str:
     )
     parser.add_argument(
         "op",
-        nargs="?",
+        nargs="*",
         help="an ATen op, such as conv2d or pow.Tensor_Scalar, or what people call, such as torch.nn.LSTM",
     )
-    op = parser.parse_args(words).op
-    return _overview() if op is None else _op(op)
+    ops = parser.parse_args(words).op
+    if len(ops) > 1:
+        close = suggestion(ops[0], COMMANDS) or f"; the commands are {' and '.join(COMMANDS)}"
+        raise ValueError(f"one op is shown at a time, and '{' '.join(ops)}' is no command{close}")
+    if ops and (ops[0] in DEVICES or is_release(ops[0])):
+        raise ValueError(f"'{ops[0]}' is no op; for a release or a device: python -m polycast diff {ops[0]} OTHER")
+    return _overview() if not ops else _op(ops[0])
 
 
 def _diff(words: list[str]) -> str:
@@ -86,7 +94,10 @@ def _overview() -> str:
         state = "installed" if device.name in installed else _why_not(device.name)
         rows.append((device.name, device.dispatch_key, dtypes, str(count[device.name]), state))
     versions = [("polycast", polycast.__version__), ("torch", str(torch.__version__)), *_backend_versions()]
-    return "\n".join([", ".join(f"{name} {number}" for name, number in versions), "", *lines_of(rows)])
+    lines = [", ".join(f"{name} {number}" for name, number in versions), "", *lines_of(rows)]
+    if policy.in_force():
+        lines += ["", f"{installation.ENVIRONMENT_POLICY} decides over these rows: python -m polycast OP shows how"]
+    return "\n".join(lines)
 
 
 def _why_not(column: str) -> str:
@@ -126,7 +137,19 @@ def _op(name: str) -> str:
     footnotes = [f"{note} ({', '.join(devices)})" for note, devices in notes.items()]
     if any(category == "-" for _, category, _ in table):
         footnotes.insert(0, "-: not listed, runs in the type of its inputs.")
-    return "\n".join([*lines, *([""] if footnotes else []), *footnotes])
+    return "\n".join([*lines, *([""] if footnotes else []), *footnotes, *_in_force({row.op for row in rows})])
+
+
+def _in_force(ops: set[str]) -> list[str]:
+    """Return what POLYCAST_POLICY's rules decide over the rows of these ops."""
+    held: dict[tuple[str, str], list[str]] = {}
+    for row in policy.in_force().rows():
+        if row.op.partition(".")[0] in ops:
+            held.setdefault((row.op, row.value), []).append(row.column)
+    rows = [(*key, "all" if columns == [*DEVICES] else ", ".join(columns)) for key, columns in held.items()]
+    head = ("op", "category", "devices")
+    title = f"{installation.ENVIRONMENT_POLICY} decides over these:"
+    return ["", title, "", *lines_of(wrapped([head, *rows]))] if rows else []
 
 
 if __name__ == "__main__":

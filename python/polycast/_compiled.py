@@ -74,6 +74,7 @@ class RecordedCall(NamedTuple):
     rule: str | None
     number: torch.dtype | None
     place: int
+    backward: bool
     node: int
     given: list[tuple[torch.dtype, int]]
     arrived: list[torch.dtype]

@@ -113,7 +113,9 @@ def use(policy: Policy | None) -> None:
         >>> polycast.use(None)
     """
     if not (policy is None or isinstance(policy, Policy)):
-        raise TypeError(f"the policy is {policy!r:.60}; give a polycast.Policy, or None for the base")
+        raise TypeError(
+            f"the policy is {policy!r:.60}; give a polycast.Policy, as of polycast.Policy.load, or None for the base"
+        )
     scopes.use_in_process(policy or scopes.NO_RULES)
     _forget_compiled_code()
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from polycast import backends, scopes
 
-_WITHOUT_REENTRANT = "_checkpoint_without_reentrant_generator"
+# Since torch 2.15 the second calls the first, and so does torch.
+_WITHOUT_REENTRANT = ("_checkpoint_without_reentrant_generator_impl", "_checkpoint_without_reentrant_generator")
 
 
 def keep_policies() -> None:
@@ -28,14 +29,15 @@ def _wrap(module: ModuleType) -> None:
         return reentrant(ctx, _bound(function), *args)
 
     module.CheckpointFunction.forward = staticmethod(forward)
-    plain = getattr(module, _WITHOUT_REENTRANT, None)
-    if plain is not None:
+    name = next((name for name in _WITHOUT_REENTRANT if hasattr(module, name)), None)
+    if name is not None:
+        plain = getattr(module, name)
 
         @wraps(plain)
         def without_reentrant(function: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
             return plain(_bound(function), *args, **kwargs)
 
-        setattr(module, _WITHOUT_REENTRANT, without_reentrant)
+        setattr(module, name, without_reentrant)
 
 
 def _bound(function: Callable[..., object]) -> Callable[..., object]:

@@ -225,7 +225,9 @@ def _check(enabled: object, cache_enabled: object, policy: object) -> None:
         name, value = ("enabled", enabled) if isinstance(enabled, str) else ("cache_enabled", cache_enabled)
         raise TypeError(f"{name} is {value!r}; it takes True or False")
     if not (policy is None or isinstance(policy, Policy)):
-        raise TypeError(f"policy is {policy!r:.60}; give a polycast.Policy, as in polycast.Policy({{'mm': 'fp32'}})")
+        raise TypeError(
+            f"policy is {policy!r:.60}; give a polycast.Policy, as of Policy({{'mm': 'fp32'}}) or Policy.load"
+        )
 
 
 def _scripted(

@@ -108,6 +108,37 @@ def test_pictures_and_tables_have_every_error(tmp_path: Path) -> None:
     assert len(errors.table("growth", count=7).splitlines()) == 8
 
 
+def test_a_gradient_that_is_all_but_zero_has_no_error_of_its_rounding() -> None:
+    """A bias before a normalization: its gradient is zero but for rounding, in both runs."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8))
+    batch = torch.rand(4, 3, 12, 12)
+
+    def run() -> None:
+        with polycast.autocast("cpu"):
+            loss = model(batch).float().pow(3).mean()
+        loss.backward()
+
+    assert (polycast.compare(run, model=model).worst("so_far")[0].so_far or 0) < 1
+
+
+def test_a_program_that_steps_is_refused() -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def run() -> None:
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+
+    with pytest.raises(RuntimeError, match=r"changed a weight of shape \(2, 2\).*leave the optimizer's step out"):
+        polycast.compare(run, model=model)
+
+
+def test_a_file_of_something_else_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"test_compare.py' is no file of polycast.record"):
+        polycast.compare(lambda: None, reference=__file__)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [

@@ -35,7 +35,7 @@ def script(tmp_path: Path) -> str:
 def test_a_script_runs_with_its_arguments_and_its_status_and_is_summed_up(script: str, tmp_path: Path) -> None:
     done = traced("--by-op", "--json", str(tmp_path / "calls.json"), script, "--lr", "3")
     assert (done.stdout, done.returncode) == ("['--lr', '3'] True\n", 3)
-    assert "1 calls of 1 ops in 1 modules; 1 (100%) took a rule" in done.stderr
+    assert "1 call of 1 op in 1 module; 1 (100%) took a rule" in done.stderr
     assert "linear  lower_precision_fp  1      3" in done.stderr
     (call,) = json.loads((tmp_path / "calls.json").read_text())["calls"]
     assert (call["module"], call["op"]) == ("Linear", "linear")
@@ -47,7 +47,22 @@ def test_an_error_of_the_script_is_its_own(tmp_path: Path) -> None:
     done = traced(str(path))
     assert done.stderr.rstrip().endswith("ValueError: mine")
     assert done.returncode == 1
-    assert "autocasting met no call" in done.stderr
+    assert "autocasting" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--json", "/nowhere/calls.json", __file__), "there is no folder for /nowhere/calls.json"),
+        (("--plot", "calls.pgn", __file__), "calls.pgn is no picture that can be drawn; end it in .eps"),
+        (("--limit", "0", __file__), "the limit is 0"),
+        (("-m", "no_such_module"), "there is no module 'no_such_module'"),
+    ],
+)
+def test_what_would_fail_at_the_end_is_told_before(arguments: tuple[str, ...], text: str) -> None:
+    done = traced(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert text in done.stderr
 
 
 def test_a_script_that_is_not_there_is_named() -> None:

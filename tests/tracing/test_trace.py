@@ -249,3 +249,20 @@ def test_calls_beyond_the_limit_are_not_recorded_and_that_is_said() -> None:
             linear(ONES, ONES)
     assert len(t.calls) == 2
     assert "were not recorded" in str(t.summary())
+    with pytest.raises(ValueError, match="the limit is 0; give the number of calls"):
+        polycast.trace(limit=0)
+
+
+def test_a_trace_that_has_not_ended_says_so() -> None:
+    with pytest.raises(RuntimeError, match="the trace has not ended"):
+        polycast.trace().summary()
+
+
+def test_calls_of_backward_inside_of_the_region_are_told_apart() -> None:
+    model = nn.Linear(2, 2)
+    with polycast.trace(model) as t, polycast.autocast("cpu"):
+        model(ONES).sum().backward()
+    assert {call.phase for call in t.calls} == {"forward", "backward"}
+    assert "of the calls are of backward" in str(t)
+    ruled = t.table(ruled=True)
+    assert "linear" in ruled and "unlisted" not in ruled and "unlisted" in t.table()

@@ -52,7 +52,8 @@ FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str]] = [
     (lambda x: (x + 300).mul_(300), "mul_", "no rule can avoid it"),
     (lambda x: (x.float() * 1e6).half(), "_to_copy", "the program itself casts it"),
     (lambda x: x.float() / 0, "div", "no rule would have avoided it: it computes in float32"),
-    (lambda x: torch.log(x * 0 - 1), "log", 'polycast.Policy({"log": "fp32"})'),
+    (lambda x: torch.log(x * 0 - 1), "log", "no rule would have avoided it: in a wider type it is not finite either"),
+    (lambda x: x / (x * 0), "div", "in a wider type it is not finite either"),
     (lambda x: torch.softmax(x * 0 + torch.full((4,), -math.inf), -1), "_softmax", "as from a row that is masked"),
 ]
 
@@ -104,6 +105,30 @@ def test_overflow_under_a_scaler_is_found_in_backward_and_the_step_is_skipped() 
     assert "a smaller scale may avoid it" in first.remedy or "the program itself casts" in first.remedy
     assert scaler.get_scale() < 2.0**16
     assert found.steps >= 3
+
+
+def test_a_gradient_that_overflows_in_a_cast_is_the_matter_of_what_was_cast() -> None:
+    """Whose rule avoids it; that of the op which was given the cast does not."""
+
+    def first(policy: polycast.Policy) -> list[str]:
+        torch.manual_seed(0)
+        model = nn.Linear(16, 4)
+        with polycast.watch(model) as found:
+            with polycast.autocast("cpu", F16, policy=policy):
+                loss = (model(torch.rand(8, 16)) - torch.full((8, 4), 1e6)).pow(2).mean()
+            (loss * 2.0**12).backward()
+        return [str(finding.site.op) + " " + finding.remedy for finding in found.findings]
+
+    (finding, *_) = first(polycast.Policy())
+    assert finding.startswith("_to_copy a smaller scale may avoid it")
+    assert finding.endswith('avoided by polycast.Policy({"linear": "fp32"})')
+    assert first(polycast.Policy({"linear": "fp32"})) == []
+
+
+def test_a_rule_that_is_in_force_is_not_named_again() -> None:
+    found = watched(lambda x: ((x + 300) * 300).half(), polycast.Policy({"mul": "fp32"}))
+    assert all('Policy({"mul"' not in finding.remedy for finding in found.findings)
+    assert found.findings
 
 
 def test_nans_from_outside_are_told_apart() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from types import ModuleType
+from typing import Any
 
 import torch
 import wrapt
@@ -113,6 +114,22 @@ def column(device_type: str) -> str:
     if device_type not in DEVICES or device_type in (*xla.COLUMNS, *PRIVATE):
         raise unknown(device_type, types())
     return device_type
+
+
+def random_state() -> list[Any]:
+    """Return the state of torch's random generators: the host's, the accelerator's and XLA's, where they are in use."""
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    states: list[Any] = [] if accelerator is None else torch.get_device_module(accelerator).get_rng_state_all()
+    return [torch.get_rng_state(), xla.random_state(), *states]
+
+
+def set_random_state(state: list[Any]) -> None:
+    """Put the state of random generators back."""
+    host, on_xla, *states = state
+    torch.set_rng_state(host)
+    xla.set_random_state(on_xla)
+    if states:
+        torch.get_device_module().set_rng_state_all(states)
 
 
 def served() -> list[str]:

@@ -28,6 +28,23 @@ def is_in_use() -> bool:
 is_in_use._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
+def random_state() -> int | None:
+    """Return the state of XLA's random generator, None where no device is in use."""
+    if not (is_loaded() and is_in_use()):
+        return None
+    from torch_xla.core import xla_model
+
+    return int(xla_model.get_rng_state())
+
+
+def set_random_state(state: int | None) -> None:
+    """Put the state back."""
+    if state is not None:
+        from torch_xla.core import xla_model
+
+        xla_model.set_rng_state(state)
+
+
 def column() -> str:
     """Return the column for the hardware: TPU, Neuron and the host take "xla", GPUs take "xla_gpu"."""
     if not is_loaded():

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import fill
 from typing import NamedTuple
 
 import torch
@@ -56,8 +58,8 @@ def diff(one: str, other: str, device: str | None = None) -> str:
     Example:
         >>> from polycast.history.comparison import diff
         >>> print(diff("torch-2.13", "torch-2.14", "cuda").partition(chr(10) * 2)[0])
-        op                   device  torch-2.13  torch-2.14  reason
-        linalg_matrix_sqrth  cuda    absent      fp32        New in torch 2.14 (pytorch#187987).
+        op                   device  torch-2.13  torch-2.14  why
+        linalg_matrix_sqrth  cuda    absent      fp32        [1]
     """
     columns = [_column(name) for name in (one, other)]
     if None not in columns:
@@ -162,12 +164,25 @@ def _between_devices(one: str, other: str) -> str:
 
 
 def _table(lines: dict[tuple[str, ...], list[str]], titles: tuple[str, str]) -> str:
-    """Return the lines as a table; a column of devices, or of reasons, stands where there are any."""
+    """Return the lines as a table, and the reasons below it; a column of devices stands where there are any."""
     if not lines:
         return f"{titles[0]} and {titles[1]} do the same."
-    head: tuple[str, ...] = ("op", "device", *titles, "reason")
-    rows = [(op, ", ".join(on), *rest) for (op, *rest), on in lines.items()]
+    numbers = {reason: f"[{number}]" for number, reason in enumerate(_reasons(lines), start=1)}
+    head: tuple[str, ...] = ("op", "device", *titles, "why")
+    rows = [
+        (op, "all" if on == list(DEVICES) else ", ".join(on), one, other, numbers.get(reason, ""))
+        for (op, one, other, reason), on in lines.items()
+    ]
     kept = [index for index in range(len(head)) if any(row[index] for row in rows)]
     table = lines_of([tuple(row[index] for index in kept) for row in (head, *rows)])
-    footnotes = [text for text in (_UNLISTED, _ABSENT) if any(text.partition(":")[0] in row[2:4] for row in rows)]
-    return "\n".join([*table, "", *footnotes]).rstrip("\n")
+    notes = [text for text in (_UNLISTED, _ABSENT) if any(text.partition(":")[0] in row[2:4] for row in rows)]
+    notes += [f"{number} {reason}" for reason, number in numbers.items()]
+    return "\n".join([*table, "", *map(_filled, notes)]).rstrip("\n")
+
+
+def _reasons(lines: Iterable[tuple[str, ...]]) -> list[str]:
+    return list(dict.fromkeys(reason for *_, reason in lines if reason))
+
+
+def _filled(text: str) -> str:
+    return fill(text, width=min(100, get_terminal_size((100, 0)).columns), break_on_hyphens=False)

@@ -8,7 +8,7 @@ from polycast.grammar.errors import Location, PolicyError, Problem
 from polycast.grammar.history import Record, number_of, read_history
 
 RECORDED = Path(__file__).parent / "recorded"
-_RELEASE = re.compile(r"torch-?(\d+)(?:\.(\d+))?[\w.+]*", re.ASCII)
+_RELEASE = re.compile(r"(?:torch[-_ ]?)?(\d+)(?:\.(\d+))?[\w.+]*", re.ASCII | re.IGNORECASE)
 
 
 @cache

@@ -13,6 +13,7 @@ from polycast._compiled import ROWS, RecordedCall
 from polycast.grammar.categories import UNLISTED, Category
 from polycast.patch import PatchRow, Policy
 from polycast.rules.operators import ATEN, shown
+from polycast.tracing.values import BACKWARD, FORWARD
 
 TORCH = "torch"
 BASE = "policy.yaml"
@@ -50,6 +51,8 @@ class Call:
     op: str
     n: int
     """How many calls of the op there were in the module before it."""
+    phase: str
+    """"forward", or "backward" where autograd made it."""
     device: str
     rule: str
     """A category or a dtype; "unlisted" where no rule is for the op, "stock" where torch's own kernel took it."""
@@ -65,6 +68,11 @@ class Call:
     """On the host, with its casts."""
     source: str
     """File and line, where that was asked for."""
+
+    @property
+    def is_ruled(self) -> bool:
+        """Whether a rule says in which type it computes: its op is neither unlisted nor left to its inputs' type."""
+        return self.rule not in (UNLISTED, Category.FALLTHROUGH.value)
 
     @cached_property
     def why(self) -> str:
@@ -86,7 +94,7 @@ class Call:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
-        values = {key: value for key, value in vars(self).items() if key != "why"}
+        values = vars(self) | {"why": self.why}
         values["casts"] = [vars(cast) | {"given": text(cast.given), "to": text(cast.to)} for cast in self.casts]
         return values | {key: [text(kind) for kind in values[key]] for key in ("given", "arrived", "returned")}
 
@@ -104,6 +112,7 @@ def read(recorded: Iterable[RecordedCall], module: Callable[[int], str], weights
         yield Call(
             *key,
             counts[key],
+            BACKWARD if call.backward else FORWARD,
             call.device,
             rule,
             origin,

@@ -1,24 +1,35 @@
 """The errors of mixed precision, op by op, against another run of the same program."""
 
-import contextlib
+import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
 from torch.utils.weak import WeakIdKeyDictionary
 
 from polycast import scopes
 from polycast.patch import Policy
 from polycast.tracing.errors import Comparison, Error
 from polycast.tracing.program_state import ProgramState
-from polycast.tracing.values import Computed, Site, Values, floating, is_cast, is_view, read_numbers, written
+from polycast.tracing.values import (
+    Computed,
+    Site,
+    Values,
+    before_rerun,
+    can_rerun,
+    floating,
+    is_cast,
+    is_view,
+    local,
+    read_numbers,
+    rerun,
+)
 
-LOWER = (torch.float16, torch.bfloat16)
 FLOAT32 = "float32"
+FLOOR = 0.01
 
 
 def compare(
@@ -32,7 +43,8 @@ def compare(
     Calls of ops are those below autograd and autocasting, in forward, backward and steps, without casts; those of the
     two runs that have the same number in their module belong together. The results of the first run are held until
     the second comes to them. Both start from the same random state, buffers and gradients, and the first one's remain.
-    Compiled code is not seen.
+    Compiled code is not seen. Random numbers may be others where they are drawn in another type, as by
+    ``randn_like`` of a bfloat16 tensor; dropout's are the same.
 
     Args:
         run: The program, with its regions: forward, and backward where that is of interest. It should not step, since
@@ -57,14 +69,15 @@ def compare(
     """
     _check(run, model)
     policy, path = _reference(reference)
+    recorded = {} if path is None else _load(path)
     with ProgramState(model) as state:
-        first = _First(model, local=True)
+        first = _First(model, reruns=True)
         with first.values:
             run()
         held = {one.site: one.results for one in first.ops}
         if path is not None:
             second = _Second(model, held)
-            for site, results in torch.load(path, weights_only=True).items():
+            for site, results in recorded.items():
                 second.meet(Site(*site), results)
         else:
             state.put_back()
@@ -93,10 +106,10 @@ def record(run: Callable[[], object], path: str | os.PathLike[str], *, model: nn
     """
     _check(run, model)
     with ProgramState(model):
-        first = _First(model, local=False)
+        first = _First(model, reruns=False)
         with first.values:
             run()
-    torch.save({tuple(one.site): [result.cpu() for result in one.results] for one in first.ops}, path)
+    torch.save({"results": {tuple(one.site): [result.cpu() for result in one.results] for one in first.ops}}, path)
 
 
 def _check(run: object, model: object) -> None:
@@ -114,10 +127,19 @@ def _reference(reference: object) -> tuple[Policy, Path | None]:
     if isinstance(reference, str | os.PathLike):
         if not Path(reference).is_file():
             raise ValueError(
-                f"the reference '{os.fspath(reference)}' is neither '{FLOAT32}' nor a file of polycast.record"
+                f"the reference '{os.fspath(reference)}' is neither '{FLOAT32}' nor a file of polycast.record; a "
+                "release or a file of rules goes in as a policy: polycast.Policy.load(...)"
             )
         return Policy(), Path(reference)
     raise TypeError(f"the reference is {reference!r:.60}; give '{FLOAT32}', a polycast.Policy, or a file")
+
+
+def _load(path: Path) -> dict[tuple[str, str, str, int], list[Tensor]]:
+    try:
+        recorded = torch.load(path, weights_only=True)
+        return recorded["results"]  # type: ignore[no-any-return]
+    except Exception as error:  # unpicklers raise anything
+        raise ValueError(f"'{path}' is no file of polycast.record: {str(error).splitlines()[0]:.100}") from None
 
 
 class _Op(NamedTuple):
@@ -125,24 +147,24 @@ class _Op(NamedTuple):
     types: tuple[torch.dtype, ...]
     results: list[Tensor]
     local: Tensor | None
-    inputs: tuple[int, ...]
+    inputs: tuple[tuple[int, int], ...]
+    """The ops, by their numbers, and which of their results this one was given."""
 
 
 class _First:
     """The run that is looked at: its results are held, and each op is run again in a wider type."""
 
-    def __init__(self, model: nn.Module | None, *, local: bool) -> None:
+    def __init__(self, model: nn.Module | None, *, reruns: bool) -> None:
         self.ops: list[_Op] = []
-        self._local = local
+        self._reruns = reruns
         self._made: Any = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
         self.values = Values(model, self._visit, self._before)
 
     def _before(self, function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         inputs = tuple({self._made[tensor] for tensor in floating((args, kwargs)) if tensor in self._made})
-        wide = None
-        if self._local and not _is_left_out(function) and torch.Tag.nondeterministic_seeded not in function.tags:
-            wide = _widened(args, kwargs) if any(True for _ in written(function, args, kwargs)) else (args, kwargs)
-        return inputs, wide
+        if not self._reruns or _is_left_out(function) or not can_rerun(function, args, kwargs):
+            return inputs, None
+        return inputs, before_rerun(function, args, kwargs)
 
     def _visit(self, computed: Computed, kept: Any) -> None:
         inputs, wide = kept
@@ -152,28 +174,30 @@ class _First:
                 if inputs:
                     self._made[tensor] = max(inputs)
             return
-        if not computed.outputs:
+        outputs = {tensor: part for tensor in computed.outputs if (part := local(tensor)) is not None}
+        if not outputs:
             return
-        for tensor in computed.outputs:
-            self._made[tensor] = len(self.ops)
-        local = None if wide is None else _local_error(computed, *wide)
-        types = tuple(tensor.dtype for tensor in computed.outputs)
-        results = [tensor.detach().clone() for tensor in computed.outputs]
-        self.ops.append(_Op(computed.site, types, results, local, inputs))
+        for place, tensor in enumerate(outputs):
+            self._made[tensor] = (len(self.ops), place)
+        expected = None if wide is None else rerun(computed, *wide)
+        error = None if expected is None else _errors(_locals(computed.outputs), _locals(expected), floor=0.0).max()
+        types = tuple(tensor.dtype for tensor in outputs)
+        results = [part.clone() for part in outputs.values()]
+        self.ops.append(_Op(computed.site, types, results, error, inputs))
 
 
 class _Second:
     """The reference run: each result is compared as it comes, and let go."""
 
     def __init__(self, model: nn.Module | None, held: dict[Site, list[Tensor]]) -> None:
-        self.errors: dict[Site, Tensor] = {}
+        self.errors: dict[Site, list[Tensor]] = {}
         self.missing = 0
         self._held = held
         self.values = Values(model, self._visit)
 
     def _visit(self, computed: Computed, _: object) -> None:
-        if not _is_left_out(computed.function) and computed.outputs:
-            self.meet(computed.site, computed.outputs)
+        if not _is_left_out(computed.function) and (results := _locals(computed.outputs)):
+            self.meet(computed.site, results)
 
     def meet(self, site: Site, expected: list[Tensor]) -> None:
         """Compare the results of a call with those that are held of it."""
@@ -181,8 +205,12 @@ class _Second:
         if results is None or [one.shape for one in results] != [one.shape for one in expected]:
             self.missing += 1
             return
-        pairs = ((one, other.to(one.device)) for one, other in zip(results, expected, strict=True))
-        self.errors[site] = _worst(pairs)
+        errors = _errors(results, [other.to(one.device) for one, other in zip(results, expected, strict=True)], FLOOR)
+        self.errors[site] = list(errors.unbind())
+
+
+def _locals(tensors: list[Tensor]) -> list[Tensor]:
+    return [part for part in map(local, tensors) if part is not None]
 
 
 def _is_left_out(function: torch._ops.OpOverload) -> bool:
@@ -190,54 +218,49 @@ def _is_left_out(function: torch._ops.OpOverload) -> bool:
 
 
 def _comparison(first: _First, second: _Second) -> Comparison:
-    scalars = [op.local for op in first.ops if op.local is not None] + list(second.errors.values())
+    scalars = [op.local for op in first.ops if op.local is not None]
+    scalars += [error for errors in second.errors.values() for error in errors]
     numbers = iter(read_numbers(scalars))
     local = [None if op.local is None else next(numbers) for op in first.ops]
-    so_far = dict(zip(second.errors, numbers, strict=True))
+    so_far = {site: [next(numbers) for _ in errors] for site, errors in second.errors.items()}
     rows: list[Error] = []
     for op, own in zip(first.ops, local, strict=True):
-        before = max((rows[place].so_far or 0.0 for place in op.inputs), default=0.0)
-        rows.append(Error(op.site, op.types, own, so_far.get(op.site), before))
+        makers = [(first.ops[number].site, place) for number, place in op.inputs]
+        given = [so_far[site][place] for site, place in makers if site in so_far]
+        mine = so_far.get(op.site)
+        rows.append(Error(op.site, op.types, own, None if mine is None else _largest(mine), _largest([0.0, *given])))
     comparison = Comparison(rows)
     comparison.missing = second.missing + sum(row.so_far is None for row in rows)
     return comparison
 
 
-def _widened(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments in the next wider type than the narrowest of theirs, as copies."""
-    kinds = {tensor.dtype for tensor in floating((args, kwargs))}
-    wide = torch.float32 if kinds & {*LOWER} else torch.float64
-
-    def widen(leaf: Any) -> Any:
-        if isinstance(leaf, Tensor):
-            copied = leaf.detach().clone()
-            return copied.to(wide) if leaf.is_floating_point() and leaf.dtype is not torch.float64 else copied
-        return wide if isinstance(leaf, torch.dtype) and leaf.is_floating_point else leaf
-
-    return tree_map(widen, args), tree_map(widen, kwargs)
-
-
-def _local_error(computed: Computed, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
-    """Return what an op's results differ by from those in a wider type; None where it cannot be run in that."""
-    if args is computed.args:
-        args, kwargs = _widened(args, kwargs)
-    with torch.no_grad(), contextlib.suppress(RuntimeError, NotImplementedError, TypeError):
-        returned = computed.function(*args, **kwargs)
-        expected = [*floating(returned), *written(computed.function, args, kwargs)]
-        unique = list({id(tensor): tensor for tensor in expected}.values())
-        if [one.shape for one in unique] == [one.shape for one in computed.outputs]:
-            return _worst(zip(computed.outputs, unique, strict=True))
-    return None
+def _largest(errors: list[float]) -> float:
+    return math.nan if any(map(math.isnan, errors)) else max(errors)
 
 
 @torch.no_grad()
-def _worst(pairs: Iterator[tuple[Tensor, Tensor]]) -> Tensor:
-    """Return the largest relative error of tensors, each by its norm, on their device."""
+def _errors(results: list[Tensor], expected: list[Tensor], floor: float) -> Tensor:
+    """Return the relative error of each result, by its norm, on their device.
+
+    Of what is not finite in what is expected, the same is no error, and all else an infinite one. A result that is all
+    but zero beside the others of its op, as the gradient of a bias before a normalization, would have an error of its
+    rounding by nothing: it is measured by a part, the floor, of the largest one's.
+    """
+    sizes, offs, counts = [], [], []
+    for result, other in zip(results, expected, strict=True):
+        kind = torch.float64 if torch.float64 in (result.dtype, other.dtype) else torch.float32
+        one, right = result.to(kind), other.to(kind)
+        same = (one == right) | (one.isnan() & right.isnan())
+        most = torch.linalg.vector_norm(torch.where(right.isfinite(), right, 0), math.inf)
+        by = torch.where(most == 0, 1, most)  # squares of what is large would overflow
+        sizes.append(torch.linalg.vector_norm(torch.where(right.isfinite(), right / by, 0)) * most)
+        off = torch.where(same, 0, (one - right) / by)
+        offs.append(torch.where(off.isnan(), math.inf, off).abs())
+        offs[-1] = torch.linalg.vector_norm(offs[-1]) * by
+        counts.append(max(1, one.numel()) ** 0.5)
+    means = torch.stack([size / count for size, count in zip(sizes, counts, strict=True)])
     errors = []
-    for result, expected in pairs:
-        kind = torch.float64 if torch.float64 in (result.dtype, expected.dtype) else torch.float32
-        one, other = result.detach().to(kind), expected.detach().to(kind)
-        size = torch.linalg.vector_norm(other)
-        off = torch.linalg.vector_norm(torch.where(one == other, 0, one - other))
-        errors.append(torch.where(off == 0, 0, off / torch.where(size == 0, 1, size)).to(torch.float32))
-    return torch.stack(errors).max()  # amax() of everything reduces nothing on XLA
+    for size, off, count in zip(sizes, offs, counts, strict=True):
+        by = torch.maximum(size.to(means.dtype), means.max() * count * floor)  # XLA's amax() reduces nothing
+        errors.append(torch.where(off == 0, 0, off / torch.where(by == 0, 1, by)))
+    return torch.stack(errors)

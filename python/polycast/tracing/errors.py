@@ -62,11 +62,12 @@ class Comparison(tuple[Error, ...]):
         return "\n".join(lines_of([head, *(_cells(row) for row in self.worst(by)[:count])]))
 
     def __str__(self) -> str:
-        """Return the ten worst, and the first that is not finite."""
-        lines = [f"{len(self)} calls, {self.missing} without a counterpart; errors relative to the result, worst first"]
-        lines.append(self.table(count=10))
+        """Return where errors arise and where they grow, the worst five of each, and the first that is not finite."""
+        lines = [f"{len(self)} calls, {self.missing} without a counterpart; errors relative to the result"]
+        lines += ["", "where errors arise, by what the op itself does:", self.table(count=5)]
+        lines += ["", "where errors grow, beside what was given:", self.table("growth", count=5)]
         if (first := self.first_non_finite) is not None:
-            lines.append(f"the first that is not finite: {first.site}")
+            lines += ["", f"the first that is not finite: {first.site}"]
         return "\n".join(lines)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> "Figure":

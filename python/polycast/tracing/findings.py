@@ -12,6 +12,7 @@ from polycast.tracing.values import BACKWARD, Site
 
 WIDE = (torch.float32, torch.float64)
 CAST = "_to_copy"
+FLOAT32 = ("fp32", "float32", "float64", "fp32_set_opt_dtype", "fp32_append_dtype")
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,21 @@ class Flushed(NamedTuple):
     share: float
 
 
-def remedy_of(finding: Finding) -> str:
+def remedy_of(finding: Finding, wider: bool | None) -> str:
+    """Return what would have avoided a finding.
+
+    Args:
+        finding: It.
+        wider: Whether the op gives finite results in a wider type, from the same values; None where that is unknown.
+    """
     if any(map(math.isnan, finding.magnitudes)):
         return "it was given NaNs from outside of the watch: look at the data and the weights"
     if not all(map(math.isfinite, finding.magnitudes)):
         return "it was given infinities, as from a row that is masked as a whole"
     if all(kind in WIDE for kind in (*finding.inputs, *finding.outputs)):
         return "no rule would have avoided it: it computes in float32"
+    if wider is False:
+        return "no rule would have avoided it: in a wider type it is not finite either"
     if finding.op == CAST:
         return "the program itself casts it, which no rule changes"
     scale = "a smaller scale may avoid it, which GradScaler finds by itself; " if finding.site.phase == BACKWARD else ""
@@ -73,4 +82,7 @@ def remedy_of(finding: Finding) -> str:
         Policy({finding.op: "fp32"})
     except PolicyError as error:
         return f"{scale}no rule can avoid it: {str(error).splitlines()[0]}"
-    return f'{scale}avoided by polycast.Policy({{"{finding.op}": "fp32"}})'
+    if finding.rule in FLOAT32:
+        return f"{scale}no rule of {finding.op} would have avoided it: it has {finding.rule} already"
+    avoided = "avoided" if wider else "may be avoided"
+    return f'{scale}{avoided} by polycast.Policy({{"{finding.op}": "fp32"}})'

@@ -7,22 +7,25 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from polycast.tracing.calls import Call, text
-from polycast.tracing.errors import Error
+from polycast.tracing.errors import Comparison
 from polycast.tracing.values import BACKWARD, FORWARD, STEP
 
 COLORS = {"float32": "#c44e52", "bfloat16": "#4c72b0", "float16": "#55a868", "float64": "#8172b3"}
 OTHER = "#999999"
+ROWS = 40
+LABELS = 3  # of errors that grow the most
 
 
 def draw(calls: Sequence[Call]) -> Figure:
     """Return a figure: over the calls in order, the type that each computed in by its module, and the bytes cast."""
-    places = list(dict.fromkeys(_part(call.module) for call in calls))
+    parts = _parts([call.module for call in calls])
+    places = list(dict.fromkeys(parts))
     figure = Figure(figsize=(10, 2 + 0.25 * len(places)), layout="constrained")
     strip, bars = figure.subplots(2, sharex=True, height_ratios=(max(1, len(places)), 3))
     numbers = range(len(calls))
     kinds = [_computed(call) for call in calls]
     colors = [COLORS.get(kind, OTHER) for kind in kinds]
-    rows = [places.index(_part(call.module)) for call in calls]
+    rows = [places.index(part) for part in parts]
     strip.scatter(numbers, rows, c=colors, marker="|", s=60)
     strip.set_yticks(range(len(places)), [place or "(outside, or the model)" for place in places])
     strip.invert_yaxis()
@@ -39,7 +42,7 @@ def draw(calls: Sequence[Call]) -> Figure:
     return figure
 
 
-def draw_errors(errors: Sequence[Error]) -> Figure:
+def draw_errors(errors: Comparison) -> Figure:
     """Return a figure: over the calls in order, the error so far, and what each op itself adds, by phase."""
     figure = Figure(figsize=(10, 5), layout="constrained")
     axes = figure.subplots()
@@ -56,16 +59,24 @@ def draw_errors(errors: Sequence[Error]) -> Figure:
         if row.so_far is not None and not math.isfinite(row.so_far):
             axes.axvline(place, color=COLORS["float32"], label=f"not finite: {row.site}")
             break
+    for row in errors.worst("growth")[:LABELS]:
+        if row.so_far is not None and math.isfinite(row.so_far):
+            axes.annotate(f"{row.site.module} {row.site.op}", (errors.index(row), row.so_far), fontsize="small")
     axes.set_yscale("log")
-    axes.set_xlabel("calls, in order")
+    axes.set_xlabel("calls, by their place in the comparison")
     axes.set_ylabel("relative error")
     axes.legend()
     return figure
 
 
-def _part(module: str) -> str:
-    """Return the first two parts of a module's name."""
-    return ".".join(module.split(".")[:2])
+def _parts(modules: Sequence[str]) -> list[str]:
+    """Return the beginnings of modules' names: as many of their parts as give no more than ROWS of them."""
+    depths = range(max((module.count(".") for module in modules), default=0) + 1, 0, -1)
+    for depth in depths:
+        parts = [".".join(module.split(".")[:depth]) for module in modules]
+        if len(set(parts)) <= ROWS:
+            return parts
+    return [module.partition(".")[0] for module in modules]
 
 
 def _computed(call: Call) -> str:

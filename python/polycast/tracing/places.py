@@ -1,6 +1,8 @@
 """The module that a call is made in, or whose backward it is a part of."""
 
+import contextlib
 import threading
+import warnings
 import weakref
 from bisect import bisect_right
 from types import TracebackType
@@ -13,13 +15,17 @@ from torch.utils.hooks import RemovableHandle
 from polycast._compiled import set_place
 
 OUTSIDE = -1
+# What torch says of hooks for all modules; ours pass over the wrapper that it speaks of.
+COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 
 class Places:
-    """Follows which module's forward each thread is in, by hooks on the modules of a model, which go by their names.
+    """Follows which module's forward a thread is in, by its name in the model.
 
-    Without a model by hooks on all modules there are; these go by the class of the outermost one and their names in it.
-    Unlike ``torch.utils.module_tracker`` it knows which module is the innermost, and hooks no gradient.
+    Without a model all modules that are called have names: the class of the outermost one, and those in it. The hooks
+    are torch's for all modules: it takes other ways through a module that has hooks of its own, scripted modules take
+    none, and a copy would keep them. Unlike ``torch.utils.module_tracker`` it knows which module is the innermost, and
+    hooks no gradient.
     """
 
     def __init__(self, model: nn.Module | None) -> None:
@@ -29,25 +35,19 @@ class Places:
         # From which number on autograd nodes were made where; numbers only grow.
         self._nodes: list[tuple[int, int]] = []
         self._handles: list[RemovableHandle] = []
+        self._thread = threading.get_ident()
         self._finds = model is None
         self._weights = {id(weight): name for name, weight in model.named_parameters()} if model is not None else {}
         if model is not None:
             self._name(model, "")
 
-    def __deepcopy__(self, _: object) -> "Places":  # of a model that is copied with its hooks
-        return self
-
     def __enter__(self) -> "Places":
-        if self._finds:
-            self._handles = [
-                register_module_forward_pre_hook(self._enter),
-                register_module_forward_hook(self._leave, always_call=True),
-            ]
-        for module in list(self._numbers):
-            self._handles += [
-                module.register_forward_pre_hook(self._enter, prepend=True),
-                module.register_forward_hook(self._leave, always_call=True),
-            ]
+        warnings.filterwarnings("ignore", message=COMPILED)
+        self._filter = warnings.filters[0]
+        self._handles = [
+            register_module_forward_pre_hook(self._enter),
+            register_module_forward_hook(self._leave, always_call=True),
+        ]
         return self
 
     def __exit__(
@@ -55,6 +55,8 @@ class Places:
     ) -> None:
         for handle in self._handles:
             handle.remove()
+        with contextlib.suppress(ValueError):  # the program may have reset them
+            warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
         set_place(OUTSIDE)
 
     def name(self, place: int) -> str:
@@ -65,6 +67,10 @@ class Places:
         """Return the name of the module whose forward made a node, or of the weight whose gradient it adds."""
         weight = getattr(node, "variable", None)
         return self.name(self._of_node(node)) if weight is None else self._weights.get(id(weight), "")
+
+    def forget_nodes(self) -> None:
+        """Forget where nodes were made, whose backward is over."""
+        self._nodes.clear()
 
     def here(self) -> int:
         """Return the number of the module that this thread is in."""
@@ -103,7 +109,8 @@ class Places:
 
     def _moved(self) -> None:
         set_place(self.here())
-        self._nodes.append((torch._C._autograd._get_sequence_nr(), self.here()))
+        if threading.get_ident() == self._thread:  # other threads number their nodes themselves
+            self._nodes.append((torch._C._autograd._get_sequence_nr(), self.here()))
 
     def _stack(self) -> list[int]:
         if not hasattr(self._local, "stack"):

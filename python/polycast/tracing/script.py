@@ -4,6 +4,7 @@ import argparse
 import runpy
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from polycast.tracing.trace import trace
@@ -16,6 +17,7 @@ def main(arguments: Sequence[str]) -> int:
         description="Run a script as it is, and print at its end what autocasting did to its calls, on stderr.",
     )
     parser.add_argument("--by-op", action="store_true", help="print a line for each op, too")
+    parser.add_argument("--ruled", action="store_true", help="print a line for each call that took a rule, too")
     parser.add_argument("--table", action="store_true", help="print a line for each call, too")
     parser.add_argument("--lines", action="store_true", help="find the line of the program for each call")
     parser.add_argument("--json", metavar="PATH", type=Path, help="write the calls to a file")
@@ -28,14 +30,39 @@ def main(arguments: Sequence[str]) -> int:
     if not asked.module and not Path(asked.script).is_file():
         print(f"error: there is no script '{asked.script}'; with -m it would be a module", file=sys.stderr)
         return 2
+    if asked.module and find_spec(asked.script) is None:
+        print(f"error: there is no module '{asked.script}'", file=sys.stderr)
+        return 2
+    if (problem := _problem(asked)) is not None:
+        parser.error(problem)
     sys.argv = [asked.script, *asked.arguments]
     record = trace(lines=asked.lines, limit=asked.limit)
     try:
         with record:
             _run(asked.script, module=asked.module)
+    except KeyboardInterrupt:
+        return 130
     finally:
-        _report(record, asked)
+        # A script that fails before its first call says enough.
+        if record.calls or sys.exc_info()[0] is None:
+            _report(record, asked)
     return 0
+
+
+def _problem(asked: argparse.Namespace) -> str | None:
+    """Return what would fail once the script has run."""
+    if asked.limit < 1:
+        return f"the limit is {asked.limit}; give the number of calls to hold, 1 or more"
+    for path in (asked.json, asked.plot):
+        if path is not None and not path.resolve().parent.is_dir():
+            return f"there is no folder for {path}"
+    if asked.plot is not None:
+        from matplotlib.figure import Figure
+
+        kinds = Figure().canvas.get_supported_filetypes()
+        if asked.plot.suffix.removeprefix(".") not in kinds:
+            return f"{asked.plot} is no picture that can be drawn; end it in {', '.join(f'.{kind}' for kind in kinds)}"
+    return None
 
 
 def _run(script: str, *, module: bool) -> None:
@@ -51,7 +78,7 @@ def _run(script: str, *, module: bool) -> None:
 def _report(record: trace, asked: argparse.Namespace) -> None:
     parts = ["", str(record.summary())]
     parts += ["", str(record.by_op())] if asked.by_op and record.calls else []
-    parts += ["", record.table()] if asked.table else []
+    parts += ["", record.table(ruled=not asked.table)] if asked.table or asked.ruled else []
     print("\n".join(parts), file=sys.stderr)
     if asked.json is not None:
         record.to_json(asked.json)

@@ -11,6 +11,7 @@ import torch
 from polycast._text_table import lines_of
 from polycast.grammar.categories import Category
 from polycast.tracing.calls import Call, Cast, text
+from polycast.tracing.values import BACKWARD
 
 LOWER = (torch.float16, torch.bfloat16)
 TO_FLOAT32 = {Category.FP32.value, "float32", Category.PROMOTE.value}
@@ -58,6 +59,8 @@ class Summary:
     modules: int
     ruled: int
     """Calls that took a rule: whose op is neither unlisted nor left to the type of its inputs."""
+    backward: int
+    """Calls that autograd made: a region is for forward, and backward ops run in the types of theirs without one."""
     casts: int
     reused: int
     bytes: int
@@ -71,15 +74,17 @@ class Summary:
         """Return a few lines."""
         if not self.calls:
             return (
-                "autocasting met no call: no region was entered, or its device is another one, or the code was "
-                "compiled, which is not seen (TORCH_COMPILE_DISABLE=1 runs it as it is written)"
+                "autocasting met no call: no region was entered in this thread, or its device is another one, or the "
+                "code was compiled, which is not seen (TORCH_COMPILE_DISABLE=1 runs it as it is written)"
             )
         lines = [
-            f"{self.calls} calls of {self.ops} ops in {self.modules} modules; "
+            f"{_count(self.calls, 'call')} of {_count(self.ops, 'op')} in {_count(self.modules, 'module')}; "
             f"{self.ruled} ({self.ruled / self.calls:.0%}) took a rule",
-            f"{self.casts} casts, {bytes_text(self.bytes)} read and written, {self.reused} more reused; "
-            f"{self.cast_seconds / self.seconds:.0%} of the host's time in these calls",
+            f"{_count(self.casts, 'cast')}, {bytes_text(self.bytes)} read and written, {self.reused} more reused; "
+            f"{self.cast_seconds / self.seconds:.0%} of the time that the host spent in these calls",
         ]
+        if self.backward:
+            lines.append(f"{self.backward} of the calls are of backward, which is better run after the region")
         if not self.complete:
             lines.append("the calls after these were not recorded: the limit of the trace was reached")
         if self.savings:
@@ -102,13 +107,13 @@ def by_op(calls: Iterable[Call]) -> OpTotals:
 
 def summarize(calls: Sequence[Call], frozen: frozenset[str], *, complete: bool) -> Summary:
     """Return what the calls come to; `frozen` are the names of weights that require no gradient."""
-    unruled = ("unlisted", Category.FALLTHROUGH.value)
     casts, reused, moved, seconds = _totals(calls)
     return Summary(
         len(calls),
         len({call.op for call in calls}),
         len({call.module for call in calls}),
-        sum(call.rule not in unruled for call in calls),
+        sum(call.is_ruled for call in calls),
+        sum(call.phase == BACKWARD for call in calls),
         casts,
         reused,
         moved,
@@ -151,6 +156,10 @@ def _totals(calls: Iterable[Call]) -> tuple[int, int, int, float]:
     made = [cast for cast in casts if not cast.reused]
     seconds = sum(cast.nanoseconds for cast in made) / 1e9
     return len(made), len(casts) - len(made), sum(cast.bytes for cast in made), seconds
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def bytes_text(count: float) -> str:

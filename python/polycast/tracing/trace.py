@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -35,13 +36,11 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         model: Whose modules calls are named after. Without it they go by the class of the outermost module that is
             called, and the names in that.
         lines: Whether the line of the program is found for each call, which takes longer.
-        limit: How many calls are held; those after them are not recorded, which the summary says.
-
-    Attributes:
-        calls: The calls in order, once the region has been left.
+        limit: How many calls are held, one or more; those after them are not recorded, which the summary says.
 
     Raises:
         TypeError: The model is no module.
+        ValueError: The limit is below 1.
         RuntimeError: Calls are recorded already.
 
     Example:
@@ -50,18 +49,20 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         >>> with polycast.trace(model) as t, polycast.autocast("cpu"):
         ...     _ = model(torch.ones(2, 4)).sum()
         >>> print(t.table())
-        module  op            n  rule                given                      computed  returned  cast   from
-                fill_.Scalar  0  unlisted            float32                    float32   float32
-        0       linear        0  lower_precision_fp  float32, float32, float32  bfloat16  bfloat16  168 B  policy.yaml
-        1       relu          0  unlisted            bfloat16                   bfloat16  bfloat16
-                sum           0  unlisted            bfloat16                   bfloat16  bfloat16
+        module  op            n  rule                given      computed  returned  cast   from
+                fill_.Scalar  0  unlisted            float32    float32   float32
+        0       linear        0  lower_precision_fp  3 float32  bfloat16  bfloat16  168 B  policy.yaml
+        1       relu          0  unlisted            bfloat16   bfloat16  bfloat16
+                sum           0  unlisted            bfloat16   bfloat16  bfloat16
     """
 
-    calls: tuple[Call, ...] = ()
+    _calls: tuple[Call, ...] | None = None
 
     def __init__(self, model: nn.Module | None = None, *, lines: bool = False, limit: int = 1_000_000) -> None:
         if not isinstance(model, nn.Module | None):
             raise TypeError(f"the model is {model!r:.60}; give a torch.nn.Module, or none for the names of classes")
+        if limit < 1:
+            raise ValueError(f"the limit is {limit}; give the number of calls to hold, 1 or more")
         self._model = model
         self._lines = lines
         self._limit = limit
@@ -81,16 +82,34 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         self._frozen = frozenset(name for name, weight in parameters.items() if not weight.requires_grad)
         recorded = take_calls()
         self._seen = len(recorded)
-        self.calls = tuple(read(recorded, self._places.name, weights))
+        self._calls = tuple(read(recorded, self._places.name, weights))
 
-    def table(self) -> str:
-        """Return a line for each call."""
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The calls in order.
+
+        Raises:
+            RuntimeError: The region has not been left yet.
+        """
+        if self._calls is None:
+            raise RuntimeError("the trace has not ended; leave its region first")
+        return self._calls
+
+    def __str__(self) -> str:
+        """Return the summary."""
+        return str(self.summary()) if self._calls is not None else repr(self)
+
+    def table(self, *, ruled: bool = False) -> str:
+        """Return a line for each call, or with `ruled` for each that took a rule."""
         head = ("module", "op", "n", "rule", "given", "computed", "returned", "cast", "from")
-        return "\n".join(lines_of([head + ("line",) * self._lines, *map(self._cells, self.calls)]))
+        calls = [call for call in self.calls if call.is_ruled or not ruled]
+        return "\n".join(lines_of([head + ("line",) * self._lines, *map(self._cells, calls)]))
 
     def _cells(self, call: Call) -> tuple[str, ...]:
         moved = bytes_text(sum(cast.bytes for cast in call.casts)) if call.casts else ""
-        types = (", ".join(map(text, call.given)), _types(call.arrived), _types(call.returned))
+        if call.casts and all(cast.reused for cast in call.casts):
+            moved = "reused"
+        types = (_folded(call.given), _types(call.arrived), _types(call.returned))
         cells = (call.module, call.op, str(call.n), call.rule, *types, moved, call.origin)
         return (*cells, call.source) if self._lines else cells
 
@@ -121,6 +140,12 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         if path is not None:
             figure.savefig(path)
         return figure
+
+
+def _folded(kinds: Sequence[torch.dtype]) -> str:
+    """Return types in order, those that follow one another together."""
+    groups = [(kind, len(list(group))) for kind, group in groupby(map(text, kinds))]
+    return ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in groups)
 
 
 def _types(kinds: Sequence[torch.dtype]) -> str:

@@ -10,12 +10,15 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from polycast.rules.operators import shown
 from polycast.tracing.places import OUTSIDE, Places
 
 FORWARD, BACKWARD, STEP = "forward", "backward", "step"
+LOWER = (torch.float16, torch.bfloat16)
+# What writes over all that was there.
+FILLS = ("aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_", "aten::bernoulli_")
 
 
 class Site(NamedTuple):
@@ -41,7 +44,7 @@ class Computed(NamedTuple):
     kwargs: dict[str, Any]
     outputs: list[Tensor]
     call: int | None
-    """The order of the call that autocasting met and that it is a part of; None in backward."""
+    """The order of the call that autocasting met and that it is a part of; in backward only of what is run again."""
     node: int | None
     """The number of the autograd node that it is a part of; None in forward."""
 
@@ -57,6 +60,7 @@ class Values(TorchDispatchMode):
         current: Callable[[], int | None] = lambda: None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.supports_higher_order_operators = True  # which are passed on
         self.places = Places(model)
         self._visit = visit
         self._before = before
@@ -84,43 +88,47 @@ class Values(TorchDispatchMode):
     def begin_again(self) -> None:
         """Count calls from the start."""
         self._counts.clear()
+        self._steps = 0
+        self.places.forget_nodes()
 
     def _enter_step(self, *_: object) -> None:
         self._steps += 1
 
     def _leave_step(self, *_: object) -> None:
-        self._steps -= 1
+        self._steps = max(0, self._steps - 1)
 
     def __torch_dispatch__(
         self, function: torch._ops.OpOverload, types: object, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if not isinstance(function, torch._ops.OpOverload):  # of higher order
+            return function(*args, **kwargs)
         kept = self._before(function, args, kwargs)
         result = function(*args, **kwargs)
         node = torch._C._current_autograd_node()
-        phase = STEP if self._steps > 0 else FORWARD if node is None else BACKWARD
-        key = phase, self._module(phase, node), _name(function)
+        key = (*self._place(node), _name(function))
         outputs = [*floating(result), *(leaf for leaf in written(function, args, kwargs))]
         number = None if node is None else node._sequence_nr()  # type: ignore[attr-defined]
-        call = self._current() if node is None else None
+        call = self._current()
         computed = Computed(Site(*key, self._counts[key]), function, args, kwargs, unique(outputs), call, number)
         self._counts[key] += 1
         self._visit(computed, kept)
         return result
 
-    def _module(self, phase: str, node: torch.autograd.graph.Node | None) -> str:
+    def _place(self, node: torch.autograd.graph.Node | None) -> tuple[str, str]:
+        """Return the phase and the module."""
         place = self.places.here()
-        if phase == STEP:
-            return ""
-        if node is not None and place == OUTSIDE:  # else a forward that is run again in backward
-            return self.places.name_in_backward(node)
-        return self.places.name(place)
+        if node is not None:  # in a module's forward that is run again in backward, that module
+            return BACKWARD, self.places.name_in_backward(node) if place == OUTSIDE else self.places.name(place)
+        if place == OUTSIDE and self._steps > 0:  # else a forward in an optimizer's closure
+            return STEP, ""
+        return FORWARD, self.places.name(place)
 
 
 def floating(values: Any) -> Iterator[Tensor]:
     """Yield the floating-point tensors in nested values."""
     for leaf in tree_leaves(values):
-        if isinstance(leaf, Tensor) and leaf.is_floating_point():
+        if isinstance(leaf, Tensor) and (leaf.is_floating_point() or leaf.is_complex()):
             yield leaf
 
 
@@ -129,6 +137,17 @@ def written(function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict
     for place, argument in enumerate(function._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             yield from floating(args[place] if place < len(args) else kwargs.get(argument.name))
+
+
+def read_arguments(function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the arguments whose values an op reads: not what it writes over."""
+    fills = function._schema.name in FILLS
+    found = []
+    for place, argument in enumerate(function._schema.arguments):
+        writes = argument.alias_info is not None and argument.alias_info.is_write
+        if not (writes and (fills or argument.is_out)):
+            found.append(args[place] if place < len(args) else kwargs.get(argument.name))
+    return found
 
 
 def unique(tensors: list[Tensor]) -> list[Tensor]:
@@ -169,3 +188,67 @@ def read_numbers(scalars: list[Tensor]) -> list[float]:
         for place, number in zip(places, together.tolist(), strict=True):
             numbers[place] = number
     return numbers
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Whether a tensor has values, strided in memory of its own, that ops below the mode can read."""
+    return (
+        type(tensor) in (Tensor, nn.Parameter)
+        and tensor.layout is torch.strided
+        and not tensor.is_meta
+        and not tensor.is_nested
+        and not tensor._is_zerotensor()
+    )
+
+
+def local(tensor: Tensor) -> Tensor | None:
+    """Return what a tensor holds in this process, dense; None where there is nothing that can be read."""
+    with contextlib.suppress(Exception):  # subclasses refuse by errors of any kind
+        part = tensor.to_local() if hasattr(tensor, "to_local") else tensor  # a DTensor's shard
+        part = part.detach()
+        part = part if part.layout is torch.strided else part.to_dense()
+        part = torch.view_as_real(part.resolve_conj()) if part.is_complex() else part
+        return part if is_plain(part) and part.numel() > 0 else None
+    return None
+
+
+def widened(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments in the next wider type than the narrowest of theirs, as copies."""
+    kinds = {tensor.dtype for tensor in floating((args, kwargs))}
+    wide = torch.float32 if kinds & {*LOWER} else torch.float64
+
+    def widen(leaf: Any) -> Any:
+        if isinstance(leaf, Tensor):
+            copied = leaf.detach().clone()
+            return copied.to(wide) if leaf.is_floating_point() and leaf.dtype is not torch.float64 else copied
+        return wide if isinstance(leaf, torch.dtype) and leaf.is_floating_point else leaf
+
+    return tree_map(widen, args), tree_map(widen, kwargs)
+
+
+def before_rerun(
+    function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return what rerun takes of an op that is about to run: copies where it writes into its arguments."""
+    return widened(args, kwargs) if any(True for _ in written(function, args, kwargs)) else (args, kwargs)
+
+
+def can_rerun(function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether an op may be run once more: it is ATen's own, so that it only computes, and the same each time."""
+    return (
+        function.namespace == "aten"
+        and torch.Tag.nondeterministic_seeded not in function.tags
+        and all(map(is_plain, floating((args, kwargs))))
+    )
+
+
+def rerun(computed: Computed, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor] | None:
+    """Return what an op gives in a wider type; None where it cannot be run in that."""
+    with torch.no_grad(), contextlib.suppress(Exception):  # kernels refuse types by errors of any kind
+        if args is computed.args:
+            args, kwargs = widened(args, kwargs)
+        returned = computed.function(*args, **kwargs)
+        outputs = unique([*floating(returned), *written(computed.function, args, kwargs)])
+        if [one.shape for one in outputs] == [one.shape for one in computed.outputs]:
+            return outputs
+    return None

@@ -4,30 +4,55 @@ import math
 import sys
 import warnings
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
+from polycast import backends
 from polycast._compiled import RecordedCall, current_call, start_recording, stop_recording, take_calls
-from polycast.rules.operators import shown
+from polycast.rules.operators import VIEW, shown, signatures
 from polycast.tracing.calls import Sources, split
 from polycast.tracing.findings import WIDE, Finding, Flushed, remedy_of
 from polycast.tracing.values import (
+    BACKWARD,
+    FORWARD,
+    LOWER,
+    STEP,
     Computed,
     Values,
+    before_rerun,
+    can_rerun,
     floating,
     is_cast,
     is_empty,
+    is_plain,
     is_view,
+    local,
+    read_arguments,
     read_numbers,
+    rerun,
     written,
 )
+
+MAKERS = 8
+# What a scaler does at the end of each step, taken or skipped.
+UPDATES = ("aten::_amp_update_scale_", "polycast::update_scale_")
+
+
+class _Given(NamedTuple):
+    """What an op is about to take: its magnitudes and types, and what it is run again with in a wider type."""
+
+    magnitudes: tuple[int, ...]
+    types: tuple[torch.dtype, ...]
+    rerun: tuple[tuple[Any, ...], dict[str, Any]] | None
 
 
 @dataclass(frozen=True)
@@ -42,6 +67,10 @@ class _Seen:
     flushed: int | None
     told: bool
     """Whether a number that it was given is not finite."""
+    wider: tuple[int, ...] | None
+    """The magnitudes of its results in a wider type."""
+    makers: tuple[int, ...]
+    """Of a cast in backward: the autograd nodes of what was cast in forward, and of what that was made from."""
 
 
 class watch:  # noqa: N801 - is used as a function is, as torch.autocast
@@ -50,7 +79,8 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
     Each op's magnitudes are computed where its tensors are, and read once a step: when the optimizer's step has ended,
     and when the region is left. It is a tool for a search: a step takes several times as long. What overflows under a
     scaler is found like all else, in steps that the scaler then skips. What is infinite because it was told so, as in
-    ``masked_fill(mask, -math.inf)``, and what follows from it, is no finding. Compiled code is not seen.
+    ``masked_fill(mask, -math.inf)``, is no finding, nor what is infinite in any type, as ``log(0)``, unless a result,
+    a gradient or a weight at the end of the step is not finite. Compiled code is not seen.
 
     Args:
         model: Whose modules are named.
@@ -94,8 +124,13 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self._magnitudes: list[Tensor] = []
         # The versions of tensors, and the places of their magnitudes.
         self._known: Any = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
-        # Tensors whose memory nobody has written yet.
-        self._empty: Any = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
+        self._used: set[int] = set()
+        # Memory that nobody has written yet.
+        self._empty: set[int] = set()
+
+    def __str__(self) -> str:
+        """Return the findings."""
+        return "\n".join(map(str, self.findings)) or f"nothing that is not finite was made in {self.steps} steps"
 
     def __enter__(self) -> "watch":
         start_recording(None, sys.maxsize)
@@ -119,30 +154,55 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             stop_recording()
             take_calls()
 
-    def _before(
-        self, function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[int, ...], tuple[torch.dtype, ...]] | None:
-        if self._reads or is_view(function):
+    def _before(self, function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Given | None:
+        if self._reads:
             return None
-        inputs = [tensor for tensor in floating((args, kwargs)) if tensor not in self._empty]
-        return tuple(map(self._magnitude, inputs)), tuple(tensor.dtype for tensor in inputs)
+        if is_view(function):
+            # The results of a program are what nobody reads; of a view, it is what is viewed.
+            if function._schema.name != "aten::detach":
+                known = [self._known.get(tensor) for tensor in floating((args, kwargs))]
+                self._used.update(place for _, place in filter(None, known))
+            return None
+        inputs = [tensor for tensor in floating(read_arguments(function, args, kwargs)) if not self._is_empty(tensor)]
+        types = tuple(tensor.dtype for tensor in inputs)
+        lower = any(kind in LOWER for kind in types) and not is_cast(function) and can_rerun(function, args, kwargs)
+        return _Given(
+            tuple(map(self._magnitude, inputs)), types, before_rerun(function, args, kwargs) if lower else None
+        )
 
-    def _visit(self, computed: Computed, kept: tuple[tuple[int, ...], tuple[torch.dtype, ...]] | None) -> None:
-        if kept is None or not computed.outputs:
+    def _is_empty(self, tensor: Tensor) -> bool:
+        return is_plain(tensor) and tensor.untyped_storage()._cdata in self._empty
+
+    def _visit(self, computed: Computed, given: _Given | None) -> None:
+        if given is None or not computed.outputs:
             if is_empty(computed.function):
-                self._empty.update((tensor, True) for tensor in computed.outputs)
+                self._empty.update(tensor.untyped_storage()._cdata for tensor in computed.outputs if is_plain(tensor))
             return
         for tensor in computed.outputs:
-            self._empty.pop(tensor, None)
+            if is_plain(tensor):
+                self._empty.discard(tensor.untyped_storage()._cdata)
             self._known.pop(tensor, None)  # whose version rises only after this
         outputs = tuple(map(self._magnitude, computed.outputs))
         for tensor in written(computed.function, computed.args, computed.kwargs):
             self._known.pop(tensor, None)
-        flushed = self._flush(computed) if is_cast(computed.function) else None
+        flushed = self._flush(computed) if is_cast(computed.function) and is_plain(computed.outputs[0]) else None
         types = tuple(tensor.dtype for tensor in computed.outputs)
         # The op's tensors are not held, only where it was.
         bare = computed._replace(args=(), kwargs={}, outputs=[])
-        self._seen.append(_Seen(bare, kept[0], outputs, kept[1], types, flushed, _is_told(computed)))
+        told, wider, makers = _is_told(computed), self._wider(computed, given), _makers(computed)
+        self._seen.append(_Seen(bare, given.magnitudes, outputs, given.types, types, flushed, told, wider, makers))
+        if self._optimizer is not None and computed.function._schema.name in UPDATES and self._has_backward():
+            self.read()  # of a step that was skipped, whose hook was not called
+
+    def _has_backward(self) -> bool:
+        return any(op.computed.site.phase == BACKWARD for op in self._seen)
+
+    def _wider(self, computed: Computed, given: _Given) -> tuple[int, ...] | None:
+        """Return the places of the magnitudes of an op's results in a wider type; of a cast, those of its input."""
+        if is_cast(computed.function):
+            return given.magnitudes
+        results = None if given.rerun is None else rerun(computed, *given.rerun)
+        return None if results is None else tuple(map(self._magnitude, results))
 
     def _magnitude(self, tensor: Tensor) -> int:
         """Return the place of a tensor's magnitude, which is computed once for each version of it."""
@@ -167,49 +227,112 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self._calls = take_calls()
         self._reads = True
         try:
+            ends = [self._magnitude(tensor) for tensor in self._ends()]
             numbers = read_numbers(self._magnitudes)
         finally:
             self._reads = False
-        seen, step = self._seen, self.steps
+        seen, used, step = self._seen, self._used, self.steps
         self._begin()
         self._values.begin_again()
         self.steps += 1
         for op in seen:
             if op.flushed is not None and numbers[op.flushed] > 1e-3:
                 self.flushed.append(Flushed(step, op.computed.site, numbers[op.flushed]))
-        given_nan = found = False
-        for op in seen:
-            given = [numbers[place] for place in op.inputs]
-            made = [numbers[place] for place in op.outputs]
-            nans = any(map(math.isnan, made))
-            from_nans = any(map(math.isnan, given))
-            from_infinite = op.told or not all(map(math.isfinite, given))
-            infinite = any(map(math.isinf, made)) and not from_infinite
-            # NaNs that follow from NaNs or infinities of the same step are no findings of their own.
-            if infinite or (nans and not (op.told or (given_nan if from_nans else found and from_infinite))):
-                found = True
-                self._found(op, tuple(given), next(one for one in made if not math.isfinite(one)), step)
-            given_nan |= nans and not op.told
+        ends += [place for op in seen if op.computed.site.phase == STEP for place in op.outputs]
+        used = used.union(*(op.inputs for op in seen if not op.computed.function._schema.name.endswith("_like")))
+        # Results other than an op's first one are for its backward.
+        ends += [op.outputs[0] for op in seen if op.computed.site.phase == FORWARD and op.outputs[0] not in used]
+        reached = not all(math.isfinite(numbers[place]) for place in ends)
+        for op in _origins(seen, numbers):
+            if reached or not _is_exact(op, numbers):
+                self._found(op, numbers, step)
 
-    def _found(self, op: _Seen, magnitudes: tuple[float, ...], result: float, step: int) -> None:
-        call = self._call(op.computed)
+    def _ends(self) -> Iterator[Tensor]:
+        """Yield what an infinity matters in: weights, and their gradients."""
+        for weight in self._model.parameters():
+            if not is_lazy(weight):
+                yield weight
+                if weight.grad is not None:
+                    yield weight.grad
+
+    def _found(self, op: _Seen, numbers: list[float], step: int) -> None:
+        magnitudes = tuple(numbers[place] for place in op.inputs)
+        result = next(numbers[place] for place in op.outputs if not math.isfinite(numbers[place]))
+        wider = None if op.wider is None else [numbers[place] for place in op.wider]
+        call = self._call(op)
         rule, origin = ("unlisted", "") if call is None else Sources().find(call)
         name = shown(split(op.computed.function._schema.name if call is None else call.name)[0])
         finding = Finding(
             step, op.computed.site, name, rule, origin, op.input_types, magnitudes, op.output_types, result, ""
         )
-        finding = replace(finding, remedy=remedy_of(finding))
+        finite = None if wider is None else all(map(math.isfinite, wider))
+        finding = replace(finding, remedy=remedy_of(finding, finite))
         self.findings.append(finding)
         if len(self.findings) == 1:
             warnings.warn(str(finding), stacklevel=4)
 
-    def _call(self, computed: Computed) -> RecordedCall | None:
-        """Return the call that autocasting met and that an op, or in backward the forward of it, is a part of."""
-        if computed.node is None:
-            return next((call for call in self._calls if call.order == computed.call), None)
-        nodes = sorted(self._calls, key=lambda call: call.node)
-        place = bisect_right(nodes, computed.node, key=lambda call: call.node) - 1
-        return nodes[place] if place >= 0 and nodes[place].given else None
+    def _call(self, op: _Seen) -> RecordedCall | None:
+        """Return the call that autocasting met and that an op, or in backward the forward of it, is a part of.
+
+        A gradient is cast where a tensor was in forward: that is the matter of the call that made the tensor.
+        """
+        if op.computed.node is None or op.computed.call is not None:
+            return next((call for call in self._calls if call.order == op.computed.call), None)
+        for node in op.makers:
+            maker = self._call_of_node(node)
+            if maker is not None and not _is_view_or_cast(maker):
+                return maker
+        return self._call_of_node(op.computed.node)
+
+    def _call_of_node(self, node: int) -> RecordedCall | None:
+        calls = sorted(self._calls, key=lambda call: call.node)
+        place = bisect_right(calls, node, key=lambda call: call.node) - 1
+        return calls[place] if place >= 0 and calls[place].given else None
+
+
+def _origins(seen: list[_Seen], numbers: list[float]) -> Iterator[_Seen]:
+    """Yield the ops that make infinities and NaNs of what is finite, or NaNs of infinities that were meant."""
+    followed: set[int] = set()  # the places of what follows from an origin
+    nan_seen = False
+    for op in seen:
+        given, made = ([numbers[place] for place in places] for places in (op.inputs, op.outputs))
+        if all(map(math.isfinite, made)) or op.told:
+            continue
+        follows = not followed.isdisjoint(op.inputs) or (nan_seen and any(map(math.isnan, given)))
+        is_new = any(map(math.isnan, made)) or all(map(math.isfinite, given))
+        if is_new and not follows:
+            yield op
+        if is_new or follows:
+            followed.update(place for place in op.outputs if not math.isfinite(numbers[place]))
+        nan_seen |= any(map(math.isnan, made))
+
+
+def _is_exact(op: _Seen, numbers: list[float]) -> bool:
+    """Whether an op's result is not finite in any type, as the logarithm of 0: a program may mean that, and mask it."""
+    if op.computed.site.phase == STEP:
+        return False
+    if op.wider is not None:
+        return not all(math.isfinite(numbers[place]) for place in op.wider)
+    return all(kind in WIDE for kind in (*op.input_types, *op.output_types))
+
+
+def _makers(computed: Computed) -> tuple[int, ...]:
+    if computed.node is None or not is_cast(computed.function):
+        return ()
+    found: list[int] = []
+    node: torch.autograd.graph.Node | None = torch._C._current_autograd_node()
+    while node is not None and len(found) < MAKERS:
+        functions = [function for function, _ in node.next_functions if function is not None]
+        node = functions[0] if functions else None
+        if node is not None:
+            found.append(node._sequence_nr())  # type: ignore[attr-defined]
+    return tuple(found)
+
+
+def _is_view_or_cast(call: RecordedCall) -> bool:
+    operator, overload = split(call.name)
+    signature = signatures(operator).get(overload)
+    return operator == "aten::_to_copy" or (signature is not None and signature.variant == VIEW)
 
 
 def _is_told(computed: Computed) -> bool:
@@ -225,13 +348,14 @@ def _version(tensor: Tensor) -> int | None:
 
 @torch.no_grad()
 def _largest(tensor: Tensor) -> Tensor:
-    """Return the largest absolute value of a tensor, NaN if one is, as a float32 (of float64, float64)."""
-    if tensor.numel() == 0:
-        return tensor.new_zeros((), dtype=torch.float32)
-    wide = tensor.dtype if tensor.dtype in WIDE else torch.float32
-    plain = tensor.detach()
-    if tensor.layout is not torch.strided:
-        plain = plain.to_dense()
+    """Return the largest absolute value of a tensor, NaN if one is, as a float32 (of float64, float64).
+
+    Of what cannot be read, such as a tensor without memory, 0.
+    """
+    plain = local(tensor)
+    if plain is None:
+        return torch.zeros((), device=backends.HOST)
+    wide = plain.dtype if plain.dtype in WIDE else torch.float32
     plain = plain.to(wide) if plain.itemsize < 2 else plain
     most = torch.linalg.vector_norm(plain, math.inf).to(wide)
     return torch.where(plain.isnan().any(), math.nan, most)  # XLA's maximum passes NaNs over

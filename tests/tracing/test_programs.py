@@ -1,0 +1,197 @@
+"""Programs of all kinds run under trace, compare and watch as they run without."""
+
+import copy
+import io
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import polycast
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+X = torch.linspace(-1, 1, 32).reshape(4, 8)
+
+
+@torch.library.custom_op("polycast_tracing::noise", mutates_args=())
+def noise(x: Tensor) -> Tensor:
+    return x + torch.rand_like(x)
+
+
+@torch.library.custom_op("polycast_tracing::only_bfloat16", mutates_args=())
+def only_bfloat16(x: Tensor) -> Tensor:
+    assert x.dtype is torch.bfloat16
+    return x * 2
+
+
+def sparse(model: nn.Module) -> Tensor:
+    embedding = nn.Embedding(4, 8, sparse=True)
+    model(embedding(torch.tensor([1, 2]))).sum().backward()
+    return embedding.weight.grad.to_dense()  # type: ignore[union-attr]
+
+
+def conditional(model: nn.Module) -> Tensor:
+    return torch.cond(X.sum() > 100, lambda x: x + 1, lambda x: x - 1, (model(X).detach(),))  # type: ignore[no-any-return]
+
+
+PROGRAMS: dict[str, Callable[[nn.Module], Any]] = {
+    "forward-mode derivatives": lambda model: torch.func.jvp(model, (X,), (X,)),
+    "reverse-mode derivatives": lambda model: torch.func.jacrev(next(model.children()))(X[0]),
+    "per-sample": lambda model: torch.func.vmap(model)(X),
+    "sparse gradients": sparse,
+    "a custom operator with random numbers": lambda model: noise(model(X).detach()),
+    "a custom operator of one type": lambda model: only_bfloat16(model(X).detach()),
+    "checkpointing": lambda model: checkpoint(model, X, use_reentrant=False),
+    "a copy": lambda model: copy.deepcopy(model)(X),
+    "meta tensors": lambda _: torch.mm(X.to("meta"), X.T.to("meta")).shape,
+    "nested tensors": lambda model: model(torch.nested.nested_tensor([X[:1], X[1:]], layout=torch.jagged)).values(),
+    "a scripted module": lambda _: torch.jit.script(nn.Linear(8, 2))(X).shape,
+    "a branch": conditional,
+    "complex numbers": lambda model: torch.fft.rfft(model(X).float()).abs(),
+    "a region of another type": lambda model: run_in_float16(model),
+}
+
+
+def run_in_float16(model: nn.Module) -> Tensor:
+    with polycast.autocast("cpu", torch.float16):
+        return model(X)  # type: ignore[no-any-return]
+
+
+def make() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 8))
+
+
+def result(program: Callable[[nn.Module], Any], around: Callable[[nn.Module], AbstractContextManager[Any]]) -> Any:
+    model = make()
+    with around(model), polycast.autocast("cpu"):
+        found = program(model)
+    return found, torch.rand(1)
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, tuple):
+        return all(same(*pair) for pair in zip(one, other, strict=True))
+    return torch.equal(one, other) if isinstance(one, Tensor) else bool(one == other)
+
+
+@pytest.mark.parametrize("around", [polycast.trace, polycast.watch])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_gives_the_same(name: str, around: Callable[[nn.Module], AbstractContextManager[Any]]) -> None:
+    plain = result(PROGRAMS[name], lambda _: polycast.autocast("cpu", enabled=False))
+    assert same(result(PROGRAMS[name], around), plain)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_can_be_compared(name: str) -> None:
+    if name == "a custom operator of one type":
+        pytest.skip("its operator refuses what the reference gives it")
+    model = make()
+    polycast.compare(polycast.autocast("cpu")(lambda: PROGRAMS[name](model)), model=model)
+
+
+def test_a_layer_takes_the_way_that_it_takes_without_hooks() -> None:
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, dropout=0.0).eval()
+    x = torch.rand(2, 5, 16)
+    with torch.inference_mode(), polycast.autocast("cpu"):
+        plain = layer(x)
+        with polycast.trace(layer):
+            assert torch.equal(layer(x), plain)
+
+
+def test_a_scripted_part_does_not_stop_a_trace() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), torch.jit.script(nn.Linear(8, 8)))
+    for _ in range(2):
+        with polycast.trace(model) as t, polycast.autocast("cpu"):
+            model(X)
+    assert sum(call.op == "linear" for call in t.calls) == 2
+
+
+def test_models_are_saved_within_and_copies_after() -> None:
+    model = make()
+    with polycast.watch(model):
+        copied = copy.deepcopy(model)
+        torch.save(model, io.BytesIO())
+    torch.save(copied, io.BytesIO())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in copied.modules())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.where(x > 0, torch.log(x.clamp(min=0)), 0.0),
+        lambda x: functional.normalize(x * torch.tensor([[1.0], [0.0], [1.0], [1.0]])),
+        lambda x: functional.ctc_loss(
+            x[:, None].log_softmax(-1), torch.tensor([[1, 2]]), torch.tensor([4]), torch.tensor([2])
+        ),
+    ],
+)
+def test_infinities_that_are_masked_are_no_findings(function: Callable[[Tensor], Tensor]) -> None:
+    model = make()
+    with polycast.watch(model) as found:
+        function(model(X)).sum().backward()  # type: ignore[no-untyped-call]
+    assert found.findings == []
+
+
+def test_a_masked_infinity_hides_no_finding() -> None:
+    model = make()
+    with polycast.watch(model) as found, polycast.autocast("cpu", torch.float16):
+        y = model(X)
+        torch.where(y > 9, torch.log(y * 0), 0.0)
+        with pytest.warns(UserWarning, match="step 0: "):
+            torch.softmax(torch.full((4,), -math.inf).half() + y.detach()[0, 0], -1)
+            found.read()
+    assert "_softmax" in {finding.site.op for finding in found.findings}
+
+
+@pytest.mark.parametrize("kind", [torch.amp.grad_scaler.GradScaler, polycast.GradScaler])
+def test_a_step_that_is_skipped_is_read(kind: Any) -> None:
+    model = make()
+    model[2].weight.data.fill_(1e5)  # type: ignore[index]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = kind("cpu", init_scale=2.0**10)
+    with pytest.warns(UserWarning, match="step 0: "), polycast.watch(model, optimizer) as found:
+        for _ in range(5):
+            optimizer.zero_grad()
+            with polycast.autocast("cpu", torch.float16):
+                loss = model(X).float().square().mean()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        assert found.steps == 5
+        assert {finding.step for finding in found.findings} == {0, 1, 2, 3, 4}
+
+
+def test_masks_do_not_hide_errors() -> None:
+    model = make()
+    mask = torch.ones(4, 4, dtype=torch.bool).triu(1)
+
+    def run() -> None:
+        with polycast.autocast("cpu"):
+            y = model(X)
+            torch.softmax((y @ y.T).masked_fill(mask, -math.inf), -1)
+
+    (row,) = [row for row in polycast.compare(run, model=model) if row.site.op.startswith("masked_fill")]
+    assert row.so_far is not None
+    assert 0 < row.so_far < 0.1
+
+
+def test_a_buffer_that_is_bound_anew_counts_once() -> None:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count: Tensor
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.count = self.count + 1
+            return x * self.count
+
+    model = Counting()
+    errors = polycast.compare(lambda: model(X), model=model)
+    assert model.count.item() == 1
+    assert {row.so_far for row in errors} == {0.0}
