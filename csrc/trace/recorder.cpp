@@ -69,7 +69,7 @@ void visit_tensors(const c10::IValue& value, const Visit& visit) {
 // The last values: a boxed call shows its whole stack, with what calls around it have on that.
 template <class Visit>
 void visit_last(c10::ArrayRef<c10::IValue> values, size_t count, const Visit& visit) {
-  for (const c10::IValue& value : values.take_back(std::min(count, values.size()))) {
+  for (const c10::IValue& value : values.slice(values.size() - std::min(count, values.size()))) {
     visit_tensors(value, visit);
   }
 }
