@@ -177,6 +177,8 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         if given is None or not computed.outputs:
             if is_empty(computed.function):
                 self._empty.update(tensor.untyped_storage()._cdata for tensor in computed.outputs if is_plain(tensor))
+            elif given is not None and computed.function._schema.name != "aten::_local_scalar_dense":
+                self._used.update(given.magnitudes)  # by a comparison, or a cast to integers
             return
         for tensor in computed.outputs:
             if is_plain(tensor):
