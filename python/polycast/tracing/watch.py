@@ -130,7 +130,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
 
     def __str__(self) -> str:
         """Return the findings."""
-        return "\n".join(map(str, self.findings)) or f"nothing that is not finite was made in {self.steps} steps"
+        return "\n".join(map(str, self.findings)) or f"no finding; steps: {self.steps}"
 
     def __enter__(self) -> "watch":
         start_recording(None, sys.maxsize)
