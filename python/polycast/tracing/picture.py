@@ -13,7 +13,7 @@ from polycast.tracing.values import BACKWARD, FORWARD, STEP
 COLORS = {"float32": "#c44e52", "bfloat16": "#4c72b0", "float16": "#55a868", "float64": "#8172b3"}
 OTHER = "#999999"
 ROWS = 40
-LABELS = 3  # of errors that grow the most
+MARKERS = "os^"  # of errors that grow the most
 
 
 def draw(calls: Sequence[Call]) -> Figure:
@@ -59,13 +59,14 @@ def draw_errors(errors: Comparison) -> Figure:
         if row.so_far is not None and not math.isfinite(row.so_far):
             axes.axvline(place, color=COLORS["float32"], label=f"not finite: {row.site}")
             break
-    for row in errors.worst("growth")[:LABELS]:
+    for row, marker in zip(errors.worst("growth"), MARKERS, strict=False):
         if row.so_far is not None and math.isfinite(row.so_far):
-            axes.annotate(f"{row.site.module} {row.site.op}", (errors.index(row), row.so_far), fontsize="small")
+            label = f"grows the most: {row.site.op} in '{row.site.module}'"
+            axes.plot(errors.index(row), row.so_far, marker, color=COLORS["float32"], fillstyle="none", label=label)
     axes.set_yscale("log")
     axes.set_xlabel("calls, by their place in the comparison")
     axes.set_ylabel("relative error")
-    axes.legend()
+    figure.legend(loc="outside lower center", fontsize="small")
     return figure
 
 
