@@ -134,7 +134,7 @@ def train_replica(path: Path, steps: int, dies_at: int) -> None:
 
 
 def launch_replicas(folder: Path, steps: int) -> None:
-    """Run two workers under torchrun's agent, left alone and then killed once, as forks of this process."""
+    """Run two workers under torchrun's agent, left alone and then killed once."""
     for name, dies_at in (("alone", -1), ("killed", steps // 2)):
         config = LaunchConfig(
             min_nodes=1,
@@ -145,7 +145,7 @@ def launch_replicas(folder: Path, steps: int) -> None:
             rdzv_endpoint="localhost:0",
             max_restarts=1,
             monitor_interval=0.1,
-            start_method="fork",  # of what has imported everything and computed nothing
+            start_method="spawn",  # a fork beside the agent's own threads may never wake
         )
         elastic_launch(config, train_replica)(folder / f"{name}.pt", steps, dies_at)
 
