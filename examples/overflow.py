@@ -11,7 +11,7 @@ half = polycast.Policy({"linear": "float16", "matmul": "float16"})
 mended = half | polycast.Policy({"square": "fp32"})
 device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
 if device == "xla":
-    import torch_xla  # noqa: F401
+    import torch_xla
 
 
 class Transformer(nn.Module):
@@ -43,4 +43,6 @@ for name, policy in (("all in float16", half), ("with the rule", mended)):  # co
         scaler.step(optimizer)
         scaler.update()
         optimizer.zero_grad()
+        if device == "xla":
+            torch_xla.sync()
     print(f"{name}: loss {losses[0]:.2f} -> {losses[-1]:.2f}, {scaler.skip_count(optimizer)} of 50 steps skipped")
