@@ -1,10 +1,12 @@
 """Errors of mixed precision, op by op, against a reference run."""
 
 import math
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy
 import polycast
 import pytest
 import torch
@@ -70,6 +72,22 @@ def test_the_program_is_as_if_it_had_run_once() -> None:
     for mine, other in zip(model.parameters(), alone.parameters(), strict=True):
         assert torch.equal(mine.grad, other.grad)  # type: ignore[arg-type]
     assert all(torch.equal(*pair) for pair in zip(model.buffers(), alone.buffers(), strict=True))
+
+
+def test_the_second_run_draws_the_numbers_of_the_first() -> None:
+    encoder = nn.Linear(8, 8)
+
+    def run() -> None:
+        with polycast.autocast("cpu"):
+            spread = encoder(torch.ones(4, 8))
+            noise = torch.randn_like(spread) + torch.empty_like(spread).exponential_() + torch.rand_like(spread)
+            scale = random.random() + float(numpy.random.rand())
+            (scale * nn.functional.dropout(spread + spread.exp() * noise)).sum().backward()  # type: ignore[no-untyped-call]
+
+    errors = polycast.compare(run, model=encoder)
+    assert errors.missing == 0
+    assert {row.so_far for row in errors if "rand" in row.site.op or "exponential" in row.site.op} == {0.0}
+    assert max(row.so_far or 0 for row in errors) < 0.02
 
 
 def test_the_first_result_that_is_not_finite_is_named() -> None:

@@ -22,6 +22,7 @@ from polycast.tracing.values import (
     can_rerun,
     floating,
     is_cast,
+    is_draw,
     is_view,
     local,
     read_numbers,
@@ -42,9 +43,9 @@ def compare(
 
     Calls of ops are those below autograd and autocasting, in forward, backward and steps, without casts; those of the
     two runs that have the same number in their module belong together. The results of the first run are held until
-    the second comes to them. Both start from the same random state, buffers and gradients, and the first one's remain.
-    Compiled code is not seen. Random numbers may be others where they are drawn in another type, as by
-    ``randn_like`` of a bfloat16 tensor; dropout's are the same.
+    the second comes to them. Both start from the same random state (torch's, Python's, NumPy's global one), buffers and
+    gradients, and the first one's remain. Compiled code is not seen. The second run draws the numbers of the first,
+    also where ``randn_like`` draws in another type; dropout within a device's own kernel may differ there.
 
     Args:
         run: The program, with its regions: forward, and backward where that is of interest. It should not step, since
@@ -197,7 +198,16 @@ class _Second:
 
     def _visit(self, computed: Computed, _: object) -> None:
         if not _is_left_out(computed.function) and (results := _locals(computed.outputs)):
+            if is_draw(computed.function, computed.args, computed.kwargs):
+                self._draw_again(computed.site, results)
             self.meet(computed.site, results)
+
+    @torch.no_grad()
+    def _draw_again(self, site: Site, results: list[Tensor]) -> None:
+        held = self._held.get(site, [])
+        if [one.shape for one in held] == [one.shape for one in results]:
+            for result, first in zip(results, held, strict=True):
+                result.copy_(first)
 
     def meet(self, site: Site, expected: list[Tensor]) -> None:
         """Compare the results of a call with those that are held of it."""

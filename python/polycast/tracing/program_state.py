@@ -1,6 +1,8 @@
 """What a program changes: random state, and a model's buffers and gradients."""
 
-from typing import NamedTuple
+import random
+import sys
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +29,8 @@ class _Snapshot:
 
     def __init__(self, model: nn.Module | None) -> None:
         self._random = backends.random_state()
+        self._python_random = random.getstate()
+        self._numpy_random = None if _numpy_random() is None else _numpy_random().get_state()
         modules = [] if model is None else list(model.modules())
         self._buffers = [
             _Buffer(module, name, buffer, buffer.clone())
@@ -44,6 +48,9 @@ class _Snapshot:
     def put_back(self) -> None:
         """Have all be as it was, in the tensors that were there."""
         backends.set_random_state(self._random)
+        random.setstate(self._python_random)
+        if self._numpy_random is not None:
+            _numpy_random().set_state(self._numpy_random)
         for buffer in self._buffers:
             buffer.tensor.copy_(buffer.values)
             buffer.module._buffers[buffer.name] = buffer.tensor
@@ -56,6 +63,11 @@ class _Snapshot:
         """Return a weight that has been written since."""
         pairs = zip(self._gradients, self._versions, strict=True)
         return next((gradient.weight for gradient, version in pairs if gradient.weight._version != version), None)
+
+
+def _numpy_random() -> Any:
+    """Return NumPy's module of random numbers, None where nobody has imported it."""
+    return sys.modules.get("numpy.random")
 
 
 def _is_kept(tensor: Tensor) -> bool:

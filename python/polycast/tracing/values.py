@@ -18,7 +18,8 @@ from polycast.tracing.places import OUTSIDE, Places
 FORWARD, BACKWARD, STEP = "forward", "backward", "step"
 LOWER = (torch.float16, torch.bfloat16)
 # What writes over all that was there.
-FILLS = ("aten::copy_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_", "aten::bernoulli_")
+DRAWS = tuple(f"aten::{name}_" for name in ("bernoulli", "cauchy", "exponential", "log_normal", "normal", "uniform"))
+FILLS = ("aten::copy_", "aten::fill_", "aten::zero_", *DRAWS)
 
 
 class Site(NamedTuple):
@@ -158,6 +159,15 @@ def unique(tensors: list[Tensor]) -> list[Tensor]:
 def is_cast(function: torch._ops.OpOverload) -> bool:
     """Whether an op only changes the type or the place of its input."""
     return function._schema.name in ("aten::_to_copy", "aten::to")
+
+
+def is_draw(function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether an op draws random numbers for which its tensors say no more than shape and type."""
+    if torch.Tag.nondeterministic_seeded not in function.tags:
+        return False
+    return function._schema.name.endswith("_like") or not any(
+        isinstance(argument, Tensor) for argument in read_arguments(function, args, kwargs)
+    )
 
 
 def is_empty(function: torch._ops.OpOverload) -> bool:
