@@ -93,12 +93,13 @@ def kernels_of(column: str) -> Iterator[None]:
 
 @contextmanager
 def stock_kernels() -> Iterator[None]:
-    """Have torch's own kernels in force, on every device."""
+    """Have torch's own kernels in force at first, on every device, and at the end what was installed before."""
     before = polycast.installed()
     polycast.uninstall()
     try:
         yield
     finally:
+        polycast.uninstall()
         if before:
             polycast.install(*before)
 

@@ -1,11 +1,8 @@
 """Is the policy complete? Everything that torch registers for a device has a row of the same category, or a note."""
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 
-import polycast
 import pytest
 import torch
 from polycast import _compiled
@@ -14,23 +11,11 @@ from torchgen.model import SchemaKind
 from codegen.schemas import Schemas
 from tests.calls import call
 from tests.cases import CASES, DEVICES, Case
-from tests.probe import HAS_XLA, NO_XLA, device_type, is_reachable, probes
+from tests.probe import HAS_XLA, NO_XLA, device_type, is_reachable, probes, stock_kernels
 from tests.samples.lookalikes import EXCUSED
 
 # A hand-written kernel of torch's keeps its category to itself.
 OPAQUE = "stock"
-
-
-@contextmanager
-def stock() -> Iterator[None]:
-    """Have torch's own kernels in force."""
-    before = polycast.installed()
-    polycast.uninstall()
-    try:
-        yield
-    finally:
-        for column in before:
-            _compiled.install_kernels(column, False)
 
 
 @cache
@@ -39,7 +24,7 @@ def registered(column: str) -> list[str]:
     key = _compiled.DEVICES[column].dispatch_key
     names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
     line = re.compile(rf"^{key}(?:\[alias\])?:", re.MULTILINE)
-    with stock():
+    with stock_kernels():
         return sorted(name.removeprefix("aten::") for name in names if line.search(torch._C._dispatch_dump(name)))
 
 
@@ -64,7 +49,7 @@ def test_every_row_is_torchs_own_or_carries_a_note(column: str) -> None:
     notes = {(row.op, row.overload): row.note for row in _compiled.ROWS if row.device == column}
     cases = [case for case in CASES if case.device == column and case.category != OPAQUE and not _is_named(case)]
     different = {}
-    with stock(), probes(column, [case.reaches for case in cases] + [case.name for case in cases]):
+    with stock_kernels(), probes(column, [case.reaches for case in cases] + [case.name for case in cases]):
         for case in cases:
             found = category(case) if case.name in registered(column) else "unlisted"
             if found != case.category and not notes[case.op, case.overload]:

@@ -6,9 +6,8 @@ from types import ModuleType
 import polycast
 import pytest
 import torch
-from polycast import _compiled
 
-from tests.probe import HAS_XLA, NO_XLA, kernels_of
+from tests.probe import HAS_XLA, NO_XLA, kernels_of, stock_kernels
 from tests.process import python
 
 needs_xla = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
@@ -17,12 +16,8 @@ needs_xla = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 @pytest.fixture
 def stock() -> Iterator[None]:
     """Nothing installed at the start, and at the end what was installed before."""
-    before = polycast.installed()
-    polycast.uninstall()
-    yield
-    polycast.uninstall()
-    for column in before:
-        _compiled.install_kernels(column, False)
+    with stock_kernels():
+        yield
 
 
 def active(op: str, key: str) -> str:
