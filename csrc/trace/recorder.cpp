@@ -112,6 +112,15 @@ std::string full_name(const c10::OperatorName& name) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
+// Whether a call has tensors whose sizes are symbols, as when a compiler rehearses it.
+bool is_symbolic(const at::RecordFunction& function) {
+  bool found = false;
+  visit_inputs(function, [&](const at::Tensor& tensor) {
+    found |= tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+  });
+  return found;
+}
+
 c10::DispatchKeySet autocast_keys_of(const at::RecordFunction& function) {
   const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
   c10::DispatchKeySet keys;
@@ -183,7 +192,8 @@ std::unique_ptr<Frame> follow(const at::RecordFunction& function) {
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
   if (!function.operator_name() || (innermost == nullptr && state().room == 0) ||
-      c10::impl::TorchDispatchModeTLS::get_mode(c10::impl::TorchDispatchModeKey::FAKE).has_value()) {
+      c10::impl::TorchDispatchModeTLS::get_mode(c10::impl::TorchDispatchModeKey::FAKE).has_value() ||
+      is_symbolic(function)) {
     return nullptr;  // what has no tensors' types, or is a rehearsal of the compiler
   }
   const c10::DispatchKeySet keys = autocast_keys_of(function);

@@ -86,7 +86,8 @@ def op_rows(op: str) -> tuple[Row, ...]:
     rows, targets = _rows_by_op(), operators.targets(op)
     if not targets:
         raise ValueError(
-            f"'{op}' is no op, and the policy does not say which ops it runs; ask for those"
+            f"'{op}' is no op, and the policy does not say which ops it runs; "
+            + operators.suggest_ops("ask for those", op)
             if operators.is_public(op)
             else f"neither torch nor the policy has an op '{op}'{suggestion(op, [*rows, *ops_by_public_name()])}"
         )

@@ -84,7 +84,7 @@ op_rows("qqq")
 op_rows("torch.ad")
   ValueError: neither torch nor the policy has an op 'torch.ad'; did you mean 'torch.addr'?
 op_rows("torch.nn.GELU")
-  ValueError: 'torch.nn.GELU' is no op, and the policy does not say which ops it runs; ask for those
+  ValueError: 'torch.nn.GELU' is no op, and the policy does not say which ops it runs; ask for those, as 'gelu'
 op_rows("gumbel_softmax")
   ValueError: 'gumbel_softmax' is no op, and the policy does not say which ops it runs; ask for those
 category("cross_entropy", "cuda")

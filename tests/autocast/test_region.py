@@ -164,6 +164,11 @@ WRONG: dict[str, tuple[list[Any], type[Exception], str]] = {
         f"autocast on cpu runs in torch.bfloat16 and torch.float16; torch.float32 {NOT_LISTED}",
     ),
     "an unknown device": (["gpu"], ValueError, f"polycast has no device 'gpu' {KNOWN} 'cuda'?"),
+    "a backend that is not loaded": (
+        ["privateuse1"],
+        ValueError,
+        "'privateuse1' is a backend outside of torch that is not loaded here; import the package",
+    ),
     "an unknown device with an index": (["Cpu:0"], ValueError, f"polycast has no device 'Cpu' {KNOWN} 'cpu'?"),
     "a column": (["xla_gpu"], ValueError, COLUMN),
     "a dtype as text": (["cpu", "bfloat16"], TypeError, f"dtype is 'bfloat16'; {CPU_TAKES}"),

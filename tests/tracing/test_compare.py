@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.models.architectures import bert, resnet
+from tests.process import python
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -72,6 +73,37 @@ def test_the_program_is_as_if_it_had_run_once() -> None:
     for mine, other in zip(model.parameters(), alone.parameters(), strict=True):
         assert torch.equal(mine.grad, other.grad)  # type: ignore[arg-type]
     assert all(torch.equal(*pair) for pair in zip(model.buffers(), alone.buffers(), strict=True))
+
+
+@pytest.mark.parametrize("cell", ["LSTM", "GRU"])
+def test_a_backward_that_reads_its_forwards_workspace_is_not_run_again(cell: str) -> None:
+    """In another type a kernel would take the workspace for what it is not, and write where it should not."""
+    code = f"""
+import torch, polycast
+model, batch = torch.nn.{cell}(64, 64), torch.randn(50, 8, 64)
+def run():
+    with polycast.autocast("cpu"):
+        output, _ = model(batch)
+    output.float().sum().backward()
+for _ in range(3):
+    with polycast.watch(model) as found:
+        run()
+    errors = polycast.compare(run, model=model)
+print(found, max(row.local for row in errors if row.local is not None) < 0.01)
+"""
+    assert python(code) == "no finding; steps: 1 True\n"
+
+
+def test_a_file_of_a_run_with_other_names_is_refused(tmp_path: Path) -> None:
+    model = nn.Linear(2, 2)
+    polycast.record(lambda: model(torch.ones(1, 2)), tmp_path / "run.pt")
+    with pytest.raises(ValueError, match="recorded without a model and is compared with one"):
+        polycast.compare(lambda: model(torch.ones(1, 2)), model=model, reference=tmp_path / "run.pt")
+
+
+def test_a_program_without_a_region_is_told_so() -> None:
+    model = nn.Linear(2, 2)
+    assert "does the program open its region itself?" in str(polycast.compare(lambda: model(torch.ones(1, 2))))
 
 
 def test_the_second_run_draws_the_numbers_of_the_first() -> None:

@@ -82,6 +82,13 @@ def test_rules_come_from_where_they_were_set() -> None:
     ]
 
 
+def test_calls_with_symbolic_sizes_are_passed_over(capfd: pytest.CaptureFixture[str]) -> None:
+    sizes = ({0: torch.export.Dim("batch")},)
+    with torch.autocast("cpu", BF16), polycast.trace():
+        torch.export.export(nn.Linear(4, 4), (torch.ones(2, 4),), dynamic_shapes=sizes)
+    assert "RecordFunction" not in capfd.readouterr().err
+
+
 def test_under_stock_kernels_casts_are_seen_too() -> None:
     with stock_kernels(), polycast.trace() as t, torch.autocast("cpu", BF16):
         linear(ONES, ONES)

@@ -10,6 +10,8 @@ import pytest
 import torch
 from polycast.tracing.watch import watch
 from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from tests.probe import HAS_XLA, NO_XLA
 
@@ -34,6 +36,19 @@ class Function(nn.Module):
         return self.function(x)
 
 
+def rehearse_with_fakes(model: nn.Module) -> str:
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        return str(model(torch.ones(3, 4)).shape)
+
+
+def rehearse_for_export(model: nn.Module) -> str:
+    return str(torch.export.export(model, (torch.ones(2, 4),)).graph)
+
+
+def rehearse_for_graph(model: nn.Module) -> str:
+    return str(make_fx(lambda x: model(x))(torch.ones(2, 4)).graph)
+
+
 def watched(function: Callable[[Tensor], Tensor], policy: polycast.Policy | None = None) -> watch:
     """Watch a model whose middle is the function."""
     torch.manual_seed(0)
@@ -42,6 +57,39 @@ def watched(function: Callable[[Tensor], Tensor], policy: polycast.Policy | None
         output = model(torch.ones(2, 4))
     output.float().sum().backward()
     return found
+
+
+@pytest.mark.parametrize("rehearse", [rehearse_with_fakes, rehearse_for_export, rehearse_for_graph])
+def test_a_program_that_is_only_traced_is_passed_over(rehearse: Callable[[nn.Module], str]) -> None:
+    model = nn.Linear(4, 4)
+    expected = rehearse(model)
+    with polycast.watch(model) as found:
+        model(torch.ones(2, 4))
+        assert rehearse(model) == expected
+    assert str(found) == "no finding; steps: 1"
+
+
+@pytest.mark.parametrize("enter", [polycast.trace, polycast.watch])
+def test_an_interrupt_while_it_is_entered_leaves_nothing(enter: Callable[[nn.Module], Any]) -> None:
+    class Interrupted(nn.Linear):
+        def named_modules(self, *_: Any, **__: Any) -> Any:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), enter(Interrupted(2, 2)):
+        pass
+    with polycast.trace():
+        pass
+
+
+def test_findings_that_repeat_are_told_once() -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    with polycast.watch(model, optimizer) as found, polycast.autocast("cpu", F16):
+        for _ in range(3):
+            model(torch.full((1, 2), 1e6))
+            optimizer.step()
+    assert len(found.findings) == 3
+    assert str(found).endswith("\n  2 more, up to step 2")
 
 
 # What the middle does; the op as policies name it, and a part of what is said of it.

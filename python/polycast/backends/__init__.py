@@ -170,6 +170,8 @@ def reads_stall(device_type: str) -> bool:
 
 def check_region(device_type: str) -> None:
     """Refuse a region on a device whose backend is not loaded."""
+    if device_type == torch._C._get_privateuse1_backend_name() and not hasattr(torch, device_type):
+        raise unknown(PRIVATEUSE1, types())
     if device_type == xla.TYPE and not xla.is_loaded():
         raise RuntimeError(f"an autocast region on xla needs {xla.PACKAGE}; import {xla.PACKAGE} first")
 

@@ -126,6 +126,12 @@ def obstacle(target: Target, signature: Signature, category: Category, column: s
     return signature.obstacle(category)
 
 
+def suggest_ops(remedy: str, public_name: str) -> str:
+    """Return a remedy for a name whose ops are not known, with the op of that name, if there is one."""
+    name = public_name.rpartition(".")[2].lower()
+    return f"{remedy}, as '{name}'" if name != public_name and targets(name) else remedy
+
+
 def known() -> set[str]:
     """Return the names of all operators, without overloads, and the public names of the policy's ops."""
     names = {shown(name.partition(".")[0]) for name in torch._C._dispatch_get_all_op_names()}

@@ -52,11 +52,14 @@ class RuleReader(CastReader):
         return tuple(row for _, row in chosen)
 
     def rule(self, key: Text, targets: tuple[Target, ...], node: Node) -> list[PatchRow]:
-        """Return the rows of a rule; that an overload cannot be cast so is reported where no other can."""
+        """Return the rows of a rule; that an overload cannot be cast so is reported where no other can.
+
+        Nor may a device that is named get no row at all.
+        """
         parts = [(target.name, *item) for target in targets for item in self.overloads(key, target).items()]
         casts = self.read_casts(key, node, sorted({overload for _, overload, _ in parts}))
         rows: dict[Node, list[PatchRow]] = {}
-        obstacles: dict[Node, tuple[str, str]] = {}
+        obstacles: dict[Node, dict[str, tuple[str, str]]] = {}
         for (name, overload, signature), (column, alternatives) in product(parts, casts.items()):
             cast = _first(alternatives, overload)
             if cast is None:
@@ -67,10 +70,14 @@ class RuleReader(CastReader):
                 rows.setdefault(cast.node, []).append(row)
             else:
                 what, remedy = obstacle
-                obstacles.setdefault(cast.node, (f"'{row.op}' is {row.value} and {what}", remedy))
-        for place, (what, remedy) in obstacles.items():
-            if place not in rows:
-                self.report(place.location, what, remedy)
+                reason = (f"'{row.op}' is {row.value} and {what}", remedy)
+                obstacles.setdefault(cast.node, {}).setdefault(column, reason)
+        named = {name.value for name, _ in node.items} if isinstance(node, Mapping) else set()
+        for place, reasons in obstacles.items():
+            reached = {row.column for row in rows.get(place, ())}
+            missed = [column for column in reasons if not reached or (column in named and column not in reached)]
+            if missed:
+                self.report(place.location, *reasons[missed[0]])
         return [row for part in rows.values() for row in part]
 
     def device(self, node: Text) -> str | None:
@@ -102,7 +109,7 @@ class RuleReader(CastReader):
                 remedy += f", or did you mean '{close}'?" if close is not None else ""
             elif operators.is_public(key.value):
                 what = f"'{key.value}' is no op, and the policy does not say which ops it runs"
-                remedy = "name those ops"
+                remedy = operators.suggest_ops("name those ops", key.value)
             self.report(key.location, what, remedy)
         return found
 

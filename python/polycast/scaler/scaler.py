@@ -1,6 +1,5 @@
 """The gradient scaler: ``torch.amp.GradScaler`` for every device, without host reads where the optimizer allows it."""
 
-import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from torch import Tensor
 from torch._compile import _disable_dynamo
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
-from polycast import backends
+from polycast import _caller, backends
 from polycast._compiled import update_scale
 from polycast.scaler.clipping import check_clipping, clip_coef, clip_in_place
 from polycast.scaler.step import ALREADY_UNSCALED, SteppingScaler, any_of, has_lone_shards, read, unwrapped
@@ -23,7 +22,6 @@ T = TypeVar("T")
 # A scale of 0 makes gradients of 0, and NaN of those. The reciprocal of this one is finite.
 _SMALLEST = torch.finfo(torch.float32).tiny
 _STATE = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
-_INNER = ("polycast", "torch")
 _MANY = 20  # skipped steps in a row, to be told of
 
 
@@ -406,11 +404,8 @@ class GradScaler(SteppingScaler):
             self._scale.clamp_(*self._bounds)
 
     def _tell(self, message: str) -> None:
-        """Warn once, at the first line above that is neither torch's nor ours."""
+        """Warn once."""
         if message in self._told:
             return
         self._told.add(message)
-        depth, frame = 1, sys._getframe()
-        while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
-            depth, frame = depth + 1, frame.f_back
-        warnings.warn(message, stacklevel=depth)
+        _caller.warn(message)

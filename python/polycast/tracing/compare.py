@@ -48,14 +48,14 @@ def compare(
     also where ``randn_like`` draws in another type; dropout within a device's own kernel may differ there.
 
     Args:
-        run: The program, with its regions: forward, and backward where that is of interest. It should not step, since
-            weights are not put back.
+        run: The program, with its regions: forward, and backward where that is of interest. It does the same each time
+            that it is called, with the same batch, and takes no step, since weights are not put back.
         model: Whose modules calls are named after, and whose buffers and gradients are put back.
         reference: "float32": every op that the policy lists runs in it. Or a policy that decides over all others, or a
             file that :func:`record` wrote, of another policy or another torch.
 
     Raises:
-        ValueError: The reference is neither "float32" nor a file.
+        ValueError: The reference is neither "float32" nor a file, or one whose modules have other names.
         TypeError: The program cannot be called, the model is no module, or the reference is none of these.
 
     Example:
@@ -70,7 +70,7 @@ def compare(
     """
     _check(run, model)
     policy, path = _reference(reference)
-    recorded = {} if path is None else _load(path)
+    recorded = {} if path is None else _load(path, of_model=model is not None)
     with ProgramState(model) as state:
         first = _First(model, reruns=True)
         with first.values:
@@ -94,7 +94,7 @@ def record(run: Callable[[], object], path: str | os.PathLike[str], *, model: nn
     Args:
         run: As for compare.
         path: The file. It is as large as all results together.
-        model: As for compare.
+        model: As for compare, which needs it if this has it.
 
     Example:
         >>> import torch, polycast, tempfile
@@ -110,7 +110,8 @@ def record(run: Callable[[], object], path: str | os.PathLike[str], *, model: nn
         first = _First(model, reruns=False)
         with first.values:
             run()
-    torch.save({"results": {tuple(one.site): [result.cpu() for result in one.results] for one in first.ops}}, path)
+    results = {tuple(one.site): [result.cpu() for result in one.results] for one in first.ops}
+    torch.save({"of_model": model is not None, "results": results}, path)
 
 
 def _check(run: object, model: object) -> None:
@@ -135,12 +136,19 @@ def _reference(reference: object) -> tuple[Policy, Path | None]:
     raise TypeError(f"the reference is {reference!r:.60}; give '{FLOAT32}', a polycast.Policy, or a file")
 
 
-def _load(path: Path) -> dict[tuple[str, str, str, int], list[Tensor]]:
+def _load(path: Path, *, of_model: bool) -> dict[tuple[str, str, str, int], list[Tensor]]:
     try:
         recorded = torch.load(path, weights_only=True)
-        return recorded["results"]  # type: ignore[no-any-return]
+        results, named = recorded["results"], recorded["of_model"]
     except Exception as error:  # unpicklers raise anything
         raise ValueError(f"'{path}' is no file of polycast.record: {str(error).splitlines()[0]:.100}") from None
+    if named is not of_model:
+        how = ("with", "without") if named else ("without", "with")
+        raise ValueError(
+            f"'{path}' was recorded {how[0]} a model and is compared {how[1]} one, so that modules have other names; "
+            "give both the model, or neither"
+        )
+    return results  # type: ignore[no-any-return]
 
 
 class _Op(NamedTuple):

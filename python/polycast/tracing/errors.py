@@ -9,7 +9,7 @@ import torch
 
 from polycast._text_table import lines_of
 from polycast.tracing.calls import text
-from polycast.tracing.values import Site
+from polycast.tracing.values import LOWER, Site
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,6 +64,8 @@ class Comparison(tuple[Error, ...]):
     def __str__(self) -> str:
         """Return where errors arise and where they grow, the worst five of each, and the first that is not finite."""
         lines = [f"{len(self)} calls, {self.missing} without a counterpart; errors relative to the result"]
+        if not any(kind in LOWER for row in self for kind in row.types):
+            lines += ["no call returned float16 or bfloat16: does the program open its region itself?"]
         lines += ["", "where errors arise, by what the op itself does:", self.table(count=5)]
         lines += ["", "where errors grow, beside what was given:", self.table("growth", count=5)]
         if (first := self.first_non_finite) is not None:

@@ -46,7 +46,7 @@ class Finding:
         )
         rule = f"{self.rule} ({self.origin})" if self.origin else self.rule
         return (
-            f"step {self.step}: {self.site} is {what} in {', '.join(dict.fromkeys(map(text, self.outputs)))}\n"
+            f"step {self.step}: {what} in {', '.join(dict.fromkeys(map(text, self.outputs)))}: {self.site}\n"
             f"  given {given or 'no floating-point tensor'}; rule of {self.op}: {rule}\n"
             f"  {self.remedy}"
         )

@@ -25,10 +25,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--limit", metavar="CALLS", type=int, default=1_000_000, help="(default: %(default)s)")
     parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
     parser.add_argument("script", help="the script, and its own arguments after it")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS).required = False
     asked = parser.parse_args(arguments)
     if not asked.module and not Path(asked.script).is_file():
         print(f"error: there is no script '{asked.script}'; with -m it would be a module", file=sys.stderr)
+        return 2
+    if asked.module and Path(asked.script).is_file():
+        print(f"error: '{asked.script}' is a script; leave -m out, which is for the name of a module", file=sys.stderr)
         return 2
     if asked.module and find_spec(asked.script) is None:
         print(f"error: there is no module '{asked.script}'", file=sys.stderr)
@@ -41,6 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         with record:
             _run(asked.script, module=asked.module)
     except KeyboardInterrupt:
+        print("\ninterrupted; until then:", file=sys.stderr)
         return 130
     finally:
         # A script that fails before its first call says enough.

@@ -68,8 +68,13 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         self._limit = limit
 
     def __enter__(self) -> "trace":
+        self._places = Places(self._model)
         start_recording(_line if self._lines else None, self._limit)
-        self._places = Places(self._model).__enter__()
+        try:
+            self._places.__enter__()
+        except BaseException:
+            stop_recording()
+            raise
         return self
 
     def __exit__(

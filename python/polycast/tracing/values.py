@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses import FakeTensor
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -32,8 +33,8 @@ class Site(NamedTuple):
 
     def __str__(self) -> str:
         """Return it as people read it."""
-        where = f"'{self.module}'" if self.module else "the model itself, or outside of it"
-        return f"{self.op}, call {self.n}, in {self.phase} of {where}"
+        where = f" of '{self.module}'" if self.module else ", in no submodule"
+        return f"{self.op}, call {self.n}, in {self.phase}{where}"
 
 
 class Computed(NamedTuple):
@@ -102,8 +103,8 @@ class Values(TorchDispatchMode):
         self, function: torch._ops.OpOverload, types: object, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if not isinstance(function, torch._ops.OpOverload):  # of higher order
-            return function(*args, **kwargs)
+        if not isinstance(function, torch._ops.OpOverload) or _is_rehearsal(args, kwargs):
+            return function(*args, **kwargs)  # of higher order, or without values
         kept = self._before(function, args, kwargs)
         result = function(*args, **kwargs)
         node = torch._C._current_autograd_node()
@@ -124,6 +125,14 @@ class Values(TorchDispatchMode):
         if place == OUTSIDE and self._steps > 0:  # else a forward in an optimizer's closure
             return STEP, ""
         return FORWARD, self.places.name(place)
+
+
+def _is_rehearsal(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a program is only traced: what is computed beside it would get into its graph, or has no values."""
+    keys = torch._C._TorchDispatchModeKey
+    if any(torch._C._get_dispatch_mode(key) is not None for key in (keys.FAKE, keys.PROXY, keys.FUNCTIONAL)):
+        return True
+    return any(isinstance(leaf, FakeTensor) for leaf in tree_leaves((args, kwargs)))
 
 
 def floating(values: Any) -> Iterator[Tensor]:
@@ -244,11 +253,16 @@ def before_rerun(
 
 
 def can_rerun(function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether an op may be run once more: it is ATen's own, so that it only computes, and the same each time."""
+    """Whether an op may be run once more, in another type.
+
+    It is ATen's own, so that it only computes, and the same each time. What it is given as bytes may be the workspace
+    that a forward kernel has left for its backward in the one type.
+    """
     return (
         function.namespace == "aten"
         and torch.Tag.nondeterministic_seeded not in function.tags
         and all(map(is_plain, floating((args, kwargs))))
+        and not any(isinstance(leaf, Tensor) and leaf.dtype is torch.uint8 for leaf in tree_leaves((args, kwargs)))
     )
 
 

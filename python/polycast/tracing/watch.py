@@ -2,7 +2,6 @@
 
 import math
 import sys
-import warnings
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
-from polycast import backends
+from polycast import _caller, backends
 from polycast._compiled import RecordedCall, current_call, start_recording, stop_recording, take_calls
 from polycast.rules.operators import VIEW, shown, signatures
 from polycast.tracing.calls import Sources, split
@@ -129,16 +128,26 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self._empty: set[int] = set()
 
     def __str__(self) -> str:
-        """Return the findings."""
-        return "\n".join(map(str, self.findings)) or f"no finding; steps: {self.steps}"
+        """Return the findings, of those that are alike the first."""
+        alike: dict[tuple[object, ...], list[Finding]] = {}
+        for finding in self.findings:
+            alike.setdefault((finding.site, finding.op, finding.rule, finding.remedy), []).append(finding)
+        lines = []
+        for first, *others in alike.values():
+            lines += [str(first)] + [f"  {len(others)} more, up to step {others[-1].step}"] * bool(others)
+        return "\n".join(lines) or f"no finding; steps: {self.steps}"
 
     def __enter__(self) -> "watch":
-        start_recording(None, sys.maxsize)
         self._values = Values(self._model, self._visit, self._before, current_call)
-        self._values.__enter__()
         self._hook = None
-        if self._optimizer is not None:
-            self._hook = self._optimizer.register_step_post_hook(lambda *_: self.read())
+        start_recording(None, sys.maxsize)
+        try:
+            if self._optimizer is not None:
+                self._hook = self._optimizer.register_step_post_hook(lambda *_: self.read())
+            self._values.__enter__()
+        except BaseException:
+            stop_recording()
+            raise
         return self
 
     def __exit__(
@@ -271,7 +280,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         finding = replace(finding, remedy=remedy_of(finding, finite))
         self.findings.append(finding)
         if len(self.findings) == 1:
-            warnings.warn(str(finding), stacklevel=4)
+            _caller.warn(str(finding))
 
     def _call(self, op: _Seen) -> RecordedCall | None:
         """Return the call that autocasting met and that an op, or in backward the forward of it, is a part of.

@@ -1,0 +1,14 @@
+"""Warnings that point at the program's own line."""
+
+import sys
+import warnings
+
+_INNER = ("polycast", "torch")
+
+
+def warn(message: str) -> None:
+    """Warn at the first line above that is neither torch's nor ours."""
+    depth, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(message, stacklevel=depth)
