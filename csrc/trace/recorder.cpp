@@ -115,9 +115,8 @@ std::string full_name(const c10::OperatorName& name) {
 // Whether a call has tensors whose sizes are symbols, as when a compiler rehearses it.
 bool is_symbolic(const at::RecordFunction& function) {
   bool found = false;
-  visit_inputs(function, [&](const at::Tensor& tensor) {
-    found |= tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
-  });
+  visit_inputs(
+      function, [&](const at::Tensor& tensor) { found |= tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides(); });
   return found;
 }
 

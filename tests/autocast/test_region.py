@@ -156,6 +156,7 @@ COLUMN = "'xla_gpu' is a column of the policy that the hardware chooses, not a d
 CPU_TAKES = "autocast on cpu takes torch.bfloat16 or torch.float16"
 TEXT = "give a text such as 'cpu', or a torch.device"
 KNOWN = f"in its policy; it has {', '.join(backends.types())}; did you mean"
+NOT_LOADED = "is a backend outside of torch that is not loaded here; import the package that registers it first"
 NOT_LISTED = "is not listed for it in the policy"
 WRONG: dict[str, tuple[list[Any], type[Exception], str]] = {
     "float32": (
@@ -167,7 +168,7 @@ WRONG: dict[str, tuple[list[Any], type[Exception], str]] = {
     "a backend that is not loaded": (
         ["privateuse1"],
         ValueError,
-        "'privateuse1' is a backend outside of torch that is not loaded here; import the package",
+        f"'privateuse1' {NOT_LOADED}",
     ),
     "an unknown device with an index": (["Cpu:0"], ValueError, f"polycast has no device 'Cpu' {KNOWN} 'cpu'?"),
     "a column": (["xla_gpu"], ValueError, COLUMN),
