@@ -89,9 +89,9 @@ for _ in range(3):
     with polycast.watch(model) as found:
         run()
     errors = polycast.compare(run, model=model)
-print(found, max(row.local for row in errors if row.local is not None) < 0.01)
+print(found.findings, max(row.local for row in errors if row.local is not None) < 0.01)
 """
-    assert python(code) == "no finding; steps: 1 True\n"
+    assert python(code) == "[] True\n"
 
 
 def test_a_file_of_a_run_with_other_names_is_refused(tmp_path: Path) -> None:

@@ -87,6 +87,8 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
 
     Attributes:
         findings: In the order of the calls. The first is told as a warning too, as soon as it is known.
+        steps: How many have been read.
+        ops: How many calls were looked at in them.
         flushed: Casts to float16 by which more than a thousandth of the elements became zero.
 
     Raises:
@@ -114,6 +116,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self.findings: list[Finding] = []
         self.flushed: list[Flushed] = []
         self.steps = 0
+        self.ops = 0
         self._calls: list[RecordedCall] = []
         self._reads = False
         self._begin()
@@ -135,7 +138,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         lines = []
         for first, *others in alike.values():
             lines += [str(first)] + [f"  {len(others)} more, up to step {others[-1].step}"] * bool(others)
-        return "\n".join(lines) or f"no finding; steps: {self.steps}"
+        return "\n".join(lines) or f"no finding; ops: {self.ops}, steps: {self.steps}"
 
     def __enter__(self) -> "watch":
         self._values = Values(self._model, self._visit, self._before, current_call)
@@ -246,6 +249,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self._begin()
         self._values.begin_again()
         self.steps += 1
+        self.ops += len(seen)
         for op in seen:
             if op.flushed is not None and numbers[op.flushed] > 1e-3:
                 self.flushed.append(Flushed(step, op.computed.site, numbers[op.flushed]))
