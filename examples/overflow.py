@@ -6,7 +6,8 @@ import polycast
 import torch
 from torch import Tensor, nn
 
-# Above 256 the squares are infinite. These two run in float16 also where the region runs in bfloat16 (XLA).
+# Above 256 the squares are infinite. These two run in float16 also where the region runs in bfloat16 (XLA), unless the
+# compiler computes in float32 within a fusion, as on XLA:CPU.
 half = polycast.Policy({"linear": "float16", "matmul": "float16"})
 mended = half | polycast.Policy({"square": "fp32"})
 device = sys.argv[1] if len(sys.argv) > 1 else "cpu"
