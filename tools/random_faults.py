@@ -2,6 +2,8 @@
 
 A dispatch mode below everything makes one op's result 1 % wrong, which polycast.compare has to name as the worst, or
 puts an infinity or a NaN into it, which polycast.watch has to name as the first.
+
+On XLA ask for one kind at a time (20 0, then 0 50): together they compile more programs than a process may map.
 """
 
 import argparse
