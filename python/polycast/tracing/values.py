@@ -18,8 +18,8 @@ from polycast.tracing.places import OUTSIDE, Places
 
 FORWARD, BACKWARD, STEP = "forward", "backward", "step"
 LOWER = (torch.float16, torch.bfloat16)
-# What writes over all that was there.
 DRAWS = tuple(f"aten::{name}_" for name in ("bernoulli", "cauchy", "exponential", "log_normal", "normal", "uniform"))
+# What writes over all that was there.
 FILLS = ("aten::copy_", "aten::fill_", "aten::zero_", *DRAWS)
 
 

@@ -150,6 +150,8 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             self._values.__enter__()
         except BaseException:
             stop_recording()
+            if self._hook is not None:
+                self._hook.remove()
             raise
         return self
 
