@@ -92,6 +92,14 @@ def test_findings_that_repeat_are_told_once() -> None:
     assert str(found).endswith("\n  2 more, up to step 2")
 
 
+def test_one_finding_is_printed_as_it_is() -> None:
+    model = nn.Linear(2, 2)
+    with polycast.watch(model) as found, polycast.autocast("cpu", F16):
+        model(torch.full((1, 2), 1e6))
+    (finding,) = found.findings
+    assert str(found) == str(finding)
+
+
 # What the middle does; the op as policies name it, and a part of what is said of it.
 FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str]] = [
     (lambda x: (x + 300) * 300, "mul", 'avoided by polycast.Policy({"mul": "fp32"})'),

@@ -137,7 +137,9 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             alike.setdefault((finding.site, finding.op, finding.rule, finding.remedy), []).append(finding)
         lines = []
         for first, *others in alike.values():
-            lines += [str(first)] + [f"  {len(others)} more, up to step {others[-1].step}"] * bool(others)
+            lines.append(str(first))
+            if others:
+                lines.append(f"  {len(others)} more, up to step {others[-1].step}")
         return "\n".join(lines) or f"no finding; ops: {self.ops}, steps: {self.steps}"
 
     def __enter__(self) -> "watch":
