@@ -25,5 +25,5 @@ def python(code: str, **environment: str) -> str:
         env={**os.environ, "PJRT_DEVICE": "CPU", **environment},
         check=False,
     )
-    assert (run.returncode, run.stderr) == (0, "")
+    assert (run.returncode, run.stderr) == (0, ""), run.stderr
     return run.stdout

@@ -3,10 +3,12 @@
 import re
 from pathlib import Path
 from textwrap import dedent
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "CONTRIBUTING.md")
 _BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_DECIMAL = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+")
 _COMMAND = re.compile(r"(?:make|pip|python -m) [^`#\n]*[^`#\s]")
 
 
@@ -19,9 +21,55 @@ def blocks(name: str, language: str) -> list[str]:
     return [dedent(text) for kind, text in _BLOCK.findall(page(name)) if kind == language]
 
 
+class Example(NamedTuple):
+    """Something that a page has its reader run, and what the page says that it prints."""
+
+    source: str
+    output: str
+
+
+def examples(name: str) -> list[Example]:
+    """Return the Python blocks of a page; the output of one is the next block, where that is a block of text."""
+    found = [(kind, dedent(text)) for kind, text in _BLOCK.findall(page(name))]
+    outputs = [text if kind == "text" else "" for kind, text in [*found[1:], ("", "")]]
+    return [Example(text, output) for (kind, text), output in zip(found, outputs, strict=True) if kind == "python"]
+
+
+def sessions(name: str) -> list[Example]:
+    """Return the commands that a page shows behind a `$`, each with the lines that follow it."""
+    parts = [part for block in blocks(name, "console") for part in re.split(r"(?m)^\$ ", block)[1:]]
+    return [Example(command, output) for command, _, output in (part.partition("\n") for part in parts)]
+
+
+def difference(output: str, shown: str) -> str:
+    """Return where an output departs from what a page shows of it; empty where it does not.
+
+    `...` stands for any text. Words and whole numbers are the same; decimals agree within a factor of two, since
+    times and rounding errors are those of a machine.
+    """
+    pattern = r"\s+".join(map(_word_pattern, shown.split()))
+    match = re.fullmatch(rf"\s*{pattern}\s*", output)
+    pairs = zip(_DECIMAL.findall(shown), match.groups() if match else (), strict=False)
+    if match and all(float(a) == float(b) or 0.5 <= float(a) / (float(b) or 1e-9) <= 2 for a, b in pairs):
+        return ""
+    return f"The page shows:\n{shown}\nand this is printed:\n{output}"
+
+
+def _word_pattern(word: str) -> str:
+    if word == "...":
+        return "(?:.|\\n)*"
+    decimal = rf"({_DECIMAL.pattern})"
+    return decimal.join(map(re.escape, _DECIMAL.split(word)))
+
+
 def commands(name: str) -> set[str]:
-    """Return what a page has its reader type: lines of blocks without a language, and code in the text."""
-    lines = [line for block in blocks(name, "") for line in block.splitlines()]
+    """Return what a page has its reader type: lines of blocks that are no code, and code in the text."""
+    lines = [
+        line.removeprefix("$ ")
+        for kind in ("", "console")
+        for block in blocks(name, kind)
+        for line in block.splitlines()
+    ]
     return {match[0] for text in [*lines, *inline(name)] if (match := _COMMAND.match(text))}
 
 

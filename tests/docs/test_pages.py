@@ -1,5 +1,6 @@
 """Every command and snippet of README.md and CONTRIBUTING.md, run; what builds or takes minutes is looked at."""
 
+import json
 import os
 import re
 import shlex
@@ -15,7 +16,19 @@ from codegen.grammar.categories import Category
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
 from tests.process import python
-from tests.snippets import PAGES, ROOT, added_op, blocks, commands, inline, page
+from tests.snippets import (
+    PAGES,
+    ROOT,
+    Example,
+    added_op,
+    blocks,
+    commands,
+    difference,
+    examples,
+    inline,
+    page,
+    sessions,
+)
 
 
 def run(*command: str) -> None:
@@ -114,10 +127,54 @@ def test_a_path_that_is_named_exists(name: str) -> None:
     assert [path for path in [*links, *paths] if not (ROOT / path).exists()] == []
 
 
+# Runs blocks one after the other and prints what each printed. A warning fails, but one that the block prints as well.
+RUN = """
+import contextlib, io, json, sys, warnings
+names, printed = {"__name__": "__main__"}, []
+for block in BLOCKS:
+    with contextlib.redirect_stdout(io.StringIO()) as stdout, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        exec(compile(block, "block", "exec"), names)
+    printed.append(stdout.getvalue())
+    assert all(str(warning.message) in printed[-1] for warning in caught), caught[0].message
+print(json.dumps(printed))
+"""
+
+
 @pytest.mark.parametrize("name", [name for name in PAGES if blocks(name, "python")])
-def test_the_snippets_run_one_after_the_other(name: str) -> None:
-    """The later ones use what the first defines."""
-    python("\n".join(blocks(name, "python")))
+def test_the_examples_of_a_page_print_what_it_shows(name: str) -> None:
+    """The later ones use what the first ones define."""
+    shown = examples(name)
+    printed = json.loads(python(f"BLOCKS = {[example.source for example in shown]!r}\n{RUN}"))
+    differences = [difference(output, example.output) for output, example in zip(printed, shown, strict=True)]
+    text = "\n".join(filter(None, differences))
+    assert not text, text
+
+
+@pytest.mark.parametrize("session", [session for name in PAGES for session in sessions(name)], ids=lambda s: s.source)
+def test_a_command_prints_what_its_page_shows(session: Example) -> None:
+    """What it prints on stderr is read after stdout."""
+    words = shlex.split(session.source)
+    assert words[:2] == ["python", "-m"]
+    done = subprocess.run([sys.executable, *words[1:]], cwd=ROOT, capture_output=True, text=True)
+    text = difference(done.stdout + done.stderr, session.output)
+    assert not text, text
+
+
+@pytest.mark.parametrize(
+    ("output", "agrees"),
+    [
+        ("2 casts, 0.012 s", True),
+        ("2  casts,\n0.02 s\n", True),
+        ("3 casts, 0.012 s", False),
+        ("2 casts, 0.2 s", False),
+        ("2 copies, 0.012 s", False),
+        ("2 casts, 0.012 s, and more", False),
+    ],
+)
+def test_an_output_is_compared_with_what_is_shown(output: str, agrees: bool) -> None:
+    assert (difference(output, "2 casts, 0.01 s") == "") is agrees
+    assert difference(f"begin {output} end", "begin ... end") == ""
 
 
 def test_an_environment_that_is_not_there_is_answered_with_those_that_are() -> None:
