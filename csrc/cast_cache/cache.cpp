@@ -43,13 +43,19 @@ Mode mode_of_cast(const at::Tensor& tensor) {
   return tensor.requires_grad() && c10::GradMode::is_enabled() ? Mode::history : Mode::plain;
 }
 
-// Whether a cast made now is a plain tensor that stands for its source later on, and the other way around: no
-// transform, no tracer and no mode looks at what runs, and no graph of the device is recorded.
-bool is_observed(c10::DeviceType device) {
+// What any dispatch mode includes.
+constexpr c10::DispatchKeySet mode_keys({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
+
+// Whether what runs now is to run again otherwise, so that a cast may neither leave it nor come from outside: a
+// transform, a tracer or a compiler is at work, or a graph of the device is recorded.
+bool is_traced(c10::DeviceType device) {
+  using Modes = c10::impl::TorchDispatchModeTLS;
+  using Key = c10::impl::TorchDispatchModeKey;
   const c10::DispatchKeySet included = c10::impl::tls_local_dispatch_key_set().included_;
   const RecordingProbe probe = switches(device).probe.load(std::memory_order_relaxed);
-  return (included.raw_repr() & ~c10::default_included_set.raw_repr()) != 0 ||
-         c10::impl::TorchDispatchModeTLS::any_modes_set() || (probe != nullptr && probe(device));
+  return (included.raw_repr() & ~(c10::default_included_set | mode_keys).raw_repr()) != 0 ||
+         Modes::get_mode(Key::FAKE).has_value() || Modes::get_mode(Key::PROXY).has_value() ||
+         Modes::get_mode(Key::FUNCTIONAL).has_value() || (probe != nullptr && probe(device));
 }
 
 int64_t current_stream(c10::Device device) {
@@ -98,7 +104,9 @@ at::Tensor shared_in_region(const at::Tensor& tensor, const Kind& kind) {
     return verified(entry->cast, tensor);
   }
   const Entry entry = make_entry(tensor, kind);
-  put(entries, entry);
+  if (is_plain(entry.cast)) {  // a dispatch mode may return anything
+    put(entries, entry);
+  }
   return entry.cast;
 }
 
@@ -107,9 +115,11 @@ at::Tensor shared_in_region(const at::Tensor& tensor, const Kind& kind) {
 at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
   const Mode mode = mode_of_cast(tensor);
   const bool shared = is_shared_unasked(to, tensor, device);
-  const bool may_be_kept = mode != Mode::history && !kept_casts().empty();
+  // A dispatch mode of the user's sees the casts that it would see in stock; none outlives it.
+  const bool may_be_kept =
+      mode != Mode::history && !kept_casts().empty() && !c10::impl::TorchDispatchModeTLS::any_modes_set();
   if (!(shared || may_be_kept) || !at::autocast::is_autocast_cache_enabled() ||
-      !switches(device).allowed.load(std::memory_order_relaxed) || obstacle(tensor) != nullptr || is_observed(device)) {
+      !switches(device).allowed.load(std::memory_order_relaxed) || obstacle(tensor) != nullptr || is_traced(device)) {
     return tensor.to(to);
   }
   const Kind kind{to, mode, current_stream(tensor.device())};

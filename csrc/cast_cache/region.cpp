@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/record_function.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <utility>
 
@@ -16,7 +17,9 @@ namespace {
 bool hand_over(c10::intrusive_ptr<RegionCasts> casts) {
   const c10::InferenceMode normal(false);  // newer releases of torch cache nothing in inference mode
   const at::AutoDispatchBelowADInplaceOrView plain;
-  const at::DisableRecordFunctionGuard unseen;  // by profilers, whose reader did not ask for a cast
+  const at::DisableRecordFunctionGuard unseen;  // by profilers and modes, whose reader did not ask for a cast
+  const c10::impl::ExcludeDispatchKeyGuard no_mode(
+      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
   // A leaf that requires grad, as torch's cache wants it; one for each thread, as an entry serves one.
   thread_local const at::Tensor leaf = at::empty({0}, at::kFloat).set_requires_grad(true);
   const at::ScalarType to = at::autocast::get_autocast_dtype(at::kCPU);

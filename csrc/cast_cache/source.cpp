@@ -82,14 +82,18 @@ bool Source::is(const at::Tensor& tensor) const {
          type_ == tensor.scalar_type() && sizes_ == tensor.sizes() && strides_ == tensor.strides();
 }
 
-const char* obstacle(const at::Tensor& tensor) {
+bool is_plain(const at::Tensor& tensor) {
   c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
   // A tensor inside functionalization claims to have a storage, and has none.
-  if ((impl->key_set().raw_repr() & ~plain_keys.raw_repr()) != 0 || impl->has_symbolic_sizes_strides() ||
-      !impl->has_storage() || !impl->unsafe_storage()) {
+  return (impl->key_set().raw_repr() & ~plain_keys.raw_repr()) == 0 && !impl->has_symbolic_sizes_strides() &&
+         impl->has_storage() && impl->unsafe_storage();
+}
+
+const char* obstacle(const at::Tensor& tensor) {
+  if (!is_plain(tensor)) {
     return "is a tensor subclass, a wrapper or not strided";
   }
-  if (impl->is_inference()) {
+  if (tensor.is_inference()) {
     return "is an inference tensor, which counts no versions";
   }
   // A view of a tensor is a new tensor each time, and one that computes its version with its base.

@@ -37,6 +37,9 @@ class Source {
 // A write to the tensor's metadata, as such not for a tensor that another thread uses at the same time.
 void mark(const at::Tensor& tensor);
 
+// Whether a tensor is strided, in memory of its own, and no subclass, wrapper or symbol.
+bool is_plain(const at::Tensor& tensor);
+
 // Why the state of a tensor cannot be told, or null where it can.
 const char* obstacle(const at::Tensor& tensor);
 

@@ -141,7 +141,8 @@ def test_the_types_of_a_models_calls_are_those_below(
     for call in taken:
         inside = [(cast, kinds) for order, cast, kinds in below if order == call.order]
         assert {kind for kind in call.arrived if kind.is_floating_point} <= set().union(*(kinds for _, kinds in inside))
-        assert len(call.casts) == len(list(takewhile(lambda one: one[0], inside))), call
+        made = [cast for cast in call.casts if not cast.reused]
+        assert len(made) == len(list(takewhile(lambda one: one[0], inside))), call
 
 
 def test_sums_are_those_of_the_calls() -> None:
