@@ -71,9 +71,7 @@ at::Tensor plain_cast(at::ScalarType to, const at::Tensor& tensor) {
   return tensor.to(to);
 }
 
-// The state of the source is taken before its values: another thread may write between the two.
-Entry make_entry(const at::Tensor& tensor, const Kind& kind) {
-  Source source(tensor);
+Entry make_entry(Source source, const at::Tensor& tensor, const Kind& kind) {
   return {kind, std::move(source), kind.mode == Mode::plain ? plain_cast(kind.to, tensor) : tensor.to(kind.to)};
 }
 
@@ -103,7 +101,7 @@ at::Tensor shared_in_region(const at::Tensor& tensor, const Kind& kind) {
   if (const Entry* const entry = find(entries, tensor, kind)) {
     return verified(entry->cast, tensor);
   }
-  const Entry entry = make_entry(tensor, kind);
+  const Entry entry = make_entry(Source(tensor), tensor, kind);
   if (is_plain(entry.cast)) {  // a dispatch mode may return anything
     put(entries, entry);
   }
@@ -124,12 +122,12 @@ at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceT
   }
   const Kind kind{to, mode, current_stream(tensor.device())};
   if (may_be_kept) {
-    const KeptCasts::Found found = kept_casts().find(tensor, kind);
+    KeptCasts::Found found = kept_casts().find(tensor, kind);
     if (found.cast.defined()) {
       return verified(found.cast, tensor);
     }
-    if (found.kept) {
-      const Entry entry = make_entry(tensor, kind);
+    if (found.missing) {
+      const Entry entry = make_entry(*std::move(found.missing), tensor, kind);
       kept_casts().insert(tensor, entry);
       return entry.cast;
     }

@@ -1,6 +1,5 @@
 #include "cast_cache/kept.h"
 
-#include <optional>
 #include <utility>
 
 namespace polycast::cast_cache {
@@ -8,7 +7,8 @@ namespace polycast::cast_cache {
 void KeptCasts::keep(const at::Tensor& tensor, std::string name) {
   c10::weak_intrusive_ptr<c10::TensorImpl> held(tensor.getIntrusivePtr());
   const std::lock_guard<std::mutex> lock(mutex_);
-  const auto place = sources_.try_emplace(tensor.unsafeGetTensorImpl(), Source{std::move(held), {}, {}}).first;
+  mark(tensor);
+  const auto place = sources_.try_emplace(tensor.unsafeGetTensorImpl(), Kept{std::move(held), {}, {}}).first;
   place->second.name = std::move(name);
   size_ = sources_.size();
 }
@@ -31,16 +31,17 @@ KeptCasts::Found KeptCasts::find(const at::Tensor& tensor, const Kind& kind) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto source = sources_.find(tensor.unsafeGetTensorImpl());
   if (source == sources_.end()) {
-    return {false, {}};
+    return {};
   }
   Entry* const entry = cast_cache::find(source->second.entries, tensor, kind);
   if (entry == nullptr) {
     ++tally_of(tensor).misses;
-    return {true, {}};
+    mark(tensor);  // once more: a tensor that is assigned to .data brings its own mark, or none
+    return {Source(tensor), {}};
   }
   ++tally_of(tensor).hits;
   entry->used = ++uses_;
-  return {true, entry->cast};
+  return {std::nullopt, entry->cast};
 }
 
 void KeptCasts::insert(const at::Tensor& tensor, Entry entry) {

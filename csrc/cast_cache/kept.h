@@ -9,6 +9,7 @@
 #include <atomic>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -42,8 +43,10 @@ class KeptCasts {
   // Drops the casts of the tensor at an address, and where asked for also that they are kept.
   void forget(const void* address, bool release);
 
+  // A cast; or, where the casts of the tensor are kept but there is none of this kind, the state to make one of. The
+  // state is taken before the values: another thread may write between the two.
   struct Found {
-    bool kept;  // whether the casts of the tensor are
+    std::optional<Source> missing;
     at::Tensor cast;
   };
   Found find(const at::Tensor& tensor, const Kind& kind);
@@ -61,7 +64,7 @@ class KeptCasts {
   Tallies tallies();
 
  private:
-  struct Source {
+  struct Kept {
     c10::weak_intrusive_ptr<c10::TensorImpl> tensor;  // keeps the address from coming back as another's
     std::string name;
     Entries entries;
@@ -71,7 +74,7 @@ class KeptCasts {
   Tally& tally_of(const at::Tensor& tensor);
 
   std::mutex mutex_;
-  std::unordered_map<const void*, Source> sources_;
+  std::unordered_map<const void*, Kept> sources_;
   std::atomic<size_t> size_{0};  // of the sources, to be read without the lock
   Tallies tallies_{};            // their entries and bytes are counted when they are asked for
   size_t limit_ = no_limit;

@@ -43,7 +43,9 @@ uint64_t mutations_of(const at::Tensor& tensor) {
 // `weight.data += delta` writes through a tensor of its own, which counts its own versions, and then assigns it to
 // weight.data: the weight has the storage and the version it had. An assignment copies what a backend attached to the
 // assigned tensor, by asking it for a clone, and each clone of this is another object. So the weight's is not the one
-// it had. Nothing reads it, and a tensor to which a backend has attached something keeps that.
+// it had. Nothing reads it, and a tensor to which a backend has attached something keeps that. A tensor without a mark
+// that is assigned, as in `weight.data = torch.ones(2, 2)`, takes the weight's away, so that each kept cast that is
+// made marks the weight again.
 struct Mark final : c10::BackendMeta {
   c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>& /*self*/) const override {
     return c10::make_intrusive<Mark>();

@@ -33,8 +33,8 @@ class Source {
   at::DimVector strides_;
 };
 
-// Marks a tensor, so that a new `.data` is told even where it is the former one, written to: `weight.data += delta`.
-// A write to the tensor's metadata, as such not for a tensor that another thread uses at the same time.
+// Marks a tensor, so that a new `.data` is seen even where it is the former one, written to: `weight.data += delta`.
+// It does nothing to a marked tensor. To mark is a write to the tensor's metadata.
 void mark(const at::Tensor& tensor);
 
 // Whether a tensor is strided, in memory of its own, and no subclass, wrapper or symbol.

@@ -27,7 +27,6 @@ std::optional<std::string> obstacle(const at::Tensor& tensor) {
 }
 
 void keep(const at::Tensor& tensor, std::string name) {
-  cast_cache::mark(tensor);
   kept_casts().keep(tensor, std::move(name));
 }
 

@@ -46,11 +46,10 @@ at::Tensor cast_of(const at::Tensor& source) {
 void use(const at::Tensor& tensor, at::ScalarType to) {
   const Kind kind{to, Mode::plain, 0};
   const int64_t before = number_of(tensor);
-  at::Tensor cast = table.find(tensor, kind).cast;
-  if (!cast.defined()) {
-    Source source(tensor);
-    cast = cast_of(tensor);
-    table.insert(tensor, Entry(kind, std::move(source), cast));
+  KeptCasts::Found found = table.find(tensor, kind);
+  const at::Tensor cast = found.cast.defined() ? found.cast : cast_of(tensor);
+  if (found.missing) {
+    table.insert(tensor, Entry(kind, *std::move(found.missing), cast));
   }
   const int64_t number = *cast.const_data_ptr<int64_t>() / 2;
   wrong += before <= number && number <= number_of(tensor) ? 0 : 1;

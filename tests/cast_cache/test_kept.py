@@ -1,0 +1,101 @@
+"""A kept cast is that of its weight's values, after any sequence of writes that can be seen."""
+
+from collections.abc import Callable
+from typing import Any
+
+import polycast
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polycast import cast_cache
+from torch import Tensor, nn
+
+from tests.cast_cache.stock import DEVICES, hits
+from tools.random_casts import CHANGES, HOST_CHANGES, Change
+
+BF16 = torch.bfloat16
+SIZE = 4
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def assign_ones(weight: nn.Parameter, value: float) -> None:
+    weight.data = torch.full((SIZE, SIZE), value, device=weight.device)
+
+
+def assign_copy(weight: nn.Parameter, value: float) -> None:
+    data = weight.data.clone()
+    data += value
+    weight.data = data
+
+
+def assign_other_type_and_back(weight: nn.Parameter, value: float) -> None:
+    with torch.no_grad():
+        weight.mul_(value)
+    module = nn.Module()
+    module.weight = weight
+    module.double().float()
+
+
+def assign_in_place(weight: nn.Parameter, value: float) -> None:
+    weight.data += value
+
+
+def assign_multiplied(weight: nn.Parameter, value: float) -> None:
+    weight.data *= value
+
+
+def nothing(_weight: nn.Parameter, _value: float) -> None:
+    """Leave the cast to be reused."""
+
+
+ASSIGNMENTS: list[Change] = [
+    nothing,
+    assign_ones,
+    assign_copy,
+    assign_other_type_and_back,
+    assign_in_place,
+    assign_multiplied,
+]
+WRITES = [*ASSIGNMENTS, *CHANGES.values(), *HOST_CHANGES.values()]
+
+
+def cast_of(weight: Tensor, mode: Callable[[], Any]) -> Tensor:
+    with mode(), polycast.autocast(weight.device.type):
+        return torch.eye(SIZE, device=weight.device) @ weight
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(WRITES),
+            st.sampled_from([0.5, 1.0, 3.0]),
+            st.sampled_from([torch.no_grad, torch.no_grad, torch.inference_mode, torch.enable_grad]),
+        ),
+        max_size=10,
+    )
+)
+@settings(max_examples=300, deadline=None)
+def test_a_kept_cast_is_never_stale(acts: list[tuple[Change, float, Callable[[], Any]]]) -> None:
+    weight = nn.Parameter(torch.arange(1.0, SIZE**2 + 1).view(SIZE, SIZE) + 0.001)
+    cast_cache.keep(weight)
+    for write, value, mode in acts:
+        cast_of(weight, mode)
+        write(weight, value)
+        assert torch.equal(cast_of(weight, mode), weight.detach().bfloat16())
+    cast_cache.release(weight)
+
+
+@pytest.mark.parametrize("second", ASSIGNMENTS)
+@pytest.mark.parametrize("first", ASSIGNMENTS)
+@pytest.mark.parametrize("device", DEVICES)
+def test_two_assignments_in_a_row_are_seen(device: str, first: Change, second: Change) -> None:
+    weight = nn.Parameter(torch.rand(SIZE, SIZE).to(device))
+    cast_cache.keep(weight)
+    for write in (first, second):
+        write(weight, 2.0)
+        assert torch.equal(cast_of(weight, torch.no_grad).cpu(), weight.detach().cpu().bfloat16())
+        before = hits(device)
+        cast_of(weight, torch.no_grad)
+        assert hits(device) == before + 1
+    cast_cache.release(weight)
