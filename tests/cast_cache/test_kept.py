@@ -6,12 +6,13 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from polycast import cast_cache
 from torch import Tensor, nn
 
 from tests.cast_cache.stock import DEVICES, hits
+from tests.properties import examples
 from tools.random_casts import CHANGES, HOST_CHANGES, Change
 
 BF16 = torch.bfloat16
@@ -75,7 +76,7 @@ def cast_of(weight: Tensor, mode: Callable[[], Any]) -> Tensor:
         max_size=10,
     )
 )
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_a_kept_cast_is_never_stale(acts: list[tuple[Change, float, Callable[[], Any]]]) -> None:
     weight = nn.Parameter(torch.arange(1.0, SIZE**2 + 1).view(SIZE, SIZE) + 0.001)
     cast_cache.keep(weight)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import polycast
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
@@ -19,6 +19,7 @@ from tests.cast_cache.stock import stock
 from tests.models.architectures import ARCHITECTURES
 from tests.models.runs import Way, run
 from tests.optimizers import same_bits
+from tests.properties import examples
 
 BF16, F16 = torch.bfloat16, torch.float16
 SIZE = 4
@@ -84,7 +85,7 @@ def gradients(acts: list[Act], around: Callable[[], AbstractContextManager[Any]]
 
 
 @given(st.lists(ACTS, min_size=2, max_size=12), st.sampled_from(MODES))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_modes_change_no_bit_of_random_programs(
     acts: list[Act], around: Callable[[], AbstractContextManager[Any]]
 ) -> None:
