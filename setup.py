@@ -31,18 +31,19 @@ except ModuleNotFoundError as error:
     sys.exit(f"polycast is built against the torch that is installed, and '{error.name}' is not. {REMEDY}")
 
 from codegen.__main__ import main as generate  # noqa: E402
+from codegen.grammar.versions import SUPPORTED  # noqa: E402
 
 # What a message of the compiled module says of a source is its path below one of these.
 PREFIXES = [ROOT, Path(torch.__file__).parents[1]]
 # A wheel serves the release that it was compiled for; an sdist is compiled where it is installed.
-REQUIRED_TORCH = ">=2.9" if "sdist" in sys.argv else f"=={'.'.join(torch.__version__.split('.')[:2])}.*"
+REQUIRED_TORCH = str(SUPPORTED) if "sdist" in sys.argv else f"=={'.'.join(torch.__version__.split('.')[:2])}.*"
 
 
 class Build(BuildExtension):
     """Generates, compiles with ninja, and records for which torch, and from which sources, it compiled."""
 
     def run(self) -> None:
-        if generate([]) != 0:
+        if generate([], torch) != 0:
             sys.exit(1)
         # Ninja lies beside Python, and is found there also where the environment is not activated.
         os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -1,8 +1,9 @@
 """The generator of generated/ from policy.yaml: `python -m codegen`.
 
 The modules form a line, and each imports only what stands before it: grammar, schemas, model, parse, render; write
-stands apart and knows nothing of policies. Nothing here imports torch. `grammar` is a link into the package, which
-reads policies at run time with the same modules; the generator runs before there is a package to import it from.
+stands apart and knows nothing of policies. Nothing here imports torch, which takes seconds; the build, which has done
+so, hands it in, and the public names of ops are looked up in it. `grammar` is a link into the package, which reads
+policies at run time with the same modules; the generator runs before there is a package to import it from.
 
 The principles of the model (model.py), from which the rest follows:
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 try:
     from codegen.grammar.errors import PolicyError
-    from codegen.grammar.history import read_history
     from codegen.parse import read_policy
     from codegen.render import render
     from codegen.schemas import Schemas
@@ -18,8 +17,8 @@ except ModuleNotFoundError as error:
 ROOT = Path(__file__).parent.parent
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command; return its exit status."""
+def main(arguments: list[str] | None = None, torch: object = None) -> int:
+    """Run the command; return its exit status. The public names of ops are looked up in torch, if it is given."""
     parser = argparse.ArgumentParser(
         prog="python -m codegen", description="Turn policy.yaml into the files of generated/."
     )
@@ -30,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=ROOT / "generated", help="the folder to write, of nothing else")
     options = parser.parse_args(arguments)
     try:
-        return run(options.policy, options.output, check=options.check)
+        return run(options.policy, options.output, torch, check=options.check)
     except PolicyError as error:
         count = len(error.problems)
         print(f"{error}\n{count} problem{'s' if count > 1 else ''}; nothing was written.", file=sys.stderr)
@@ -42,10 +41,11 @@ def main(arguments: list[str] | None = None) -> int:
     return 1
 
 
-def run(policy: Path, output: Path, *, check: bool) -> int:
+def run(policy: Path, output: Path, torch: object, *, check: bool) -> int:
     """Generate, or compare; return the exit status."""
     name = policy.name if policy.parent == ROOT else str(policy)
-    files = render(read_policy(policy, name, Schemas.installed()), read_history(ROOT / "history"))
+    schemas = Schemas.installed(torch)
+    files = render(read_policy(policy, name, schemas), schemas.history)
     if not check:
         written, removed = write(files, output)
         changes = [(written, "written"), (removed, "removed")]

@@ -1,14 +1,21 @@
 """The devices of a policy, and where each departs from the one that it is like."""
 
-from codegen.grammar.casts import Cast, CastReader
-from codegen.grammar.categories import UNLISTED, Category
-from codegen.grammar.errors import Problem, did_you_mean
+from codegen.grammar.casts import OTHERS, Cast, CastReader
+from codegen.grammar.categories import SPOKEN_DTYPES, UNLISTED, Category
+from codegen.grammar.errors import Problem
 from codegen.grammar.nodes import Mapping, Node, Text
+from codegen.grammar.versions import SUPPORTED, VersionRange
 from codegen.model import Device, Op
 from codegen.schemas import Schemas
 
 DTYPES = ("float16", "bfloat16")
 SWITCH = ("on", "off")
+# What whoever writes a dtype in the place of a category wants.
+_CATEGORIES = {
+    "float16": Category.LOWER_PRECISION_FP,
+    "bfloat16": Category.LOWER_PRECISION_FP,
+    "float32": Category.FP32,
+}
 
 
 class DeviceReader(CastReader):
@@ -18,6 +25,7 @@ class DeviceReader(CastReader):
         super().__init__(problems, like={}, categories=(category.value for category in Category))
         self.schemas = schemas
         self.exceptions: dict[str, dict[str, Cast]] = {}  # of each device, by an op or an overload
+        self.spoken: dict[str, str] = {}  # the device that users call by another name
 
     def read_devices(self, node: Node) -> list[Device]:
         entries = list(self.entries(node, "devices"))
@@ -38,9 +46,14 @@ class DeviceReader(CastReader):
     def read_device(self, key: Text, node: Node, names: list[str]) -> Device | None:
         what = f"device '{key.value}'"
         required = ("dispatch_key", "lower_precision")
-        fields = self.fields(node, what, (*required, "like", "except", "backend", "cache"), required)
+        fields = self.fields(node, what, (*required, "like", "except", "backend", "cache", "spoken"), required)
         if fields is None:
             return None
+        spoken = [text.value for text in self.dotted(fields["spoken"], "spoken")] if "spoken" in fields else []
+        for word in spoken:
+            if self.spoken.setdefault(word, key.value) != key.value:
+                what = f"device '{key.value}' is spoken of as '{word}', and so is '{self.spoken[word]}'"
+                self.report(fields["spoken"].location, what, "take it out of one of them")
         name = self.identifier(key, "device")
         dispatch_key = self.read_dispatch_key(fields["dispatch_key"])
         device = (dispatch_key or "").removeprefix("Autocast").lower()
@@ -55,13 +68,45 @@ class DeviceReader(CastReader):
             for dtype in self.texts(fields["lower_precision"], "lower_precision")
             if self.name(dtype, "dtype", DTYPES)
         ]
-        like = self.name(fields["like"], "device", names) if "like" in fields else None
+        like = self.known_device(fields["like"], names) if "like" in fields else None
         if "except" in fields:
             self.exceptions[key.value] = self.read_exceptions(key, fields["except"], like)
         cache = self.name(fields["cache"], "cache switch", SWITCH) if "cache" in fields else SWITCH[0]
         if not (name and dispatch_key and dtypes and cache):
             return None
-        return Device(name, dispatch_key, tuple(dtypes), like, cache == SWITCH[0], backend)
+        return Device(name, dispatch_key, tuple(dtypes), like, cache == SWITCH[0], backend, tuple(spoken))
+
+    def device(self, node: Text) -> str | None:
+        return self.known_device(node, [*self.like, OTHERS])
+
+    def known_device(self, node: Node, names: list[str]) -> str | None:
+        """Read the name of a device, or say which one is meant by a word for it."""
+        meant = self.spoken.get(node.value.lower()) if isinstance(node, Text) and node.value not in names else None
+        if isinstance(node, Text) and meant in names:
+            self.report(node.location, f"unknown device '{node.value}'", f"did you mean '{meant}'?")
+            return None
+        return self.name(node, "device", names)
+
+    def category(self, node: Node) -> str | None:
+        """Read a category, or say what is meant by a dtype."""
+        dtype = SPOKEN_DTYPES.get(node.value.lower(), node.value) if isinstance(node, Text) else None
+        category = _CATEGORIES.get(dtype or "")
+        if isinstance(node, Text) and category is not None:
+            what = f"'{node.value}' is a dtype, which a policy file does not choose"
+            remedy = f"write {category.value}"
+            if category is Category.LOWER_PRECISION_FP:
+                remedy += " for that of the region, or give the op this dtype by a rule at run time"
+            self.report(node.location, what, remedy)
+            return None
+        return super().category(node)
+
+    def read_range(self, node: Node) -> VersionRange | None:
+        torch = super().read_range(node)
+        if torch is not None and (torch & SUPPORTED).empty:
+            what = f"'{torch}' holds for no torch that can be built for, which is {SUPPORTED}"
+            self.report(node.location, what, "remove what is for those releases alone")
+            return None
+        return torch
 
     def read_dispatch_key(self, node: Node) -> str | None:
         key = self.text(node, "dispatch_key")
@@ -99,9 +144,9 @@ class DeviceReader(CastReader):
                 op, _, overload = name.partition(".")
                 what = f"device '{device}' excepts '{name}', which the policy does not list"
                 if op not in known:
-                    self.report(cast.node.location, what, did_you_mean(op, known))
+                    self.report_unknown(cast.node.location, what, op, known)
                 elif overload and overload not in known[op]:
-                    self.report(cast.node.location, what, did_you_mean(overload, known[op]))
+                    self.report_unknown(cast.node.location, what, overload, known[op])
 
     def with_exceptions(self, key: Text, node: Node, casts: dict[str, list[Cast]]) -> dict[str, list[Cast]]:
         """Return the casts of an op, before them the exceptions of each device and of those that it is like."""

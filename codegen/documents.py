@@ -1,7 +1,6 @@
 """The op lists of documents, and whether the ops of the policy keep them."""
 
 from codegen.grammar.categories import Category
-from codegen.grammar.errors import did_you_mean
 from codegen.grammar.fields import Reader
 from codegen.grammar.nodes import Mapping, Node, Sequence, Text
 from codegen.model import Device, Document, DocumentList, Op
@@ -73,7 +72,7 @@ def read_ops(reader: Reader, names: list[Text], ops: dict[str, Op]) -> tuple[str
     """Return the names if the policy has all these ops; empty where it has not."""
     unknown = [text for text in names if text.value not in ops]
     for text in unknown:
-        reader.report(text.location, f"the policy has no op '{text.value}'", did_you_mean(text.value, ops))
+        reader.report_unknown(text.location, f"the policy has no op '{text.value}'", text.value, ops)
     return () if unknown else tuple(text.value for text in names)
 
 

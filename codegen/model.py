@@ -17,6 +17,7 @@ class Device:
     like: str | None = None
     cache: bool = True  # whether the casts of its weights may be reused
     backend: str | None = None  # the file of the backend outside of torch that the column is for
+    spoken: tuple[str, ...] = ()  # what else users call it
 
 
 @dataclass(frozen=True)

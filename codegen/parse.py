@@ -1,5 +1,7 @@
 """The parser: nodes and schemas to a valid policy. An entry with a problem is reported and left out."""
 
+from bisect import bisect
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,12 +9,12 @@ from codegen.devices import DeviceReader
 from codegen.documents import read_documents, read_ops
 from codegen.grammar.casts import Cast
 from codegen.grammar.categories import Category
-from codegen.grammar.errors import PolicyError, Problem
+from codegen.grammar.errors import Location, PolicyError, Problem
 from codegen.grammar.files import load
 from codegen.grammar.nodes import Mapping, Node, Sequence, Text
 from codegen.grammar.versions import ALL, subtract
 from codegen.model import Op, Overload, Policy, Registration
-from codegen.schema_checks import check_overload, check_registration
+from codegen.schema_checks import check_kept_kernels, check_overload, check_registration
 from codegen.schemas import Schemas
 
 
@@ -44,7 +46,8 @@ class _PolicyParser(DeviceReader):
             lists = read_documents(self, fields["documents"], {device.name: device for device in devices}, by_name)
             policy = replace(policy, documents=tuple(lists))
         if "composites" in fields:
-            entries = self.entries(fields["composites"], "composites")
+            entries = list(self.entries(fields["composites"], "composites"))
+            self.check_public([name for name, _ in entries])
             parts = [
                 (name.value, read_ops(self, self.texts(node, f"'{name.value}'"), by_name)) for name, node in entries
             ]
@@ -58,26 +61,23 @@ class _PolicyParser(DeviceReader):
         return {Category(name): " ".join(text.split()) for name, text in texts.items() if text is not None}
 
     def read_ops(self, node: Node) -> list[Op]:
-        ops: list[Op] = []
-        previous = ""
-        for key, value in self.entries(node, "ops"):
-            if key.value < previous:
-                self.report(
-                    key.location, f"op '{key.value}' stands after '{previous}'", "keep the ops in alphabetical order"
-                )
-            previous = max(previous, key.value)
-            op = self.read_op(key, value)
-            if op is not None:
-                ops.append(op)
-        return ops
+        entries = list(self.entries(node, "ops"))
+        self.check_order([key for key, _ in entries])
+        ops = [self.read_op(key, value) for key, value in entries]
+        return [op for op in ops if op is not None]
+
+    def check_order(self, keys: list[Text]) -> None:
+        """Report the fewest ops that have to move for all to stand in alphabetical order."""
+        kept = _longest_sorted([key.value for key in keys])
+        for key in keys:
+            place = bisect(kept, key.value)
+            if place == 0 or kept[place - 1] != key.value:
+                where = f"before '{kept[place]}'" if place < len(kept) else f"behind '{kept[-1]}'"
+                self.report(key.location, f"op '{key.value}' is not in alphabetical order", f"move it {where}")
 
     def read_op(self, key: Text, node: Node) -> Op | None:
         what, sound = f"op '{key.value}'", len(self.problems)
-        parts = key.value.replace("::", ".").split(".")
-        known = [part for part in parts if self.schemas.overloads(part)]
-        if len(parts) > 1 and known:
-            rest = "" if known[0] == parts[-1] else ", and its overload under 'overloads'"
-            self.report(key.location, f"{what} is more than the op's name", f"write '{known[0]}'{rest}")
+        if not self.is_op_name(key):
             return None
         fields = self.fields(node, what, ("cast", "overloads", "public", "message"), ("cast", "public"))
         if fields is None:
@@ -86,26 +86,57 @@ class _PolicyParser(DeviceReader):
         overloads = self.read_overloads(key, fields.get("overloads"))
         casts = self.read_casts(key, fields["cast"], [place.value for place, _ in overloads])
         casts = self.with_exceptions(key, fields["cast"], casts)
-        rows = []
+        placed = []
         for place, overload in overloads:
-            if overload is None or not check_overload(self, self.schemas, key.value, overload, place):
-                continue
-            for device, alternatives in casts.items():
-                rows += self.rows(key, overload, device, alternatives, message)
-        public = tuple(name.value for name in self.dotted(fields["public"], f"public of {what}"))
+            if overload is not None and check_overload(self, self.schemas, key.value, overload, place):
+                for device, alternatives in casts.items():
+                    placed += list(self.rows(key, overload, device, alternatives, message))
+        check_kept_kernels(self, self.schemas, placed)
+        rows = tuple(row for row, _ in placed)
+        public = self.dotted(fields["public"], f"public of {what}")
+        if any(self.schemas.release in row.torch for row in rows):
+            self.check_public(public)
         if len(self.problems) > sound:
             return None
         if not rows:
             self.report(key.location, f"{what} has no category on any device", "give it one, or remove it")
         elif message is not None and all(row.category is not Category.BANNED for row in rows):
             self.report(fields["message"].location, f"{what} has a message and is banned nowhere", "remove the message")
-        return Op(key.value, public, tuple(rows)) if rows and public else None
+        return Op(key.value, tuple(name.value for name in public), rows) if rows and public else None
+
+    def is_op_name(self, key: Text) -> bool:
+        """Report a key that is more than the name of one of ATen's ops."""
+        what, library = f"op '{key.value}'", key.value.rpartition("::")[0]
+        if library not in ("", "aten"):
+            remedy = f"give it a rule at run time, as in polycast.Policy({{'{key.value}': 'fp32'}})"
+            self.report(key.location, f"{what} is of the library '{library}', and this policy lists ATen's", remedy)
+            return False
+        parts = key.value.replace("::", ".").split(".")
+        known = [part for part in parts if self.schemas.overloads(part)]
+        if len(parts) > 1 and known:
+            rest = "" if known[0] == parts[-1] else ", and its overload under 'overloads'"
+            self.report(key.location, f"{what} is more than the op's name", f"write '{known[0]}'{rest}")
+            return False
+        return True
+
+    def check_public(self, names: list[Text]) -> None:
+        """Report a name by which nobody can call an op; it takes a torch that is imported."""
+        for name in names if self.schemas.torch is not None else ():
+            place, what = self.schemas.torch, f"torch has no '{name.value}'"
+            first, *parts = name.value.split(".")
+            if first != "torch":
+                self.report(name.location, what, "begin the name with 'torch.'")
+                continue
+            for part in parts:
+                if not hasattr(place, part):
+                    self.report_unknown(name.location, what, part, dir(place))
+                    break
+                place = getattr(place, part)
 
     def rows(
         self, key: Text, overload: Overload, device: str, alternatives: list[Cast], message: str | None
-    ) -> list[Registration]:
-        """Return the rows of one overload on one device: the first alternative that holds for a release wins."""
-        rows = []
+    ) -> Iterator[tuple[Registration, Location]]:
+        """Yield the rows of one overload on one device with their places; the first that holds for a release wins."""
         alternatives = [cast for cast in alternatives if cast.overloads is None or overload.name in cast.overloads]
         for index, cast in enumerate(alternatives):
             if cast.category is None:
@@ -116,8 +147,7 @@ class _PolicyParser(DeviceReader):
                 if category is Category.BANNED:
                     row = replace(row, message=message)
                 if not torch.empty and check_registration(self, self.schemas, row, cast.node.location):
-                    rows.append(row)
-        return rows
+                    yield row, cast.node.location
 
     def read_overloads(self, key: Text, node: Node | None) -> list[tuple[Text, Overload | None]]:
         if node is None:
@@ -155,3 +185,23 @@ class _PolicyParser(DeviceReader):
         if torch is None or (target and not dtype_overload):
             return None
         return Overload(name.value, torch, dtype_overload, note)
+
+
+def _longest_sorted(names: list[str]) -> list[str]:
+    """Return the longest part of different names that is in alphabetical order; of equals that with the earlier names.
+
+    It is built from the end, with the ranks of the names counted from the last one.
+    """
+    ranks = {name: rank for rank, name in enumerate(sorted(names, reverse=True))}
+    starts: list[str] = []  # the last name, in the alphabet, that a sorted part of each length can start with
+    after: dict[str, str | None] = {}
+    for name in reversed(names):
+        length = bisect(starts, ranks[name], key=ranks.__getitem__)
+        after[name] = starts[length - 1] if length else None
+        starts[length : length + 1] = [name]
+    part: list[str] = []
+    name_or_end = starts[-1] if starts else None
+    while name_or_end is not None:
+        part.append(name_or_end)
+        name_or_end = after[name_or_end]
+    return part

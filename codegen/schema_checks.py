@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from codegen.grammar.categories import FUNCTIONAL, Category
-from codegen.grammar.errors import Location, did_you_mean
+from codegen.grammar.categories import Category
+from codegen.grammar.errors import Location
 from codegen.grammar.fields import Reader
 from codegen.grammar.nodes import Text
 from codegen.model import Overload, Registration
@@ -11,25 +11,22 @@ from codegen.schemas import Schemas
 
 
 def check_overload(reader: Reader, schemas: Schemas, op: str, overload: Overload, place: Text) -> bool:
-    """Report an overload that the installed torch should have and has not, or that is not functional."""
+    """Report an overload that the installed torch should have and has not, or that cannot be cast."""
     if schemas.release not in overload.torch:
         names = {"op": op, "overload": overload.name}
         return all(reader.identifier(replace(place, value=name), what) for what, name in names.items())
     known = schemas.overloads(op)
     if not known:
-        reader.report(place.location, f"torch has no op '{op}'", did_you_mean(op, schemas.ops))
+        reader.report_unknown(place.location, f"torch has no op '{op}'", op, schemas.ops)
         return False
     if overload.name not in known:
-        reader.report(
-            place.location, f"op '{op}' has no overload '{overload.name}'", did_you_mean(overload.name, known)
-        )
+        reader.report_unknown(place.location, f"op '{op}' has no overload '{overload.name}'", overload.name, known)
         return False
-    variant = schemas.signature(op, overload.name).variant
-    if variant != FUNCTIONAL:
-        what = f"overload '{overload.name}' of op '{op}' is the {variant} variant"
-        reader.report(place.location, what, "list functional overloads only; others do not autocast")
-        return False
-    return True
+    reason = schemas.signature(op, overload.name).uncastable()
+    if reason is not None:
+        what, remedy = reason
+        reader.report(place.location, f"overload '{overload.name}' of op '{op}' {what}", remedy)
+    return reason is None
 
 
 def check_registration(reader: Reader, schemas: Schemas, row: Registration, place: Location) -> bool:
@@ -54,3 +51,20 @@ def check_registration(reader: Reader, schemas: Schemas, row: Registration, plac
         what, remedy = obstacle
         reader.report(place, f"{name} is {category} and {what}", remedy)
     return obstacle is None
+
+
+def check_kept_kernels(reader: Reader, schemas: Schemas, rows: list[tuple[Registration, Location]]) -> None:
+    """Report the rows of an op that keep a kernel of torch's where it has none, as far as its releases are recorded.
+
+    The kernel of a backend outside of torch is recorded nowhere; a note says that it is meant.
+    """
+    missed: dict[Location, dict[str, None]] = {}
+    for row, place in rows:
+        if row.category is Category.STOCK and row.note is None:
+            records = [record for record in schemas.history.values() if record.number in row.torch]
+            held = [record.category(row.op, row.overload.name, row.device) for record in records]
+            if held and Category.STOCK.value not in held:
+                missed.setdefault(place, {})[row.device] = None
+    for place, devices in missed.items():
+        what = f"'{rows[0][0].op}' is stock on {', '.join(devices)}, where torch registers no kernel of its own"
+        reader.report(place, what, "leave it out there, or write {as: stock, note: whose kernel it keeps}")

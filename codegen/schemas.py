@@ -1,16 +1,22 @@
-"""The operator schemas of the installed torch, read from the file that its wheel packages, without importing torch."""
+"""The operator schemas of the installed torch, read from the file that its wheel packages, without importing torch.
+
+Beside them stands what torch's releases were recorded to do, which says where torch registers a kernel of its own.
+"""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from torchgen.model import BaseTy, BaseType, FunctionSchema, OptionalType
+from torchgen.model import BaseTy, BaseType, FunctionSchema, OptionalType, SchemaKind
 
-from codegen.grammar.categories import Signature
+from codegen.grammar.categories import FUNCTIONAL, VIEW, Signature
+from codegen.grammar.history import Record, read_history
 from codegen.grammar.versions import Release
+
+HISTORY = Path(__file__).parents[1] / "history"
 
 _FUNC = re.compile(r"^- func: ((\w+)(?:\.(\w+))?\(.*)$", re.MULTILINE)
 
@@ -20,8 +26,17 @@ _AUTOCAST_KEY = re.compile(r"^ *(Autocast\w+),", re.MULTILINE)
 class Schemas:
     """The ATen schemas of one torch release. An op's overload without a name is called 'default'."""
 
-    def __init__(self, text: str, release: Release, autocast_keys: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        text: str,
+        release: Release,
+        autocast_keys: Iterable[str] = (),
+        history: Mapping[str, Record] | None = None,
+        torch: object = None,
+    ) -> None:
         self.release = release
+        self.history = history or {}
+        self.torch = torch  # the package, where it is imported
         self.autocast_keys = tuple(autocast_keys)  # empty where they are not known
         self._schemas: dict[str, dict[str, str]] = {}
         self._parsed: dict[tuple[str, str], FunctionSchema] = {}
@@ -29,8 +44,15 @@ class Schemas:
             self._schemas.setdefault(match[2], {})[match[3] or "default"] = match[1]
 
     @classmethod
-    def installed(cls) -> "Schemas":
-        """Read the schemas of the torch that is installed beside this interpreter."""
+    def installed(cls, torch: object = None) -> "Schemas":
+        """Read the schemas of the torch that is installed beside this interpreter, and the recorded releases.
+
+        Args:
+            torch: The package, of whoever has imported it; the public names of ops are then looked up in it.
+
+        Raises:
+            PolicyError: Every problem of the records.
+        """
         spec = find_spec("torchgen")
         assert spec is not None  # it is imported above
         assert spec.origin is not None
@@ -38,7 +60,7 @@ class Schemas:
         major, minor = version("torch").split(".")[:2]
         header = Path(spec.origin).parent.parent / "torch" / "include" / "c10" / "core" / "DispatchKey.h"
         keys = _AUTOCAST_KEY.findall(header.read_text(encoding="utf-8")) if header.is_file() else []
-        return cls(packaged.read_text(encoding="utf-8"), (int(major), int(minor)), keys)
+        return cls(packaged.read_text(encoding="utf-8"), (int(major), int(minor)), keys, read_history(HISTORY), torch)
 
     @cached_property
     def ops(self) -> list[str]:
@@ -59,10 +81,21 @@ class Schemas:
         schema = self.find(op, overload)
         arguments = schema.arguments.flat_all
         dtype = BaseType(BaseTy.ScalarType)
+        variant = schema.kind().name
+        aliases = [argument.annotation for argument in arguments if argument.annotation is not None]
+        if variant == FUNCTIONAL and any(annotation.is_write for annotation in aliases):  # as of record_stream
+            variant = SchemaKind.mutable.name
+        elif variant == FUNCTIONAL and aliases and (op, overload) not in self._cast_by_torch:  # as view_as_complex is
+            variant = VIEW
         return Signature(
-            schema.kind().name,
+            variant,
             tuple(argument.name for argument in arguments),
             sum(2 if part.type.is_list_like() is not None else 1 for part in arguments if part.type.is_tensor_like()),
             any(argument.type == OptionalType(dtype) for argument in arguments),
             bool(arguments) and arguments[-1].type == dtype,
         )
+
+    @cached_property
+    def _cast_by_torch(self) -> set[tuple[str, str]]:
+        """The overloads that a recorded release casts on any device."""
+        return {(op, overload) for record in self.history.values() for op, overload, _ in record.rows}

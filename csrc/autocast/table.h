@@ -27,8 +27,9 @@ struct Device {
   const char* name;
   const char* dispatch_key;
   std::vector<const char*> lower_precision;
-  bool cache;        // whether the casts of its weights may be reused
-  const char* like;  // the device whose categories it takes where an op does not name it; empty for none
+  bool cache;                       // whether the casts of its weights may be reused
+  const char* like;                 // the device whose categories it takes where an op does not name it; empty for none
+  std::vector<const char*> spoken;  // what else users call it
 };
 
 struct Sentence {

@@ -27,7 +27,9 @@ const char* category_name(autocast::Category category) {
 py::list device_list() {
   py::list result;
   for (const autocast::Device& device : autocast::devices()) {
-    result.append(py::make_tuple(device.name, device.dispatch_key, py::cast(device.lower_precision), device.like));
+    result.append(
+        py::make_tuple(
+            device.name, device.dispatch_key, py::cast(device.lower_precision), device.like, py::cast(device.spoken)));
   }
   return result;
 }

@@ -91,11 +91,14 @@ def take_calls() -> list[RecordedCall]:
 
 
 DEVICES: dict[str, Device] = {
-    name: Device(name, key, tuple(getattr(torch, dtype) for dtype in dtypes)) for name, key, dtypes, _ in _C.devices()
+    name: Device(name, key, tuple(getattr(torch, dtype) for dtype in dtypes))
+    for name, key, dtypes, _, _ in _C.devices()
 }
 CATEGORIES: dict[str, str] = _C.categories()
 ROWS: tuple[Row, ...] = tuple(Row(*row) for row in _C.rows())
-DEVICES_LIKE: dict[str, str | None] = {name: like or None for name, _, _, like in _C.devices()}
+DEVICES_LIKE: dict[str, str | None] = {name: like or None for name, _, _, like, _ in _C.devices()}
+# What else users call devices, which no function takes: errors name the device that is meant.
+SPOKEN: dict[str, str] = {word: name for name, _, _, _, words in _C.devices() for word in words}
 # Public names, and the ops that they run; a space stands between two.
 NAMES: list[tuple[str, str]] = _C.names()
 

@@ -1,11 +1,20 @@
 """A small policy, and a small torch with invented operators, so that no test depends on the torch that is installed."""
 
+from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 from codegen.grammar.errors import PolicyError
+from codegen.grammar.history import Record
 from codegen.model import Policy
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
+
+# Torch has kernels of its own for some ops, and casts one that returns a view.
+_DEVICES = ("cuda", "xla", "npu", "cpu")
+_KEPT = product(("bend", "fold", "size", "tally"), ("default", "dim"), _DEVICES)
+_ROWS = {**dict.fromkeys(_KEPT, "stock"), ("unfold", "default", "cpu"): "fp32"}
+_TENSOR = SimpleNamespace(bend=None)
 
 SCHEMAS = Schemas(
     """
@@ -21,13 +30,19 @@ SCHEMAS = Schemas(
 - func: tally(Tensor self, *, ScalarType? dtype=None) -> Tensor
 - func: tally.dim(Tensor self, int[1] dim, *, ScalarType? dtype=None) -> Tensor
 - func: turn.by(Tensor self, Scalar by) -> Tensor
+- func: unbend(Tensor(a) self) -> Tensor(a)
+- func: unfold(Tensor(a) self) -> Tensor(a)[]
+- func: void(int size) -> Tensor
+- func: wipe(Tensor(a!) self) -> ()
 """,
     (2, 9),
+    history={"torch-2.9": Record("torch-2.9", {}, _DEVICES, _ROWS)},
+    torch=SimpleNamespace(**dict.fromkeys(("bend", "count", "fold", "size", "tally", "unfold")), Tensor=_TENSOR),
 )
 
 HEAD = """\
 devices:
-  cuda: {dispatch_key: AutocastCUDA, lower_precision: [float16, bfloat16]}
+  cuda: {dispatch_key: AutocastCUDA, lower_precision: [float16, bfloat16], spoken: [gpu]}
   xla: {dispatch_key: AutocastXLA, lower_precision: [bfloat16], like: cuda}
   cpu: {dispatch_key: AutocastCPU, lower_precision: [bfloat16]}
 categories:

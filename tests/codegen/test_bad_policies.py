@@ -52,7 +52,7 @@ MANY_PROBLEMS = [
     "6:3: error: duplicate key 'fp32', first on line 5",
     "8:18: error: unknown device 'cudo'",
     "8:24: error: unknown category 'fp23'",
-    "9:3: error: op 'bend' stands after 'tally'",
+    "9:3: error: op 'bend' is not in alphabetical order",
     "9:16: error: 'bend' is promote and takes one tensor",
     "9:60: error: 'soon' is no range of torch releases",
     "9:68: error: op 'bend' has no overload 'dim'",
@@ -76,6 +76,29 @@ def test_a_schema_is_checked_only_in_releases_that_the_row_holds_for(tmp_path: P
     text = f"""{HEAD}\
   bend: {{cast: [{{torch: '>=2.10', as: promote}}, fp32], public: [torch.bend]}}
   newer: {{cast: promote, overloads: [{{default: {{torch: '>=2.10'}}}}], public: [torch.newer]}}
-  older: {{cast: promote, overloads: [{{default: {{torch: '<2.9'}}}}], public: [torch.older]}}
+  older: {{cast: promote, overloads: [{{default: {{torch: '>=2.12'}}}}], public: [torch.older]}}
 """
     assert problems(tmp_path, text) == ""
+
+
+def test_a_view_that_torch_itself_casts_may_be_listed(tmp_path: Path) -> None:
+    assert problems(tmp_path, f"{POLICY}  unfold: {{cast: {{cpu: fp32}}, public: [torch.unfold]}}\n") == ""
+
+
+def test_a_stock_row_of_releases_that_are_not_recorded_is_not_doubted(tmp_path: Path) -> None:
+    text = edited("  bend: {cast: fp32,", "  bend: {cast: {cuda: [{as: stock, torch: '>=2.10'}, fp32]},")
+    assert problems(tmp_path, text) == ""
+
+
+def test_a_thousand_misspelled_ops_cost_a_hundred_guesses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guesses = []
+
+    def guess(name: str, *_: object, **__: object) -> list[str]:
+        guesses.append(name)
+        return []
+
+    monkeypatch.setattr("codegen.grammar.errors.get_close_matches", guess)
+    ops = "".join(f"  op{number:04}: {{cast: fp32, public: [torch.bend]}}\n" for number in range(1000))
+    found = problems(tmp_path, HEAD + ops).splitlines()
+    assert (len(found), len(guesses)) == (1000, 100)
+    assert found[-1] == "policy.yaml:1014:3: error: torch has no op 'op0999'; check the spelling"

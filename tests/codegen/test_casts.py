@@ -57,7 +57,7 @@ CASTS: dict[str, tuple[str, list[str]]] = {
         ["tally.dim cpu fp32", "tally cpu fp32"],
     ),
     "a device can hold some overloads only, and so does one that is like it": (
-        "tally: {cast: {cuda: {as: fp32, overloads: [dim]}, cpu: fp32}, overloads: [default, dim], public: [t]}",
+        "tally: {cast: {cuda: {as: fp32, overloads: [dim]}, cpu: fp32}, overloads: [default, dim], public: [torch]}",
         ["tally cpu fp32", "tally.dim cuda fp32", "tally.dim xla fp32", "tally.dim cpu fp32"],
     ),
     "the first alternative that holds wins": (
@@ -103,7 +103,7 @@ CASTS: dict[str, tuple[str, list[str]]] = {
         ["tally.dim cpu fp32 >=2.11,<2.13", "tally.dim cpu stock >=2.9,<2.11"],
     ),
     "an alternative outside the releases of an overload gives no row": (
-        "tally: {cast: {cpu: [{torch: '>=2.13', as: fp32}, stock]}, overloads: [{dim: {torch: '<2.13'}}], public: [t]}",
+        "tally: {cast: {cpu: [{torch: '>=2.13', as: fp32}, stock]}, overloads: [dim: {torch: '<2.13'}], public: [torch]}",
         ["tally.dim cpu stock <2.13"],
     ),
 }
@@ -158,7 +158,7 @@ def test_like_goes_from_device_to_device(tmp_path: Path) -> None:
 def test_devices_and_sentences(tmp_path: Path) -> None:
     policy = read(tmp_path, edited("Casts to float32.", ">-\n    Casts\n    to   float32."))
     assert policy.devices == (
-        Device("cuda", "AutocastCUDA", ("float16", "bfloat16")),
+        Device("cuda", "AutocastCUDA", ("float16", "bfloat16"), spoken=("gpu",)),
         Device("xla", "AutocastXLA", ("bfloat16",), "cuda"),
         Device("cpu", "AutocastCPU", ("bfloat16",)),
     )

@@ -36,7 +36,7 @@ class Workplace:
 
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Workplace:
-    monkeypatch.setattr(Schemas, "installed", lambda: SCHEMAS)
+    monkeypatch.setattr(Schemas, "installed", lambda _: SCHEMAS)
     place = Workplace(tmp_path / "policy.yaml", tmp_path / "generated", capsys)
     place.policy.write_text(POLICY, encoding="utf-8")
     assert place.run()[0] == 0

@@ -18,9 +18,9 @@ POLICY = f"""{HEAD}\
   fold: {{cast: banned, public: [torch.fold], message: HOSTILE}}
   newer: {{cast: fp32, overloads: [dim: {{torch: '>=2.12'}}, str: {{torch: '>=2.10'}}], public: [torch.newer]}}
   size: {{cast: {{cuda: fp32_append_dtype}}, overloads: [default: {{dtype_overload: dtype}}], public: [torch.size]}}
-  tally: {{cast: fp32_set_opt_dtype, overloads: [default: {{torch: '<2.9'}}, dim], public: [torch.tally, torch.count]}}
+  tally: {{cast: fp32_set_opt_dtype, overloads: [default: {{torch: '<2.10'}}, dim], public: [torch.tally, torch.count]}}
 composites:
-  torch.Origami: [bend, fold]
+  torch.count: [bend, fold]
 """
 
 # A torch of release 2.9 that knows the ops of the small torch, and nothing of those that are newer.

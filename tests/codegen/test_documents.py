@@ -76,8 +76,8 @@ def test_a_note_gives_the_title_of_the_document_that_it_names(tmp_path: Path) ->
 
 
 def test_composites_are_names_with_ops(tmp_path: Path) -> None:
-    text = POLICY + "composites:\n  torch.Origami: [fold, bend]\n"
-    assert read(tmp_path, text).composites == (("torch.Origami", ("fold", "bend")),)
+    text = POLICY + "composites:\n  torch.count: [fold, bend]\n"
+    assert read(tmp_path, text).composites == (("torch.count", ("fold", "bend")),)
     assert problems(tmp_path, text.replace("bend]\n", "bent]\n")) == (
-        "policy.yaml:20:25: error: the policy has no op 'bent'; did you mean 'bend'?"
+        "policy.yaml:20:23: error: the policy has no op 'bent'; did you mean 'bend'?"
     )

@@ -153,5 +153,5 @@ It has the categories of `xla`, but for these:
 def test_the_cache_switch_of_a_device_reaches_its_row(tmp_path: Path, switch: str, cache: str) -> None:
     text = edited("AutocastCPU, lower_precision: [bfloat16]", f"AutocastCPU, lower_precision: [bfloat16]{switch}")
     files = render(read(tmp_path, text))
-    assert f'{{"cpu", "AutocastCPU", {{"bfloat16"}}, {cache}, ""}},' in files["autocast/table.cpp"]
+    assert f'{{"cpu", "AutocastCPU", {{"bfloat16"}}, {cache}, "", {{}}}},' in files["autocast/table.cpp"]
     assert ("Its weights are cast at every use." in files["op_reference.md"]) is (cache == "false")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import wrapt
 
-from polycast._compiled import DEVICES, trust_torch_kernels
+from polycast._compiled import DEVICES, SPOKEN, trust_torch_kernels
 from polycast._suggest import suggestion
 from polycast.backends import xla
 
@@ -28,8 +28,6 @@ CHECKPOINTS = ("torch.utils.checkpoint", xla.CHECKPOINT)
 # Columns whose backends are no part of torch: their own kernels are overridden on request only. The fallback may be
 # missing, and is then ours to register, which is why the backend has to be loaded first.
 ON_REQUEST = ("hpu", *PRIVATE)
-# What users call devices that torch knows by another name.
-SPOKEN = {"gpu": "cuda", "rocm": "cuda", "tpu": xla.TYPE, "neuron": xla.TYPE}
 trust_torch_kernels(FUSED)
 # What waits for a package, by the names of both. A reload of this module leaves it, as it leaves the hooks.
 _waiting: set[tuple[str, str]] = globals().get("_waiting", set())

@@ -44,8 +44,14 @@ class PolicyError(ValueError):
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like another; None where none is like it."""
-    return next(iter(get_close_matches(name, sorted(set(known)), n=1)), None)
+    """Return the known name that is most likely meant; None where none is like the given one.
+
+    That is the shortest name that begins with the given one, else the most similar one. Case does not count.
+    """
+    names = {other.lower(): other for other in sorted(set(known))}
+    longer = [other for other in names if len(name) > 2 and other.startswith(name.lower())]
+    similar = [min(longer, key=len)] if longer else get_close_matches(name.lower(), names, n=1)
+    return names[similar[0]] if similar else None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from .errors import Location, Problem, did_you_mean
+from .errors import Location, Problem, closest, did_you_mean
 from .nodes import Mapping, Node, Sequence, Text
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+# A guess takes milliseconds among all of torch's names; a file with more problems than these was meant for another use.
+_GUESSES = 100
 
 
 class Reader:
@@ -17,6 +19,15 @@ class Reader:
 
     def report(self, location: Location, what: str, remedy: str) -> None:
         self.problems.append(Problem(location, what, remedy))
+
+    def report_unknown(self, location: Location, what: str, name: str, known: Iterable[str]) -> None:
+        """Report a name that is none of the known ones, with the one that is likely meant."""
+        self.report(location, what, did_you_mean(name, known) if self.may_guess else "check the spelling")
+
+    @property
+    def may_guess(self) -> bool:
+        """Whether names that are likely meant are still looked for."""
+        return len(self.problems) < _GUESSES
 
     def text(self, node: Node, what: str) -> str | None:
         if isinstance(node, Text) and node.value.strip():
@@ -37,7 +48,7 @@ class Reader:
         names = list(known)
         value = self.text(node, what)
         if value is not None and value not in names:
-            self.report(node.location, f"unknown {what} '{value}'", did_you_mean(value, names))
+            self.report_unknown(node.location, f"unknown {what} '{value}'", value, names)
             return None
         return value
 
@@ -46,23 +57,25 @@ class Reader:
         if not isinstance(node, Sequence) or not node.items:
             self.report(node.location, f"{what} is {_form(node)}", "give it a list of names, as in [one, two]")
             return []
-        texts: list[Text] = []
+        texts: dict[str, Text] = {}
         for item in node.items:
             if not isinstance(item, Text) or not item.value.strip():
                 self.report(item.location, f"{what} holds {_form(item)}", "give it names only")
-            elif item.value in [text.value for text in texts]:
+            elif item.value in texts:
                 self.report(item.location, f"{what} names '{item.value}' twice", "keep one of them")
             else:
-                texts.append(item)
-        return texts
+                texts[item.value] = item
+        return list(texts.values())
 
     def dotted(self, node: Node, what: str) -> list[Text]:
         """Read a sequence of different names, each identifiers with dots between them."""
-        texts = self.texts(node, what)
-        for text in texts:
-            if not all(_IDENTIFIER.fullmatch(part) for part in text.value.split(".")):
+        found = []
+        for text in self.texts(node, what):
+            if all(_IDENTIFIER.fullmatch(part) for part in text.value.split(".")):
+                found.append(text)
+            else:
                 self.report(text.location, f"{what} holds '{text.value}'", "write it as in Python, with dots")
-        return texts
+        return found
 
     def entries(self, node: Node, what: str) -> Iterator[tuple[Text, Node]]:
         """Read a mapping with free keys."""
@@ -81,11 +94,19 @@ class Reader:
             )
             return None
         found: dict[str, Node] = {}
-        for key, value in node.items:
+        for index, (key, value) in enumerate(node.items):
             if key.value in known:
                 found[key.value] = value
+                continue
+            problem = f"unknown key '{key.value}' of {what}"
+            # In braces, a comma ends a text, and what follows it is a key without a value.
+            before = node.items[index - 1][0].value if index else None
+            if before in known and value == Text("", value.location) and closest(key.value, known) is None:
+                self.report(
+                    key.location, problem, f"put the text of '{before}' in quotes if it goes on after the comma"
+                )
             else:
-                self.report(key.location, f"unknown key '{key.value}' of {what}", did_you_mean(key.value, known))
+                self.report_unknown(key.location, problem, key.value, known)
         missing = [name for name in required if name not in found]
         for name in missing:
             self.report(node.location, f"{what} has no '{name}'", "add it")

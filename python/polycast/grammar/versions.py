@@ -48,6 +48,8 @@ class VersionRange:
 
 
 ALL = VersionRange()
+# What the package can be built for.
+SUPPORTED = VersionRange(first=(2, 9))
 
 
 def parse_range(specifier: str) -> VersionRange | None:

@@ -1,6 +1,7 @@
 """Operators of every library, as the dispatcher has them, and the names that people have for them."""
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from operator import attrgetter
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from polycast._compiled import NAMES, ROWS
-from polycast.grammar.categories import FUNCTIONAL, Category, Signature
+from polycast.grammar.categories import FUNCTIONAL, NESTED, VIEW, Category, Signature
 
 ATEN = "aten::"
 _IDENTIFIER = re.compile(r"\w+", re.ASCII)
@@ -23,8 +24,6 @@ _FUNCTIONS = {
     "torch.fft": (torch.fft, "fft_"),
     "torch": (torch, ""),
 }
-VIEW = "view"
-NESTED = "nested"
 # What a cast reaches: tensors, and lists of them, each of which may be absent.
 _REACHED = re.compile(r"(Optional\[)?(List\[)?(Optional\[)?Tensor\]*")
 _STOCK = {(ATEN + row.op, row.overload, row.device) for row in ROWS if row.category == Category.STOCK.value}
@@ -113,14 +112,8 @@ def obstacle(target: Target, signature: Signature, category: Category, column: s
     """Return why an overload cannot be cast as a category says, and a remedy; None where it can."""
     if (*target, column) in _STOCK:
         return f"keeps torch's own kernel on {column}", "leave it out there"
-    if signature.variant == VIEW:  # autograd itself calls some of them
-        return "returns a view of its argument, which a cast would cut off", "leave it out"
-    if signature.variant == NESTED:
-        return "takes tensors in dictionaries, tuples or lists of lists, which are not cast", "leave it out"
-    if signature.variant != FUNCTIONAL:
-        return f"is the {signature.variant} variant", "name functional overloads only; others do not autocast"
-    if signature.tensors == 0:
-        return "takes no tensor", "leave it out"
+    if (reason := signature.uncastable()) is not None:
+        return reason
     if category is Category.FP32_APPEND_DTYPE and target not in _APPENDING:
         return "the policy names no overload of it that takes a dtype", "use fp32"
     return signature.obstacle(category)
@@ -132,10 +125,11 @@ def suggest_ops(remedy: str, public_name: str) -> str:
     return f"{remedy}, as '{name}'" if name != public_name and targets(name) else remedy
 
 
-def known() -> set[str]:
-    """Return the names of all operators, without overloads, and the public names of the policy's ops."""
-    names = {shown(name.partition(".")[0]) for name in torch._C._dispatch_get_all_op_names()}
-    return names.union(*(public.split() for public, _ in NAMES))
+def known() -> Iterator[str]:
+    """Yield the names of all operators, without overloads, and the public names of the policy's ops."""
+    yield from {shown(name.partition(".")[0]) for name in torch._C._dispatch_get_all_op_names()}
+    for public, _ in NAMES:
+        yield from public.split()
 
 
 @cache

@@ -5,10 +5,10 @@ from itertools import product
 import torch
 
 from polycast import backends
-from polycast._compiled import DEVICES_LIKE
+from polycast._compiled import DEVICES_LIKE, SPOKEN
 from polycast.grammar.casts import Cast, CastReader
 from polycast.grammar.categories import UNLISTED, Category, Signature
-from polycast.grammar.errors import Problem, closest, did_you_mean
+from polycast.grammar.errors import Problem, closest
 from polycast.grammar.nodes import Mapping, Node, Text
 from polycast.rules import operators
 from polycast.rules.operators import Target
@@ -84,7 +84,7 @@ class RuleReader(CastReader):
         """Read a column, or the name that a backend outside of torch has registered for its own."""
         if node.value not in self.like and node.value in backends.types():
             return backends.column(node.value)
-        meant = backends.SPOKEN.get(node.value.lower())
+        meant = SPOKEN.get(node.value.lower())
         if meant is not None and node.value not in self.like:
             self.report(node.location, f"unknown device '{node.value}'", f"did you mean '{meant}'?")
             return None
@@ -100,17 +100,16 @@ class RuleReader(CastReader):
 
     def targets(self, key: Text) -> tuple[Target, ...]:
         found, name = operators.targets(key.value), operators.qualified(key.value)
-        if not found:
-            what, remedy = f"unknown op '{key.value}'", did_you_mean(operators.shown(name), operators.known())
-            if not name.startswith(operators.ATEN):
-                close = closest(name, (other for other in operators.known() if "::" in other))
-                what = f"no library has registered an operator '{key.value}'"
-                remedy = IMPORT_FIRST
-                remedy += f", or did you mean '{close}'?" if close is not None else ""
-            elif operators.is_public(key.value):
-                what = f"'{key.value}' is no op, and the policy does not say which ops it runs"
-                remedy = operators.suggest_ops("name those ops", key.value)
-            self.report(key.location, what, remedy)
+        if not found and not name.startswith(operators.ATEN):
+            what = f"no library has registered an operator '{key.value}'"
+            others = (other for other in operators.known() if "::" in other)
+            close = closest(name, others) if self.may_guess else None
+            self.report(key.location, what, IMPORT_FIRST + (f", or did you mean '{close}'?" if close else ""))
+        elif not found and operators.is_public(key.value):
+            what = f"'{key.value}' is no op, and the policy does not say which ops it runs"
+            self.report(key.location, what, operators.suggest_ops("name those ops", key.value))
+        elif not found:
+            self.report_unknown(key.location, f"unknown op '{key.value}'", operators.shown(name), operators.known())
         return found
 
     def overloads(self, key: Text, target: Target) -> dict[str, Signature]:
@@ -121,7 +120,7 @@ class RuleReader(CastReader):
             self.report(key.location, what, "leave it out")
         elif target.overload is not None and target.overload not in found:
             what = f"'{operators.shown(target.name)}' has no overload '{target.overload}'"
-            self.report(key.location, what, did_you_mean(target.overload, found))
+            self.report_unknown(key.location, what, target.overload, found)
         return {name: part for name, part in found.items() if target.overload in (None, name)}
 
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from polycast.grammar.categories import UNLISTED, Category
+from polycast.grammar.categories import SPOKEN_DTYPES, UNLISTED, Category
 from polycast.rules.operators import shown
 
 # What a rule can give an op: a category, or a dtype in the place of the region's.
@@ -14,23 +14,11 @@ VALUES: dict[str, tuple[Category, str | None]] = {
 }
 
 
-# What users call dtypes, as code in torch and trainers' switches do.
-_SPOKEN = {
-    "half": "float16",
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "float": "float32",
-    "f32": "float32",
-    "double": "float64",
-    "fp64": "float64",
-}
-
-
 def misnamed(value: str) -> tuple[str, str] | None:
     """Return what is wrong with a word for one of VALUES, and the remedy; None for any other text."""
     if value == Category.STOCK.value:
         return f"'{value}' is for policy.yaml alone, since no rule brings torch's own kernel back", "leave it out"
-    meant = _SPOKEN.get(value.lower())
+    meant = SPOKEN_DTYPES.get(value.lower())
     return None if meant is None else (f"unknown category '{value}'", f"did you mean '{meant}'?")
 
 

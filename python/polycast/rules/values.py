@@ -24,6 +24,7 @@ class _Builder:
     def mapping(self, values: Dict[Any, object], path: str, outer: tuple[int, ...]) -> Mapping:
         place = self.place(path)
         items: list[tuple[Text, Node]] = []
+        seen: set[str] = set()
         for key, value in values.items():
             name = _text(key)
             part = f"<{_kind(key)}>" if name is None else name or "''"
@@ -32,10 +33,11 @@ class _Builder:
                 meant = operators.name_of(key)
                 remedy = "use a text" if meant is None else f"give its name, '{meant}'"
                 self.report(where, f"a key of type {_kind(key)}", remedy)
-            elif name in [other.value for other, _ in items]:
+            elif name in seen:
                 self.report(where, f"duplicate key '{name}'", "keep one of them")
             elif (node := self.node(value, where.path, (*outer, id(values)))) is not None:
                 items.append((Text(name, where), node))
+                seen.add(name)
         return Mapping(tuple(items), place)
 
     def node(self, value: object, path: str, outer: tuple[int, ...]) -> Node | None:

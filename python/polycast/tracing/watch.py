@@ -17,7 +17,8 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from polycast import _caller, backends
 from polycast._compiled import RecordedCall, current_call, start_recording, stop_recording, take_calls
-from polycast.rules.operators import VIEW, shown, signatures
+from polycast.grammar.categories import VIEW
+from polycast.rules.operators import shown, signatures
 from polycast.tracing.calls import Sources, split
 from polycast.tracing.findings import WIDE, Finding, Flushed, remedy_of
 from polycast.tracing.values import (
