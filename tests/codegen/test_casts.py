@@ -103,7 +103,8 @@ CASTS: dict[str, tuple[str, list[str]]] = {
         ["tally.dim cpu fp32 >=2.11,<2.13", "tally.dim cpu stock >=2.9,<2.11"],
     ),
     "an alternative outside the releases of an overload gives no row": (
-        "tally: {cast: {cpu: [{torch: '>=2.13', as: fp32}, stock]}, overloads: [dim: {torch: '<2.13'}], public: [torch]}",
+        "tally: {cast: {cpu: [{torch: '>=2.13', as: fp32}, stock]}, overloads: [dim: {torch: '<2.13'}], "
+        "public: [torch]}",
         ["tally.dim cpu stock <2.13"],
     ),
 }
