@@ -15,7 +15,6 @@ from itertools import groupby
 import polycast
 import torch
 from polycast import scopes
-from polycast._compiled import enter_rules, leave_rules
 from tqdm import tqdm
 
 from codegen.schemas import Schemas
@@ -132,11 +131,8 @@ def differences(trials: Iterable[Case]) -> Iterator[str | None]:
 @contextmanager
 def in_force(policy: polycast.Policy) -> Iterator[None]:
     """Have a policy hold as in a region, on devices that no region can be opened on, too."""
-    enter_rules(scopes._number_of(scopes.Scope(regions=policy)))
-    try:
+    with scopes.over(policy):
         yield
-    finally:
-        leave_rules()
 
 
 @contextmanager

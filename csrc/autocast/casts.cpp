@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "autocast/kernel.h"
+#include "autocast/scopes.h"
 
 namespace polycast::autocast {
 
@@ -42,10 +43,9 @@ void set_column(c10::DispatchKey autocast_key, Column column) {
 }
 
 Rule Call::find_rule(Slot slot, Column column) {
-  const Rules& rules = rules_in_force();
-  const Rule rule = rules.at(slot, column);
-  TORCH_CHECK(rule.category != Category::banned, rules.message(slot, column));
-  return rule;
+  const Found found = autocast::find_rule(slot, column);
+  TORCH_CHECK(found.rule.category != Category::banned, message_of(found, slot, column));
+  return found.rule;
 }
 
 }  // namespace polycast::autocast

@@ -5,6 +5,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,7 +26,8 @@ using Place = std::pair<std::string, c10::DispatchKey>;
 struct State {
   std::mutex mutex;
   std::map<std::string, std::vector<torch::Library>> libraries;
-  std::map<Place, std::weak_ptr<torch::Library>> added;
+  std::map<Place, torch::Library> added;   // for policies
+  std::atomic<uint64_t> installations{1};  // that were made
 };
 
 State& state() {
@@ -117,8 +119,8 @@ void install(const std::string& device_name, bool fallback) {
   }
   hide_rows_of_siblings(device, own, library);
   cast_cache::allow(installed_on(key).device, device.cache);
-  base_rules();
   set_column(key, column_of(device_name));
+  ++state().installations;
   state().libraries.erase(device_name);  // only now: had a registration thrown, these would still be in force
   std::vector<torch::Library>& libraries = state().libraries[device_name];
   libraries.push_back(std::move(library));
@@ -129,9 +131,15 @@ void install(const std::string& device_name, bool fallback) {
 }
 
 void uninstall(const std::string& device_name) {
-  find_device(device_name);
+  const c10::DispatchKey key = c10::parseDispatchKey(find_device(device_name).dispatch_key);
   const std::lock_guard<std::mutex> lock(state().mutex);
-  state().libraries.erase(device_name);
+  if (state().libraries.erase(device_name) == 0) {
+    return;
+  }
+  auto& added = state().added;
+  for (auto kernel = added.begin(); kernel != added.end();) {
+    kernel = kernel->first.second == key ? added.erase(kernel) : std::next(kernel);
+  }
 }
 
 std::vector<std::string> installed() {
@@ -157,16 +165,6 @@ torch::CppFunction kernel_of(const std::string& name) {
   return boxed_kernel(name);
 }
 
-// What policy.yaml says of an overload on a device; fallthrough where it lists none.
-Category listed_category(const std::string& name, const Device& device) {
-  for (const Row* row : rows_of(name)) {
-    if (std::string(row->device) == device.name) {
-      return row->category;
-    }
-  }
-  return Category::fallthrough;
-}
-
 // Whether the device or one with the same key lists the op: then the kernel on that key is ours.
 bool is_ours(const std::string& name, const Device& device) {
   const std::string key = device.dispatch_key;
@@ -189,44 +187,46 @@ void check_free(const std::string& name, const Device& device, c10::DispatchKey 
       ", which a policy cannot change; take the rule out");
 }
 
-std::shared_ptr<torch::Library> add_kernel(const std::string& name, const Device& device) {
+void add_kernel(const std::string& name, const Device& device) {
   const c10::DispatchKey key = c10::parseDispatchKey(device.dispatch_key);
-  std::weak_ptr<torch::Library>& known = state().added[{name, key}];
-  std::shared_ptr<torch::Library> library = known.lock();
-  if (!library) {
-    if (!is_ours(name, device)) {
-      check_free(name, device, key);
-    }
-    const std::string space = name.substr(0, name.find(':'));
-    library = std::make_shared<torch::Library>(torch::Library::IMPL, space, key, "policy", 0);
-    library->impl(name.c_str(), kernel_of(name).debug(std::string("polycast: by a policy on ") + device.name));
-    known = library;
+  if (state().added.count({name, key}) != 0) {
+    return;
   }
-  return library;
+  if (!is_ours(name, device)) {
+    check_free(name, device, key);
+  }
+  torch::Library library(torch::Library::IMPL, name.substr(0, name.find(':')), key, "policy", 0);
+  library.impl(name.c_str(), kernel_of(name).debug(std::string("polycast: by a policy on ") + device.name));
+  state().added.emplace(Place(name, key), std::move(library));
 }
 
 }  // namespace
 
-std::shared_ptr<Additions> add_kernels(const std::vector<std::pair<std::string, std::string>>& names_and_devices) {
+void add_kernels(const Patch& patch) {
+  if (patch.added == state().installations) {
+    return;
+  }
   const std::lock_guard<std::mutex> lock(state().mutex);
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
-  auto additions = std::make_shared<Additions>();
-  for (const auto& [name, device_name] : names_and_devices) {
-    const Device& device = find_device(device_name);
-    const Category category = listed_category(name, device);
+  for (const Patch::Ruling& ruling : patch.rulings()) {
+    const Device& device = devices()[ruling.column];
+    if (state().libraries.count(device.name) == 0) {
+      continue;
+    }
+    const Category listed = base_rule(slot_of(*ruling.name), ruling.column).category;
     TORCH_CHECK_VALUE(
-        category != Category::stock,
-        name,
+        listed != Category::stock,
+        *ruling.name,
         " keeps torch's kernel on ",
-        device_name,
+        device.name,
         ", which a policy cannot change; take the rule out");
-    // Another row's kernel reads the rules in force already.
-    if (category == Category::fallthrough) {
-      additions->libraries.push_back(add_kernel(name, device));
+    // The kernel of another row reads the rules in force already.
+    if (listed == Rule{}.category) {
+      add_kernel(*ruling.name, device);
     }
   }
-  return additions;
+  patch.added = state().installations.load();
 }
 
 }  // namespace polycast::autocast

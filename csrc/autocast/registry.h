@@ -1,12 +1,10 @@
 // The devices that run polycast's kernels. Kernels are held by library objects, so that they can be taken back.
 #pragma once
 
-#include <torch/library.h>
-
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "autocast/rules.h"
 
 namespace polycast::autocast {
 
@@ -21,11 +19,9 @@ void uninstall(const std::string& device);
 // The devices whose kernels are registered, in the order of devices().
 std::vector<std::string> installed();
 
-// Kernels of operators that the rules of policy.yaml give none on a device; they are registered while this is alive,
-// and once however many want them.
-struct Additions {
-  std::vector<std::shared_ptr<torch::Library>> libraries;
-};
-std::shared_ptr<Additions> add_kernels(const std::vector<std::pair<std::string, std::string>>& names_and_devices);
+// Registers kernels for what a policy rules and policy.yaml does not list, on the devices that are installed. They stay
+// until the device is uninstalled, since other threads may be about to call them: where no policy rules the operator
+// such a kernel calls what is below, as if it were not there.
+void add_kernels(const Patch& patch);
 
 }  // namespace polycast::autocast

@@ -1,13 +1,8 @@
 #include "autocast/rules.h"
 
-#include <ATen/autocast_mode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -16,10 +11,11 @@ namespace polycast::autocast {
 
 namespace {
 
+// Python calls what takes the lock, and holds its own meanwhile, as it does while a process forks.
 struct Tables {
   std::mutex mutex;
   std::map<std::string, Slot> slots;
-  std::deque<Rules> patched;  // whose elements stay in place
+  std::map<std::string, std::weak_ptr<const Patch>> patches;  // by digest
 };
 
 Tables& tables() {
@@ -28,65 +24,42 @@ Tables& tables() {
   return *instance;
 }
 
+// Entries of the map stay where they are.
+const std::pair<const std::string, Slot>& slot_entry(const std::string& name) {
+  const std::lock_guard<std::mutex> lock(tables().mutex);
+  return *tables().slots.emplace(name, static_cast<Slot>(tables().slots.size())).first;
+}
+
 Rule rule_of(Category category, std::optional<at::ScalarType> to) {
   return {category, to.value_or(category == Category::fp32 ? at::kFloat : at::ScalarType::Undefined)};
 }
 
-constexpr auto type_count = static_cast<size_t>(at::ScalarType::NumOptions);
-
-std::atomic<const Rules*> of_process{nullptr};
-std::array<std::atomic<const Rules*>, type_count> numbered{};
-std::array<std::atomic<int64_t>, type_count> uses{};
-std::atomic<c10::DeviceType> carrier{c10::DeviceType::CPU};
-std::atomic<c10::DispatchKey> carrier_key{c10::DispatchKey::Undefined};
-
-// What held before an entry: of the carrier its dtype too where it is not enabled, as torch.compile compares that.
-struct Before {
-  std::optional<Region> region;
-  bool has_number;
-  at::ScalarType number;
-  std::optional<at::ScalarType> entered;  // what the entry is counted as a use of
+struct Base {
+  std::vector<Rule> rules;
+  std::unordered_map<size_t, const char*> messages;
 };
 
-// A thread that ends in a region is in it no more.
-struct Entered : std::vector<Before> {
-  ~Entered() {
-    for (const Before& before : *this) {
-      if (before.entered) {
-        --uses[static_cast<size_t>(*before.entered)];
-      }
-    }
-  }
-};
-
-thread_local Entered entered;
-
-Region region_of(c10::DeviceType device) {
-  return {
-      device,
-      at::autocast::get_autocast_dtype(device),
-      at::autocast::is_autocast_enabled(device),
-      at::autocast::is_autocast_cache_enabled()};
+size_t place_of(Slot slot, Column column) {
+  return static_cast<size_t>(slot) * devices().size() + column;
 }
 
-void set_region(const Region& region) {
-  at::autocast::set_autocast_enabled(region.device, region.enabled);
-  at::autocast::set_autocast_dtype(region.device, region.lower_precision);
-  at::autocast::set_autocast_cache_enabled(region.cache_enabled);
+const Base& base() {
+  static const Base* const made = [] {
+    auto* const base = new Base;
+    for (const Row& row : rows()) {
+      const size_t place = place_of(slot_of(qualified_name(row)), column_of(row.device));
+      base->rules.resize(std::max(base->rules.size(), place + 1));
+      base->rules[place] = rule_of(row.category, std::nullopt);
+      if (row.category == Category::banned) {
+        base->messages[place] = row.message;
+      }
+    }
+    return base;
+  }();
+  return *made;
 }
 
 }  // namespace
-
-void Rules::set(Slot slot, Column column, Rule rule, std::string message) {
-  const size_t place = place_of(slot, column);
-  if (place >= rules_.size()) {
-    rules_.resize(place + 1);
-  }
-  rules_[place] = rule;
-  if (rule.category == Category::banned) {
-    messages_[place] = std::move(message);
-  }
-}
 
 std::string qualified_name(const Row& row) {
   const std::string overload(row.overload);
@@ -94,8 +67,7 @@ std::string qualified_name(const Row& row) {
 }
 
 Slot slot_of(const std::string& name) {
-  const std::lock_guard<std::mutex> lock(tables().mutex);
-  return tables().slots.emplace(name, static_cast<Slot>(tables().slots.size())).first->second;
+  return slot_entry(name).second;
 }
 
 std::unordered_map<std::string, Slot> known_slots() {
@@ -112,103 +84,72 @@ Column column_of(const std::string& device) {
   TORCH_CHECK(false, "polycast has no device '", device, "' in its policy");
 }
 
-const Rules& base_rules() {
-  static const Rules* const rules = [] {
-    auto* const made = new Rules;
-    for (const Row& row : rows()) {
-      made->set(slot_of(qualified_name(row)), column_of(row.device), rule_of(row.category, std::nullopt), row.message);
-    }
-    return made;
-  }();
-  return *rules;
+Rule base_rule(Slot slot, Column column) {
+  const std::vector<Rule>& rules = base().rules;
+  const size_t place = place_of(slot, column);
+  return place < rules.size() ? rules[place] : Rule{};  // of an op that policy.yaml does not list
 }
 
-const Rules& patched_rules(const std::vector<Patch>& patches) {
-  Rules rules = base_rules();
-  for (const Patch& patch : patches) {
-    rules.set(slot_of(patch.name), column_of(patch.device), rule_of(patch.category, patch.to), patch.message);
+const char* base_message(Slot slot, Column column) {
+  return base().messages.at(place_of(slot, column));
+}
+
+Patch::Patch(const std::vector<PatchRow>& rows) {
+  std::vector<std::pair<Slot, Ruling>> found;
+  std::unordered_map<std::string, uint32_t> places;
+  const auto place_of_text = [&](const std::string& text) {
+    const auto [entry, is_new] = places.emplace(text, static_cast<uint32_t>(texts_.size()));
+    if (is_new) {
+      texts_.push_back(text);
+    }
+    return entry->second;
+  };
+  for (const PatchRow& row : rows) {
+    const auto& [name, slot] = slot_entry(row.name);
+    const Column column = column_of(row.device);
+    const Rule rule = rule_of(row.category, row.to);
+    found.emplace_back(slot, Ruling{&name, rule, column, place_of_text(row.message), place_of_text(row.origin)});
   }
+  std::stable_sort(
+      found.begin(), found.end(), [](const auto& one, const auto& other) { return one.first < other.first; });
+  for (const auto& [slot, ruling] : found) {
+    first_.resize(std::max<size_t>(first_.size(), slot + size_t{1}), static_cast<uint32_t>(rulings_.size()));
+    rulings_.push_back(ruling);
+  }
+  first_.push_back(static_cast<uint32_t>(rulings_.size()));
+}
+
+std::vector<PatchRow> Patch::rows() const {
+  std::vector<PatchRow> rows;
+  for (const Ruling& ruling : rulings_) {
+    const at::ScalarType to = ruling.rule.to;
+    const bool has_type = ruling.rule.category == Category::lower_precision_fp && to != at::ScalarType::Undefined;
+    rows.push_back(
+        {*ruling.name,
+         devices()[ruling.column].name,
+         ruling.rule.category,
+         has_type ? std::optional(to) : std::nullopt,
+         message(ruling),
+         origin(ruling)});
+  }
+  return rows;
+}
+
+PatchPointer find_patch(const std::string& digest) {
   const std::lock_guard<std::mutex> lock(tables().mutex);
-  std::deque<Rules>& made = tables().patched;
-  const auto equal = std::find(made.begin(), made.end(), rules);
-  return equal == made.end() ? made.emplace_back(std::move(rules)) : *equal;
+  const auto known = tables().patches.find(digest);
+  return known == tables().patches.end() ? nullptr : known->second.lock();
 }
 
-void use(const Rules& rules) {
-  of_process = &rules;
-}
-
-void set_carrier(c10::DeviceType device) {
-  carrier = device;
-  carrier_key = at::autocast::get_autocast_dispatch_key_from_device_type(device);
-}
-
-void set_numbered(at::ScalarType number, const Rules* rules) {
-  numbered.at(static_cast<size_t>(number)) = rules;
-}
-
-std::optional<at::ScalarType> number_in_force() {
-  const c10::DispatchKey key = carrier_key.load(std::memory_order_relaxed);
-  if (c10::impl::tls_local_dispatch_key_set().excluded_.has(key)) {
-    return std::nullopt;
+PatchPointer make_patch(const std::string& digest, const std::vector<PatchRow>& rows) {
+  auto patch = std::make_shared<const Patch>(rows);
+  const std::lock_guard<std::mutex> lock(tables().mutex);
+  auto& patches = tables().patches;
+  for (auto known = patches.begin(); known != patches.end();) {
+    known = known->second.expired() ? patches.erase(known) : std::next(known);
   }
-  return at::autocast::get_autocast_dtype(carrier.load(std::memory_order_relaxed));
-}
-
-int64_t uses_of(at::ScalarType number) {
-  return uses[static_cast<size_t>(number)];
-}
-
-void enter(std::optional<Region> region, std::optional<at::ScalarType> number) {
-  Before before{std::nullopt, number_in_force().has_value(), at::autocast::get_autocast_dtype(carrier), number};
-  if (region) {
-    before.region = region_of(region->device);
-    at::autocast::increment_nesting();
-    set_region(*region);
-  }
-  if (number) {
-    ++uses[static_cast<size_t>(*number)];
-    at::autocast::set_autocast_enabled(carrier, true);
-    at::autocast::set_autocast_dtype(carrier, *number);
-  }
-  entered.push_back(before);
-}
-
-void leave() {
-  TORCH_CHECK(!entered.empty(), "this thread is in no region with a policy");
-  const Before before = entered.back();
-  entered.pop_back();
-  if (before.entered) {
-    --uses[static_cast<size_t>(*before.entered)];
-  }
-  at::autocast::set_autocast_enabled(carrier, before.has_number);
-  at::autocast::set_autocast_dtype(carrier, before.number);
-  if (before.region) {
-    if (at::autocast::decrement_nesting() == 0) {
-      at::autocast::clear_cache();
-    }
-    set_region(*before.region);
-  }
-}
-
-size_t depth() {
-  return entered.size();
-}
-
-void leave_to(size_t depth) {
-  while (entered.size() > depth) {
-    leave();
-  }
-}
-
-const Rules& rules_in_force() {
-  if (const std::optional<at::ScalarType> number = number_in_force()) {
-    if (const Rules* const rules = numbered[static_cast<size_t>(*number)].load(std::memory_order_acquire)) {
-      return *rules;
-    }
-  }
-  const Rules* const rules = of_process.load(std::memory_order_acquire);
-  return rules != nullptr ? *rules : base_rules();
+  patches[digest] = patch;
+  return patch;
 }
 
 }  // namespace polycast::autocast

@@ -1,16 +1,11 @@
-// The rules that calls follow: the policy's own, those of the process, or those of a region.
-//
-// Note [The number of a policy]
-// Which rules hold in a region is a number that rides on torch's autocast state of a device that nobody has, the
-// carrier: the carrier is enabled, and its dtype is the number. So it belongs to the thread as the region does, ends
-// where the region ends, and torch.compile guards it, which guards the state of every device: a region with other rules
-// compiles anew, and one with the same rules finds its code. No op is changed by it, since no tensor has the carrier's
-// key.
+// What rules say: those of policy.yaml, and the policies that patch them.
 #pragma once
 
-#include <c10/core/DeviceType.h>
 #include <c10/core/ScalarType.h>
 
+#include <atomic>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -33,33 +28,6 @@ struct Rule {
 
 using Column = uint8_t;  // the place of a device in devices()
 
-// A rule for each overload on each device.
-class Rules {
- public:
-  Rule at(Slot slot, Column column) const {
-    const size_t place = place_of(slot, column);
-    return place < rules_.size() ? rules_[place] : Rule{};  // of an op that was named after these rules were made
-  }
-
-  void set(Slot slot, Column column, Rule rule, std::string message);
-  // What a banned call is told.
-  const std::string& message(Slot slot, Column column) const {
-    return messages_.at(place_of(slot, column));
-  }
-
-  bool operator==(const Rules& other) const {
-    return rules_ == other.rules_ && messages_ == other.messages_;
-  }
-
- private:
-  static size_t place_of(Slot slot, Column column) {
-    return static_cast<size_t>(slot) * devices().size() + column;
-  }
-
-  std::vector<Rule> rules_;
-  std::unordered_map<size_t, std::string> messages_;
-};
-
 // The name by which the dispatcher knows the overload of a row.
 std::string qualified_name(const Row& row);
 
@@ -68,47 +36,70 @@ Slot slot_of(const std::string& name);
 std::unordered_map<std::string, Slot> known_slots();
 Column column_of(const std::string& device);
 
-// The rules of policy.yaml.
-const Rules& base_rules();
+// The rule of policy.yaml, and what a call that it bans is told.
+Rule base_rule(Slot slot, Column column);
+const char* base_message(Slot slot, Column column);
 
-// Rules of a patch over those of policy.yaml. They live as long as the process, since any thread may be following them;
-// patches that come to the same share them.
-struct Patch {
+// What a policy says of one overload on one device, and where the policy says it.
+struct PatchRow {
   std::string name;
   std::string device;
   Category category;
   std::optional<at::ScalarType> to;
-  std::string message;
-};
-const Rules& patched_rules(const std::vector<Patch>& patches);
-
-// Makes rules those of the process, wherever no region has others.
-void use(const Rules& rules);
-
-// See Note [The number of a policy].
-void set_carrier(c10::DeviceType device);
-void set_numbered(at::ScalarType number, const Rules* rules);
-// The number in this thread, if any.
-std::optional<at::ScalarType> number_in_force();
-// How many regions and modules, of all threads, are in the rules of a number.
-int64_t uses_of(at::ScalarType number);
-
-// What an autocast region says of its device.
-struct Region {
-  c10::DeviceType device;
-  at::ScalarType lower_precision;
-  bool enabled;
-  bool cache_enabled;
+  std::string message;  // for banned
+  std::string origin;
 };
 
-// Enters the rules of a number, and the region where there is one, until they are left in this thread.
-void enter(std::optional<Region> region, std::optional<at::ScalarType> number);
-void leave();
-// How often this thread has entered and not left; leave_to leaves what was entered since it was that much.
-size_t depth();
-void leave_to(size_t depth);
+// A policy: rules over others, which do not change. Equal policies share one patch while somebody holds it.
+class Patch {
+ public:
+  struct Ruling {
+    const std::string* name;
+    Rule rule;
+    Column column;
+    uint32_t message;
+    uint32_t origin;
+  };
 
-// The rules that hold in this thread.
-const Rules& rules_in_force();
+  explicit Patch(const std::vector<PatchRow>& rows);
+
+  // What the policy says of an overload on a device, if anything.
+  const Ruling* find(Slot slot, Column column) const {
+    if (slot + size_t{1} >= first_.size()) {
+      return nullptr;
+    }
+    for (uint32_t place = first_[slot]; place < first_[slot + size_t{1}]; ++place) {
+      if (rulings_[place].column == column) {
+        return &rulings_[place];
+      }
+    }
+    return nullptr;
+  }
+
+  const std::string& message(const Ruling& ruling) const {
+    return texts_[ruling.message];
+  }
+  const std::string& origin(const Ruling& ruling) const {
+    return texts_[ruling.origin];
+  }
+  std::vector<PatchRow> rows() const;
+
+  // For how many installations of devices its kernels were added, as the registry counts them.
+  mutable std::atomic<uint64_t> added{0};
+  const std::vector<Ruling>& rulings() const {
+    return rulings_;
+  }
+
+ private:
+  std::vector<uint32_t> first_;     // by slot, where its rulings begin; those of the next slot follow
+  std::vector<Ruling> rulings_;     // ordered by slot
+  std::vector<std::string> texts_;  // each once
+};
+
+using PatchPointer = std::shared_ptr<const Patch>;
+
+// The patch of a policy, known by a digest of its rows; nullptr where nobody holds one.
+PatchPointer find_patch(const std::string& digest);
+PatchPointer make_patch(const std::string& digest, const std::vector<PatchRow>& rows);
 
 }  // namespace polycast::autocast

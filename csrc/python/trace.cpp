@@ -22,6 +22,9 @@ py::object rule_of(const trace::Call& call) {
     return py::none();
   }
   for (const autocast::Sentence& sentence : autocast::sentences()) {
+    if (call.rule->to != at::ScalarType::Undefined && call.rule->category == autocast::Category::lower_precision_fp) {
+      return py::str(c10::getDtypeNames(call.rule->to).first);
+    }
     if (sentence.category == call.rule->category) {
       return py::str(sentence.name);
     }
@@ -50,7 +53,7 @@ py::tuple tuple_of(const trace::Call& call) {
       c10::DeviceTypeName(call.device, true),
       call.taken,
       rule_of(call),
-      call.number,
+      call.origin,
       call.place,
       call.backward,
       call.node,

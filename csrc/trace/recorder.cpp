@@ -20,6 +20,7 @@
 
 #include "autocast/kernel.h"
 #include "autocast/registry.h"
+#include "autocast/scopes.h"
 #include "autocast/table.h"
 
 namespace polycast::trace {
@@ -142,10 +143,13 @@ std::unique_ptr<Frame> meet(const at::RecordFunction& function, c10::DispatchKey
   call.taken = op && op->hasKernelForDispatchKey(key);
   const auto slot = state().slots.find(call.name);
   if (call.taken && state().keys.has(key) && slot != state().slots.end()) {
-    const autocast::Rule rule = autocast::rules_in_force().at(slot->second, installed.column);
-    if (rule.category != autocast::Category::stock) {
-      call.rule = rule;
-      call.taken = rule.category != autocast::Category::fallthrough;
+    const autocast::Found found = autocast::find_rule(slot->second, installed.column);
+    if (found.rule.category != autocast::Category::stock) {
+      call.rule = found.rule;
+      call.taken = found.rule.category != autocast::Category::fallthrough;
+      if (found.patch != nullptr) {
+        call.origin = std::string(autocast::name_of(found.layer)) + ": " + found.patch->origin(*found.ruling);
+      }
     }
   }
   const bool within_kernel = innermost != nullptr && innermost->within_kernel;
@@ -155,7 +159,6 @@ std::unique_ptr<Frame> meet(const at::RecordFunction& function, c10::DispatchKey
   frame->composite = op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   frame->within_kernel = within_kernel || !(call.taken || frame->composite);
   call.order = state().next++;
-  call.number = autocast::number_in_force();
   call.place = place_of_thread;
   call.backward = torch::autograd::get_current_graph_task_id() != -1;
   call.node = at::sequence_number::peek();

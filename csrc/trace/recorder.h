@@ -38,12 +38,12 @@ struct Call {
   uint64_t order;    // in which calls began, in the whole process
   std::string name;  // "aten::conv1d.padding"
   c10::DeviceType device;
-  bool taken;                            // by a kernel of autocasting, polycast's or torch's
-  std::optional<autocast::Rule> rule;    // that polycast's kernel follows
-  std::optional<at::ScalarType> number;  // of the rules in force, see Note [The number of a policy]
-  int64_t place;                         // what set_place was told in this thread
-  bool backward;                         // whether autograd's engine made the call
-  uint64_t node;                         // the first number that an autograd node of the call can have
+  bool taken;                          // by a kernel of autocasting, polycast's or torch's
+  std::optional<autocast::Rule> rule;  // that polycast's kernel follows
+  std::string origin;                  // of the rule: who says it, and where
+  int64_t place;                       // what set_place was told in this thread
+  bool backward;                       // whether autograd's engine made the call
+  uint64_t node;                       // the first number that an autograd node of the call can have
   std::vector<Tensor> given;
   std::vector<at::ScalarType> arrived;  // empty where the call did not arrive below by its own name
   std::vector<at::ScalarType> returned;

@@ -72,7 +72,7 @@ class RecordedCall(NamedTuple):
     device: str
     taken: bool
     rule: str | None
-    number: torch.dtype | None
+    origin: str
     place: int
     backward: bool
     node: int
@@ -103,23 +103,32 @@ SPOKEN: dict[str, str] = {word: name for name, _, _, _, words in _C.devices() fo
 NAMES: list[tuple[str, str]] = _C.names()
 
 BUILD = SOURCES
-Additions = _C.Additions
-Rules = _C.Rules
-add_kernels = _C.add_kernels
-base_rules = _C.base_rules
+Context = _C.Context
+Patch = _C.Patch
+Scope = _C.Scope
+enter_owner = _C.enter_owner
 enter_region = _C.enter_region
-enter_rules = _C.enter_rules
+enter_scope = _C.enter_scope
+find_patch = _C.find_patch
 install_kernels = _C.install
-uninstall_kernels = _C.uninstall
 installed_kernels = _C.installed
-leave_rules = _C.leave_rules
-leave_rules_to = _C.leave_rules_to
-make_rules = _C.make_rules
-rules_depth = _C.rules_depth
+keep_scope = _C.keep_scope
+kept_scope = _C.kept_scope
+leave_owner = _C.leave_owner
+leave_scope = _C.leave_scope
+leave_to_depth = _C.leave_to_depth
+make_patch = _C.make_patch
+number_scope = _C.number_scope
+policy_context = _C.policy_context
+refresh_kernels = _C.refresh_kernels
+region_context = _C.region_context
+scope_context = _C.scope_context
+scope_depth = _C.scope_depth
+scope_in_force = _C.scope_in_force
 set_carrier = _C.set_carrier
-set_numbered = _C.set_numbered
-use_rules = _C.use_rules
-uses_of = _C.uses_of
+uninstall_kernels = _C.uninstall
+use_patch = _C.use_patch
+used_patch = _C.used_patch
 start_recording = _C.start_recording
 stop_recording = _C.stop_recording
 set_place = _C.set_place

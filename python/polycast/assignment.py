@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
+from weakref import ref
 
 import torch
 from torch import nn
 
 from polycast import scopes
-from polycast._compiled import leave_rules
+from polycast._compiled import enter_scope, leave_scope
 from polycast.grammar.errors import Location, PolicyError, Problem, closest
 from polycast.patch import PatchRow, Policy
 
@@ -20,12 +21,23 @@ PATTERN = "re:"
 
 
 class Assigned(partial[Any]):
-    """The forward of a module under rules. A copy of the module has one of its own."""
+    """The forward of a module under rules. A copy of the module has one of its own.
+
+    It does not keep the module, which keeps it.
+    """
+
+    @classmethod
+    def of(cls, module: nn.Module, policy: Policy, forward: Any) -> "Assigned":
+        """Return the forward of a module, which may have been one of its own before, under the rules of a policy."""
+        return cls(_run, ref(module), policy, policy.digest, forward)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Assigned.of, (self.module, self.policy, self.args[-1])
 
     @property
     def module(self) -> nn.Module:
         """The module."""
-        module: nn.Module = self.args[0]
+        module: nn.Module = self.args[0]()
         return module
 
     @property
@@ -36,17 +48,27 @@ class Assigned(partial[Any]):
 
     @property
     def __wrapped__(self) -> Any:  # where inspect finds the signature
-        module, _, _, forward = self.args
-        return forward or type(module).forward.__get__(module)
+        return self.args[-1] or type(self.module).forward.__get__(self.module)
 
 
 @scopes.inlined
-def _run(module: nn.Module, policy: Policy, digest: str, forward: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG001
-    scopes.enter(digest)
-    try:
-        return forward(*args, **kwargs) if forward else type(module).forward(module, *args, **kwargs)
-    finally:
-        leave_rules()
+def _run(module: ref[nn.Module], policy: Policy, digest: str, forward: Any, *args: Any, **kwargs: Any) -> Any:
+    if torch.compiler.is_compiling():
+        enter_scope(scopes.keep_scope_in(scopes.MODULE, digest))
+        try:
+            return _forward(module, forward, args, kwargs)
+        finally:
+            leave_scope()
+    with scopes.in_module(policy):
+        return _forward(module, forward, args, kwargs)
+
+
+@scopes.inlined
+def _forward(module: ref[nn.Module], forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if forward is not None:
+        return forward(*args, **kwargs)
+    here: Any = module()
+    return type(here).forward(here, *args, **kwargs)
 
 
 def assign(model: nn.Module, rules: Mapping[str, Rules]) -> list[str]:
@@ -189,7 +211,7 @@ def _assign(module: nn.Module, policy: Policy | None) -> None:
     if isinstance(own, Assigned):
         own = own.args[-1]
     if policy is not None:
-        own = Assigned(_run, module, policy, policy.digest, own)
+        own = Assigned.of(module, policy, own)
     if own is None:
         module.__dict__.pop("forward", None)
     else:

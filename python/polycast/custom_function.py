@@ -20,7 +20,7 @@ class _Region(NamedTuple):
     device_type: str
     enabled: bool
     dtype: torch.dtype
-    scope: scopes.Scope | None
+    scope: scopes.Held
 
 
 @overload
@@ -119,8 +119,6 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str | None
                 "and setup_context too where the function has one"
             )
         with torch.autocast(region.device_type, dtype=region.dtype, enabled=region.enabled):
-            if region.scope is None:
-                return backward(*args, **kwargs)
             return scopes.run_in(region.scope, backward, *args, **kwargs)
 
     return run
@@ -141,8 +139,7 @@ def _decorate_forward(
         enabled = torch.is_autocast_enabled(kind)
         if context is not None:
             dtype = torch.get_autocast_dtype(kind)
-            scope = scopes.scope() if scopes.is_numbered() else None
-            context.polycast_region = _Region(kind, enabled and cast_inputs is None, dtype, scope)
+            context.polycast_region = _Region(kind, enabled and cast_inputs is None, dtype, scopes.held())
         if not enabled or cast_inputs is None:
             return fwd(*args, **kwargs)
         with torch.autocast(kind, enabled=False):

@@ -5,8 +5,11 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from weakref import WeakValueDictionary
 
-from polycast._compiled import DEVICES, ROWS
+import torch
+
+from polycast._compiled import DEVICES, ROWS, Patch, find_patch, make_patch
 from polycast.grammar.categories import UNLISTED, Category
 from polycast.grammar.errors import PolicyError, Problem, did_you_mean
 from polycast.rules import operators
@@ -18,7 +21,7 @@ from polycast.rules.values import nodes_of
 
 __all__ = ["PatchRow", "Policy", "PolicyError"]
 
-_MADE: dict[str, "Policy"] = {}  # by digest; kept, since compiled code may name them
+_made: WeakValueDictionary[str, "Policy"] = WeakValueDictionary()  # by digest
 _UNTOUCHED = (Category.BANNED.value, Category.STOCK.value)
 
 
@@ -48,8 +51,9 @@ class Policy:
         Policy({'layer_norm': 'fallthrough', 'softmax': {'cuda': 'bfloat16', 'cpu': 'fallthrough'}})
     """
 
-    __slots__ = ("_rows", "digest")
+    __slots__ = ("__weakref__", "_patch", "_rows", "digest")
     _rows: tuple[PatchRow, ...]
+    _patch: Patch | None
     digest: str
     """What the policy does as 16 hexadecimal digits, the same in every process."""
 
@@ -142,12 +146,21 @@ class Policy:
         object.__setattr__(self, "_rows", rows)
         content = sorted((*row.key, row.value) for row in rows)
         object.__setattr__(self, "digest", sha256(repr(content).encode()).hexdigest()[:16])
-        _MADE.setdefault(self.digest, self)
+        object.__setattr__(self, "_patch", None)
+        _made.setdefault(self.digest, self)
 
     @classmethod
     def of_digest(cls, digest: str) -> "Policy":
-        """Return the policy of this process that has the digest, which compiled code knows it by."""
-        return _MADE[digest]
+        """Return a policy that somebody holds by its digest, which torch.compile sees of it."""
+        return _made[digest]
+
+    @property
+    def patch(self) -> Patch:
+        """The rules as kernels look them up. Policies with the same rules from the same places share one."""
+        if self._patch is None:
+            digest = sha256(repr(sorted(self._rows, key=lambda row: row.key)).encode()).hexdigest()
+            object.__setattr__(self, "_patch", find_patch(digest) or make_patch(digest, list(map(_plain, self._rows))))
+        return self._patch  # type: ignore[return-value]
 
     @property
     def rules(self) -> dict[str, Rule]:
@@ -208,3 +221,9 @@ class Policy:
 
     def __repr__(self) -> str:
         return f"Policy({self.rules!r})"
+
+
+def _plain(row: PatchRow) -> tuple[str, str, str, torch.dtype | None, str, str]:
+    name = row.name if row.overload == "default" else f"{row.name}.{row.overload}"
+    dtype = None if row.dtype is None else getattr(torch, row.dtype)
+    return name, row.column, row.category, dtype, row.message, row.source

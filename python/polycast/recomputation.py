@@ -42,11 +42,9 @@ def _wrap(module: ModuleType) -> None:
 
 def _bound(function: Callable[..., object]) -> Callable[..., object]:
     """Return the function, to be run in what holds here."""
-    held = scopes.scope()
+    held = scopes.held()
 
     def run(*args: Any, **kwargs: Any) -> object:
-        if scopes.scope() == held:
-            return function(*args, **kwargs)
         return scopes.run_in(held, function, *args, **kwargs)
 
     return run

@@ -1,15 +1,15 @@
 """The autocast region: torch's own context, with the devices, dtypes and defaults of the policy."""
 
-import threading
 import warnings
 from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any, ParamSpec, TypeVar, overload
 
 import torch
+from torch.amp import autocast_mode
 
 from polycast import backends, installation, scopes
-from polycast._compiled import DEVICES, leave_rules, leave_rules_to, rules_depth
+from polycast._compiled import DEVICES, enter_owner, enter_region, leave_owner, leave_scope, region_context
 from polycast.patch import Policy
 
 P = ParamSpec("P")
@@ -22,36 +22,27 @@ _INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.types()}
 class Region(torch.autocast):
     """A ``torch.autocast`` that can be entered again while it is entered, and by many threads at once.
 
-    Torch's own remembers in itself what held before it was entered, for one entry. So each further entry is one of
-    another, which is used again once it is left.
+    Torch's own remembers in itself what held before it was entered, for one entry.
     """
 
     def __init__(self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None) -> None:
         super().__init__(device_type, dtype, enabled, cache_enabled)
-        self._left: list[torch.autocast | None] = [None]  # None stands for this one
-        self._entered: dict[int, list[torch.autocast | None]] = {}  # by thread
+        self._context = region_context(self.device, self.fast_dtype, self._enabled, self._cache_enabled, None)
 
-    def __enter__(self) -> "Region":
-        """Enter the region, in this thread."""
-        try:
-            entry = self._left.pop()
-        except IndexError:
-            entry = torch.autocast(self.device, self.fast_dtype, self._enabled, self._cache_enabled)
-        torch.autocast.__enter__(entry or self)  # type: ignore[no-untyped-call]
-        self._entered.setdefault(threading.get_ident(), []).append(entry)
-        return self
+    __enter__ = enter_owner
+    __exit__ = leave_owner
 
-    def __exit__(self, *error: Any) -> Any:
-        """Leave the latest entry of this thread."""
-        entered = self._entered.get(threading.get_ident())
-        if not entered:  # a generator may be closed by another thread than the one that entered
-            entered = next(filter(None, self._entered.values()), None)
-        if not entered:
-            raise RuntimeError(f"this thread is not in {self!r}")
-        entry = entered.pop()
-        result = torch.autocast.__exit__(entry or self, *error)
-        self._left.append(entry)
-        return result
+    def _tell_modes(self, entered: bool) -> None:
+        """Tell torch.export's modes of the region, as torch does."""
+        enter, leave = autocast_mode._enter_autocast, autocast_mode._exit_autocast
+        for mode in torch.overrides._get_current_function_mode_stack():  # type: ignore[no-untyped-call]
+            if isinstance(mode, torch.fx.experimental.proxy_tensor.PreDispatchTorchFunctionMode):
+                settings = (self.device, self.fast_dtype, self._enabled, self._cache_enabled) if entered else ()
+                mode.__torch_function__(enter if entered else leave, (), settings)
+                return
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Region, (self.device, self.fast_dtype, self._enabled, self._cache_enabled)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return the function, to be run in this region."""
@@ -74,55 +65,31 @@ class PolicyRegion:
     """
 
     def __init__(
-        self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None, digest: str
+        self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None, policy: Policy
     ) -> None:
         self.device = device_type
         self.fast_dtype = dtype
         self._enabled = enabled
         self._cache_enabled = cache_enabled
-        self._digest = digest
-        self._depths: dict[int, list[int]] = {}  # of each thread, what it had entered before
+        self.policy = policy
+        self._context = region_context(device_type, dtype, enabled, cache_enabled, policy.patch)
 
-    @property
-    def policy(self) -> Policy:
-        """The rules of the region."""
-        return Policy.of_digest(self._digest)
+    __enter__ = enter_owner
+    __exit__ = leave_owner
 
-    @scopes.uncompiled
-    def __enter__(self) -> "PolicyRegion":
-        """Enter the region, in this thread."""
-        dtype, cache_enabled = self.fast_dtype, self._cache_enabled
-        if dtype is None:
-            dtype = torch.get_autocast_dtype(self.device)
-        if cache_enabled is None:
-            cache_enabled = torch.is_autocast_cache_enabled()
-        if not torch.compiler.is_compiling():
-            self._depths.setdefault(threading.get_ident(), []).append(rules_depth())
-        scopes.enter(self._digest, (self.device, dtype, self._enabled, cache_enabled))
-        return self
-
-    @scopes.uncompiled
-    def __exit__(self, *error: object) -> None:
-        """Leave the latest entry of this thread, and what was entered in it and not left."""
-        if torch.compiler.is_compiling():
-            leave_rules()
-            return
-        depths = self._depths.get(threading.get_ident())
-        if not depths:
-            elsewhere = any(self._depths.values())
-            raise RuntimeError(
-                f"this thread has not entered {self!r}; "
-                + ("leave it in the thread that has" if elsewhere else "enter it before it is left")
-            )
-        leave_rules_to(depths.pop())
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PolicyRegion, (self.device, self.fast_dtype, self._enabled, self._cache_enabled, self.policy)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Return the function, to be run in this region."""
+        settings = self.device, self.fast_dtype, self._enabled, self._cache_enabled, self.policy.digest
 
         @wraps(function)
         def run(*args: P.args, **kwargs: P.kwargs) -> R:
-            # One made here: torch.compile cannot enter what was made outside of it.
-            with PolicyRegion(self.device, self.fast_dtype, self._enabled, self._cache_enabled, self._digest):
+            if torch.compiler.is_compiling():
+                with CompiledRegion(*settings):
+                    return function(*args, **kwargs)
+            with self:
                 return function(*args, **kwargs)
 
         return run
@@ -130,6 +97,34 @@ class PolicyRegion:
     def __repr__(self) -> str:
         """Return the call that makes such a region."""
         return f"polycast.autocast('{self.device}', dtype={self.fast_dtype}, policy={self.policy!r})"
+
+
+class CompiledRegion:
+    """A region with rules that compiled code makes, written so that torch.compile can read it."""
+
+    def __init__(
+        self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None, digest: str
+    ) -> None:
+        self.device = device_type
+        self.fast_dtype = dtype
+        self._enabled = enabled
+        self._cache_enabled = cache_enabled
+        self._digest = digest
+
+    @scopes.uncompiled
+    def __enter__(self) -> "CompiledRegion":
+        dtype, cache_enabled = self.fast_dtype, self._cache_enabled
+        if dtype is None:
+            dtype = torch.get_autocast_dtype(self.device)
+        if cache_enabled is None:
+            cache_enabled = torch.is_autocast_cache_enabled()
+        scope = scopes.keep_scope_in(scopes.REGION, self._digest)
+        enter_region(self.device, dtype, self._enabled, cache_enabled, scope)
+        return self
+
+    @scopes.uncompiled
+    def __exit__(self, *error: object) -> None:
+        leave_scope()
 
 
 @overload
@@ -205,9 +200,9 @@ def autocast(
         installation.follow_hardware(column)
     dtype = _lower_precision(kind, listed, dtype, enabled)
     if policy is not None:
-        region: Region | PolicyRegion = PolicyRegion(kind, dtype, enabled, cache_enabled, policy.digest)
         if compiling:
-            return region
+            return CompiledRegion(kind, dtype, enabled, cache_enabled, policy.digest)  # type: ignore[return-value]
+        region: Region | PolicyRegion = PolicyRegion(kind, dtype, enabled, cache_enabled, policy)
     elif compiling:  # torch.compile knows a call of torch's class, and regions that were made outside
         return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
     else:

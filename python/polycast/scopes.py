@@ -1,166 +1,117 @@
-"""The policies in force: of the process, of regions and of modules, and the numbers that threads carry them by.
+"""The policies in force: of the process, of regions and of modules.
 
-See Note [The number of a policy] in csrc/autocast/rules.h.
+See the notes in csrc/autocast/scopes.h.
 """
 
-import sys
 from collections.abc import Callable
-from functools import lru_cache
-from threading import RLock
+from contextlib import AbstractContextManager
 from types import ModuleType
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 
 from polycast import backends
 from polycast._compiled import (
-    Additions,
-    Rules,
-    add_kernels,
-    base_rules,
+    Patch,
+    Scope,
     enter_region,
-    enter_rules,
-    installed_kernels,
-    leave_rules,
-    leave_rules_to,
-    make_rules,
-    rules_depth,
+    enter_scope,
+    keep_scope,
+    kept_scope,
+    leave_scope,
+    leave_to_depth,
+    number_scope,
+    policy_context,
+    refresh_kernels,
+    scope_context,
+    scope_depth,
+    scope_in_force,
     set_carrier,
-    set_numbered,
-    use_rules,
-    uses_of,
+    use_patch,
+    used_patch,
 )
 from polycast.patch import PatchRow, Policy
 
 F = TypeVar("F", bound=Callable[..., object])
 R = TypeVar("R")
-Region: TypeAlias = tuple[str, torch.dtype, bool, bool]  # device, lower precision, enabled, cache enabled
+# A scope, or in compiled code its id; None is that of no policy.
+Held: TypeAlias = Scope | int | None
 NO_RULES = Policy()
-# The carrier's own regions run in these, and mean no policy.
-_OWN = (torch.float16, torch.bfloat16, torch.get_autocast_dtype(backends.CARRIER))
+OVER, MODULE, REGION = "over all", "module", "region"
 
 
-class Scope(NamedTuple):
-    """What holds over the policy of the process: the rules of the regions and of the modules that a thread is in.
-
-    What is over decides over all of these.
-    """
-
-    regions: Policy = NO_RULES
-    modules: Policy = NO_RULES
-    over: Policy = NO_RULES
-
-
-class _Numbered(NamedTuple):
-    number: torch.dtype
-    kernels: Additions
-
-
-_SPARED = 12
-_lock = RLock()
-_of_process = NO_RULES
-_kernels_of_process: Additions | None = None
-_free = sorted({kind for kind in vars(torch).values() if isinstance(kind, torch.dtype) and kind not in _OWN}, key=str)
-_numbered: dict[Scope, _Numbered] = {}
-_scopes: dict[torch.dtype, Scope] = {}
-
-
-def is_numbered() -> bool:
-    """Return whether this thread is in a region or a module with rules."""
-    return torch.is_autocast_enabled(backends.CARRIER)
-
-
-def scope() -> Scope:
-    """Return what holds in this thread."""
-    if not is_numbered():
-        return Scope()
-    return _scopes.get(torch.get_autocast_dtype(backends.CARRIER), Scope())
+def held() -> Held:
+    """Return the scope of this thread, to be entered again."""
+    return keep_scope_here() if torch.compiler.is_compiling() else scope_in_force()
 
 
 def policy_in_force() -> Policy:
     """Return the rules over the base that hold in this thread: the process's, its regions', its modules', joined."""
-    return _joined(scope())
+    scope, used = scope_in_force(), used_patch()
+    patches = [patch for _, patch in scope.patches] if scope else []
+    policy = NO_RULES
+    for patch in reversed([*patches, *([used] if used else [])]):
+        policy |= _policy_of(patch)
+    return policy
 
 
-def layers(number: torch.dtype | None) -> tuple[tuple[str, Policy], ...]:
-    """Return the policies over the base that hold under a number, the one that decides first, by whose they are."""
-    scope = _scopes.get(number, Scope()) if number is not None else Scope()
-    return ("over all", scope.over), ("module", scope.modules), ("region", scope.regions), ("process", _of_process)
+def over(policy: Policy) -> AbstractContextManager[object]:
+    """Return what has a policy decide over all others in a with statement."""
+    return policy_context(OVER, policy.patch)
 
 
-def number_in_region(digest: str) -> torch.dtype:
-    """Return the number of what holds in a region with a policy that is entered here."""
-    now = scope()
-    return _number_of(now._replace(regions=_join(now.regions, Policy.of_digest(digest))))
+def in_module(policy: Policy) -> AbstractContextManager[object]:
+    """Return what has the rules of a module hold in a with statement."""
+    return policy_context(MODULE, policy.patch)
 
 
-def number_in_module(digest: str) -> torch.dtype:
-    """Return the number of what holds in a module with rules that is called here."""
-    now = scope()
-    return _number_of(now._replace(modules=_join(now.modules, Policy.of_digest(digest))))
-
-
-def enter(digest: str, region: Region | None = None) -> None:
-    """Enter the rules of a policy: in a region, as the type, dtype and switches of its device say, else in a module.
-
-    A number is counted as used before another thread may take it for free.
-    """
-    if torch.compiler.is_compiling():
-        _enter(number_in_region(digest) if region else number_in_module(digest), region)
-        return
-    with _lock:
-        _enter(number_in_region(digest) if region else number_in_module(digest), region)
-
-
-def _enter(number: torch.dtype, region: Region | None) -> None:
-    if region is None:
-        enter_rules(number)
-    else:
-        enter_region(*region, number)
-
-
-def run_in(scope: Scope, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+def run_in(scope: Held, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
     """Return what the function returns where this scope holds."""
-    with _lock:
-        enter_rules(_number_of(scope))
-    try:
+    if torch.compiler.is_compiling():
+        enter_scope(scope if isinstance(scope, int) else keep_scope_of(scope))
+        try:
+            return function(*args, **kwargs)
+        finally:
+            leave_scope()
+    with scope_context(kept_scope(scope) if isinstance(scope, int) else scope):
         return function(*args, **kwargs)
-    finally:
-        leave_rules()
 
 
 def use_in_process(policy: Policy) -> None:
     """Make a policy that of the process, in the place of an earlier one."""
-    global _of_process, _kernels_of_process
-    with _lock:
-        rules, kernels = _resolve(policy)
-        use_rules(rules)
-        _of_process, _kernels_of_process = policy, kernels
+    use_patch(policy.patch if policy else None)
 
 
 def refresh() -> None:
-    """Resolve the rules of every number again, for the columns that are installed now."""
-    global _kernels_of_process
-    with _lock:
-        rules, _kernels_of_process = _resolve(_of_process)
-        use_rules(rules)
-        for scope, numbered in list(_numbered.items()):
-            rules, kernels = _resolve(_joined(scope))
-            set_numbered(numbered.number, rules)
-            _numbered[scope] = numbered._replace(kernels=kernels)
+    """Register the kernels that the policies in force need on the devices that are installed now."""
+    refresh_kernels()
 
 
-@lru_cache
-def _join(policy: Policy, other: Policy) -> Policy:
-    """Return both; those of a program are few, and are joined at each entry."""
-    return policy | other
+def _policy_of(patch: Patch) -> Policy:
+    rows = []
+    for full, column, category, dtype, message, source in patch.rows():
+        name, _, overload = full.partition(".")
+        kind = None if dtype is None else str(dtype).removeprefix("torch.")
+        rows.append(PatchRow(name, overload or "default", column, category, kind, message, source))
+    return Policy._of(rows)
 
 
-def _joined(scope: Scope) -> Policy:
-    return _of_process | scope.regions | scope.modules | scope.over
+# Dynamo runs these while it traces, and compiles for the ids that they return.
 
 
-def _number_of(scope: Scope) -> torch.dtype:
+def keep_scope_here() -> int:
+    """Return the id of the scope of this thread, 0 for that of no policy."""
+    return keep_scope(None, None)
+
+
+def keep_scope_of(scope: Scope | None) -> int:
+    """Return the id of a scope, 0 for that of no policy."""
+    with scope_context(scope):
+        return keep_scope(None, None)
+
+
+def keep_scope_in(layer: str, digest: str) -> int:
+    """Return the id of the scope of a policy that is entered here."""
     if torch.compiler.is_exporting():
         raise RuntimeError(
             "torch.export records the regions of a program and not their casts, and has no place for a policy "
@@ -168,70 +119,21 @@ def _number_of(scope: Scope) -> torch.dtype:
             "polycast.use(policy)"
         )
     _watch_dynamo()
-    with _lock:
-        numbered = _numbered.get(scope)
-        if numbered is None:
-            rules, kernels = _resolve(_joined(scope))
-            number = _take_number()
-            set_numbered(number, rules)
-            numbered = _numbered[scope] = _Numbered(number, kernels)
-            _scopes[number] = scope
-    return numbered.number
-
-
-def _take_number() -> torch.dtype:
-    """Return a number that is free, made so by forgetting the scopes that nobody is in, and their compiled code.
-
-    That cannot be done while dynamo traces, so some are spared for it.
-    """
-    if len(_free) <= _SPARED and _translator() is None:
-        for scope, numbered in list(_numbered.items()):
-            if uses_of(numbered.number) == 0:
-                del _numbered[scope], _scopes[numbered.number]
-                set_numbered(numbered.number, None)
-                _free.append(numbered.number)
-        if "torch._dynamo" in sys.modules:
-            torch._dynamo.reset()
-    if not _free:
-        raise RuntimeError(
-            f"{len(_numbered)} policies are in force at once, or in one compiled function, which is as many as can be"
-        )
-    return _free.pop()
-
-
-def _resolve(policy: Policy) -> tuple[Rules, Additions]:
-    """Return the rules of a policy over the base, and the kernels of the ops that the base gives none."""
-    rows = policy.rows(tuple(installed_kernels()))
-    patches = [(_full(row), row.column, row.category, _dtype(row), row.message) for row in rows]
-    kernels = add_kernels([(_full(row), row.column) for row in rows])
-    return (make_rules(patches) if patches else base_rules()), kernels
-
-
-def _full(row: PatchRow) -> str:
-    return row.name if row.overload == "default" else f"{row.name}.{row.overload}"
-
-
-def _dtype(row: PatchRow) -> torch.dtype | None:
-    return None if row.dtype is None else getattr(torch, row.dtype)
-
-
-def _translator() -> Any:
-    """Return what dynamo traces with in this thread; None where it does not."""
-    dynamo = sys.modules.get("torch._dynamo.symbolic_convert")
-    return None if dynamo is None else getattr(dynamo.tls, "current_tx", None)
+    return keep_scope(layer, Policy.of_digest(digest).patch)
 
 
 def _watch_dynamo() -> None:
     """Have what dynamo enters while it traces left again, where it gives up before it comes to the end."""
-    if (translator := _translator()) is not None:
-        depth = rules_depth()
-        translator.output.add_cleanup_hook(lambda: leave_rules_to(depth))
+    translator = getattr(torch._dynamo.symbolic_convert.tls, "current_tx", None)
+    if translator is not None:
+        depth = scope_depth()
+        translator.output.add_cleanup_hook(lambda: leave_to_depth(depth))
 
 
-# What enters and does not leave, the other way around, and what finds numbers: dynamo inlines it, or runs it while it
-# traces, and must not compile it, nor what it calls, alone.
+# What enters and does not leave, or leaves and does not enter: dynamo inlines it, and must not compile it alone, nor
+# what it calls.
 _uncompiled: list[Callable[..., object]] = []
-# What enters and leaves around a call: alone it must not be compiled either, in part; what it calls may be.
+# What enters and leaves around a call: dynamo must not compile it alone; what it calls may be.
 _inlined: list[Callable[..., object]] = []
 
 
@@ -247,8 +149,37 @@ def inlined(function: F) -> F:
     return function
 
 
+def _number_before_guards() -> None:
+    """Have dynamo number the scope that it compiles in before it takes the state that it guards.
+
+    Dynamo takes that state by one name, which is looked up at each frame that it starts to compile, in the thread that
+    runs the frame.
+    """
+    from torch._C._dynamo import guards
+    from torch._C._dynamo.eval_frame import _FrameAction as FrameAction
+    from torch._C._dynamo.eval_frame import _FrameExecStrategy as FrameExecStrategy
+    from torch._dynamo import convert_frame, exc
+
+    take = guards.GlobalStateGuard
+
+    def take_numbered() -> Any:
+        if number_scope():
+            return take()
+        # Torch's name, until 2.12, for an error after which a frame runs what was compiled of it, and no more of it is.
+        error: Any = getattr(exc, "RecompileLimitExceeded", exc.Unsupported)(
+            "torch.compile has met as many scopes of policies in this process as it can tell apart "
+            f"({len(_DTYPES) - 1}); code in further ones runs uncompiled. Make a policy that of the process with "
+            "polycast.use, or compile in a process of its own"
+        )
+        error.frame_exec_strategy = FrameExecStrategy(FrameAction.RUN_ONLY, FrameAction.RUN_ONLY)
+        raise error
+
+    for module in (guards, convert_frame):
+        setattr(module, "GlobalStateGuard", take_numbered)  # noqa: B010
+
+
 def _teach_dynamo(_: ModuleType) -> None:
-    calls: tuple[Callable[..., None], ...] = (enter_region, enter_rules, leave_rules)
+    calls: tuple[Callable[..., None], ...] = (enter_region, enter_scope, leave_scope)
     for call in calls:
         torch.compiler.allow_in_graph(call)  # type: ignore[no-untyped-call]
         torch.fx.node.has_side_effect(call)
@@ -258,15 +189,17 @@ def _teach_dynamo(_: ModuleType) -> None:
         torch._dynamo.eval_frame.skip_code(function.__code__)
     for function in _uncompiled:
         set_code_exec_strategy(function.__code__, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
+    _number_before_guards()
 
 
-# Dynamo runs these while it traces, and compiles for what they return.
-for _function in (number_in_region, number_in_module, _number_of, enter):
-    uncompiled(_function)
+for _function in (keep_scope_here, keep_scope_of, keep_scope_in):
+    _constant: Any = uncompiled(_function)
+    _constant._dynamo_marked_constant = True
 inlined(run_in)
-number_in_region._dynamo_marked_constant = True  # type: ignore[attr-defined]
-number_in_module._dynamo_marked_constant = True  # type: ignore[attr-defined]
-set_carrier(backends.CARRIER)
+# The carrier's own regions run in these, and mean no policy.
+_OWN = (torch.float16, torch.bfloat16, torch.get_autocast_dtype(backends.CARRIER))
+_DTYPES = sorted({kind for kind in vars(torch).values() if isinstance(kind, torch.dtype) and kind not in _OWN}, key=str)
+set_carrier(backends.CARRIER, _DTYPES)
 
 
 def teach_dynamo() -> None:

@@ -256,7 +256,8 @@ def test_a_region_entered_again_in_itself_is_left_as_often() -> None:
         assert first is second is region
         assert state("cpu") == (True, HALF)
     assert state("cpu") == before
-    with pytest.raises(RuntimeError, match=r"^this thread is not in polycast.autocast\('cpu', dtype=torch.float16\)$"):
+    text = r"^this thread has not entered polycast.autocast\('cpu', dtype=torch.float16\); enter it before it is left"
+    with pytest.raises(RuntimeError, match=text):
         region.__exit__(None, None, None)
     with copy.deepcopy(region):
         assert state("cpu") == (True, HALF)

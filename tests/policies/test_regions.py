@@ -10,7 +10,7 @@ import polycast
 import pytest
 import torch
 from polycast import Policy
-from polycast._compiled import make_rules, rules_depth
+from polycast._compiled import scope_depth
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -69,7 +69,7 @@ def test_a_region_leaves_what_was_not_left_inside() -> None:
         with polycast.autocast("cpu", policy=WIDE):
             polycast.autocast("cpu", policy=HALVES).__enter__()
         assert matmul() == F32
-    assert rules_depth() == 0
+    assert scope_depth() == 0
 
 
 def test_an_error_leaves_the_region() -> None:
@@ -77,7 +77,7 @@ def test_an_error_leaves_the_region() -> None:
         _ = 1 / 0
     with polycast.autocast("cpu"):
         assert both() == (BF16, F32)
-    assert rules_depth() == 0
+    assert scope_depth() == 0
 
 
 def test_a_region_is_entered_again_while_it_is_entered_and_decorates() -> None:
@@ -102,7 +102,7 @@ def test_a_region_is_left_by_the_thread_that_entered_it() -> None:
         text = r"this thread has not entered polycast.autocast\('cpu', .*; leave it in the thread that has"
         with pytest.raises(RuntimeError, match=text):
             pool.submit(region.__exit__).result()
-    assert rules_depth() == 0
+    assert scope_depth() == 0
 
 
 def test_threads_have_policies_of_their_own() -> None:
@@ -230,7 +230,7 @@ def test_an_interrupt_leaves_the_rules_of_a_module() -> None:
     polycast.assign(model, {"": {"sort": "float16"}})
     with pytest.raises(KeyboardInterrupt):
         model(X)
-    assert rules_depth() == 0
+    assert scope_depth() == 0
 
 
 BAD_ASSIGNMENTS: list[tuple[object, str]] = [
@@ -348,8 +348,3 @@ def test_vmap_and_grad_under_a_policy() -> None:
     with polycast.autocast("cpu", policy=Policy({"matmul": "float16", "bmm": "float16"})):
         assert torch.vmap(lambda x: x @ x)(batch).dtype == HALF
         assert torch.func.grad(lambda x: (x @ x).sum())(X).dtype == F32
-
-
-def test_policies_that_come_to_the_same_share_their_rules() -> None:
-    one, other = ([("aten::relu", "cpu", "fp32", kind, "")] for kind in (None, torch.float32))
-    assert make_rules(one) is make_rules(other) is not make_rules([("aten::relu", "cpu", "fp32", torch.float64, "")])

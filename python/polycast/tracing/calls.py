@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 
-from polycast import backends, scopes
+from polycast import backends
 from polycast._compiled import ROWS, RecordedCall
 from polycast.grammar.categories import UNLISTED, Category
-from polycast.patch import PatchRow, Policy
 from polycast.rules.operators import ATEN, shown
 from polycast.tracing.values import BACKWARD, FORWARD
 
@@ -139,22 +138,20 @@ class Sources:
     """Finds where the rules of calls stand."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, torch.dtype | None, bool, str | None], tuple[str, str]] = {}
+        self._found: dict[tuple[str, str, str, bool, str | None], tuple[str, str]] = {}
 
     def find(self, call: RecordedCall) -> tuple[str, str]:
         """Return the rule that a call followed, and where it stands."""
-        key = call.name, call.device, call.number, call.taken, call.rule
+        key = call.name, call.device, call.origin, call.taken, call.rule
         if key not in self._found:
             self._found[key] = _find(call)
         return self._found[key]
 
 
 def _find(call: RecordedCall) -> tuple[str, str]:
+    if call.rule is not None and call.origin:
+        return call.rule, call.origin
     column = backends.column(call.device)
-    for kind, policy in scopes.layers(call.number):
-        row = _row(policy, call.name, column)
-        if row is not None:
-            return row.value, f"{kind}: {row.source}"
     if call.rule is None:
         return (Category.STOCK.value, TORCH) if call.taken else (UNLISTED, "")
     op, overload = split(call.name)
@@ -162,11 +159,6 @@ def _find(call: RecordedCall) -> tuple[str, str]:
         if (ATEN + base.op, base.overload, base.device) == (op, overload, column):
             return base.category, f"{BASE}: {base.note}" if base.note else BASE
     return UNLISTED, ""
-
-
-def _row(policy: Policy, name: str, column: str) -> PatchRow | None:
-    key = (*split(name), column)
-    return next((row for row in policy.rows((column,)) if row.key == key), None)
 
 
 def text(kind: torch.dtype) -> str:

@@ -83,8 +83,8 @@ def compare(
         else:
             state.put_back()
             second = _Second(model, held)
-            with second.values:
-                scopes.run_in(scopes.Scope(over=policy), run)
+            with second.values, scopes.over(policy):
+                run()
     return _comparison(first, second)
 
 
