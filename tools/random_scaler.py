@@ -22,7 +22,21 @@ from torch.amp.grad_scaler import OptState
 from tqdm import tqdm
 
 INF, NAN = float("inf"), float("nan")
+# How near the two sides are. In float16 an element that underflows on one side may not on the other.
+CLOSE = {"half": (1e-3, 1e-5), "single": (1e-5, 1e-6), "double": (1e-12, 1e-13)}
 OPTIONS: dict[str, Any] = {"init_scale": 2.0**14, "growth_factor": 4.0, "growth_interval": 2}
+
+
+def clipping(optimizer: Any) -> Any:
+    """Return the optimizer, whose gradients are clipped by a hook within the step."""
+
+    def clip(*_: object) -> None:
+        nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], 0.5)
+
+    optimizer.register_step_pre_hook(clip)
+    return optimizer
+
+
 # Ours and theirs of one name take the same steps. Where neither is sync-free the bits are the same, too.
 KINDS: dict[str, tuple[Any, Any]] = {
     "SGD": (
@@ -32,6 +46,10 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "Adam": (
         lambda params: syncfree.Adam(params, lr=0.01, eps=1e-2),
         lambda params: torch.optim.Adam(params, lr=0.01, eps=1e-2, foreach=False),
+    ),
+    "clipping": (
+        lambda params: clipping(syncfree.SGD(params, lr=0.05, momentum=0.9)),
+        lambda params: clipping(torch.optim.SGD(params, lr=0.05, momentum=0.9, foreach=False)),
     ),
     "for-loop": (lambda params: torch.optim.SGD(params, lr=0.05, foreach=False),) * 2,
     "foreach": (lambda params: torch.optim.Adam(params, lr=0.01, eps=1e-2, foreach=True),) * 2,
@@ -56,24 +74,26 @@ class Call(NamedTuple):
 class Side:
     """Two small models, their optimizers, and a scaler; each method is a call of a program."""
 
-    def __init__(self, kinds: tuple[str, ...], half: bool, ours: bool) -> None:
+    def __init__(self, kinds: tuple[str, ...], precision: str, ours: bool) -> None:
         torch.manual_seed(0)
-        self.ours, self.half = ours, half
+        self.ours, self.half = ours, precision == "half"
+        self.dtype = torch.float64 if precision == "double" else torch.float32
         self.sync_free = sync_free(kinds)
-        self.models = [nn.Linear(3, 2) for _ in kinds]
+        self.models = [nn.Linear(3, 2, dtype=self.dtype) for _ in kinds]
         self.optimizers = [
             KINDS[kind][not ours](model.parameters()) for kind, model in zip(kinds, self.models, strict=True)
         ]
         self.scaler: Any = (polycast.GradScaler if ours else Scaler)("cpu", **OPTIONS)
         self.batches = 0
-        self.clipped_in: dict[int, int] = {}  # the batch in which an optimizer's gradients were unscaled to be clipped
+        self.looked_in: dict[int, int] = {}  # the batch in which an optimizer's gradients were unscaled
+        self.clipped_in: dict[int, int] = {}  # the same of those that were unscaled to be clipped
         self.unscaled: set[int] = set()  # those of them that were to be unscaled afterwards
         self.skips: list[list[bool]] = [[] for _ in kinds]  # of each optimizer's steps, those by torch's scaler
 
     def backward(self, call: Call) -> None:
         """Add the scaled gradients of a new batch."""
         self.batches += 1
-        inputs = torch.randn(4, 3, generator=torch.Generator().manual_seed(self.batches))
+        inputs = torch.randn(4, 3, generator=torch.Generator().manual_seed(self.batches)).to(self.dtype)
         region: AbstractContextManager[Any] = torch.autocast("cpu", torch.float16) if self.half else nullcontext()
         with region:
             loss = self.models[call.optimizer](inputs).square().mean() * call.value
@@ -90,6 +110,7 @@ class Side:
             self.unscaled.add(number)
         else:
             self.scaler.unscale_(optimizer)
+            self.looked_in[number] = self.batches
 
     def clip_grad_norm(self, call: Call) -> Tensor:
         """Clip; with torch's scaler that is unscale_, but for gradients that are unscaled, and clip_grad_norm_."""
@@ -99,8 +120,8 @@ class Side:
             return norm
         if self.stage(optimizer) is not OptState.UNSCALED:
             self.scaler.unscale_(optimizer)
-            self.clipped_in[call.optimizer] = self.batches
-        elif self.clipped_in.get(call.optimizer, self.batches) != self.batches:
+            self.clipped_in[call.optimizer] = self.looked_in[call.optimizer] = self.batches
+        elif self.looked_in[call.optimizer] != self.batches:
             self.scaler.unscale_(optimizer)
         return nn.utils.clip_grad_norm_(self.models[call.optimizer].parameters(), *call[2:])
 
@@ -110,25 +131,31 @@ class Side:
             if param.grad is not None:
                 param.grad.clamp_(-call.value, call.value)
 
-    def step(self, call: Call, *closure: None) -> None:
+    def step(self, call: Call, *closure: Callable[[], float] | None) -> float | None:
         optimizer = self.optimizers[call.optimizer]
-        self.scaler.step(optimizer, *closure)
+        result: float | None = self.scaler.step(optimizer, *closure)
         found_infs = self.scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"].values()
         self.skips[call.optimizer].append(any(found_inf.item() for found_inf in found_infs))
+        return result
 
-    def step_without_closure(self, call: Call) -> None:
-        self.step(call, None)
+    def step_without_closure(self, call: Call) -> float | None:
+        return self.step(call, None)
+
+    def step_by_closure(self, call: Call) -> float | None:
+        """Give a closure by position, which torch's scaler passes on, and which sees unscaled gradients."""
+        params = self.models[call.optimizer].parameters()
+        return self.step(call, lambda: sum(param.grad.sum().item() for param in params if param.grad is not None))
 
     def step_with_closure(self, call: Call) -> None:
         self.scaler.step(self.optimizers[call.optimizer], closure=lambda: 1.0)
 
     def update(self, _: Call) -> None:
         self.scaler.update()
-        self.clipped_in, self.unscaled = {}, set()
+        self.clipped_in, self.looked_in, self.unscaled = {}, {}, set()
 
     def update_to(self, call: Call) -> None:
         self.scaler.update(call.value)
-        self.clipped_in, self.unscaled = {}, set()
+        self.clipped_in, self.looked_in, self.unscaled = {}, {}, set()
 
     def set_growth_interval(self, call: Call) -> None:
         self.scaler.set_growth_interval(int(call.value))
@@ -170,6 +197,7 @@ CALLS: dict[str, tuple[int, tuple[float, ...]]] = {
     "step": (6, (1.0,)),
     "step_without_closure": (1, (1.0,)),
     "step_with_closure": (1, (1.0,)),
+    "step_by_closure": (2, (1.0,)),
     "update": (4, (1.0,)),
     "update_to": (1, (64.0, 2.0**12)),
     "set_growth_interval": (1, (1.0, 2.0, 3.0)),
@@ -204,7 +232,8 @@ def iteration(random: Random) -> list[Call]:
     if looks and random.random() < 0.3:  # dropped, half of the time as it should be
         calls += [Call("update")] * random.randrange(2)
     else:
-        calls += [*(Call("step", number) for number in which), Call("update")]
+        step = random.choice(["step"] * 7 + ["step_by_closure"])
+        calls += [*(Call(step, number) for number in which), Call("update")]
     return [*calls, *(Call("zero_grad", number) for number in which)]
 
 
@@ -237,7 +266,7 @@ class Grads:
         self.unscaled: set[int] = set()  # since the last update, and before they were clipped
         self.clipped: set[int] = set()  # since the last update, so that the step clips
         self.mixed: set[int] = set()  # of these, with gradients of a later batch, or none
-        self.outdated: set[int] = set()  # of those clipped, with a later batch of any optimizer
+        self.outdated: set[int] = set()  # unscaled or clipped, with a later batch of any optimizer
         self.stepped: set[int] = set()  # since the last update
         self.left: set[int] = set()  # from before the last update
 
@@ -248,8 +277,8 @@ class Grads:
             return False
         if call.name == "clamp":
             return number in self.left | self.clipped | self.stepped
-        # Of outdated ones clip_grad_norm raises what unscale_ would, unless that was called first.
-        raises = self.outdated - self.unscaled if call.name == "clip_grad_norm" else self.outdated | self.unscaled
+        # Of outdated ones clip_grad_norm raises what unscale_ would.
+        raises = self.outdated if call.name == "clip_grad_norm" else self.outdated | self.unscaled
         goes_on = call.name.startswith("step") or number not in raises
         return number in self.left or (goes_on and number in self.mixed)
 
@@ -259,7 +288,7 @@ class Grads:
         if call.name in ("backward", "zero_grad") and number in self.clipped:
             self.mixed.add(number)
         if call.name == "backward":
-            self.outdated |= self.clipped
+            self.outdated |= self.clipped | self.unscaled
         if call.name == "unscale_" and number not in self.clipped:
             self.unscaled.add(number)
         elif call.name == "clip_grad_norm":
@@ -281,12 +310,11 @@ def compare(seed: int) -> Counter[str]:
         AssertionError: The sides differ; the text has the program up to there.
     """
     random = Random(seed)
-    kinds, half = tuple(random.choices(list(KINDS), k=2)), random.random() < 0.5
-    ours, theirs = Side(kinds, half, True), Side(kinds, half, False)
-    # In float16 an element that underflows on one side may not on the other.
-    rtol, atol = (1e-3, 1e-5) if half else (1e-5, 1e-6)
+    kinds, precision = tuple(random.choices(list(KINDS), k=2)), random.choice(list(CLOSE))
+    ours, theirs = Side(kinds, precision, True), Side(kinds, precision, False)
+    rtol, atol = CLOSE[precision]
     counts: Counter[str] = Counter()
-    grads, past = Grads(kinds), [f"{seed}: {kinds}, half={half}"]
+    grads, past = Grads(kinds), [f"{seed}: {kinds}, {precision}"]
     for call in [Call("backward"), *program(random)]:
         if grads.is_senseless(call):
             continue
@@ -302,8 +330,8 @@ def compare(seed: int) -> Counter[str]:
         counts[call.name] += 1
         grads.note(call)
         pairs = list(zip(ours.values(), theirs.values(), strict=True))
-        if isinstance(found, Tensor) and isinstance(wanted, Tensor):
-            pairs.append((found, wanted))
+        if found is not None or wanted is not None:
+            pairs.append((torch.as_tensor(found), torch.as_tensor(wanted)))
         assert [one.shape for one, _ in pairs] == [other.shape for _, other in pairs], past
         close = [torch.allclose(*pair, rtol, atol, equal_nan=True) for pair in pairs]
         assert all(close) and torch.equal(*pairs[0]), [*past, *pairs]

@@ -94,13 +94,23 @@ scaler.step(optimizer), scaler.clip_grad_norm(optimizer, 1.0)
   RuntimeError: clip_grad_norm() is being called after step().
 scaler.clip_grad_norm(optimizer, 1.0), scaler.scale(torch.ones(1)), scaler.clip_grad_norm(optimizer, 1.0)
   RuntimeError: unscale_() has already been called on this optimizer since the last update(). Call update() before the
+scaler.unscale_(optimizer), scaler.scale(torch.ones(1)), scaler.clip_grad_norm(optimizer, 1.0)
+  RuntimeError: unscale_() has already been called on this optimizer since the last update(). Call update() before the
+polycast.GradScaler(growth_interval=1.5)
+  TypeError: growth_interval is 1.5; it takes a whole number of steps
+polycast.GradScaler(growth_interval=2000.0)
+  TypeError: growth_interval is 2000.0; it takes a whole number of steps
+scaler.set_growth_interval("2")
+  TypeError: growth_interval is '2'; it takes a whole number of steps
+scaler.load_state_dict(dict(scaler.state_dict(), growth_interval=1.5))
+  TypeError: growth_interval is 1.5; it takes a whole number of steps
 scaler.unscale_(half)
   ValueError: Attempting to unscale FP16 gradients. That of head is float16: keep the parameters in float32 and let
 optimizer.zero_grad(), scaler.step(optimizer)
   AssertionError: No inf checks were recorded for this optimizer. No parameter of it had a gradient; call backward on
 scaler.update()
   AssertionError: No inf checks were recorded prior to update. No optimizer that was given to step, unscale_
-scaler.step(optimizer, lambda: None)
+scaler.step(optimizer, closure=lambda: None)
   RuntimeError: Closure use is not currently supported if GradScaler is enabled.
 scaler.unscale(torch.ones(2))
   TypeError: unscale was given one tensor, and takes a sequence of them; pass [tensor]

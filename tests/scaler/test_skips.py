@@ -115,3 +115,27 @@ def test_an_optimizer_is_not_kept_alive() -> None:
     del optimizer
     gc.collect()
     assert left() is None
+
+
+@pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
+def test_an_optimizer_may_be_equal_to_others_and_have_no_hash(library: Any) -> None:
+    class Equal(library.SGD):  # type: ignore[misc]
+        def __eq__(self, _: object) -> bool:
+            return True
+
+        __hash__ = None  # type: ignore[assignment]
+
+    pair = [parameters(*SHAPES, seed=seed) for seed in range(2)]
+    optimizers = [Equal(params, lr=0.1) for params in pair]
+    scaler = started()
+    give(pair[0], 0, INF)
+    give(pair[1], 0)
+    for optimizer in optimizers:
+        scaler.step(optimizer)
+    scaler.update()
+    assert [scaler.skipped(optimizer).item() for optimizer in optimizers] == [True, False]
+    left = weakref.ref(optimizers.pop())
+    del optimizer
+    gc.collect()
+    assert left() is None
+    assert scaler.get_scale() == SCALE / 2

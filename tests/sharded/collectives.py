@@ -51,6 +51,25 @@ def a_step_of_shards_in_many_ways_is_one_sum_for_each_mesh() -> None:
 
 
 @check
+def what_a_plain_optimizer_finds_beside_a_sharded_one_is_one_more_sum() -> None:
+    """Of optimizers that are sharded over one mesh each look is enough."""
+    for plain, count in ((False, 2), (True, 2)):
+        for together in (True, False):
+            second = nn.Linear(8, 1) if plain else model(1)
+            optimizers = [syncfree.AdamW(trained(layers)) for layers in (model(), second)]
+            scaler = polycast.GradScaler("cpu", init_scale=SCALE)
+            scaler.scale(torch.ones(1))
+            reductions = mock.Mock(wraps=distributed.all_reduce)
+            with mock.patch.object(distributed, "all_reduce", reductions):
+                if together:
+                    scaler.step_together(*optimizers)
+                else:
+                    list(map(scaler.step, optimizers))
+                scaler.update()
+            assert reductions.call_count == (count if size() > 1 else 0)
+
+
+@check
 def a_step_of_replicas_is_no_collective() -> None:
     torch.manual_seed(0)
     for clipping in CLIPPING:

@@ -79,6 +79,31 @@ def optimizers_step_together_or_not_at_all() -> None:
 
 
 @check
+def what_a_rank_finds_in_a_plain_model_keeps_the_shards_beside_it_together() -> None:
+    for together in (True, False):
+        for look in ("step", "unscale_", "clip_grad_norm"):
+            sharded_param, plain = placed(torch.ones(4, 3), "0").requires_grad_(), torch.ones(2, requires_grad=True)
+            optimizers = [syncfree.SGD([sharded_param], lr=1.0), syncfree.SGD([plain], lr=1.0)]
+            scaler: Any = polycast.GradScaler("cpu", init_scale=SCALE)
+            scaler.scale(torch.ones(1))
+            sharded_param.grad, plain.grad = placed(torch.ones(4, 3), "0"), torch.ones(2)
+            if rank() == size() - 1:
+                plain.grad[0] = INF
+            if look != "step":
+                for optimizer in optimizers:
+                    getattr(scaler, look)(optimizer, *([1.0] if look == "clip_grad_norm" else []))
+            if together:
+                scaler.step_together(*optimizers)
+            else:
+                list(map(scaler.step, optimizers))
+            scaler.update()
+            # Apart, each skips for itself, and the plain model is each rank's own.
+            wanted = [True, True] if together else [False, rank() == size() - 1]
+            assert [scaler.skipped(optimizer).item() for optimizer in optimizers] == wanted
+            assert scaler.get_scale() == SCALE / 2
+
+
+@check
 def a_reported_skip_is_that_of_all_ranks() -> None:
     for kind in MAKERS:
         called: list[int] = []

@@ -161,6 +161,11 @@ def is_here(device_type: str) -> bool:
     return module is not None and getattr(module, "is_available", lambda: True)()
 
 
+def has_float64(device_type: str) -> bool:
+    """Return whether devices of a type are known to compute in float64."""
+    return device_type in (*FUSED, xla.TYPE)
+
+
 def reads_stall(device_type: str) -> bool:
     """Return whether a host read ends the tracing of a step, and so costs far more than waiting for the device."""
     return device_type == xla.TYPE

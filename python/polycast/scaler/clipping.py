@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from polycast._compiled import DeviceGradients, gather_gradients
-from polycast.scaler.sharding import agreed, measured, total_norm
+from polycast.scaler.sharding import measured, shards_of, total_norm
 
 
 def check_clipping(max_norm: float, norm_type: float) -> tuple[float, float]:
@@ -21,7 +21,7 @@ def check_clipping(max_norm: float, norm_type: float) -> tuple[float, float]:
 def clip_coef(norm: Tensor, max_norm: float) -> Tensor:
     """Return what gradients of that norm are multiplied by, as ``torch.nn.utils.clip_grad_norm_`` computes it."""
     # Torch divides by taking the reciprocal, too; said so, it is the same bits without a detour through Python.
-    return ((norm + 1e-6).reciprocal() * max_norm).clamp_max(1.0).float()
+    return ((norm + 1e-6).reciprocal() * max_norm).clamp_max(1.0)
 
 
 def clip_in_place(optimizer: torch.optim.Optimizer, max_norm: float, norm_type: float) -> Tensor:
@@ -30,10 +30,16 @@ def clip_in_place(optimizer: torch.optim.Optimizer, max_norm: float, norm_type: 
     Torch's own adds up no shards of several meshes, and torch_xla replaces it by one that loses a NaN.
     """
     gathered: list[DeviceGradients] = gather_gradients(optimizer.param_groups, coalesce_in_place=True)
-    device = gathered[0].device if gathered else torch.device("cpu")
-    norm = total_norm(agreed(measured(gathered, norm_type)), norm_type, device)
-    coef = clip_coef(norm, max_norm)
+    findings, shards = measured(gathered, norm_type), shards_of(optimizer.param_groups)
+    if shards:
+        findings = shards.agreed(findings, with_norms=True)
+    norm = total_norm(findings, norm_type, findings[0].device if findings else torch.device("cpu"))
+    multiply(gathered, clip_coef(norm, max_norm))
+    return norm
+
+
+def multiply(gathered: list[DeviceGradients], factor: Tensor) -> None:
+    """Multiply gradients in place by one element."""
     for gradients in gathered:
         unused = torch.zeros((), dtype=torch.float32, device=gradients.device)
-        gradients.unscale_(unused, coef.to(gradients.device, non_blocking=True))
-    return norm
+        gradients.unscale_(unused, factor.to(gradients.device, non_blocking=True))

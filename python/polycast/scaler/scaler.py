@@ -2,19 +2,20 @@
 
 import warnings
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
+from torch.utils.weak import WeakIdKeyDictionary
 
 from polycast import _caller, backends
 from polycast._compiled import update_scale
 from polycast.scaler.clipping import check_clipping, clip_coef, clip_in_place
-from polycast.scaler.step import ALREADY_UNSCALED, SteppingScaler, any_of, has_lone_shards, read, unwrapped
+from polycast.scaler.record import StepRecord
+from polycast.scaler.step import ALREADY_UNSCALED, SteppingScaler, has_lone_shards, read, unwrapped
 
 Optimizer = torch.optim.Optimizer
 T = TypeVar("T")
@@ -60,7 +61,7 @@ class GradScaler(SteppingScaler):
 
     Raises:
         ValueError: The bounds do not enclose ``init_scale``, or there is no such device.
-        TypeError: ``enabled`` or ``report_skips`` is a text.
+        TypeError: ``enabled`` or ``report_skips`` is a text, or ``growth_interval`` is no whole number.
         AssertionError: A factor is on the wrong side of 1, as in torch.
 
     Example:
@@ -99,6 +100,7 @@ class GradScaler(SteppingScaler):
         for name, value in (("enabled", enabled), ("report_skips", report_skips)):
             if isinstance(value, str):  # "False" would be true
                 raise TypeError(f"{name} is {value!r}; it takes True or False")
+        _check_interval(growth_interval)
         low = max(min_scale, _SMALLEST)
         if not low <= init_scale <= max_scale:
             raise ValueError(
@@ -114,7 +116,7 @@ class GradScaler(SteppingScaler):
         self._bounds = (low, max_scale)
         self._report_skips, self._process_group = report_skips, process_group
         self._told: set[str] = set()
-        self._records = WeakKeyDictionary()
+        self._records = _no_records()
 
     def scale(self, outputs: T) -> T:
         """Multiply outputs, a tensor or nested lists of them, by the scale, as ``torch.amp.GradScaler.scale`` does."""
@@ -162,16 +164,17 @@ class GradScaler(SteppingScaler):
             if state["stage"] is OptState.UNSCALED:
                 raise RuntimeError(ALREADY_UNSCALED)
             self._refuse_another_batch(state)
-        super().unscale_(optimizer)
+            super().unscale_(optimizer)
+            state["looked_in"] = self._batch
 
     @_disable_dynamo
     def clip_grad_norm(self, optimizer: Optimizer, max_norm: float, norm_type: float = 2.0) -> Tensor:
         """Have the next step of an optimizer clip the norm of its gradients, all together.
 
-        With a sync-free optimizer no gradient changes, hence no underscore: one pass computes the norm and looks for
-        infinities and NaNs, and the step multiplies in registers. So a hook that looks at the gradients sees them
-        scaled and unclipped. It goes before or after ``unscale_``. The gradients of any other optimizer are unscaled,
-        if they were not, and clipped here, in place; a disabled scaler clips those of every optimizer in place.
+        With a sync-free optimizer no gradient changes here, hence no underscore: one pass computes the norm and looks
+        for infinities and NaNs, and the step multiplies, as ``step`` says. It goes before or after ``unscale_``. The
+        gradients of any other optimizer are unscaled, if they were not, and clipped here, in place; a disabled scaler
+        clips those of every optimizer in place.
 
         Of several calls each clips what the ones before leave.
 
@@ -187,9 +190,10 @@ class GradScaler(SteppingScaler):
         Raises:
             TypeError: What is given is no optimizer.
             ValueError: ``norm_type`` or ``max_norm`` is no positive number.
-            RuntimeError: The optimizer was stepped since the last ``update``, or clipped in an earlier batch: one that
-                is dropped after a look at its gradients ends with ``update``, too. Or parameters are sharded and no
-                DTensors: which gradients each rank holds whole is not known here.
+            RuntimeError: The optimizer was stepped since the last ``update``, or its gradients were unscaled or clipped
+                in an earlier batch, that is before a loss was last scaled: a batch that is dropped after that ends with
+                ``update``, too. Or parameters are sharded and no DTensors: which gradients each rank holds whole is not
+                known here.
 
         Example: see :class:`GradScaler`.
         """
@@ -210,13 +214,12 @@ class GradScaler(SteppingScaler):
         if not record.is_sync_free:
             if is_scaled:
                 self.unscale_(optimizer)
-                state["clipped_in"] = self._batch
             return clip_in_place(optimizer, max_norm, norm_type)
         norm, found_infs = record.measure(optimizer, norm_type, scale.device)
         if is_scaled:
             norm = norm / scale
-            if "clipped_in" not in state:
-                state["found_inf_per_device"], state["clipped_in"] = found_infs, self._batch
+            if "clip_coef" not in state:
+                state["found_inf_per_device"], state["looked_in"] = found_infs, self._batch
         earlier = state.get("clip_coef")
         norm = norm if earlier is None else norm * earlier
         coef = clip_coef(norm, max_norm)
@@ -230,25 +233,37 @@ class GradScaler(SteppingScaler):
         A sync-free optimizer skips by itself. One of torch's fused optimizers is told to. For any other it is read back
         once whether to step. A disabled scaler steps.
 
+        A sync-free optimizer divides and clips the gradients in registers, and ``.grad`` stays scaled. Where somebody
+        can see gradients within the step, they are unscaled and clipped in place before it, as in torch: where the
+        optimizer, or all optimizers, have step hooks (other than polycast's own and the profiler's), and where
+        ``optimizer.step`` is not the one of :mod:`polycast.syncfree`: a subclass's, a wrapper's, or one that was put in
+        its place. A schedule of ``torch.optim.lr_scheduler`` wraps the step and changes nothing of this.
+
+        Args:
+            optimizer: Any.
+            args, kwargs: For ``optimizer.step``. As in torch, a closure is taken by position only. It sees unscaled
+                gradients, is not called where the step is skipped, and costs one read of whether it is.
+
         Raises:
             TypeError: What is given is no optimizer.
-            RuntimeError: As in torch: the optimizer was stepped since the last ``update``, or a closure is given. Or
-                FSDP1 shards its parameters, and the scaler has no ``process_group``.
-            AssertionError: As in torch: nothing was scaled, or no gradient was found.
+            RuntimeError: As in torch: the optimizer was stepped since the last ``update``, or a closure is given by its
+                name. Or FSDP1 shards its parameters, and the scaler has no ``process_group``.
+            ValueError: As in torch: a gradient that is to be unscaled in place is of float16.
+            AssertionError: As in torch: nothing was scaled, or no gradient was found on any rank.
         """
         if not self._enabled:
             if hasattr(optimizer, "param_groups"):  # torch's steps whatever has a step
                 self._record(optimizer).steps += 1
             return super().step(optimizer, *args, **kwargs)
         record, scale, _ = iteration = self._iteration(optimizer, "step")
-        if "closure" in kwargs or (record.is_sync_free and args and args[0] is not None):
+        if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         if not record.is_sync_free and backends.reads_stall(scale.device.type):
             self._tell(
                 f"each step of {type(optimizer).__name__} waits until the device has told whether to skip it; "
                 "an optimizer of polycast.syncfree does not"
             )
-        found_inf, result = self._look(optimizer, iteration), None
+        found_inf, result = self._look(optimizer, iteration, *args[:1]), None
         if self._report_skips and read(found_inf):
             pass
         elif record.is_sync_free:
@@ -263,7 +278,9 @@ class GradScaler(SteppingScaler):
     def step_together(self, *optimizers: Optimizer) -> None:
         """Step several optimizers, or none of them if a gradient of any holds an infinity or a NaN.
 
-        Nothing is read back if all of them are sync-free, or fused ones of torch's. It counts as the step of each.
+        Nothing is read back if all of them are sync-free, or fused ones of torch's. It counts as the step of each. If
+        one is sharded, what any rank of its mesh finds in any of them counts on all, for ``update`` too. If they are
+        not all sharded over the same meshes, that takes one more sum for each mesh.
 
         Example:
             >>> import torch, polycast
@@ -280,9 +297,12 @@ class GradScaler(SteppingScaler):
             raise ValueError("step_together was given one optimizer twice; name each once")
         if self._enabled:
             iterations = [self._iteration(optimizer, "step") for optimizer in optimizers]
-            found_infs = list(map(self._look, optimizers, iterations))
-            for _, scale, state in iterations:  # for the steps to find
-                state["found_inf_per_device"] = {scale.device: any_of(found_infs, scale.device)}
+            for optimizer, iteration in zip(optimizers, iterations, strict=True):
+                self._look(optimizer, iteration)
+            found_inf = self._known_to_all(iteration.state for iteration in iterations)
+            ranks = tuple(dict.fromkeys(each for iteration in iterations for each in iteration.record.ranks))
+            for record, scale, state in iterations if found_inf is not None else ():  # for the steps to find
+                state["found_inf_per_device"], record.ranks = {scale.device: found_inf}, ranks
         for optimizer in optimizers:
             self.step(optimizer)
 
@@ -302,14 +322,12 @@ class GradScaler(SteppingScaler):
             self._keep_bounds()
             return
         scale, growth_tracker = self._check_scale_growth_tracker("update")
-        states = self._per_optimizer_states.values()
-        found_infs = [found_inf for state in states for found_inf in state["found_inf_per_device"].values()]
-        if not found_infs:
+        found_inf = self._known_to_all(self._per_optimizer_states.values())
+        if found_inf is None:
             raise AssertionError(
                 "No inf checks were recorded prior to update. No optimizer that was given to step, unscale_ or "
                 "clip_grad_norm since the last one has a parameter with a gradient; leave update out where nothing was"
             )
-        found_inf = any_of(found_infs, scale.device)
         factors = self._growth_factor, self._backoff_factor, self._growth_interval
         update_scale(scale, growth_tracker, found_inf, *factors, *self._bounds)
         self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
@@ -339,6 +357,15 @@ class GradScaler(SteppingScaler):
             record.look(optimizer)
         return record.non_finite(optimizer)
 
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Set after how many good iterations in a row the scale grows.
+
+        Raises:
+            TypeError: It is no whole number.
+        """
+        _check_interval(new_interval)
+        super().set_growth_interval(new_interval)
+
     def get_scale(self) -> float:
         """Return the scale, or 1.0 if the scaler is disabled; reads from the device.
 
@@ -362,12 +389,15 @@ class GradScaler(SteppingScaler):
         Raises:
             RuntimeError: As in torch: it is empty.
             ValueError: It is the state of something else.
+            TypeError: Its growth interval is no whole number.
         """
         if self._enabled and state_dict and not state_dict.keys() >= set(_STATE):
             raise ValueError(
                 f"a state with {sorted(map(str, state_dict))} is not one of a gradient scaler; load what "
                 "GradScaler.state_dict() returned"
             )
+        if self._enabled and state_dict:
+            _check_interval(state_dict["growth_interval"])
         super().load_state_dict(state_dict)
         if self._enabled:
             self._init_scale = min(max(self._init_scale, self._bounds[0]), self._bounds[1])
@@ -389,7 +419,7 @@ class GradScaler(SteppingScaler):
         return {**super().__getstate__(), "_records": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({**state, "_records": WeakKeyDictionary()})
+        super().__setstate__({**state, "_records": _no_records()})
 
     def _lazy_init_scale_growth_tracker(self, dev: torch.device) -> None:
         # Checkpoints are loaded into the _device of a scaler that has not scaled yet, a text that may be empty.
@@ -409,3 +439,15 @@ class GradScaler(SteppingScaler):
             return
         self._told.add(message)
         _caller.warn(message)
+
+
+def _no_records() -> MutableMapping[Optimizer, StepRecord]:
+    """Return a dictionary that keeps no optimizer alive."""
+    records: MutableMapping[Optimizer, StepRecord] = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
+    return records
+
+
+def _check_interval(interval: Any) -> None:
+    """Raise where torch would in the first update, in terms of its operator."""
+    if not hasattr(interval, "__index__"):
+        raise TypeError(f"growth_interval is {interval!r}; it takes a whole number of steps")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim import lr_scheduler
 
+from polycast import backends
 from polycast.scaler.scaler import GradScaler
 from polycast.scaler.step import unwrapped
 
@@ -19,8 +20,9 @@ class RealStepLR(Scheduler):
 
     A scheduler of torch's is told by the host that it should advance, and the host does not know about a skipped step.
     If what it gives is a function of the step count, the learning rates of all steps are a table. This puts the table
-    on the device, counts the real steps there, and gives each parameter group its learning rate as a tensor. Trainers
-    take it for the ``torch.optim.lr_scheduler.LRScheduler`` that it is; ``last_epoch`` counts its calls.
+    on the device, counts the real steps there, and gives each parameter group its learning rate as a tensor, of float64
+    where the device is known to compute in it. Trainers take it for the ``torch.optim.lr_scheduler.LRScheduler`` that
+    it is; ``last_epoch`` counts its calls.
 
     Args:
         scheduler: One of ``torch.optim.lr_scheduler``, of a sync-free optimizer. The table begins where it stands; it
@@ -95,7 +97,7 @@ class RealStepLR(Scheduler):
         return [float(group["lr"]) for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the count of real steps and the table, [steps + 1, groups]; reads from the device."""
+        """Return the count of real steps and the table, float64 of [steps + 1, groups]; reads from the device."""
         return {"real_steps": int(self._count.item()), "table": self._host_table.clone()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -111,7 +113,7 @@ class RealStepLR(Scheduler):
                 f"a state with {sorted(map(str, state_dict))} does not fit {len(groups)} parameter groups; load what "
                 "RealStepLR.state_dict() returned for the same groups"
             )
-        self._host_table, self._last, self._tables = table.cpu().clone(), len(table) - 1, {}
+        self._host_table, self._last, self._tables = table.cpu().clone().double(), len(table) - 1, {}
         self.last_epoch, self._step_count = count, count + 1
         self._set_count(count)
 
@@ -128,7 +130,8 @@ class RealStepLR(Scheduler):
         device = self._count.device
         table = self._tables.get(device)
         if table is None:
-            table = self._tables[device] = self._host_table.to(device)
+            dtype = torch.float64 if backends.has_float64(device.type) else torch.float32
+            table = self._tables[device] = self._host_table.to(device, dtype)
         rates = table.index_select(0, self._count).squeeze(0).unbind()
         for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = lr
@@ -165,7 +168,7 @@ def _table(scheduler: Scheduler, steps: int) -> Tensor:
                 rows.append([float(group["lr"]) for group in optimizer.param_groups])
     except ValueError as error:
         raise ValueError(f"the scheduler gives no table of steps={steps}: {error}; choose fewer") from error
-    return torch.tensor(rows, dtype=torch.float32)
+    return torch.tensor(rows, dtype=torch.float64)
 
 
 def _copied(value: Any, optimizer: torch.optim.Optimizer) -> Any:

@@ -1,10 +1,12 @@
 """Reductions over the ranks of a mesh: what each finds in its shards of the gradients, brought together.
 
-All ranks of a mesh make the same calls in the same order, whatever their shards hold, and nothing is read back.
+All ranks of a mesh make the same calls in the same order with tensors of the same sizes, whatever their shards hold and
+whichever gradients they lack, because the parameters alone decide on both. Nothing is read back, except by a rank that
+has no gradient at all.
 """
 
 import math
-from collections.abc import Iterator
+import sys
 from typing import Any, NamedTuple
 
 import torch
@@ -12,14 +14,38 @@ from torch import Tensor
 
 from polycast._compiled import DeviceGradients, norm
 
+#: A parameter's group, and its index there.
+Position = tuple[int, int]
+
 
 class Finding(NamedTuple):
     """What a look at gradients of one device, and of one mesh if they are sharded, has found."""
 
-    gradients: DeviceGradients
+    device: torch.device
+    gradients: DeviceGradients | None  # None once all ranks agree
     found_inf: Tensor  # whether any is not finite, as 0 or 1
     non_finite: Tensor  # which of them are not
     norms: Tensor | None = None  # if asked for, of this rank's part; once all ranks agree a vector, of all their parts
+    agreed_positions: tuple[Position, ...] = ()
+
+    @property
+    def positions(self) -> list[Position]:
+        """The parameters that non_finite is about."""
+        return list(self.agreed_positions) if self.gradients is None else self.gradients.positions
+
+
+class Ranks(NamedTuple):
+    """The ranks of a mesh, and the device on which this one has its shards."""
+
+    mesh: Any
+    device: torch.device
+
+
+class Place(NamedTuple):
+    """Where shards lie: on a mesh, and along which of its dimensions they are different parts."""
+
+    ranks: Ranks
+    split_dims: tuple[int, ...]
 
 
 def measured(gathered: list[DeviceGradients], norm_type: float) -> list[Finding]:
@@ -27,85 +53,125 @@ def measured(gathered: list[DeviceGradients], norm_type: float) -> list[Finding]
     findings = []
     for gradients in gathered:
         part, found_inf, non_finite = gradients.norm(norm_type)
-        findings.append(Finding(gradients, found_inf, non_finite, part))
+        findings.append(Finding(gradients.device, gradients, found_inf, non_finite, part))
     return findings
 
 
-def agreed(findings: list[Finding]) -> list[Finding]:
-    """Return findings that every rank of the meshes agrees on: what one rank has found, all have.
+def shards_of(param_groups: list[dict[str, Any]]) -> "Shards | None":
+    """Return the sharded parameters of an optimizer, with or without gradients; None if there are none."""
+    package: Any = sys.modules.get("torch.distributed.tensor")
+    if package is None:
+        return None
+    positions: dict[Place, list[Position]] = {}
+    doubles: set[Ranks] = set()
+    for group, options in enumerate(param_groups):
+        for index, param in enumerate(options["params"]):
+            if isinstance(param, package.DTensor):
+                split = tuple(dim for dim, placement in enumerate(param.placements) if not placement.is_replicate())
+                place = Place(Ranks(param.device_mesh, param.device), split)
+                positions.setdefault(place, []).append((group, index))
+                if param.dtype in (torch.float64, torch.complex128):
+                    doubles.add(place.ranks)
+    return Shards(positions, doubles) if positions else None
 
-    It is one small sum for each mesh and dimension of it, of the norms, too.
-    """
-    if all(finding.gradients.mesh is None for finding in findings):
-        return findings
-    device = findings[0].gradients.device
-    found_inf = torch.stack([finding.found_inf.to(device, non_blocking=True) for finding in findings]).max()
-    results = findings.copy()
-    for numbers in _meshes(findings):
-        # What a rank of one mesh has found reaches those of the next.
-        found_inf, some = _summed(found_inf, [findings[number] for number in numbers])
-        for number, finding in zip(numbers, some, strict=True):
-            results[number] = finding
-    return [
-        finding._replace(found_inf=found_inf.to(finding.gradients.device, non_blocking=True)) for finding in results
-    ]
+
+class Shards(NamedTuple):
+    """The sharded parameters of an optimizer by their places, and the ranks on which some are of float64."""
+
+    positions: dict[Place, list[Position]]
+    doubles: set[Ranks]
+
+    @property
+    def ranks(self) -> tuple[Ranks, ...]:
+        """The ranks that have to agree, in the order of the parameters."""
+        return tuple({place.ranks: None for place in self.positions})
+
+    def agreed(self, findings: list[Finding], with_norms: bool) -> list[Finding]:
+        """Return findings that every rank of the meshes agrees on: what one rank has found, all have.
+
+        It is one small sum for each mesh and dimension of it, of the norms, too. Without a gradient on any rank there
+        are no findings.
+        """
+        device = findings[0].device if findings else self.ranks[0].device
+        found = [each.found_inf.to(device, non_blocking=True) for each in findings]
+        # Whether anything is not finite, and whether there is a gradient.
+        head = torch.stack([torch.stack(found).max(), torch.ones_like(found[0])]) if found else torch.zeros(2)
+        own, results = {}, []
+        for each in findings:
+            gathered = each.gradients
+            if gathered is None or gathered.mesh is None:
+                results.append(each)
+            else:
+                own[Place(Ranks(gathered.mesh, each.device), tuple(gathered.split_dims))] = each
+        for ranks in self.ranks:
+            # What a rank of one mesh has found reaches those of the next.
+            head, some = self._summed(ranks, head.to(ranks.device, non_blocking=True), own, with_norms)
+            results += some
+        if not findings and not head[1].item():
+            return []
+        found_inf = head.select(0, 0)
+        return [each._replace(found_inf=found_inf.to(each.device, non_blocking=True)) for each in results]
+
+    def _summed(
+        self, ranks: Ranks, head: Tensor, own: dict[Place, Finding], with_norms: bool
+    ) -> tuple[Tensor, list[Finding]]:
+        """Sum over the ranks of one mesh; return the head, and a finding for each place there."""
+        places = [place for place in self.positions if place.ranks == ranks]
+        parts = [head, *(_flags(own.get(place), self.positions[place], ranks.device) for place in places)]
+        if with_norms:
+            parts += [_among_all(own.get(place), place) for place in places]
+        both = torch.cat(parts).to(torch.float64 if with_norms and ranks in self.doubles else torch.float32)
+        sum_over(both, ranks)
+        head, *sums = torch.split(both, [len(part) for part in parts])
+        head = head.clamp(max=1).float()
+        norms = sums[len(places) :] if with_norms else [None] * len(places)
+        return head, [
+            Finding(ranks.device, None, head.select(0, 0), flags.clamp(max=1), norm, tuple(self.positions[place]))
+            for place, flags, norm in zip(places, sums, norms, strict=False)
+        ]
 
 
 def total_norm(findings: list[Finding], norm_type: float, device: torch.device) -> Tensor:
     """Return the norm of all gradients from what ranks agree on: a plain tensor of one element on the device."""
-    norms = [finding.norms.to(device, non_blocking=True) for finding in findings if finding.norms is not None]
+    norms = [each.norms.to(device, non_blocking=True) for each in findings if each.norms is not None]
     if not norms:
         return torch.zeros((), device=device)
     # The parts themselves: a sum of their powers might overflow.
     return norms[0] if len(norms) == 1 and norms[0].dim() == 0 else norm(norms, norm_type)[0]
 
 
-def _meshes(findings: list[Finding]) -> Iterator[list[int]]:
-    """Yield the places of the findings on each mesh."""
-    left = [number for number, finding in enumerate(findings) if finding.gradients.mesh is not None]
-    while left:
-        first = findings[left[0]].gradients
-        same = [
-            number
-            for number in left
-            if findings[number].gradients.mesh == first.mesh and findings[number].gradients.device == first.device
-        ]
-        yield same
-        left = [number for number in left if number not in same]
-
-
-def _summed(found_inf: Tensor, findings: list[Finding]) -> tuple[Tensor, list[Finding]]:
-    """Sum over all ranks of the mesh on which the findings are; return whether any is not finite, and the findings."""
-    gradients = findings[0].gradients
-    flags = [found_inf.to(gradients.device, non_blocking=True).reshape(1), *(each.non_finite for each in findings)]
-    norms = [_among_all(each.gradients, each.norms) for each in findings if each.norms is not None]
-    both = torch.cat([*flags, *norms])
-    _sum(both, gradients.mesh)
-    found, *parts = torch.split(both, [len(tensor) for tensor in (*flags, *norms)])
-    sums = iter(parts)
-    marked = [each._replace(non_finite=next(sums).clamp(max=1)) for each in findings]
-    whole = [each if each.norms is None else each._replace(norms=next(sums)) for each in marked]
-    return found.reshape(()).clamp(max=1).float(), whole
-
-
-def _among_all(gradients: DeviceGradients, part: Tensor) -> Tensor:
-    """Return a vector of a norm for each part, of which this rank knows its own; what is replicated counts once."""
-    mesh = gradients.mesh
-    place = mesh.get_coordinate()
-    if place is None:
-        return part.reshape(1)
-    count = math.prod(mesh.size(dim) for dim in gradients.split_dims)
-    if any(place[dim] for dim in range(mesh.ndim) if dim not in gradients.split_dims):
-        return part.new_zeros(count)
-    own = 0
-    for dim in gradients.split_dims:
-        own = own * mesh.size(dim) + place[dim]
-    return torch.nn.functional.pad(part.reshape(1), (own, count - own - 1))
-
-
-def _sum(tensor: Tensor, mesh: Any) -> None:
+def sum_over(tensor: Tensor, ranks: Ranks) -> None:
     """Sum in place over all dimensions of a mesh, if this rank is in it."""
-    distributed: Any = torch.distributed
+    mesh, distributed = ranks.mesh, torch.distributed
     for dim in range(mesh.ndim):
         if mesh.size(dim) > 1 and mesh.get_coordinate() is not None:
             distributed.all_reduce(tensor, distributed.ReduceOp.SUM, group=mesh.get_group(dim))
+
+
+def _flags(own: Finding | None, positions: list[Position], device: torch.device) -> Tensor:
+    """Return which of all parameters at a place have a gradient on this rank that is not finite."""
+    if own is None:
+        return torch.zeros(len(positions), device=device)
+    if len(own.non_finite) == len(positions):
+        return own.non_finite
+    there = {position: number for number, position in enumerate(own.positions)}
+    # The flag behind the last one is that of a gradient that is not there.
+    wanted = [there.get(position, len(there)) for position in positions]
+    padded = torch.nn.functional.pad(own.non_finite, (0, 1))
+    return padded.index_select(0, torch.tensor(wanted).to(device, non_blocking=True))
+
+
+def _among_all(own: Finding | None, place: Place) -> Tensor:
+    """Return a vector of a norm for each part, of which this rank knows its own; what is replicated counts once."""
+    mesh = place.ranks.mesh
+    coordinate = mesh.get_coordinate()
+    part = torch.zeros(1, device=place.ranks.device) if own is None or own.norms is None else own.norms.reshape(1)
+    if coordinate is None:
+        return part
+    count = math.prod(mesh.size(dim) for dim in place.split_dims)
+    if any(coordinate[dim] for dim in range(mesh.ndim) if dim not in place.split_dims):
+        return part.new_zeros(count)
+    number = 0
+    for dim in place.split_dims:
+        number = number * mesh.size(dim) + coordinate[dim]
+    return torch.nn.functional.pad(part, (number, count - number - 1))
