@@ -26,6 +26,9 @@ COMMANDS = ("diff", "trace")
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
     words = sys.argv[1:] if arguments is None else arguments
+    if installation.unusable and words[:1] != ["diff"]:  # which looks at the files that it is given
+        print(f"error: {installation.unusable}", file=sys.stderr)
+        return 1
     if words[:1] == ["trace"] and len(words) > 1:
         return script.main(words[1:])
     try:

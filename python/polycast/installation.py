@@ -20,6 +20,8 @@ from polycast.rules.reader import IMPORT_FIRST
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
 ENVIRONMENT_POLICY = "POLYCAST_POLICY"
 _TAG = "polycast:"
+# What is wrong with the policy of the environment, where `python -m polycast` is to say it.
+unusable = ""
 # How often kernels were installed or taken out.
 changes = 0
 # Columns with the same dispatch key, of which one can be installed at a time.
@@ -140,7 +142,12 @@ def install_on_import() -> None:
 
 
 def use_on_import() -> None:
-    """Use the policy that the environment variable POLYCAST_POLICY names a file of."""
+    """Use the policy that the environment variable POLYCAST_POLICY names a file of.
+
+    Raises:
+        ImportError: It cannot be used. The command line, which can show what is wrong with a file, goes on without it.
+    """
+    global unusable
     path = os.environ.get(ENVIRONMENT_POLICY)
     if path:
         try:
@@ -150,7 +157,17 @@ def use_on_import() -> None:
             problems = error.problems if isinstance(error, PolicyError) else ()
             if any(problem.remedy.startswith(IMPORT_FIRST) for problem in problems):
                 text += f"\n(before polycast, or unset {ENVIRONMENT_POLICY} and call polycast.use after both)"
-            raise ImportError(text) from None
+            if not _is_command_line():
+                raise ImportError(text) from None
+            unusable = text
+
+
+def _is_command_line() -> bool:
+    """Return whether the process is `python -m polycast`, which imports the package before its __main__.
+
+    While Python looks for the module of -m, it stands in the place of the first argument.
+    """
+    return sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removeprefix("-m") == __package__
 
 
 def _install_late(package: ModuleType) -> None:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import polycast
 import pytest
@@ -108,6 +109,34 @@ def test_a_mistyped_op_is_one_line_and_exit_status_1() -> None:
     )
     wanted = "error: neither torch nor the policy has an op 'conv2'; did you mean 'conv2d'?\n"
     assert (run.returncode, run.stdout, run.stderr) == (1, "", wanted)
+
+
+def test_a_broken_policy_of_the_environment_is_said_in_full_and_can_be_examined(tmp_path: Path) -> None:
+    broken = tmp_path / "mine.yaml"
+    broken.write_text("ops: {sofmax: fp32, relu: fp23}\n", encoding="utf-8")
+    problems = (
+        f"{broken}:1:7: error: unknown op 'sofmax'; did you mean 'softmax'?\n"
+        f"{broken}:1:27: error: unknown category 'fp23'; did you mean 'fp32'?\n"
+    )
+    named = f"error: POLYCAST_POLICY names {broken}, which cannot be used:\n{problems}"
+    for flags, words, said in (
+        (["-m", "polycast"], [], named),
+        (["-W", "error", "-mpolycast"], ["relu"], named),
+        (["-m", "polycast"], ["trace", "script.py"], named),
+        (["-m", "polycast"], ["diff", "base", str(broken)], problems),
+    ):
+        run = _run(*flags, *words, POLYCAST_POLICY=str(broken))
+        assert (run.returncode, run.stdout, run.stderr) == (1, "", said)
+    mended = _run("-m", "polycast", "diff", "torch-2.11", "torch-2.12", POLYCAST_POLICY=str(broken))
+    assert (mended.returncode, mended.stderr) == (0, "")
+    imported = _run("-c", "import polycast", "-m", "polycast", POLYCAST_POLICY=str(broken))
+    assert (imported.returncode, imported.stderr.count(problems)) == (1, 1)
+
+
+def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env={**os.environ, **environment}, check=False
+    )
 
 
 def test_an_interrupt_prints_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

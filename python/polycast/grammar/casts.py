@@ -7,7 +7,7 @@ from .categories import UNLISTED
 from .errors import Problem
 from .fields import Reader
 from .nodes import Mapping, Node, Sequence, Text
-from .versions import ALL, VersionRange, parse_range, subtract
+from .versions import ALL, Release, VersionRange, parse_range, subtract
 
 OTHERS = "others"
 
@@ -24,10 +24,20 @@ class Cast:
 
 
 class CastReader(Reader):
-    """Reads casts for these devices, each with the one that it is like, and these names of categories."""
+    """Reads casts for these devices, each with the one that it is like, and these names of categories.
 
-    def __init__(self, problems: list[Problem], like: dict[str, str | None], categories: Iterable[str]) -> None:
+    Where casts are read for one release of torch, overloads of other releases are not looked up.
+    """
+
+    def __init__(
+        self,
+        problems: list[Problem],
+        like: dict[str, str | None],
+        categories: Iterable[str],
+        release: Release | None = None,
+    ) -> None:
         super().__init__(problems)
+        self.release = release
         self.like = like
         self.categories = {*categories, UNLISTED}
 
@@ -84,10 +94,22 @@ class CastReader(Reader):
         only: tuple[str, ...] | None = None
         if "overloads" in fields:
             texts = self.texts(fields["overloads"], "overloads")
-            only = tuple(text.value for text in texts if self.name(text, "overload", overloads))
+            elsewhere = self.release is not None and torch is not None and self.release not in torch
+            only = tuple(text.value for text in texts if elsewhere or self.name(text, "overload", overloads))
         if category is None or torch is None:
             return None
         return Cast(None if category == UNLISTED else category, fields["as"], torch, only, note)
+
+    def holds_here(self, node: Node) -> bool:
+        """Return whether one of the casts is for the release that they are read for; a broken range is for any."""
+        if isinstance(node, Sequence):
+            return any(map(self.holds_here, node.items))
+        fields = {key.value: value for key, value in node.items} if isinstance(node, Mapping) else {}
+        if fields and "as" not in fields:
+            return any(map(self.holds_here, fields.values()))
+        specifier = fields.get("torch")
+        torch = parse_range(specifier.value) if isinstance(specifier, Text) else ALL
+        return self.release is None or torch is None or self.release in torch
 
     def read_range(self, node: Node) -> VersionRange | None:
         specifier = self.text(node, "torch")

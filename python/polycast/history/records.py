@@ -6,6 +6,7 @@ from pathlib import Path
 
 from polycast.grammar.errors import Location, PolicyError, Problem
 from polycast.grammar.history import Record, number_of, read_history
+from polycast.grammar.versions import VersionRange
 
 RECORDED = Path(__file__).parent / "recorded"
 _RELEASE = re.compile(r"(?:torch[-_ ]?)?(\d+)(?:\.(\d+))?[\w.+]*", re.ASCII | re.IGNORECASE)
@@ -32,6 +33,27 @@ def is_release(name: str) -> bool:
         (True, False)
     """
     return _RELEASE.fullmatch(name) is not None and not name.endswith((".yaml", ".yml"))
+
+
+def releases_with(op: str, overload: str | None) -> VersionRange | None:
+    """Return the releases that have an op, or an overload of it, of those that some release has not; None for others.
+
+    Example:
+        >>> from polycast.history.records import releases_with
+        >>> str(releases_with("cholesky", None)), releases_with("softmax", "int")
+        ('<2.14', None)
+    """
+    absent = [
+        record.number
+        for record in history().values()
+        for name, part in record.absent
+        if name == op and overload in (None, part)
+    ]
+    present = [record.number for record in history().values() if record.number not in absent]
+    if not absent or not present:
+        return None
+    first = min(present) if min(absent) < min(present) else None
+    return VersionRange(first, min((number for number in absent if number > max(present)), default=None))
 
 
 def find(name: str) -> Record:

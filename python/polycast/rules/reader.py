@@ -15,6 +15,7 @@ from polycast.rules.operators import Target
 from polycast.rules.rows import VALUES, PatchRow, make_row, misnamed
 
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
+RELEASE = (_MAJOR, _MINOR)
 IMPORT_FIRST = "import the library that registers it first"
 
 
@@ -22,7 +23,7 @@ class RuleReader(CastReader):
     """Reads rules; of an overload on a column, one that names the overload decides before one that names the op."""
 
     def __init__(self, problems: list[Problem]) -> None:
-        super().__init__(problems, DEVICES_LIKE, VALUES)
+        super().__init__(problems, DEVICES_LIKE, VALUES, RELEASE)
 
     def file(self, root: Node) -> tuple[PatchRow, ...]:
         """Return the rows of a file."""
@@ -35,7 +36,7 @@ class RuleReader(CastReader):
         """Return the rows of all rules; the later of two that agree gives none."""
         ranks: dict[bool, dict[tuple[str, str, str], tuple[Text, PatchRow]]] = {False: {}, True: {}}
         for key, node in rules.items:
-            targets = self.targets(key)
+            targets = self.targets(key) if self.holds_here(node) else ()
             exact = any(target.overload for target in targets)
             rank, remedy = ranks[exact], "keep one of them"
             if not exact:
@@ -108,9 +109,21 @@ class RuleReader(CastReader):
         elif not found and operators.is_public(key.value):
             what = f"'{key.value}' is no op, and the policy does not say which ops it runs"
             self.report(key.location, what, operators.suggest_ops("name those ops", key.value))
-        elif not found:
+        elif not found and not self.report_other_release(key, operators.shown(name), None):
             self.report_unknown(key.location, f"unknown op '{key.value}'", operators.shown(name), operators.known())
         return found
+
+    def report_other_release(self, key: Text, op: str, overload: str | None) -> bool:
+        """Report what this release of torch does not have and another one has; return whether it is that."""
+        from polycast.history.records import releases_with  # needs PyYAML
+
+        op = op.rpartition(".")[2]
+        releases = releases_with(op, overload)
+        if releases is None or RELEASE in releases:
+            return False
+        what = f"torch {_MAJOR}.{_MINOR} has no '{operators.shown(op, overload)}', which is there in torch {releases}"
+        self.report(key.location, what, f"keep the rule to those, as in {{as: fp32, torch: '{releases}'}}")
+        return True
 
     def overloads(self, key: Text, target: Target) -> dict[str, Signature]:
         """Return the overloads that a rule is for."""
@@ -119,14 +132,16 @@ class RuleReader(CastReader):
             what = f"'{target}' has no functional overload that takes a tensor"
             self.report(key.location, what, "leave it out")
         elif target.overload is not None and target.overload not in found:
-            what = f"'{operators.shown(target.name)}' has no overload '{target.overload}'"
-            self.report_unknown(key.location, what, target.overload, found)
+            op = operators.shown(target.name)
+            if not self.report_other_release(key, op, target.overload):
+                what = f"'{op}' has no overload '{target.overload}'"
+                self.report_unknown(key.location, what, target.overload, found)
         return {name: part for name, part in found.items() if target.overload in (None, name)}
 
 
 def _first(alternatives: list[Cast], overload: str) -> Cast | None:
     """Return the first alternative that holds for an overload in the torch that runs."""
     for cast in alternatives:
-        if (_MAJOR, _MINOR) in cast.torch and (cast.overloads is None or overload in cast.overloads):
+        if RELEASE in cast.torch and (cast.overloads is None or overload in cast.overloads):
             return cast
     return None
