@@ -4,6 +4,7 @@ import math
 import random
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
@@ -11,8 +12,11 @@ import polycast
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.models.architectures import bert, resnet
+from tests.probe import HAS_XLA, NO_XLA
 from tests.process import python
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -158,18 +162,151 @@ def test_pictures_and_tables_have_every_error(tmp_path: Path) -> None:
     assert len(errors.table("growth", count=7).splitlines()) == 8
 
 
-def test_a_gradient_that_is_all_but_zero_has_no_error_of_its_rounding() -> None:
-    """A bias before a normalization: its gradient is zero but for rounding, in both runs."""
+@pytest.mark.parametrize("mean", [3e3, 1e5])
+def test_an_error_of_a_normalization_is_that_of_its_result_not_of_its_statistics(mean: float) -> None:
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8))
-    batch = torch.rand(4, 3, 12, 12)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Conv2d(8, 8, 3))
+    nn.init.constant_(model[0].bias, mean)  # type: ignore[arg-type]
+    batch = torch.randn(8, 3, 12, 12)
+    errors = polycast.compare(polycast.autocast("cpu")(lambda: model(batch)), model=model)
+    rounded, exact = model[0](batch).to(torch.bfloat16).double(), model[0](batch).double()
+    by_hand, result = (functional.batch_norm(x, None, None, training=True) for x in (rounded, exact))
+    (row,) = [row for row in errors if row.site.op == "native_batch_norm"]
+    assert (row.so_far or 0) > 0.9 * ((by_hand - result).norm() / result.norm()).item() > 0.3
+    assert errors.worst("growth")[0] == row
+
+
+def before_a_normalization() -> tuple[nn.Module, list[Tensor]]:
+    layers = [nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8), nn.SiLU()]
+    return nn.Sequential(*layers), [torch.rand(4, 3, 12, 12)]
+
+
+def keys_of_attention() -> tuple[nn.Module, list[Tensor]]:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+    return nn.Sequential(layer, nn.Linear(8, 4)), [torch.rand(2, 3, 8)]
+
+
+@pytest.mark.parametrize("build", [before_a_normalization, keys_of_attention, bert])
+@pytest.mark.parametrize("is_file", [False, True])
+def test_a_gradient_that_is_zero_in_theory_has_no_error_of_its_rounding(
+    build: Callable[[], tuple[nn.Module, list[Tensor]]], is_file: bool, tmp_path: Path
+) -> None:
+    model, run = program(build)
+    if is_file:
+        polycast.use(polycast.Policy.everywhere("float32"))
+        try:
+            polycast.record(run, tmp_path / "run.pt", model=model.eval())
+        finally:
+            polycast.use(None)
+        model.zero_grad()
+    errors = polycast.compare(run, model=model, reference=tmp_path / "run.pt" if is_file else "float32")
+    assert 1e-3 < (errors.worst("so_far")[0].so_far or 0) < 0.5
+
+
+def test_a_sum_that_is_wrong_by_more_than_itself_has_that_error() -> None:
+    """Unlike one whose terms cancel, which nobody knows."""
+    x = torch.linspace(1, 2, 64)
+
+    def run() -> None:
+        with polycast.autocast("cpu", torch.float16):
+            (x[None] @ x[:, None] / (x.half() * 1e-8)[None].sum(1, keepdim=True).clamp_min(1e-12)).sum()
+
+    assert (polycast.compare(run).worst("so_far")[0].so_far or 0) > 1e3
+
+
+def test_what_is_read_through_another_view_is_given_its_errors() -> None:
+    x = torch.rand(4, 8)
 
     def run() -> None:
         with polycast.autocast("cpu"):
-            loss = model(batch).float().pow(3).mean()
+            whole = torch.zeros(4, 16)
+            whole[:, :8] = x @ x.T @ x
+            whole[:, :4].exp()
+
+    (row,) = [row for row in polycast.compare(run) if row.site.op == "exp"]
+    assert row.before > 1e-3
+
+
+class DrawsByType(TorchDispatchMode):
+    """Has a device's own way to draw: other numbers for bfloat16."""
+
+    def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.Tag.nondeterministic_seeded in function.tags and getattr(args[0], "dtype", None) is torch.bfloat16:
+            torch.rand(3)
+        return function(*args, **(kwargs or {}))
+
+
+X = torch.linspace(-1, 1, 128).reshape(16, 8)
+DROPS: list[tuple[Callable[[Tensor], Tensor], bool]] = [
+    (lambda x: functional.dropout(x, 0.3), True),
+    (lambda x: torch.native_dropout(x, 0.3, True)[0], True),
+    (lambda x: torch.native_dropout(x, 1.0, True)[0], True),
+    (lambda x: torch.native_dropout(x, 0.3, False)[0], True),
+    (lambda x: x * torch.bernoulli(torch.sigmoid(x)), True),
+    (lambda x: functional.scaled_dot_product_attention(x[None], x[None], x[None]), True),
+    (lambda x: functional.rrelu(x, training=True), False),
+]
+
+
+@pytest.mark.parametrize(("drop", "is_drawn_once"), DROPS)
+def test_random_numbers_are_drawn_once_or_named(drop: Callable[[Tensor], Tensor], is_drawn_once: bool) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(8, 8)
+
+    def run() -> None:
+        with polycast.autocast("cpu"):
+            drop(model(X)).float().square().sum().backward()  # type: ignore[no-untyped-call]
+
+    with DrawsByType():  # type: ignore[no-untyped-call]
+        errors = polycast.compare(run, model=model)
+    worst = errors.worst("so_far")[0].so_far or 0
+    if is_drawn_once:
+        assert (errors.redrawn, worst < 0.05) == ([], True)
+    else:
+        assert worst > 0.05
+        assert [site.op for site in errors.redrawn] == ["rrelu_with_noise"]
+        assert "other random numbers, whose errors are below: rrelu_with_noise, call 0, in forward" in str(errors)
+
+
+def test_on_xla_random_numbers_are_drawn_once() -> None:
+    if not HAS_XLA:
+        pytest.skip(NO_XLA)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.2), nn.ReLU(), nn.Linear(16, 4)).to("xla")
+    batch = torch.rand(16, 8).to("xla")
+
+    def run() -> None:
+        with polycast.autocast("xla"):
+            loss = model(batch).float().square().mean()
         loss.backward()
 
-    assert (polycast.compare(run, model=model).worst("so_far")[0].so_far or 0) < 1
+    errors = polycast.compare(run, model=model)
+    assert (errors.redrawn, errors.missing) == ([], 0)
+    assert (errors.worst("so_far")[0].so_far or 0) < 0.05
+
+
+@pytest.mark.parametrize("has_state", [False, True])
+def test_an_accelerator_has_its_random_state_put_back_if_it_can(
+    has_state: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As torch.random.fork_rng asks for it: MPS, MTIA and others have no states of all devices at once."""
+    states = {0: 3, 1: 4}
+    functions = {
+        "get_rng_state": states.__getitem__,
+        "set_rng_state": lambda state, index: states.update({index: state}),
+    }
+    monkeypatch.setattr(torch, "mps", SimpleNamespace(**functions if has_state else {}))
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: torch.device("mps"))
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+
+    def run() -> None:
+        seen.append(dict(states))
+        states[1] += 1
+
+    seen: list[dict[int, int]] = []
+    polycast.compare(run)
+    assert seen == [{0: 3, 1: 4}, {0: 3, 1: 4 if has_state else 5}]
+    assert states[1] == (5 if has_state else 6)
 
 
 def test_a_program_that_steps_is_refused() -> None:

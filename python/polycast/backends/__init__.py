@@ -116,9 +116,9 @@ def column(device_type: str) -> str:
 
 def random_state() -> list[Any]:
     """Return the state of torch's random generators: the host's, the accelerator's and XLA's, where they are in use."""
-    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    states: list[Any] = [] if accelerator is None else torch.get_device_module(accelerator).get_rng_state_all()
-    return [torch.get_rng_state(), xla.random_state(), *states]
+    module = _accelerator_with_random_state()
+    count = 0 if module is None else torch.accelerator.device_count()
+    return [torch.get_rng_state(), xla.random_state(), *(module.get_rng_state(index) for index in range(count))]
 
 
 def set_random_state(state: list[Any]) -> None:
@@ -126,8 +126,15 @@ def set_random_state(state: list[Any]) -> None:
     host, on_xla, *states = state
     torch.set_rng_state(host)
     xla.set_random_state(on_xla)
-    if states:
-        torch.get_device_module().set_rng_state_all(states)
+    for index, of_device in enumerate(states):
+        _accelerator_with_random_state().set_rng_state(of_device, index)
+
+
+def _accelerator_with_random_state() -> Any:
+    """Return torch's module of the accelerator; None without one whose random state can be read and put back."""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    module = None if accelerator is None else getattr(torch, accelerator.type, None)
+    return module if hasattr(module, "get_rng_state") and hasattr(module, "set_rng_state") else None
 
 
 def served() -> list[str]:

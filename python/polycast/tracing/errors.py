@@ -35,6 +35,8 @@ class Comparison(tuple[Error, ...]):
 
     missing: int
     """How many calls of one run the other does not have."""
+    redrawn: list[Site]
+    """Calls whose kernels drew other random numbers in the reference run: errors below them are of these, too."""
 
     def worst(self, by: str = "local") -> list[Error]:
         """Return the errors, the worst first: by "local", by "so_far", or by "growth", how much worse than before.
@@ -66,6 +68,11 @@ class Comparison(tuple[Error, ...]):
         lines = [f"{len(self)} calls, {self.missing} without a counterpart; errors relative to the result"]
         if not any(kind in LOWER for row in self for kind in row.types):
             lines += ["no call returned float16 or bfloat16: does the program open its region itself?"]
+        if self.redrawn:
+            count = f", and {len(self.redrawn) - 1} more" if len(self.redrawn) > 1 else ""
+            lines += [
+                f"the reference may have drawn other random numbers, whose errors are below: {self.redrawn[0]}{count}"
+            ]
         lines += ["", "where errors arise, by what the op itself does:", self.table(count=5)]
         lines += ["", "where errors grow, beside what was given:", self.table("growth", count=5)]
         if (first := self.first_non_finite) is not None:

@@ -4,11 +4,12 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensor
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -16,11 +17,14 @@ from torch.utils._pytree import tree_leaves, tree_map
 from polycast.rules.operators import shown
 from polycast.tracing.places import OUTSIDE, Places
 
+T = TypeVar("T")
 FORWARD, BACKWARD, STEP = "forward", "backward", "step"
 LOWER = (torch.float16, torch.bfloat16)
 DRAWS = tuple(f"aten::{name}_" for name in ("bernoulli", "cauchy", "exponential", "log_normal", "normal", "uniform"))
 # What writes over all that was there.
 FILLS = ("aten::copy_", "aten::fill_", "aten::zero_", *DRAWS)
+# Of random ops those whose result is not what they draw: they change what they are given by it.
+WITHIN = ("dropout", "attention", "rnn", "lstm", "gru", "rrelu")
 
 
 class Site(NamedTuple):
@@ -44,7 +48,9 @@ class Computed(NamedTuple):
     function: torch._ops.OpOverload
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    result: Any
     outputs: list[Tensor]
+    """The floating-point tensors of the result, and those that it wrote into."""
     call: int | None
     """The order of the call that autocasting met and that it is a part of; in backward only of what is run again."""
     node: int | None
@@ -112,7 +118,8 @@ class Values(TorchDispatchMode):
         outputs = [*floating(result), *(leaf for leaf in written(function, args, kwargs))]
         number = None if node is None else node._sequence_nr()  # type: ignore[attr-defined]
         call = self._current()
-        computed = Computed(Site(*key, self._counts[key]), function, args, kwargs, unique(outputs), call, number)
+        site = Site(*key, self._counts[key])
+        computed = Computed(site, function, args, kwargs, result, unique(outputs), call, number)
         self._counts[key] += 1
         self._visit(computed, kept)
         return result
@@ -160,6 +167,36 @@ def read_arguments(function: torch._ops.OpOverload, args: tuple[Any, ...], kwarg
     return found
 
 
+class Contents(Generic[T]):
+    """What the memory of tensors holds: the results that were written into it last.
+
+    Views, saved tensors and gradients come as other objects that share it. The references keep the address of memory
+    that was freed from being taken for that of other memory.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[StorageWeakRef, tuple[T, ...]] = {}
+
+    def of(self, tensor: Tensor) -> tuple[T, ...]:
+        """Return the results that a tensor may hold values of."""
+        return self._held.get(_reference(tensor), ()) if torch._C._has_storage(tensor) else ()
+
+    def write(self, tensor: Tensor, *results: T) -> None:
+        """Have a tensor hold these results: also these, where it is a part of its memory."""
+        if torch._C._has_storage(tensor):
+            is_part = tensor.numel() * tensor.itemsize < tensor.untyped_storage().nbytes()
+            self._held[_reference(tensor)] = tuple(dict.fromkeys((*(self.of(tensor) if is_part else ()), *results)))
+
+
+def _reference(tensor: Tensor) -> StorageWeakRef:
+    return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+
+
+def named(function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call by their names, without those that are left out."""
+    return dict(zip((argument.name for argument in function._schema.arguments), args, strict=False)) | kwargs
+
+
 def unique(tensors: list[Tensor]) -> list[Tensor]:
     """Return tensors once each."""
     return list({id(tensor): tensor for tensor in tensors}.values())
@@ -170,13 +207,20 @@ def is_cast(function: torch._ops.OpOverload) -> bool:
     return function._schema.name in ("aten::_to_copy", "aten::to")
 
 
-def is_draw(function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether an op draws random numbers for which its tensors say no more than shape and type."""
-    if torch.Tag.nondeterministic_seeded not in function.tags:
+def is_draw(function: torch._ops.OpOverload) -> bool:
+    """Whether an op returns, or writes, the random numbers that it draws."""
+    is_random = torch.Tag.nondeterministic_seeded in function.tags and function.namespace == "aten"
+    return is_random and not any(name in function._schema.name for name in WITHIN)
+
+
+def draws_within(function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether an op draws random numbers that only its kernel knows."""
+    if torch.Tag.nondeterministic_seeded not in function.tags or is_draw(function):
         return False
-    return function._schema.name.endswith("_like") or not any(
-        isinstance(argument, Tensor) for argument in read_arguments(function, args, kwargs)
-    )
+    given = named(function, args, kwargs)
+    drops = [given[name] for name in ("p", "dropout_p", "dropout") if name in given]
+    is_on = given.get("train") is not False and given.get("training") is not False
+    return is_on and any(drops or ["training" in given or function.namespace != "aten"])
 
 
 def is_empty(function: torch._ops.OpOverload) -> bool:
@@ -243,6 +287,16 @@ def widened(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, .
         return wide if isinstance(leaf, torch.dtype) and leaf.is_floating_point else leaf
 
     return tree_map(widen, args), tree_map(widen, kwargs)
+
+
+def rounded(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments in their types, rounded to the precision of bfloat16."""
+
+    def round_off(leaf: Any) -> Any:
+        is_number = isinstance(leaf, Tensor) and leaf.is_floating_point()
+        return leaf.detach().to(torch.bfloat16).to(leaf.dtype) if is_number else leaf
+
+    return tree_map(round_off, args), tree_map(round_off, kwargs)
 
 
 def before_rerun(

@@ -207,7 +207,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         flushed = self._flush(computed) if is_cast(computed.function) and is_plain(computed.outputs[0]) else None
         types = tuple(tensor.dtype for tensor in computed.outputs)
         # The op's tensors are not held, only where it was.
-        bare = computed._replace(args=(), kwargs={}, outputs=[])
+        bare = computed._replace(args=(), kwargs={}, result=None, outputs=[])
         told, wider, makers = _is_told(computed), self._wider(computed, given), _makers(computed)
         self._seen.append(_Seen(bare, given.magnitudes, outputs, given.types, types, flushed, told, wider, makers))
         if self._optimizer is not None and computed.function._schema.name in UPDATES and self._has_backward():
