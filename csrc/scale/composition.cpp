@@ -166,7 +166,8 @@ at::Tensor unscale_composition(at::TensorList grads, at::Tensor& found_inf, cons
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const std::vector<at::Tensor> tensors = multi_tensor::as_real(grads);
   const auto [any, non_finite] = findings_of(norms_of(tensors, infinity, sum_type(grads)));
-  if (multi_tensor::has_torch_kernels(grads[0]) &&
+  // Torch's kernel takes a float32 factor, which clips gradients of float64 to another value.
+  if (multi_tensor::has_torch_kernels(grads[0]) && inv_scale.scalar_type() != at::kDouble &&
       !multi_tensor::any_overlap(multi_tensor::List{"grads", grads, true})) {
     at::_amp_foreach_non_finite_check_and_unscale_(tensors, found_inf, inv_scale.reshape({}).to(at::kFloat));
   } else {

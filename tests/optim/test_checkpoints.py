@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from polycast import syncfree
 from torch import Tensor
 
 from tests.optimizers import KINDS, OURS, SHAPES, THEIRS, clones, make, parameters, same_bits, set_grads
@@ -187,3 +188,21 @@ def test_a_hook_on_saving_sees_torchs_state(kind: str) -> None:
     (content,) = optimizer.state_dict().values()
     names = [{key: values.keys() for key, values in state["state"].items()} for state in (content, saved(kind))]
     assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
+@pytest.mark.parametrize(
+    ("name", "other", "missing"), [("AdamW", "SGD", "betas, eps"), ("SGD", "Adam", "momentum, dampening")]
+)
+def test_the_state_of_another_optimizer_is_refused_before_anything_is_loaded(
+    library: Any, name: str, other: str, missing: str
+) -> None:
+    """Torch's loads it and fails in the step, with KeyError: 'betas'."""
+    params = [torch.ones(2, requires_grad=True)]
+    optimizer, saved = getattr(syncfree, name)(params, lr=0.5), getattr(library, other)(params)
+    text = (
+        rf"^the state is not that of an optimizer such as {name}: its parameter group 0 has .*lr.*, and no {missing};"
+    )
+    with pytest.raises(ValueError, match=text):
+        optimizer.load_state_dict(saved.state_dict())
+    assert optimizer.param_groups[0]["lr"] == 0.5

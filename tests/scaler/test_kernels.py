@@ -162,3 +162,12 @@ def test_unscaling(dtype: torch.dtype, path: str) -> None:
         assert found_inf._version > version
         OP.unscale_(tensors[:2], found_inf, torch.ones(()))
         assert found_inf.item() == 1
+
+
+@each_path
+def test_gradients_of_float64_are_multiplied_by_a_factor_of_float64(path: str) -> None:
+    """A factor of float32 is one third in its first 8 digits only."""
+    tensors, third = [torch.ones(3, dtype=F64), torch.ones(2, dtype=F32)], torch.tensor(1, dtype=F64) / 3
+    with PATHS[path]():
+        OP.unscale_(tensors, torch.zeros(()), third)
+    assert [tensor.tolist() for tensor in tensors] == [[third.item()] * 3, [third.float().item()] * 2]

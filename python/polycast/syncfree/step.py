@@ -175,12 +175,15 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         Source: ``torch.optim.Optimizer.load_state_dict``, which casts the state to the type of its parameter. Here it
         goes to ``state_dtype``, where one was chosen, from the type it was saved in; a warning says so where the two
         differ.
+
+        Raises:
+            ValueError: It is the state of another optimizer, whose groups lack numbers of this one. Nothing is loaded.
         """
         loaded: list[dict[str, Any]] = []
         converted: set[torch.dtype] = set()
         # The last hook before loading sees what others made of the state, the first one after it comes before theirs.
         hooks = (
-            self.register_load_state_dict_pre_hook(lambda _, made: loaded.append(made)),
+            self.register_load_state_dict_pre_hook(lambda _, made: loaded.append(self._checked(made))),
             self.register_load_state_dict_post_hook(
                 lambda _: converted.update(self._take_state(loaded[0])), prepend=True
             ),
@@ -193,6 +196,23 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         if converted:
             names = " and ".join(sorted(map(str, converted)))
             warnings.warn(f"loaded state of {names} is converted to the state_dtype {self.state_dtype}", stacklevel=2)
+
+    def _checked(self, state_dict: dict[str, Any]) -> dict[str, Any]:
+        """Return a state, or raise a ValueError if it lacks numbers of this optimizer, where torch.optim's step would.
+
+        Flags may be missing: older releases saved fewer, and torch.optim sets them.
+        """
+        wanted = [name for name, value in self.defaults.items() if not isinstance(value, (bool, type(None)))]
+        for number, group in enumerate(state_dict["param_groups"]):
+            missing = [name for name in wanted if name not in group]
+            if missing:
+                name = type(self).__name__
+                raise ValueError(
+                    f"the state is not that of an optimizer such as {name}: its parameter group {number} has "
+                    f"{', '.join(sorted(group.keys() - {'params'}))}, and no {', '.join(missing)}; load what "
+                    f"{name}.state_dict() returned"
+                )
+        return state_dict
 
     def _take_state(self, state_dict: dict[str, Any]) -> set[torch.dtype]:
         """Keep what was loaded; return the types of averages that are converted to another."""
