@@ -1,7 +1,8 @@
 """Installation of the policy's kernels in torch's dispatcher, and their removal.
 
-Whatever torch.compile has compiled holds the casts of the policy it was compiled under. So each change of the installed
-policy drops the compiled code of this process, and marks the keys of the on-disk caches with what is installed.
+Whatever torch.compile has compiled holds the casts of the policy it was compiled under. So after each change of the
+installed policy the compiled code of this process does not run again, and the keys of the on-disk caches are marked
+with what is installed.
 """
 
 import os
@@ -118,8 +119,8 @@ def use(policy: Policy | None) -> None:
         raise TypeError(
             f"the policy is {policy!r:.60}; give a polycast.Policy, as of polycast.Policy.load, or None for the base"
         )
-    scopes.use_in_process(policy or scopes.NO_RULES)
-    _forget_compiled_code()
+    if scopes.use_in_process(policy or scopes.NO_RULES):
+        _forget_compiled_code()
 
 
 def follow_hardware(column: str) -> None:
@@ -191,6 +192,4 @@ def _forget_compiled_code() -> None:
     if columns:
         others.append(f"{_TAG}{BUILD}:{','.join(columns)}")
     torch.compiler.config.cache_key_tag = _Tag(" ".join(others))
-    dynamo: ModuleType | None = sys.modules.get("torch._dynamo")
-    if dynamo is not None:
-        dynamo.reset()
+    scopes.forget_compiled_code()

@@ -158,9 +158,13 @@ class Policy:
     def patch(self) -> Patch:
         """The rules as kernels look them up. Policies with the same rules from the same places share one."""
         if self._patch is None:
-            digest = sha256(repr(sorted(self._rows, key=lambda row: row.key)).encode()).hexdigest()
+            digest = self.patch_digest()
             object.__setattr__(self, "_patch", find_patch(digest) or make_patch(digest, list(map(_plain, self._rows))))
         return self._patch  # type: ignore[return-value]
+
+    def patch_digest(self) -> str:
+        """Return what the rules and their places are known by, where :attr:`digest` is of the rules alone."""
+        return sha256(repr(sorted(self._rows, key=lambda row: row.key)).encode()).hexdigest()
 
     @property
     def rules(self) -> dict[str, Rule]:

@@ -3,6 +3,8 @@
 See the notes in csrc/autocast/scopes.h.
 """
 
+import json
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import ModuleType
@@ -77,9 +79,11 @@ def run_in(scope: Held, function: Callable[..., R], *args: Any, **kwargs: Any) -
         return function(*args, **kwargs)
 
 
-def use_in_process(policy: Policy) -> None:
-    """Make a policy that of the process, in the place of an earlier one."""
+def use_in_process(policy: Policy) -> bool:
+    """Make a policy that of the process, in the place of an earlier one; return whether it is another."""
+    before = used_patch()
     use_patch(policy.patch if policy else None)
+    return used_patch() is not before
 
 
 def refresh() -> None:
@@ -149,6 +153,11 @@ def inlined(function: F) -> F:
     return function
 
 
+# What compiled code guards of torch's state; and whether it is kept, as it is from dynamo's import on.
+_guarded: list[Any] = []
+_taught: list[bool] = []
+
+
 def _number_before_guards() -> None:
     """Have dynamo number the scope that it compiles in before it takes the state that it guards.
 
@@ -164,7 +173,8 @@ def _number_before_guards() -> None:
 
     def take_numbered() -> Any:
         if number_scope():
-            return take()
+            _guarded.append(take())
+            return _guarded[-1]
         # Torch's name, until 2.12, for an error after which a frame runs what was compiled of it, and no more of it is.
         error: Any = getattr(exc, "RecompileLimitExceeded", exc.Unsupported)(
             "torch.compile has met as many scopes of policies in this process as it can tell apart "
@@ -176,6 +186,26 @@ def _number_before_guards() -> None:
 
     for module in (guards, convert_frame):
         setattr(module, "GlobalStateGuard", take_numbered)  # noqa: B010
+    _taught.append(True)
+
+
+def forget_compiled_code() -> None:
+    """Have nothing run again that was compiled so far.
+
+    What other threads may be running or compiling must not be freed, or torch crashes. So compiled code is made to
+    guard a state that never holds, and is dropped where this is the only thread.
+    """
+    dynamo = sys.modules.get("torch._dynamo")
+    if dynamo is None:
+        return
+    if _taught:
+        with dynamo.convert_frame.compile_lock:
+            for state in _guarded:
+                content = json.loads(state.__getstate__()) | {"num_threads": -1}
+                state.__setstate__(json.dumps(content))
+            _guarded.clear()
+    if not _taught or len(sys._current_frames()) == 1:
+        dynamo.reset()
 
 
 def _teach_dynamo(_: ModuleType) -> None:
