@@ -76,7 +76,7 @@ ecosystem: .venv-ecosystem/built
 	@touch $@
 
 clean:
-	rm -rf build python/*.egg-info .venv*/built
+	rm -rf build python/*.egg-info python/polycast/*.so python/polycast/_built_for.py .venv*/built
 
 distclean: clean
 	rm -rf .venv*

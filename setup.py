@@ -3,6 +3,7 @@
 Building runs the generator first, so that an edited policy.yaml cannot be left out of a build.
 """
 
+import fcntl
 import hashlib
 import os
 import sys
@@ -35,6 +36,8 @@ from codegen.grammar.versions import SUPPORTED  # noqa: E402
 
 # What a message of the compiled module says of a source is its path below one of these.
 PREFIXES = [ROOT, Path(torch.__file__).parents[1]]
+# One folder of objects for each torch: the environments of the Makefile do not rebuild each other's.
+BUILD = f"build/torch-{torch.__version__}"
 # A wheel serves the release that it was compiled for; an sdist is compiled where it is installed.
 REQUIRED_TORCH = str(SUPPORTED) if "sdist" in sys.argv else f"=={'.'.join(torch.__version__.split('.')[:2])}.*"
 
@@ -47,13 +50,17 @@ class Build(BuildExtension):
             sys.exit(1)
         # Ninja lies beside Python, and is found there also where the environment is not activated.
         os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        if self.editable_mode:  # setuptools gives it an empty folder, in which all would be compiled each time
+            self.build_temp = f"{BUILD}/temp.{self.plat_name}-{sys.implementation.cache_tag}"
         (extension,) = self.extensions
         extension.sources = units(Path(self.build_temp) / "csrc")
         try:
             super().run()
         except RuntimeError as error:  # ninja has said what is wrong
             sys.exit(f"error: {error}")
-        built_for = Path(self.build_lib) / "polycast" / "_built_for.py"
+        # An editable install has the compiled module among the sources.
+        package = ROOT / "python" / "polycast" if self.inplace else Path(self.build_lib) / "polycast"
+        built_for = package / "_built_for.py"
         built_for.write_text(f'TORCH = "{torch.__version__}"\nSOURCES = "{digest()}"\n', encoding="utf-8")
 
 
@@ -89,6 +96,22 @@ def digest() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
+def wait_for_other_builds() -> None:
+    """Hold a lock of this tree until the process ends: two builds at once would write the same files.
+
+    The lock is the process's own, which may run this file several times.
+    """
+    path = ROOT / "build" / ".lock"
+    path.parent.mkdir(exist_ok=True)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT)  # never closed, which would give the lock back
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        print(f"Another process builds in {ROOT}; waiting for it.", file=sys.stderr, flush=True)
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+
+
+wait_for_other_builds()
 setuptools.setup(
     install_requires=[f"torch{REQUIRED_TORCH}", "pyyaml", "wrapt>=1.14"],
     ext_modules=[
@@ -105,6 +128,5 @@ setuptools.setup(
         )
     ],
     cmdclass={"build_ext": Build, "build_py": Copy},
-    # One folder of objects for each torch: the environments of the Makefile do not rebuild each other's.
-    options={"build": {"build_base": f"build/torch-{torch.__version__}"}},
+    options={"build": {"build_base": BUILD}},
 )

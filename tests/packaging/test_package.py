@@ -1,6 +1,8 @@
 """What is built and handed on: the compiled module, the wheel's metadata, the source distribution, the messages."""
 
+import fcntl
 import importlib.util
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -85,3 +87,48 @@ def test_an_old_setuptools_is_named_in_one_line_with_the_command_that_mends_it(t
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert done.stderr.startswith(OLD_SETUPTOOLS)
     assert done.stderr.endswith("'setuptools>=77' && pip install --no-build-isolation .\n")
+
+
+# Runs setup.py with a compiler that does nothing.
+WITHOUT_COMPILER = """
+import runpy, sys
+from torch.utils.cpp_extension import BuildExtension
+BuildExtension.run = lambda self: None
+sys.argv = ["setup.py", "--quiet", "build_ext", "--build-lib", sys.argv[1], *sys.argv[2:]]
+runpy.run_path("setup.py", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(("options", "place"), [((), "lib/polycast"), (("--inplace",), "python/polycast")])
+def test_what_a_build_was_for_is_written_beside_its_compiled_module(
+    tmp_path: Path, options: tuple[str, ...], place: str
+) -> None:
+    """An editable install has it among the sources."""
+    for name in ("setup.py", "pyproject.toml", "policy.yaml", "README.md", "LICENSE"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    for name in ("codegen", "csrc", "generated", "history", "python"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "_built_for.py"))
+    (tmp_path / "lib" / "polycast").mkdir(parents=True)
+    command = [sys.executable, "-c", WITHOUT_COMPILER, tmp_path / "lib", *options]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    written = [path.parent.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("_built_for.py")]
+    assert written == [place]
+    assert f'TORCH = "{torch.__version__}"\n' in (tmp_path / place / "_built_for.py").read_text(encoding="utf-8")
+
+
+def test_a_second_build_waits_for_the_first() -> None:
+    with (ROOT / "build" / ".lock").open("w") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        second = subprocess.Popen(
+            [sys.executable, "setup.py", "--quiet", "--name"],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert second.stderr is not None
+        waiting = next(line for line in second.stderr if line.startswith("Another process"))
+        assert waiting == f"Another process builds in {ROOT}; waiting for it.\n"
+        assert second.poll() is None
+    printed, _ = second.communicate()
+    assert (second.returncode, printed.splitlines()[-1]) == (0, "polycast")
