@@ -46,6 +46,7 @@ $(VENV)/installed: $(REQUIREMENTS) requirements/common.txt
 	@touch $@
 
 $(VENV)/built: $(VENV)/installed $(SOURCES)
+	@$(PYTHON) -m codegen
 	@echo "Building polycast for torch $(TORCH)"
 	@$(PYTHON) -c 'from setuptools.build_meta import build_wheel; build_wheel("$(WHEEL)", {"--global-option": "--quiet"})' | $(PROGRESS)
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEEL)/*.whl

@@ -109,7 +109,7 @@ def test_what_a_build_was_for_is_written_beside_its_compiled_module(
     for name in ("codegen", "csrc", "generated", "history", "python"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "_built_for.py"))
     (tmp_path / "lib" / "polycast").mkdir(parents=True)
-    command = [sys.executable, "-c", WITHOUT_COMPILER, tmp_path / "lib", *options]
+    command = [sys.executable, "-c", WITHOUT_COMPILER, str(tmp_path / "lib"), *options]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     written = [path.parent.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("_built_for.py")]
     assert written == [place]
