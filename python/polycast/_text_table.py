@@ -20,8 +20,7 @@ def wrapped(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
 def lines_of(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Return the lines of a table; the columns that a terminal has no room for go below, beside the first one again."""
     width = _width()
-    columns = [[cell.ljust(max(map(len, column))) for cell in column] for column in zip(*rows, strict=True)]
-    first, *rest = columns
+    first, *rest = (_padded(column) for column in zip(*rows, strict=True))
     parts: list[list[list[str]]] = [[first]]
     for column in rest:
         if len(parts[-1]) > 1 and sum(len(cells[0]) + 2 for cells in parts[-1]) + len(column[0]) > width:
@@ -29,6 +28,11 @@ def lines_of(rows: Sequence[tuple[str, ...]]) -> list[str]:
         parts[-1].append(column)
     folded = [["  ".join(line).rstrip() for line in zip(*part, strict=True)] for part in parts]
     return [line for part in folded for line in ("", *part)][1:]
+
+
+def _padded(column: Sequence[str]) -> list[str]:
+    longest = max(map(len, column))
+    return [cell.ljust(longest) for cell in column]
 
 
 def _width() -> int:
