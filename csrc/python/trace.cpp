@@ -1,10 +1,10 @@
 #include "python/trace.h"
 
-#include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <functional>
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,24 +73,39 @@ py::list take_calls() {
   return result;
 }
 
-// Calls the Python function from whatever thread; what it raises is raised where the operator was called.
-void start_recording(const py::object& source, size_t limit) {
-  if (source.is_none()) {
+// The file and line of the innermost frame that is in none of these folders; that of the outermost frame where all are,
+// and nothing in a thread that runs no Python, as autograd's for a device. It runs no Python either: torch swallows
+// what a recorder raises, with the call that it was to record.
+std::string line_outside_of(const std::vector<std::string>& folders) {
+  const py::gil_scoped_acquire acquired;
+  auto frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+  std::string line;
+  while (frame) {
+    auto* const current = reinterpret_cast<PyFrameObject*>(frame.ptr());
+    const auto code = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(current)));
+    const auto file = code.attr("co_filename").cast<std::string>();
+    line = file + ":" + std::to_string(PyFrame_GetLineNumber(current));
+    const auto holds_file = [&](const std::string& folder) { return file.rfind(folder, 0) == 0; };
+    if (std::none_of(folders.begin(), folders.end(), holds_file)) {
+      break;
+    }
+    frame = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(current)));
+  }
+  return line;
+}
+
+void start_recording(const std::optional<std::vector<std::string>>& lines_outside_of, size_t limit) {
+  if (!lines_outside_of) {
     trace::start(nullptr, limit);
     return;
   }
-  trace::start(
-      [source] {
-        const py::gil_scoped_acquire acquired;
-        return source().cast<std::string>();
-      },
-      limit);
+  trace::start([folders = *lines_outside_of] { return line_outside_of(folders); }, limit);
 }
 
 }  // namespace
 
 void bind_trace(py::module_& module) {
-  module.def("start_recording", &start_recording, py::arg("source").none(true), py::arg("limit"));
+  module.def("start_recording", &start_recording, py::arg("lines_outside_of").none(true), py::arg("limit"));
   module.def("stop_recording", &trace::stop);
   module.def("take_calls", &take_calls);
   module.def("set_place", &trace::set_place, py::arg("place"));

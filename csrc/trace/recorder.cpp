@@ -43,7 +43,7 @@ struct State {
   c10::DispatchKeySet keys;                               // whose kernels are polycast's
   std::atomic<uint64_t> next{0};
   std::atomic<bool> runs{false};
-  at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
+  std::atomic<at::CallbackHandle> handle{at::INVALID_CALLBACK_HANDLE};  // of the recording that runs
 };
 
 State& state() {
@@ -53,6 +53,17 @@ State& state() {
 }
 
 thread_local int64_t place_of_thread = -1;
+// Of the last recording that this thread has started. Only the thread that has added a callback can remove it.
+thread_local at::CallbackHandle handle_of_thread = at::INVALID_CALLBACK_HANDLE;
+
+// Removes the callback of a recording that another thread has stopped.
+bool has_been_stopped() {
+  if (handle_of_thread != at::INVALID_CALLBACK_HANDLE && handle_of_thread != state().handle) {
+    at::removeCallback(std::exchange(handle_of_thread, at::INVALID_CALLBACK_HANDLE));
+    return true;
+  }
+  return state().handle == at::INVALID_CALLBACK_HANDLE;
+}
 
 template <class Visit>
 void visit_tensors(const c10::IValue& value, const Visit& visit) {
@@ -193,7 +204,7 @@ std::unique_ptr<Frame> follow(const at::RecordFunction& function) {
 }
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
-  if (!function.operator_name() || (innermost == nullptr && state().room == 0) ||
+  if (has_been_stopped() || !function.operator_name() || (innermost == nullptr && state().room == 0) ||
       c10::impl::TorchDispatchModeTLS::get_mode(c10::impl::TorchDispatchModeKey::FAKE).has_value() ||
       is_symbolic(function)) {
     return nullptr;  // what has no tensors' types, or is a rehearsal of the compiler
@@ -262,6 +273,8 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
 
 void start(std::function<std::string()> source, size_t limit) {
   TORCH_CHECK(!state().runs.exchange(true), "calls are recorded already; end that recording first");
+  has_been_stopped();
+  place_of_thread = -1;
   const std::lock_guard<std::mutex> lock(state().mutex);
   state().ended.clear();
   state().source = std::move(source);
@@ -272,15 +285,17 @@ void start(std::function<std::string()> source, size_t limit) {
     state().keys =
         state().keys.add(c10::parseDispatchKey(autocast::devices()[autocast::column_of(device)].dispatch_key));
   }
-  state().handle = at::addThreadLocalCallback(
+  handle_of_thread = at::addThreadLocalCallback(
       at::RecordFunctionCallback(&on_start, &on_end)
           .needsInputs(true)
           .needsOutputs(true)
           .scopes({at::RecordScope::FUNCTION}));
+  state().handle = handle_of_thread;
 }
 
 void stop() {
-  at::removeCallback(state().handle);
+  state().handle = at::INVALID_CALLBACK_HANDLE;
+  has_been_stopped();
   const std::lock_guard<std::mutex> lock(state().mutex);
   state().source = nullptr;
   state().runs = false;

@@ -52,9 +52,10 @@ struct Call {
   std::string source;
 };
 
-// Records the calls of this thread, and of those that torch runs its backward in. One recording runs at a time.
-// Without `source` calls have none; it is asked as a call begins. Once `limit` calls are held no more begin, until they
-// are taken.
+// Records the calls of this thread, and of those that torch runs its backward in. One recording runs at a time, and any
+// thread may stop it. Without `source` calls have none; it is asked as a call begins, and must not throw: torch
+// swallows what a recorder throws, and the call is lost. Once `limit` calls are held no more begin, until they are
+// taken.
 void start(std::function<std::string()> source, size_t limit);
 void stop();
 

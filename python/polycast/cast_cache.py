@@ -71,6 +71,7 @@ def keep(target: Casts) -> None:
     - what a collective of ``torch.distributed`` receives (``broadcast``, ``all_reduce``, ``recv``, ``scatter``);
     - under ``torch.autograd._unsafe_preserve_version_counter``.
 
+    Threads share kept casts, so that a model which many threads serve is cast once; a region's own are its thread's.
     Casts with gradient history are never kept, only shared inside a region. ``torch.utils.swap_tensors`` refuses a
     tensor while its casts are kept.
 

@@ -14,7 +14,7 @@ import polycast
 import pytest
 import torch
 from polycast import cast_cache
-from torch import nn
+from torch import Tensor, nn
 
 from tests.cast_cache.stock import held
 from tools.headers import standard
@@ -52,6 +52,23 @@ def test_values_are_right_in_every_thread(kept: bool) -> None:
         assert list(pool.map(work, range(THREADS))) == [2 * REGIONS] * THREADS
     cast_cache.release(models[1])
     assert held() == (0, 0)
+
+
+def test_a_kept_weight_is_cast_once_for_all_threads() -> None:
+    """Eight threads that serve one model, whose parameters still require gradients, hold what one would."""
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)).eval(), torch.rand(2, 8)
+    cast_cache.keep(model)
+
+    def serve(_number: int) -> Tensor:
+        with torch.no_grad(), polycast.autocast("cpu"):
+            result: Tensor = model(x)
+            assert held() == (4, 2 * sum(weight.numel() for weight in model.parameters()))
+            return result
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        first, *others = pool.map(serve, range(THREADS))
+    assert all(torch.equal(first, other) for other in others)
+    cast_cache.release(model)
 
 
 def test_a_thread_sees_what_changed_before_its_region() -> None:

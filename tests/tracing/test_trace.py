@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
@@ -226,6 +227,56 @@ def test_two_traces_at_once_are_refused() -> None:
     with polycast.trace(), pytest.raises(RuntimeError, match="recorded already"), polycast.trace():
         pass
     assert traced(lambda: linear(ONES, ONES)).calls
+
+
+@pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
+def test_lines_lose_no_call_of_a_thread_that_runs_no_python() -> None:
+    """Torch runs the backward of a device in such a thread. The lines are those of the forward's thread."""
+
+    def calls(*, lines: bool) -> list[str]:
+        x = torch.ones(2, 2, device="xla", requires_grad=True)
+        with polycast.trace(lines=lines) as t, polycast.autocast("xla"):
+            linear(x, x).sum().backward()
+        assert not lines or {bool(call.source) for call in t.calls if call.phase == "backward"} == {False}
+        return [call.op for call in t.calls]
+
+    assert calls(lines=True) == calls(lines=False)
+
+
+def test_lines_are_found_at_any_depth() -> None:
+    """Finding a line runs no Python, so that it cannot exceed the limit of recursion nor be interrupted."""
+
+    def dive() -> None:
+        try:
+            dive()
+        except RecursionError:
+            linear(ONES, ONES)
+
+    with polycast.trace(lines=True) as t, polycast.autocast("cpu"):
+        dive()
+    assert {call.op for call in t.calls} == {"linear"}
+    assert all(call.source.startswith(__file__) for call in t.calls)
+
+
+def test_a_trace_that_another_thread_ends_records_no_more() -> None:
+    t = polycast.trace()
+    with ThreadPoolExecutor(1) as other:
+
+        def call() -> None:
+            with polycast.autocast("cpu"):
+                linear(ONES, ONES)
+
+        other.submit(t.__enter__).result()
+        other.submit(call).result()
+        t.__exit__(None, None, None)
+        with polycast.trace() as own:
+            other.submit(call).result()
+            call()
+        assert (len(t.calls), len(own.calls)) == (1, 1)
+        again = other.submit(polycast.trace().__enter__).result()
+        other.submit(call).result()
+        again.__exit__(None, None, None)
+        assert len(again.calls) == 1
 
 
 def test_what_is_no_model_is_refused() -> None:

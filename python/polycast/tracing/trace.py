@@ -2,7 +2,6 @@
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Whose frames are not the user's.
-_LIBRARIES = tuple(str(Path(file).parent) + os.sep for file in (str(torch.__file__), __file__))
-_HERE = (str(Path(__file__).parents[1]) + os.sep, *_LIBRARIES)
+_LIBRARIES = [str(folder) + os.sep for folder in (Path(str(torch.__file__)).parent, Path(__file__).parents[1])]
 
 
 class trace:  # noqa: N801 - is used as a function is, as torch.autocast
@@ -69,7 +67,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
 
     def __enter__(self) -> "trace":
         self._places = Places(self._model)
-        start_recording(_line if self._lines else None, self._limit)
+        start_recording(_LIBRARIES if self._lines else None, self._limit)
         try:
             self._places.__enter__()
         except BaseException:
@@ -155,10 +153,3 @@ def _folded(kinds: Sequence[torch.dtype]) -> str:
 
 def _types(kinds: Sequence[torch.dtype]) -> str:
     return ", ".join(dict.fromkeys(map(text, kinds)))
-
-
-def _line() -> str:
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
