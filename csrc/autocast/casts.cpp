@@ -9,6 +9,7 @@
 
 #include "autocast/kernel.h"
 #include "autocast/scopes.h"
+#include "autocast/witness.h"
 
 namespace polycast::autocast {
 
@@ -31,6 +32,8 @@ const std::array<c10::DeviceType, key_count> device_by_key = [] {
 
 std::array<std::atomic<Column>, key_count> column_by_key{};
 
+std::atomic<Witness> present{nullptr};
+
 }  // namespace
 
 Installed installed_on(c10::DispatchKey autocast_key) {
@@ -42,8 +45,15 @@ void set_column(c10::DispatchKey autocast_key, Column column) {
   column_by_key[static_cast<size_t>(autocast_key)] = column;
 }
 
+void set_witness(Witness witness) {
+  present = witness;
+}
+
 Rule Call::find_rule(Slot slot, Column column) {
   const Found found = autocast::find_rule(slot, column);
+  if (const Witness witness = present.load(std::memory_order_relaxed)) {
+    witness(slot, found);
+  }
   TORCH_CHECK(found.rule.category != Category::banned, message_of(found, slot, column));
   return found.rule;
 }

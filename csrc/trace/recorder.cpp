@@ -15,13 +15,11 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <utility>
 
 #include "autocast/kernel.h"
-#include "autocast/registry.h"
 #include "autocast/scopes.h"
-#include "autocast/table.h"
+#include "autocast/witness.h"
 
 namespace polycast::trace {
 
@@ -38,9 +36,7 @@ struct State {
   std::vector<Call> ended;
   std::function<std::string()> source;
   size_t limit = 0;
-  std::atomic<size_t> room{0};                            // for calls
-  std::unordered_map<std::string, autocast::Slot> slots;  // of the operators that rules are known for
-  c10::DispatchKeySet keys;                               // whose kernels are polycast's
+  std::atomic<size_t> room{0};  // for calls
   std::atomic<uint64_t> next{0};
   std::atomic<bool> runs{false};
   std::atomic<at::CallbackHandle> handle{at::INVALID_CALLBACK_HANDLE};  // of the recording that runs
@@ -115,7 +111,12 @@ struct Frame final : at::ObserverContext {
   std::vector<Made> made;
   bool composite = false;
   bool has_recorded = false;   // calls within it
-  bool within_kernel = false;  // of a device, or is one
+  bool within_kernel = false;  // of a device
+
+  // Whether what it calls is within the kernel of a device. Once its own kernel runs, it is known which one that is.
+  bool holds_kernel() const {
+    return kind == Kind::met && (within_kernel || !(call.taken || composite));
+  }
 };
 
 thread_local Frame* innermost = nullptr;
@@ -149,26 +150,13 @@ std::unique_ptr<Frame> meet(const at::RecordFunction& function, c10::DispatchKey
   const std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findOp(name);
   Call& call = frame->call;
   call.name = full_name(name);
-  const autocast::Installed installed = autocast::installed_on(key);
-  call.device = installed.device;
-  call.taken = op && op->hasKernelForDispatchKey(key);
-  const auto slot = state().slots.find(call.name);
-  if (call.taken && state().keys.has(key) && slot != state().slots.end()) {
-    const autocast::Found found = autocast::find_rule(slot->second, installed.column);
-    if (found.rule.category != autocast::Category::stock) {
-      call.rule = found.rule;
-      call.taken = found.rule.category != autocast::Category::fallthrough;
-      if (found.patch != nullptr) {
-        call.origin = std::string(autocast::name_of(found.layer)) + ": " + found.patch->origin(*found.ruling);
-      }
-    }
-  }
-  const bool within_kernel = innermost != nullptr && innermost->within_kernel;
-  if (within_kernel && !call.taken) {
+  call.device = autocast::installed_on(key).device;
+  call.taken = op && op->hasKernelForDispatchKey(key);  // see follow_rule
+  frame->within_kernel = innermost != nullptr && innermost->holds_kernel();
+  if (frame->within_kernel && !call.taken) {
     return nullptr;
   }
   frame->composite = op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-  frame->within_kernel = within_kernel || !(call.taken || frame->composite);
   call.order = state().next++;
   call.place = place_of_thread;
   call.backward = torch::autograd::get_current_graph_task_id() != -1;
@@ -181,6 +169,20 @@ std::unique_ptr<Frame> meet(const at::RecordFunction& function, c10::DispatchKey
     call.source = state().source();
   }
   return frame;
+}
+
+// A kernel of polycast's follows a rule: that of the innermost call, unless the kernel's own call is not recorded.
+void follow_rule(autocast::Slot slot, const autocast::Found& found) {
+  if (innermost == nullptr || innermost->kind != Frame::Kind::met || innermost->call.rule ||
+      autocast::slot_of(innermost->call.name) != slot) {
+    return;
+  }
+  Call& call = innermost->call;
+  call.rule = found.rule;
+  call.taken = found.rule.category != autocast::Category::fallthrough;
+  if (found.patch != nullptr) {
+    call.origin = std::string(autocast::name_of(found.layer)) + ": " + found.patch->origin(*found.ruling);
+  }
 }
 
 // What a call calls once autocasting is off for it.
@@ -237,6 +239,9 @@ void find_casts(Frame& frame) {
 // Whether a call is one of those that Note [Which calls autocasting meets] has.
 bool is_recorded(const Frame& frame) {
   const Call& call = frame.call;
+  if (frame.within_kernel && !call.taken) {
+    return false;
+  }
   return !call.arrived.empty() || !frame.has_recorded || !(call.taken || frame.composite);
 }
 
@@ -279,12 +284,7 @@ void start(std::function<std::string()> source, size_t limit) {
   state().ended.clear();
   state().source = std::move(source);
   state().room = state().limit = limit;
-  state().slots = autocast::known_slots();
-  state().keys = {};
-  for (const std::string& device : autocast::installed()) {
-    state().keys =
-        state().keys.add(c10::parseDispatchKey(autocast::devices()[autocast::column_of(device)].dispatch_key));
-  }
+  autocast::set_witness(&follow_rule);
   handle_of_thread = at::addThreadLocalCallback(
       at::RecordFunctionCallback(&on_start, &on_end)
           .needsInputs(true)
@@ -294,6 +294,7 @@ void start(std::function<std::string()> source, size_t limit) {
 }
 
 void stop() {
+  autocast::set_witness(nullptr);
   state().handle = at::INVALID_CALLBACK_HANDLE;
   has_been_stopped();
   const std::lock_guard<std::mutex> lock(state().mutex);

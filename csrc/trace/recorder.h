@@ -39,7 +39,7 @@ struct Call {
   std::string name;  // "aten::conv1d.padding"
   c10::DeviceType device;
   bool taken;                          // by a kernel of autocasting, polycast's or torch's
-  std::optional<autocast::Rule> rule;  // that polycast's kernel follows
+  std::optional<autocast::Rule> rule;  // that polycast's kernel followed, as the kernel tells it
   std::string origin;                  // of the rule: who says it, and where
   int64_t place;                       // what set_place was told in this thread
   bool backward;                       // whether autograd's engine made the call

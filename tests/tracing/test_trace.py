@@ -12,6 +12,7 @@ import matplotlib.pyplot
 import polycast
 import pytest
 import torch
+from polycast import Policy
 from polycast._compiled import RecordedCall, current_call, start_recording, stop_recording, take_calls
 from polycast.tracing.trace import trace
 from polycast.tracing.values import Values, floating, is_cast
@@ -236,7 +237,7 @@ def test_lines_lose_no_call_of_a_thread_that_runs_no_python() -> None:
     def calls(*, lines: bool) -> list[str]:
         x = torch.ones(2, 2, device="xla", requires_grad=True)
         with polycast.trace(lines=lines) as t, polycast.autocast("xla"):
-            linear(x, x).sum().backward()
+            linear(x, x).sum().backward()  # type: ignore[no-untyped-call]
         assert not lines or {bool(call.source) for call in t.calls if call.phase == "backward"} == {False}
         return [call.op for call in t.calls]
 
@@ -309,6 +310,55 @@ def test_the_table_of_many_calls_takes_time_by_their_number() -> None:
         return time.perf_counter() - start
 
     assert min(seconds(10_000) for _ in range(3)) < 30 * min(seconds(1_000) for _ in range(3))
+
+
+def test_each_of_many_modules_has_its_own_rule_and_origin() -> None:
+    """There are more policies than torch.compile could tell apart, and a rule is of the time of the call."""
+    kinds = ("bfloat16", "float16", "fp32", "lower_precision_fp")
+    model = nn.Sequential(*(nn.Linear(2, 2, bias=False) for _ in range(500)))
+    for number, layer in enumerate(model):
+        rules = Policy({"linear": kinds[number % 4], "exp": kinds[number // 4 % 4], "log": kinds[number // 16 % 4]})
+        polycast.assign(layer, {"": rules | Policy({"sin": kinds[number // 64 % 4], "cos": kinds[number // 256]})})
+    with polycast.trace(model) as t, torch.no_grad(), polycast.autocast("cpu"):
+        model(ONES)
+    found = [(call.module, call.rule, call.origin) for call in t.calls if call.op == "linear"]
+    assert found == [(str(number), kinds[number % 4], "module: Policy: linear") for number in range(500)]
+
+
+def test_a_policy_that_was_left_within_the_trace_is_named() -> None:
+    """Nothing of it is alive when the trace is read."""
+    with polycast.trace() as t, polycast.autocast("cpu"):
+        for kind in ("float16", "fp32", "bfloat16"):
+            with polycast.autocast("cpu", policy=Policy({"linear": kind, "mul": kind})):
+                linear(ONES, ONES) * 2
+        linear(ONES, ONES) * 2
+    found = [(call.op.partition(".")[0], call.rule, call.origin) for call in t.calls]
+    expected = [
+        (op, kind, f"region: Policy: {op}") for kind in ("float16", "fp32", "bfloat16") for op in ("linear", "mul")
+    ]
+    assert found == [*expected, ("linear", "lower_precision_fp", "policy.yaml"), ("mul", "unlisted", "")]
+
+
+def test_a_rule_is_that_of_the_kernel_while_another_thread_changes_the_process() -> None:
+    """What the kernel followed shows in the type that it computed in."""
+    ended = False
+
+    def change() -> None:
+        while not ended:
+            for kind in ("float16", "fp32", "bfloat16"):
+                polycast.use(Policy({"linear": kind}))
+
+    try:
+        with ThreadPoolExecutor(1) as other, polycast.trace() as t, polycast.autocast("cpu"):
+            changed = other.submit(change)
+            for _ in range(2000):
+                linear(ONES, ONES)
+            ended = True
+            changed.result()
+    finally:
+        polycast.use(None)
+    types = {"float16": F16, "fp32": F32, "bfloat16": BF16, "lower_precision_fp": BF16}
+    assert {call.returned == (types[call.rule],) for call in t.calls} == {True}
 
 
 def test_a_trace_of_nothing_says_what_may_be_the_reason() -> None:
