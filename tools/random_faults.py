@@ -1,7 +1,8 @@
-"""Faults at random places of real models' training: `python -m tools.random_faults 20 50 [--device xla]`.
+"""Faults at random places of real models' training: `python -m tools.random_faults 20 50 20 [--device xla]`.
 
 A dispatch mode below everything makes one op's result 1 % wrong, which polycast.compare has to name as the worst, or
-puts an infinity or a NaN into it, which polycast.watch has to name as the first.
+puts an infinity or a NaN into it, which polycast.watch has to name as the first. Networks of random branches beside a
+residual have their float16 gradients scaled too far: following what polycast.watch advises has to avoid its findings.
 
 On XLA ask for one kind at a time (20 0, then 0 50): together they compile more programs than a process may map.
 """
@@ -36,6 +37,8 @@ ARCHITECTURES: dict[str, tuple[Callable[[], tuple[nn.Module, Any]], ...]] = {
     "xla": (attention,),  # each op's check is compiled, which takes minutes for more
 }
 Spoil = Callable[[Tensor], object]
+WIDTH = 8  # of the networks of branches
+ROUNDS = 12  # in which their advice is followed
 
 
 class Plant(TorchDispatchMode):
@@ -166,11 +169,88 @@ def watched(seeds: Iterable[int], device: str) -> Iterator[str | None]:
         yield None if named == place.site else f"seed {seed}: {value} is in {place.site}, named was {named}"
 
 
+class Branch(nn.Module):
+    """A pre-norm branch of random layers beside a residual, which stays in float32."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__()
+        activation = random.choice([nn.GELU, nn.ReLU, nn.SiLU, nn.Tanh, nn.Identity])
+        norm: nn.Module = random.choice([nn.LayerNorm, nn.RMSNorm])(WIDTH)
+        inner = [nn.Linear(WIDTH, 2 * WIDTH), activation(), nn.Linear(2 * WIDTH, WIDTH)]
+        self.attention = nn.MultiheadAttention(WIDTH, 2, batch_first=True) if random.random() < 0.5 else None
+        self.norm = norm
+        self.inner = nn.Sequential(*inner, nn.Dropout(random.choice([0.0, 0.1])))
+        self.gain = random.choice([1.0, 0.5, 30.0])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the sum of the residual and of the branch."""
+        y = self.norm(x)
+        if self.attention is not None:
+            y = self.attention(y, y, y, need_weights=False)[0]
+        return x + self.inner(y) * self.gain  # type: ignore[no-any-return]
+
+
+def branches(seed: int) -> tuple[nn.Module, Callable[[], polycast.watch]]:
+    """Return a network, and what watches its forward and backward under a scale that is too large for it."""
+    random = Random(seed)
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Embedding(16, WIDTH), *(Branch(random) for _ in range(random.randint(1, 3))))
+    model.append(random.choice([nn.Identity(), nn.LayerNorm(WIDTH)])).append(nn.Linear(WIDTH, 16))
+    if random.random() < 0.3:
+        polycast.assign(model, {str(len(model) - 3): {"linear": "float16"}})
+    tokens, scale = torch.randint(0, 16, (2, 4)), 2.0 ** random.randint(18, 30)
+
+    def run() -> polycast.watch:
+        torch.manual_seed(seed)
+        model.zero_grad()
+        with polycast.watch(model) as found:
+            with polycast.autocast("cpu", torch.float16):
+                loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+            (loss * scale).backward()  # type: ignore[no-untyped-call]
+        return found
+
+    return model, run
+
+
+def advised(seeds: Iterable[int]) -> Iterator[str | None]:
+    """Yield, for each seed, the finding that stays, though its advice was followed; None where none does."""
+    for seed in seeds:
+        model, run = branches(seed)
+        rules, stays = polycast.Policy({}), None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                findings = run().findings
+                for _ in range(ROUNDS):
+                    if not findings or stays is not None:
+                        break
+                    first = findings[0]
+                    rules = _follow(first.remedy, model, rules)
+                    findings = run().findings
+                    if any((one.site, one.op) == (first.site, first.op) for one in findings):
+                        stays = first
+        finally:
+            polycast.use(None)
+        stays = findings[0] if stays is None and findings else stays
+        yield None if stays is None else f"seed {seed}: {stays}"
+
+
+def _follow(remedy: str, model: nn.Module, rules: polycast.Policy) -> polycast.Policy:
+    """Do as a finding's text says, with all that was advised before."""
+    _, _, code = remedy.partition("may be avoided by ")
+    given = eval(code, {"polycast": polycast, "model": model}) if code else None
+    if isinstance(given, polycast.Policy):
+        rules = rules | given
+        polycast.use(rules)
+    return rules
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Plant the faults and print what was named otherwise; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("errors", type=int, nargs="?", default=20)
     parser.add_argument("values", type=int, nargs="?", default=50)
+    parser.add_argument("advice", type=int, nargs="?", default=20)
     parser.add_argument("--device", default="cpu", choices=ARCHITECTURES)
     asked = parser.parse_args(arguments)
     if asked.device == "xla" and not HAS_XLA:
@@ -179,6 +259,7 @@ def main(arguments: list[str] | None = None) -> int:
     for title, outcomes, count in (
         ("1 % errors that compare names", compared(range(asked.errors), asked.device), asked.errors),
         ("infinities and NaNs that watch names", watched(range(asked.values), asked.device), asked.values),
+        ("overflows that watch's advice avoids", advised(range(asked.advice)), asked.advice),
     ):
         missed = [outcome for outcome in tqdm(outcomes, total=count, desc=title, disable=None) if outcome]
         print(*missed, f"{title}: {count - len(missed)} of {count}", sep="\n")

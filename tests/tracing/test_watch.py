@@ -8,12 +8,14 @@ from typing import Any
 import polycast
 import pytest
 import torch
+from polycast.tracing.findings import Finding
 from polycast.tracing.watch import watch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from tests.probe import HAS_XLA, NO_XLA
+from tools.random_faults import advised
 
 F16 = torch.float16
 
@@ -102,9 +104,9 @@ def test_one_finding_is_printed_as_it_is() -> None:
 
 # What the middle does; the op as policies name it, and a part of what is said of it.
 FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str]] = [
-    (lambda x: (x + 300) * 300, "mul", 'avoided by polycast.Policy({"mul": "fp32"})'),
-    (lambda x: torch.exp(x + 20), "exp", 'avoided by polycast.Policy({"exp": "fp32"})'),
-    (lambda x: (x + 300).pow(2), "pow", 'avoided by polycast.Policy({"pow": "fp32"})'),
+    (lambda x: (x + 300) * 300, "mul", 'may be avoided by polycast.Policy({"mul": "fp32"})'),
+    (lambda x: torch.exp(x + 20), "exp", 'may be avoided by polycast.Policy({"exp": "fp32"})'),
+    (lambda x: (x + 300).pow(2), "pow", 'may be avoided by polycast.Policy({"pow": "fp32"})'),
     (lambda x: (x + 300).mul_(300), "mul_", "no rule can avoid it"),
     (lambda x: (x.float() * 1e6).half(), "_to_copy", "the program itself casts it"),
     (lambda x: x.float() / 0, "div", "no rule would have avoided it: it computes in float32"),
@@ -177,8 +179,40 @@ def test_a_gradient_that_overflows_in_a_cast_is_the_matter_of_what_was_cast() ->
 
     (finding, *_) = first(polycast.Policy())
     assert finding.startswith("_to_copy a smaller scale may avoid it")
-    assert finding.endswith('avoided by polycast.Policy({"linear": "fp32"})')
+    assert finding.endswith('may be avoided by polycast.Policy({"linear": "fp32"})')
     assert first(polycast.Policy({"linear": "fp32"})) == []
+
+
+def test_advice_for_branches_beside_a_float32_residual_avoids_what_was_found() -> None:
+    assert list(advised(range(6))) == [None] * 6
+
+
+def test_where_a_modules_rule_decides_the_advice_is_a_rule_of_the_module() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4)))
+    nn.init.constant_(model[1][0].weight, 1e5)  # type: ignore[index]
+    polycast.assign(model, {"1": {"linear": "float16"}})
+
+    def findings() -> list[Finding]:
+        with polycast.watch(model) as found, polycast.autocast("cpu", F16):
+            model(torch.ones(2, 4))
+        return found.findings
+
+    (finding,) = findings()
+    assert finding.remedy == 'may be avoided by polycast.assign(model, {"1.0": {"linear": "fp32"}})'
+    polycast.assign(model, {"1.0": {"linear": "fp32"}})
+    assert findings() == []
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.exp(x + 20).square() * 0,  # whose backward reads the infinities that were saved
+        lambda x: (torch.exp(x + 20).view(4, 2).t() * 0).reshape(2, 4),
+        lambda x: torch.softmax((x + 300).mul(300).narrow(0, 0, 2), -1),
+    ],
+)
+def test_what_follows_from_a_finding_is_none_of_its_own(function: Callable[[Tensor], Tensor]) -> None:
+    assert len(watched(function).findings) == 1
 
 
 def test_a_rule_that_is_in_force_is_not_named_again() -> None:

@@ -36,7 +36,7 @@ class Finding:
     result: float
     """The magnitude of the result: infinite, or NaN."""
     remedy: str
-    """A rule that would have avoided it, or why there is none."""
+    """A rule that may avoid it, or why there is none."""
 
     def __str__(self) -> str:
         """Return a few lines."""
@@ -60,17 +60,18 @@ class Flushed(NamedTuple):
     share: float
 
 
-def remedy_of(finding: Finding, wider: bool | None) -> str:
-    """Return what would have avoided a finding.
+def remedy_of(finding: Finding, wider: bool | None, module: str | None = None) -> str:
+    """Return what may avoid a finding: the op alone was tried, not the program.
 
     Args:
         finding: It.
         wider: Whether the op gives finite results in a wider type, from the same values; None where that is unknown.
+        module: The name of the module that made the call, where a module's rule decides: its own come before that.
     """
     if any(map(math.isnan, finding.magnitudes)):
         return "it was given NaNs from outside of the watch: look at the data and the weights"
     if not all(map(math.isfinite, finding.magnitudes)):
-        return "it was given infinities, as from a row that is masked as a whole"
+        return "it was given infinities that no op of the watch made, as from a row that is masked as a whole"
     if all(kind in WIDE for kind in (*finding.inputs, *finding.outputs)):
         return "no rule would have avoided it: it computes in float32"
     if wider is False:
@@ -84,5 +85,6 @@ def remedy_of(finding: Finding, wider: bool | None) -> str:
         return f"{scale}no rule can avoid it: {str(error).splitlines()[0]}"
     if finding.rule in FLOAT32:
         return f"{scale}no rule of {finding.op} would have avoided it: it has {finding.rule} already"
-    avoided = "avoided" if wider else "may be avoided"
-    return f'{scale}{avoided} by polycast.Policy({{"{finding.op}": "fp32"}})'
+    rule = f'{{"{finding.op}": "fp32"}}'
+    how = f"polycast.Policy({rule})" if module is None else f'polycast.assign(model, {{"{module}": {rule}}})'
+    return f"{scale}may be avoided by {how}"

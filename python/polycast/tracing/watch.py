@@ -27,6 +27,7 @@ from polycast.tracing.values import (
     LOWER,
     STEP,
     Computed,
+    Contents,
     Values,
     before_rerun,
     can_rerun,
@@ -70,7 +71,7 @@ class _Seen:
     wider: tuple[int, ...] | None
     """The magnitudes of its results in a wider type."""
     makers: tuple[int, ...]
-    """Of a cast in backward: the autograd nodes of what was cast in forward, and of what that was made from."""
+    """In backward, where a gradient has a lower type: the autograd nodes of what made the tensor that it is of."""
 
 
 class watch:  # noqa: N801 - is used as a function is, as torch.autocast
@@ -104,7 +105,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         >>> with polycast.watch(model) as w, polycast.autocast("cpu", torch.float16):
         ...     _ = model(torch.ones(2, 4))
         >>> print(w.findings[0].site.module, w.findings[0].op, w.findings[0].remedy)
-        1 linear avoided by polycast.Policy({"linear": "fp32"})
+        1 linear may be avoided by polycast.Policy({"linear": "fp32"})
     """
 
     def __init__(self, model: nn.Module, optimizer: Optimizer | None = None) -> None:
@@ -130,6 +131,9 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self._used: set[int] = set()
         # Memory that nobody has written yet.
         self._empty: set[int] = set()
+        # What memory holds, and what tensors held that came as other objects than those that ops returned.
+        self._contents: Contents[int] = Contents()
+        self._sources: dict[int, tuple[int, ...]] = {}
 
     def __str__(self) -> str:
         """Return the findings, of those that are alike the first."""
@@ -192,16 +196,16 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
 
     def _visit(self, computed: Computed, given: _Given | None) -> None:
         if given is None or not computed.outputs:
-            if is_empty(computed.function):
-                self._empty.update(tensor.untyped_storage()._cdata for tensor in computed.outputs if is_plain(tensor))
-            elif given is not None and computed.function._schema.name != "aten::_local_scalar_dense":
-                self._used.update(given.magnitudes)  # by a comparison, or a cast to integers
+            self._pass_over(computed, given)
             return
         for tensor in computed.outputs:
             if is_plain(tensor):
                 self._empty.discard(tensor.untyped_storage()._cdata)
             self._known.pop(tensor, None)  # whose version rises only after this
         outputs = tuple(map(self._magnitude, computed.outputs))
+        for tensor, place in zip(computed.outputs, outputs, strict=True):
+            self._contents.write(tensor, place)
+            self._sources.pop(place, None)
         for tensor in written(computed.function, computed.args, computed.kwargs):
             self._known.pop(tensor, None)
         flushed = self._flush(computed) if is_cast(computed.function) and is_plain(computed.outputs[0]) else None
@@ -212,6 +216,16 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self._seen.append(_Seen(bare, given.magnitudes, outputs, given.types, types, flushed, told, wider, makers))
         if self._optimizer is not None and computed.function._schema.name in UPDATES and self._has_backward():
             self.read()  # of a step that was skipped, whose hook was not called
+
+    def _pass_over(self, computed: Computed, given: _Given | None) -> None:
+        if is_empty(computed.function):
+            self._empty.update(tensor.untyped_storage()._cdata for tensor in computed.outputs if is_plain(tensor))
+        elif given is None:  # of a view, which holds what was viewed
+            held = [place for tensor in floating(computed.args) for place in self._contents.of(tensor)]
+            for tensor in computed.outputs:
+                self._contents.write(tensor, *held)
+        elif computed.function._schema.name != "aten::_local_scalar_dense":
+            self._used.update(given.magnitudes)  # by a comparison, or a cast to integers
 
     def _has_backward(self) -> bool:
         return any(op.computed.site.phase == BACKWARD for op in self._seen)
@@ -229,9 +243,11 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         known: tuple[int | None, int] | None = self._known.get(tensor)
         if known is not None and version is not None and known[0] == version:
             return known[1]
+        place = len(self._magnitudes)
         self._magnitudes.append(_largest(tensor))
-        self._known[tensor] = (version, len(self._magnitudes) - 1)
-        return len(self._magnitudes) - 1
+        self._known[tensor] = (version, place)
+        self._sources[place] = self._contents.of(tensor)
+        return place
 
     def _flush(self, computed: Computed) -> int | None:
         (output, *_), given = computed.outputs, computed.args[0]
@@ -250,7 +266,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             numbers = read_numbers(self._magnitudes)
         finally:
             self._reads = False
-        seen, used, step = self._seen, self._used, self.steps
+        seen, used, sources, step = self._seen, self._used, self._sources, self.steps
         self._begin()
         self._values.begin_again()
         self.steps += 1
@@ -263,7 +279,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         # Results other than an op's first one are for its backward.
         ends += [op.outputs[0] for op in seen if op.computed.site.phase == FORWARD and op.outputs[0] not in used]
         reached = not all(math.isfinite(numbers[place]) for place in ends)
-        for op in _origins(seen, numbers):
+        for op in _origins(seen, numbers, sources):
             if reached or not _is_exact(op, numbers):
                 self._found(op, numbers, step)
 
@@ -286,7 +302,8 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             step, op.computed.site, name, rule, origin, op.input_types, magnitudes, op.output_types, result, ""
         )
         finite = None if wider is None else all(map(math.isfinite, wider))
-        finding = replace(finding, remedy=remedy_of(finding, finite))
+        module = None if call is None or not origin.startswith("module: ") else self._values.places.name(call.place)
+        finding = replace(finding, remedy=remedy_of(finding, finite, module))
         self.findings.append(finding)
         if len(self.findings) == 1:
             _caller.warn(str(finding))
@@ -294,15 +311,16 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
     def _call(self, op: _Seen) -> RecordedCall | None:
         """Return the call that autocasting met and that an op, or in backward the forward of it, is a part of.
 
-        A gradient is cast where a tensor was in forward: that is the matter of the call that made the tensor.
+        A gradient has the type of its tensor: that is the matter of the last call with a rule that made the tensor.
         """
         if op.computed.node is None or op.computed.call is not None:
             return next((call for call in self._calls if call.order == op.computed.call), None)
-        for node in op.makers:
-            maker = self._call_of_node(node)
-            if maker is not None and not _is_view_or_cast(maker):
-                return maker
-        return self._call_of_node(op.computed.node)
+        mine = self._call_of_node(op.computed.node)
+        nodes = op.makers if is_cast(op.computed.function) else (op.computed.node, *op.makers)
+        makers = [
+            maker for node in nodes if (maker := self._call_of_node(node)) is not None and not _is_view_or_cast(maker)
+        ]
+        return next((maker for maker in makers if maker.rule is not None), makers[0] if makers else mine)
 
     def _call_of_node(self, node: int) -> RecordedCall | None:
         calls = sorted(self._calls, key=lambda call: call.node)
@@ -310,15 +328,20 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         return calls[place] if place >= 0 and calls[place].given else None
 
 
-def _origins(seen: list[_Seen], numbers: list[float]) -> Iterator[_Seen]:
-    """Yield the ops that make infinities and NaNs of what is finite, or NaNs of infinities that were meant."""
+def _origins(seen: list[_Seen], numbers: list[float], sources: dict[int, tuple[int, ...]]) -> Iterator[_Seen]:
+    """Yield the ops that make infinities and NaNs of what is finite, or NaNs of infinities that were meant.
+
+    Sources are the results that an input holds values of, where it is none itself: as a view, a saved tensor.
+    """
     followed: set[int] = set()  # the places of what follows from an origin
     nan_seen = False
     for op in seen:
         given, made = ([numbers[place] for place in places] for places in (op.inputs, op.outputs))
         if all(map(math.isfinite, made)) or op.told:
             continue
-        follows = not followed.isdisjoint(op.inputs) or (nan_seen and any(map(math.isnan, given)))
+        not_finite = [place for place in op.inputs if not math.isfinite(numbers[place])]
+        held = {source for place in not_finite for source in (place, *sources.get(place, ()))}
+        follows = not followed.isdisjoint(held) or (nan_seen and any(map(math.isnan, given)))
         is_new = any(map(math.isnan, made)) or all(map(math.isfinite, given))
         if is_new and not follows:
             yield op
@@ -337,15 +360,20 @@ def _is_exact(op: _Seen, numbers: list[float]) -> bool:
 
 
 def _makers(computed: Computed) -> tuple[int, ...]:
-    if computed.node is None or not is_cast(computed.function):
+    """Return the autograd nodes of what made the tensor whose gradient an op gives, and of what that was made from.
+
+    They are those whose own gradients have the gradient's type: beside a float16 branch a float32 one has made nothing.
+    """
+    if computed.node is None or not computed.outputs or computed.outputs[0].dtype not in LOWER:
         return ()
+    kind = computed.outputs[0].dtype
     found: list[int] = []
-    node: torch.autograd.graph.Node | None = torch._C._current_autograd_node()
+    node: Any = torch._C._current_autograd_node()
     while node is not None and len(found) < MAKERS:
         functions = [function for function, _ in node.next_functions if function is not None]
-        node = functions[0] if functions else None
+        node = next((one for one in functions if any(put.dtype is kind for put in one._input_metadata)), None)
         if node is not None:
-            found.append(node._sequence_nr())  # type: ignore[attr-defined]
+            found.append(node._sequence_nr())
     return tuple(found)
 
 
