@@ -14,7 +14,8 @@ from codegen.schemas import Schemas
 _DEVICES = ("cuda", "xla", "npu", "cpu")
 _KEPT = product(("bend", "fold", "size", "tally"), ("default", "dim"), _DEVICES)
 _ROWS = {**dict.fromkeys(_KEPT, "stock"), ("unfold", "default", "cpu"): "fp32"}
-_TENSOR = SimpleNamespace(bend=None)
+_TENSOR = SimpleNamespace(bend=None, fold=None)
+_FUNCTIONS = ("Origami", "bend", "count", "fold", "join", "size", "sway", "tally", "unfold")
 
 SCHEMAS = Schemas(
     """
@@ -37,7 +38,7 @@ SCHEMAS = Schemas(
 """,
     (2, 9),
     history={"torch-2.9": Record("torch-2.9", {}, _DEVICES, _ROWS)},
-    torch=SimpleNamespace(**dict.fromkeys(("bend", "count", "fold", "size", "tally", "unfold")), Tensor=_TENSOR),
+    torch=SimpleNamespace(**dict.fromkeys(_FUNCTIONS), Tensor=_TENSOR),
 )
 
 HEAD = """\
