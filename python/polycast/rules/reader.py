@@ -129,8 +129,11 @@ class RuleReader(CastReader):
         """Return the overloads that a rule is for."""
         found = operators.castable(target.name) if target.overload is None else operators.signatures(target.name)
         if target.overload is None and not found:
-            what = f"'{target}' has no functional overload that takes a tensor"
-            self.report(key.location, what, "leave it out")
+            # The out variant of an op says less than its others do.
+            first = min(operators.signatures(target.name).values(), key=lambda part: part.variant == "out")
+            reason = first.uncastable()
+            assert reason is not None  # none of them can be cast
+            self.report(key.location, f"'{target}' {reason[0]}", reason[1])
         elif target.overload is not None and target.overload not in found:
             op = operators.shown(target.name)
             if not self.report_other_release(key, op, target.overload):
