@@ -37,10 +37,15 @@ class ReachedError(Exception):
         super().__init__(name)
         self.name = name
         self.arguments = (*args, *kwargs.values())
+        self._excluded = torch._C._dispatch_tls_local_exclude_set()
 
     @property
     def tensors(self) -> list[torch.dtype]:
         return [tensor.dtype for tensor in flatten(self.arguments)]
+
+    def autocasts(self, key: str) -> bool:
+        """Whether what the op runs below would autocast, on a device's autocast key."""
+        return not self._excluded.has(key)
 
     @property
     def dtypes(self) -> list[torch.dtype]:

@@ -69,7 +69,7 @@ class Boxed final : public c10::OperatorKernel {
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
     const Call call(keys, slot_);
-    if (call.falls_through()) {
+    if (call.is_unlisted()) {
       op.redispatchBoxed(call.keys_below(keys), stack);
       return;
     }

@@ -35,9 +35,10 @@ class Call {
   const c10::DeviceType device;
   const Rule rule;
 
-  // Whether the call goes on as if there were no kernel: what the op runs below still autocasts.
-  bool falls_through() const {
-    return rule.category == Category::fallthrough;
+  // Whether the call goes on as if there were no kernel. What an unlisted op runs below still autocasts; what an op of
+  // any other category runs below does not, fallthrough included: a rule holds for the whole op.
+  bool is_unlisted() const {
+    return rule.category == Category::unlisted;
   }
 
   c10::DispatchKeySet keys_below(c10::DispatchKeySet keys) const {
@@ -81,7 +82,7 @@ struct Kernel<Op, Target, Return(Arguments...)> {
 
   static Return run(c10::DispatchKeySet keys, Arguments... arguments) {
     const Call call(keys, slot);
-    if (call.falls_through()) {
+    if (call.is_unlisted()) {
       return Op::redispatch(call.keys_below(keys), arguments...);
     }
     const c10::impl::ExcludeDispatchKeyGuard below_autocast(call.key);

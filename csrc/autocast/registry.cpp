@@ -43,9 +43,6 @@ class Silence : public c10::WarningHandler {
 };
 
 torch::CppFunction make_kernel(const Row& row) {
-  if (row.category == Category::fallthrough) {
-    return torch::CppFunction::makeFallthrough();
-  }
   return row.kernel(slot_of(qualified_name(row)));
 }
 
@@ -222,7 +219,7 @@ void add_kernels(const Patch& patch) {
         device.name,
         ", which a policy cannot change; take the rule out");
     // The kernel of another row reads the rules in force already.
-    if (listed == Rule{}.category) {
+    if (listed == Category::unlisted) {
       add_kernel(*ruling.name, device);
     }
   }

@@ -18,7 +18,7 @@ namespace polycast::autocast {
 // What happens to one overload on one device. `to` is the type of lower_precision_fp and fp32; Undefined means that of
 // the region.
 struct Rule {
-  Category category = Category::fallthrough;
+  Category category = Category::unlisted;
   at::ScalarType to = at::ScalarType::Undefined;
 
   bool operator==(const Rule& other) const {

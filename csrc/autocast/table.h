@@ -21,6 +21,7 @@ enum class Category : uint8_t {
   banned,
   fallthrough,
   stock,
+  unlisted,  // no category of policy.yaml: what has no row, or is given none by a rule at run time
 };
 
 struct Device {

@@ -32,6 +32,9 @@ std::optional<at::ScalarType> optional_type(const py::object& dtype) {
 }
 
 autocast::Category category_of(const std::string& name) {
+  if (name == "unlisted") {
+    return autocast::Category::unlisted;
+  }
   for (const autocast::Sentence& sentence : autocast::sentences()) {
     if (name == sentence.name) {
       return sentence.category;

@@ -173,9 +173,6 @@ void rows_0(std::vector<Row>& rows, std::vector<Names>& names) {
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2012
   add_rows(rows, "cuda xla_gpu xpu mtia maia hpu privateuse1 musa", {"rms_norm", "default", Category::fp32, kernel<ops::rms_norm>});
 #endif
-#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2012
-  add_rows(rows, "cuda xla_gpu xpu mtia maia hpu privateuse1 musa", {"rms_norm", "default", Category::fallthrough, kernel<ops::rms_norm>, "Torch casts it from 2.12 on."});
-#endif
   names.push_back({"smooth_l1_loss", "torch.nn.functional.smooth_l1_loss torch.nn.SmoothL1Loss"});
   add_rows(rows, "cuda xla xla_gpu xpu cpu mps mtia maia hpu privateuse1 npu musa mlu tpu", {"smooth_l1_loss", "default", Category::fp32, kernel<ops::smooth_l1_loss>});
   names.push_back({"upsample_bicubic2d", "torch.nn.functional.interpolate torch.nn.Upsample"});

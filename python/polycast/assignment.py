@@ -10,7 +10,7 @@ from weakref import ref
 import torch
 from torch import nn
 
-from polycast import scopes
+from polycast import callers, scopes, tracers
 from polycast._compiled import enter_scope, leave_scope
 from polycast.grammar.errors import Location, PolicyError, Problem, closest
 from polycast.patch import PatchRow, Policy
@@ -59,6 +59,7 @@ def _run(module: ref[nn.Module], policy: Policy, digest: str, forward: Any, *arg
             return _forward(module, forward, args, kwargs)
         finally:
             leave_scope()
+    tracers.check_call(module(), args, kwargs)
     with scopes.in_module(policy):
         return _forward(module, forward, args, kwargs)
 
@@ -71,12 +72,16 @@ def _forward(module: ref[nn.Module], forward: Any, args: tuple[Any, ...], kwargs
     return type(here).forward(here, *args, **kwargs)
 
 
+@scopes.uncompiled
 def assign(model: nn.Module, rules: Mapping[str, Rules]) -> list[str]:
     """Give modules of a model rules of their own, over those of the region and the process that they are called in.
 
     Rules are entered inside ``forward``, so that they hold again where activation checkpointing runs it again. A module
     inside follows those of the modules around it, and its own before them. What was assigned to a module before is
-    replaced. ``nn.DataParallel``, which calls copies that share one forward, and ``torch.jit.script`` are not served.
+    replaced. A rule holds where the module is called: one that torch never calls is refused (a ModuleList, the
+    ``out_proj`` of nn.MultiheadAttention), and code of your own that reads a module's weights without calling it is not
+    seen. ``torch.jit.trace`` and ``torch.fx`` raise where they would lose rules. ``nn.DataParallel``, which calls
+    copies that share one forward, and ``torch.jit.script`` are not served.
 
     Args:
         model: The model.
@@ -89,9 +94,9 @@ def assign(model: nn.Module, rules: Mapping[str, Rules]) -> list[str]:
         The names of the modules that have rules now, of those that were named.
 
     Raises:
-        PolicyError: A ``ValueError`` with every problem of the rules: a name or pattern that matches no module, two
-            patterns that match one module and disagree on an op, a value that is none of these, and what
-            :class:`polycast.Policy` reports. Nothing is assigned.
+        PolicyError: A ``ValueError`` with every problem of the rules: a name or pattern that matches no module, a
+            module that is never called, two patterns that match one module and disagree on an op, a value that is none
+            of these, and what :class:`polycast.Policy` reports. Nothing is assigned.
         TypeError: The model is no module, or the rules no mapping.
 
     Example:
@@ -118,17 +123,29 @@ def assign(model: nn.Module, rules: Mapping[str, Rules]) -> list[str]:
             if earlier.is_pattern is one.is_pattern:
                 one.check_agreement(name, earlier)
             chosen[modules[name]] = one
+    for one in found:
+        one.check_called(modules, chosen)
     if problems:
         raise PolicyError(problems)
-    for module, one in chosen.items():
-        _assign(module, one.policy)
+    tracers.check_roots(Assigned)
+    for name, module in modules.items():
+        if module in chosen:
+            _assign(module, chosen[module].policy)
+            callers.have_called(module, chosen[module].policy is not None and callers.is_in_fused_layer(name, modules))
     return [name for name, module in modules.items() if module in chosen and chosen[module].policy is not None]
+
+
+# Dynamo breaks its graph here: what it compiled would not see the modules change.
+assign._torchdynamo_disable = True  # type: ignore[attr-defined]
+assign._torchdynamo_disable_msg = "polycast.assign changes modules"  # type: ignore[attr-defined]
 
 
 class _Assignment:
     """What is assigned to the modules that a name or a pattern means; each problem of it is reported."""
 
-    def __init__(self, key: object, value: Rules, modules: Iterable[str], number: int, problems: list[Problem]) -> None:
+    def __init__(
+        self, key: object, value: Rules, modules: Mapping[str, nn.Module], number: int, problems: list[Problem]
+    ) -> None:
         self.key = key if isinstance(key, str) else f"<{type(key).__name__}>"
         self.problems = problems
         self.is_pattern = self.key.startswith(PATTERN)
@@ -138,6 +155,8 @@ class _Assignment:
         self._other: set[str] = set()
         if isinstance(key, str):
             self.names = self._find(modules)
+            if value is not None:
+                self.names = self._without_containers(self.names, modules)
         else:
             self._report(
                 f"a key of type {type(key).__name__}", f"use the name of a module, or '{PATTERN}' and a pattern"
@@ -176,6 +195,27 @@ class _Assignment:
         if not found:
             self._report("matches no module of the model", "a pattern has to match a whole name")
         return found
+
+    def check_called(self, modules: Mapping[str, nn.Module], chosen: dict[nn.Module, "_Assignment"]) -> None:
+        """Report a module whose weights another one reads without calling it, unless that has the same rules."""
+        for name in self.names:
+            reader = callers.reader_of(name, modules)
+            if self.policy is None or reader is None or chosen[modules[name]] is not self:
+                continue
+            around = chosen.get(modules[reader])
+            if around is None or around.policy != self.policy:
+                what = f"module '{name}' is never called, as '{reader}' reads its weights, so no rule can hold in it"
+                self._report(what, f"give the rules to '{reader}'")
+
+    def _without_containers(self, names: list[str], modules: Mapping[str, nn.Module]) -> list[str]:
+        """Leave out modules that cannot be called, and report them unless a pattern matches something inside."""
+        for name in (name for name in names if not callers.has_forward(modules[name])):
+            inside = f"{name}." if name else ""
+            if not (self.is_pattern and any(other != name and other.startswith(inside) for other in names)):
+                kind = type(modules[name]).__name__
+                what = f"module '{name}' is never called, as a {kind} has no forward, so no rule can hold in it"
+                self._report(what, f"give the rules to what is in it: '{PATTERN}{re.escape(inside)}.*'")
+        return [name for name in names if callers.has_forward(modules[name])]
 
     def check_agreement(self, name: str, other: "_Assignment") -> None:
         """Report an op to which this and another one of the same rank give different categories in a module, once."""

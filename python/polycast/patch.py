@@ -34,7 +34,7 @@ class Policy:
     can be cast so; a rule that names an overload decides over one that names its op.
 
     Its value is what `cast` takes in policy.yaml: a category of :func:`polycast.policy.categories` but "stock",
-    "unlisted" for the type of the inputs, or a dtype; a mapping of devices to these, with `others` for the rest; a
+    "unlisted" for no rule of its own, or a dtype; a mapping of devices to these, with `others` for the rest; a
     mapping with `as`, and `overloads`, `torch` or `note`; or a list of such alternatives, the first that holds.
 
     Args:
@@ -48,7 +48,7 @@ class Policy:
         >>> import polycast
         >>> mine = polycast.Policy({"layer_norm": "fallthrough", "softmax": {"cpu": "fp32", "cuda": "bfloat16"}})
         >>> mine | polycast.Policy({"torch.softmax": {"cpu": "unlisted"}})
-        Policy({'layer_norm': 'fallthrough', 'softmax': {'cuda': 'bfloat16', 'cpu': 'fallthrough'}})
+        Policy({'layer_norm': 'fallthrough', 'softmax': {'cuda': 'bfloat16', 'cpu': 'unlisted'}})
     """
 
     __slots__ = ("__weakref__", "_patch", "_rows", "digest")
@@ -81,7 +81,7 @@ class Policy:
         Example:
             >>> import polycast
             >>> polycast.Policy.load("torch-2.11").rules["stack"]  # which policy.yaml has promote on xpu
-            {'xpu': 'fallthrough'}
+            {'xpu': 'unlisted'}
         """
         from polycast.grammar.files import load  # needs PyYAML
         from polycast.history import pin, records

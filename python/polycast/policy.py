@@ -40,8 +40,8 @@ def category(op: str, device: str | torch.device) -> str:
         device: A device type or a column of the policy: "cuda", "xla", "xla_gpu", ...
 
     Returns:
-        One of :func:`categories`, or "unlisted" where the device does not list the op, which then runs in the type of
-        its inputs.
+        One of :func:`categories`, or "unlisted" where the device does not list the op: it runs in the type of its
+        inputs, and ops that it runs follow their own rules.
 
     Raises:
         ValueError: Neither torch nor the policy knows the op, or the policy has no such device; or the name runs ops of

@@ -22,7 +22,10 @@ def test_two_releases(capsys: pytest.CaptureFixture[str]) -> None:
     head, row, empty, footnote, *reason = shown(capsys, "torch-2.11", "torch-2.12")
     assert head.split() == ["op", "device", "torch-2.11", "torch-2.12", "why"]
     assert row == "rms_norm  cuda, xpu, mtia, maia  unlisted    fp32        [1]"
-    assert (empty, footnote) == ("", "unlisted: runs in the type of its inputs.")
+    assert (empty, footnote) == (
+        "",
+        "unlisted: runs in the type of its inputs; ops that it runs follow their own rules.",
+    )
     assert " ".join(reason).startswith("[1] " + REASON)
 
 

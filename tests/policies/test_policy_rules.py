@@ -41,7 +41,7 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     ),
     "a dtype of its own": ({"patches::mean": "fp32_set_opt_dtype"}, {ALL: "patches::mean fp32_set_opt_dtype"}),
     "a dtype to append": ({"norm.Scalar": "fp32_append_dtype"}, {ALL: "norm.Scalar fp32_append_dtype"}),
-    "unlisted": ({"mv": "unlisted"}, {ALL: "mv fallthrough"}),
+    "unlisted": ({"mv": "unlisted"}, {ALL: "mv unlisted"}),
     "float32": ({"mv": "float32", "dot": torch.float32}, {ALL: "mv fp32, dot fp32"}),
     "float64": ({"mv": torch.double}, {ALL: "mv float64"}),
     # Devices
@@ -57,7 +57,7 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     ),
     "others unlisted": (
         {"mv": {"cuda": "fp32", "others": "unlisted"}},
-        {"cuda": "mv fp32", ALL.removeprefix("cuda "): "mv fallthrough"},
+        {"cuda": "mv fp32", ALL.removeprefix("cuda "): "mv unlisted"},
     ),
     "a device of torch's": ({"mv": {torch.device("cpu", 0): torch.float16}}, {CPU: "mv float16"}),
     # Alternatives

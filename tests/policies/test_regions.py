@@ -52,13 +52,13 @@ def test_an_inner_region_keeps_the_rules_around_it_but_those_it_changes() -> Non
         assert both() == (HALF, HALF)
 
 
-def test_what_an_op_runs_below_autocasts_where_its_rule_falls_through() -> None:
+def test_what_an_op_runs_below_autocasts_where_it_is_unlisted() -> None:
     def product() -> torch.dtype:
         return torch.einsum("ij,jk->ik", X, X).dtype
 
     with polycast.autocast("cpu", policy=Policy({"einsum": "fp32"})):
         assert product() == F32
-        with polycast.autocast("cpu", policy=Policy({"einsum": "unlisted", "matmul": "fallthrough"})):
+        with polycast.autocast("cpu", policy=Policy({"einsum": "unlisted", "matmul": "unlisted"})):
             assert (product(), matmul()) == (BF16, BF16)
     with torch.autocast("cpu"):
         assert product() == BF16  # its kernel may still be registered, and does nothing
@@ -338,7 +338,8 @@ def test_a_traced_module_holds_the_casts_of_its_policy() -> None:
     def forward(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return tuple(model(x))
 
-    with polycast.autocast("cpu", cache_enabled=False, policy=Policy({"linear": "fp32"})):
+    region = polycast.autocast("cpu", cache_enabled=False, policy=Policy({"linear": "fp32"}))
+    with region, pytest.warns(UserWarning, match="outside of regions"):
         traced = torch.jit.trace(forward, X, check_trace=False)  # type: ignore[no-untyped-call]
     assert [tensor.dtype for tensor in traced(X)] == [HALF, F32, F32]
 

@@ -62,8 +62,11 @@ class Signature:
             return f"is the {self.variant} variant", "name functional overloads only; others do not autocast"
         return None if self.tensors else ("takes no tensor", "leave it out")
 
-    def obstacle(self, category: Category) -> tuple[str, str] | None:
-        """Return why a call cannot be cast as a category says, whatever other overloads there are, and a remedy."""
+    def obstacle(self, category: Category | None) -> tuple[str, str] | None:
+        """Return why a call cannot be cast as a category says, whatever other overloads there are, and a remedy.
+
+        No category is "unlisted".
+        """
         if (reason := self.uncastable()) is not None:
             return reason
         if category is Category.FP32_SET_OPT_DTYPE and not self.takes_optional_dtype:

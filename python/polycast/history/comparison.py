@@ -22,7 +22,8 @@ from polycast.rules.operators import ATEN, shown, signatures
 BASE = "base"
 _RUNNING = f"torch-{'.'.join(torch.__version__.split('.')[:2])}"
 _ABSENT = f"{ABSENT}: that torch has no such op or overload."
-_UNLISTED = f"{UNLISTED}: runs in the type of its inputs."
+_UNLISTED = f"{UNLISTED}: runs in the type of its inputs; ops that it runs follow their own rules."
+_FALLTHROUGH = "fallthrough: runs in the type of its inputs, and so does all that it runs."
 
 Key = tuple[str, str, str]
 
@@ -120,7 +121,7 @@ def _between(one: Side, other: Side, device: str | None) -> str:
         for column in columns:
             key = (name, overload, column)
             cells = (one.category(key), other.category(key))
-            if not _same(*cells) and not _missing(cells):
+            if cells[0] != cells[1] and not _missing(cells):
                 line = (shown(name, overload), *cells, _reason(one, other, key))
                 lines.setdefault(line, []).append(column)
     apart = [] if device else [column for column in DEVICES if (column in one.columns) != (column in other.columns)]
@@ -128,14 +129,9 @@ def _between(one: Side, other: Side, device: str | None) -> str:
     return "\n".join(filter(None, (_table(lines, (one.title, other.title)), unknown)))
 
 
-def _same(one: str, other: str) -> bool:
-    """Whether two categories do the same: what falls through on purpose runs as what is not listed does."""
-    return one == other or {one, other} == {UNLISTED, "fallthrough"}
-
-
 def _missing(cells: tuple[str, str]) -> bool:
     """Whether one side has no such overload and the other does not list it: nobody casts it."""
-    return ABSENT in cells and not {UNLISTED, "fallthrough"}.isdisjoint(cells)
+    return ABSENT in cells and UNLISTED in cells
 
 
 def _reason(one: Side, other: Side, key: Key) -> str:
@@ -158,7 +154,7 @@ def _between_devices(one: str, other: str) -> str:
         (first, note), (second, note2) = (
             by_column[column].get((name, overload), (UNLISTED, "")) for column in (one, other)
         )
-        if not _same(first, second):
+        if first != second:
             lines[shown(name, overload), first, second, " ".join(dict.fromkeys(filter(None, (note, note2))))] = []
     return _table(lines, (one, other))
 
@@ -175,7 +171,9 @@ def _table(lines: dict[tuple[str, ...], list[str]], titles: tuple[str, str]) -> 
     ]
     kept = [index for index in range(len(head)) if any(row[index] for row in rows)]
     table = lines_of([tuple(row[index] for index in kept) for row in (head, *rows)])
-    notes = [text for text in (_UNLISTED, _ABSENT) if any(text.partition(":")[0] in row[2:4] for row in rows)]
+    notes = [
+        text for text in (_UNLISTED, _FALLTHROUGH, _ABSENT) if any(text.partition(":")[0] in row[2:4] for row in rows)
+    ]
     notes += [f"{number} {reason}" for reason, number in numbers.items()]
     return "\n".join([*table, "", *map(_filled, notes)]).rstrip("\n")
 

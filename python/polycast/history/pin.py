@@ -9,9 +9,6 @@ from polycast.rules import operators
 from polycast.rules.operators import ATEN, Target
 from polycast.rules.rows import VALUES, PatchRow, make_row
 
-# What leaves an op in the type of its inputs, on purpose or not.
-_ALIKE = {Category.FALLTHROUGH.value: UNLISTED}
-
 
 def rows_of(record: Record) -> Iterator[PatchRow]:
     """Yield a row where the base and a release differ.
@@ -19,7 +16,7 @@ def rows_of(record: Record) -> Iterator[PatchRow]:
     The base's row stays where the release has no such overload or keeps a kernel that is written by hand, and on a
     device that the release has no record of, unless the base treats it as another that it is like: it follows then.
     """
-    base = {(row.op, row.overload, row.device): _ALIKE.get(row.category, row.category) for row in ROWS}
+    base = {(row.op, row.overload, row.device): row.category for row in ROWS}
     listed = sorted({(row.op, row.overload) for row in ROWS} | record.overloads())
     source = f"history/{record.name}.yaml"
     for op, overload in listed:
@@ -43,7 +40,7 @@ def _wanted(record: Record, op: str, overload: str, column: str, here: dict[str,
     if device is None or (here[device] != here[column] and device != column):
         return here[column]
     category = record.category(op, overload, device)
-    return here[column] if category in (ABSENT, Category.STOCK.value) else _ALIKE.get(category, category)
+    return here[column] if category in (ABSENT, Category.STOCK.value) else category
 
 
 def _root(column: str) -> str:

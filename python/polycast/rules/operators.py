@@ -108,7 +108,9 @@ def castable(name: str) -> dict[str, Signature]:
     return {key: part for key, part in signatures(name).items() if part.variant == FUNCTIONAL and part.tensors}
 
 
-def obstacle(target: Target, signature: Signature, category: Category, column: str = "") -> tuple[str, str] | None:
+def obstacle(
+    target: Target, signature: Signature, category: Category | None, column: str = ""
+) -> tuple[str, str] | None:
     """Return why an overload cannot be cast as a category says, and a remedy; None where it can."""
     if (*target, column) in _STOCK:
         return f"keeps torch's own kernel on {column}", "leave it out there"

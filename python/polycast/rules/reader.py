@@ -7,7 +7,7 @@ import torch
 from polycast import backends
 from polycast._compiled import DEVICES_LIKE, SPOKEN
 from polycast.grammar.casts import Cast, CastReader
-from polycast.grammar.categories import UNLISTED, Category, Signature
+from polycast.grammar.categories import UNLISTED, Signature
 from polycast.grammar.errors import Problem, closest
 from polycast.grammar.nodes import Mapping, Node, Text
 from polycast.rules import operators
@@ -66,7 +66,7 @@ class RuleReader(CastReader):
             if cast is None:
                 continue
             row = make_row(name, overload, column, cast.category or UNLISTED, str(cast.node.location), cast.note or "")
-            obstacle = operators.obstacle(Target(name, overload), signature, Category(row.category), column)
+            obstacle = operators.obstacle(Target(name, overload), signature, VALUES[row.value][0], column)
             if obstacle is None:
                 rows.setdefault(cast.node, []).append(row)
             else:

@@ -5,10 +5,10 @@ from typing import NamedTuple
 from polycast.grammar.categories import SPOKEN_DTYPES, UNLISTED, Category
 from polycast.rules.operators import shown
 
-# What a rule can give an op: a category, or a dtype in the place of the region's.
-VALUES: dict[str, tuple[Category, str | None]] = {
+# What a rule can give an op: a category, a dtype in the place of the region's, or no rule of its own.
+VALUES: dict[str, tuple[Category | None, str | None]] = {
     **{category.value: (category, None) for category in Category if category is not Category.STOCK},
-    UNLISTED: (Category.FALLTHROUGH, None),
+    UNLISTED: (None, None),
     "float32": (Category.FP32, None),
     **{dtype: (Category.LOWER_PRECISION_FP, dtype) for dtype in ("float16", "bfloat16", "float64")},
 }
@@ -55,7 +55,8 @@ class PatchRow(NamedTuple):
 def make_row(name: str, overload: str, column: str, value: str, source: str, note: str = "") -> PatchRow:
     """Return the row for one of VALUES."""
     category, dtype = VALUES[value]
-    row = PatchRow(name, overload, column, category.value, dtype, "", source, note)
+    text = UNLISTED if category is None else category.value
+    row = PatchRow(name, overload, column, text, dtype, "", source, note)
     if category is Category.BANNED:
         return row._replace(message=f"'{row.op}' is banned on {column} by {source}")
     return row

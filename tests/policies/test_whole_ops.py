@@ -1,0 +1,93 @@
+"""A rule holds for the whole op that it names: what the op runs below does not autocast, whatever rules that has."""
+
+from collections.abc import Callable
+from functools import partial
+
+import polycast
+import pytest
+import torch
+from polycast import Policy
+from torch import Tensor
+from torch.nn import functional as F
+
+from tests.cases import COLUMNS
+from tests.probe import device_type, is_reachable, kernels_of, probes, reach, region, tensors_of
+from tools.run_time_casts import in_force
+
+F32, BF16 = torch.float32, torch.bfloat16
+X = torch.rand(4, 4)
+BATCH = torch.rand(2, 3, 4)
+IMAGE = torch.rand(1, 2, 5, 5)
+
+LIBRARY = torch.library.Library("whole", "DEF")  # type: ignore[no-untyped-call]
+LIBRARY.define("block(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]
+LIBRARY.impl("block", lambda x: F.linear(x, x).softmax(-1) @ x, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+# Ops of the CPU that run listed ops below.
+COMPOSITES: dict[str, Callable[[], Tensor]] = {
+    "linear": lambda: F.linear(X, X, X[0]),
+    "matmul": lambda: X @ X,
+    "einsum": lambda: torch.einsum("ij,jk->ik", X, X),
+    "bilinear": lambda: F.bilinear(X, X, torch.rand(2, 4, 4)),
+    "tensordot": lambda: torch.tensordot(X, X, 1),
+    "linalg_multi_dot": lambda: torch.linalg.multi_dot([X, X, X]),
+    "inner": lambda: torch.inner(X, X),
+    "scaled_dot_product_attention": lambda: F.scaled_dot_product_attention(BATCH, BATCH, BATCH),
+    "conv2d": lambda: F.conv2d(IMAGE, IMAGE),
+    "conv2d.padding": lambda: F.conv2d(IMAGE, IMAGE[..., :3, :3], padding="same"),
+    "conv_transpose2d.input": lambda: F.conv_transpose2d(IMAGE, IMAGE.transpose(0, 1)),
+    "gru_cell": lambda: torch.gru_cell(X, X, torch.ones(12, 4), torch.ones(12, 4)),
+    "whole::block": lambda: torch.ops.whole.block(X),
+}
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["no_grad", "grad"])
+def _grads(request: pytest.FixtureRequest) -> None:
+    X.requires_grad_(request.param)
+    X.grad = None
+
+
+@pytest.mark.parametrize(("op", "run"), COMPOSITES.items(), ids=COMPOSITES)
+def test_fallthrough_holds_for_what_an_op_runs(op: str, run: Callable[[], Tensor]) -> None:
+    torch.manual_seed(0)
+    plain = run()
+    with polycast.autocast("cpu"):
+        cast = run()
+        torch.manual_seed(0)
+        with polycast.autocast("cpu", policy=Policy({op: "fallthrough"})):
+            torch.testing.assert_close(run(), plain, rtol=0, atol=0)
+            assert (X @ X).dtype == (F32 if op == "matmul" else BF16)  # the rule is that of the op alone
+        assert not torch.equal(cast.float(), plain)  # else this shows nothing
+
+
+@pytest.mark.parametrize(("op", "run"), COMPOSITES.items(), ids=COMPOSITES)
+def test_what_an_unlisted_op_runs_follows_its_own_rules(op: str, run: Callable[[], Tensor]) -> None:
+    """As under torch where its lists do not name the op: Python runs what is below, so this asks what was called."""
+    with polycast.autocast("cpu", policy=Policy({op: "unlisted"})), polycast.trace() as trace:
+        run()
+    below = [call for call in trace.calls if call.is_ruled]
+    assert [call.rule for call in trace.calls if call.op == op] in ([], ["unlisted"])
+    assert op in ("conv2d", "conv2d.padding", "conv_transpose2d.input", "scaled_dot_product_attention") or below
+
+
+@pytest.mark.parametrize("column", [column for column in COLUMNS if is_reachable(column)])
+@pytest.mark.parametrize(("value", "is_whole"), [("fallthrough", True), ("unlisted", False), ("fp32", True)])
+def test_what_a_listed_op_runs_on_each_device(column: str, value: str, is_whole: bool) -> None:
+    """`layer_norm` is the README's: on cuda it runs `native_layer_norm`, which is listed, too."""
+    names = ["layer_norm", "softmax.int", "matmul", "linear"]
+    rules = dict.fromkeys(names, value)
+    kind = device_type(column)
+    key = polycast._compiled.DEVICES[column].dispatch_key
+    calls: dict[str, Callable[[Tensor], Tensor]] = {
+        "layer_norm": lambda x: F.layer_norm(x, (2,)),
+        "softmax.int": lambda x: x.softmax(0),
+        "matmul": lambda x: x @ x,
+        "linear": lambda x: F.linear(x, x),
+    }
+    lower = polycast._compiled.DEVICES[column].lower_precision[0]
+    with kernels_of(column), tensors_of(column), probes(column, names), region(column, lower):
+        x = torch.empty(2, 2, device=kind)
+        with in_force(Policy(rules)):
+            for name in names:
+                reached = reach(partial(calls[name], x))
+                assert (reached.name, reached.autocasts(key)) == (name, not is_whole)
