@@ -1,0 +1,383 @@
+"""Random programs of nested rules, as Python that uses the public names alone, and what each of their ops has to give.
+
+A program is a tree. `source_of` writes it down as a function, and `expected` walks it with rules of its own: it asks
+polycast nothing. The ranks are those of the README: inner module, outer module, inner region, outer region, process,
+policy.yaml.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeAlias
+
+from hypothesis import strategies as st
+
+Rules: TypeAlias = dict[str, object]
+
+# What policy.yaml says of these ops on the CPU, and the op that each runs where it is unlisted.
+BASE = {
+    "matmul": "lower_precision_fp",
+    "mm": "lower_precision_fp",
+    "bmm": "lower_precision_fp",
+    "einsum": "unlisted",
+    "relu": "unlisted",
+    "cat": "promote",
+    "programs::product": "unlisted",
+}
+BELOW = {"matmul": "mm", "einsum": "bmm", "programs::product": "matmul"}
+CALLS = {
+    "matmul": "{0} @ {0}",
+    "mm": "torch.mm({0}, {0})",
+    "bmm": "torch.bmm({0}[None], {0}[None])",
+    "einsum": "torch.einsum('bij,bjk->bik', {0}[None], {0}[None])",
+    "relu": "torch.relu({0})",
+    "cat": "torch.cat([{0}, half])",
+    "programs::product": "torch.ops.programs.product({0})",
+}
+ONE_TENSOR = ("relu", "programs::product")  # which do not promote
+GIVEN = {"single": "float32", "brain": "bfloat16", "double": "float64"}
+
+
+class StoppedError(Exception):
+    """A program's own error."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What a thread is in: the type and switch of the innermost region, and rules, the inner ones last."""
+
+    process: Rules
+    enabled: bool = False
+    dtype: str = "bfloat16"
+    regions: tuple[Rules, ...] = ()
+    modules: tuple[Rules, ...] = ()
+
+    def value(self, op: str) -> str:
+        for rules in (*reversed(self.modules), *reversed(self.regions), self.process):
+            value = rules.get(op)
+            if isinstance(value, dict):
+                value = value.get("cpu", value.get("others"))
+            if value is not None:
+                return str(value)
+        return BASE[op]
+
+    def computed(self, op: str, given: str) -> str:
+        """Return the type that an op gives of the given one."""
+        value = self.value(op) if self.enabled else "unlisted"
+        if self.enabled and value == "unlisted" and op in BELOW:
+            return self.computed(BELOW[op], given)
+        if value in ("fallthrough", "unlisted", "promote"):
+            return "float32" if op == "cat" and given == "bfloat16" else given  # beside a float16
+        if given == "float64":  # is never cast, and torch.cat itself promotes
+            return given
+        return {"lower_precision_fp": self.dtype, "fp32": "float32"}.get(value, value)
+
+
+class Node(Protocol):
+    """A part of a program: what it has to give, and how it is written."""
+
+    def expect(self, state: State, found: list[str]) -> None: ...
+    def write(self, to: "Writer") -> None: ...
+
+
+Block: TypeAlias = tuple[Node, ...]
+
+
+def expect(block: Block, state: State, found: list[str]) -> None:
+    for node in block:
+        node.expect(state, found)
+
+
+@dataclass(frozen=True)
+class Op:
+    name: str
+    given: str
+
+    def expect(self, state: State, found: list[str]) -> None:
+        found.append(state.computed(self.name, GIVEN[self.given]))
+
+    def write(self, to: "Writer") -> None:
+        to.line(f"out.append({CALLS[self.name].format(self.given)})")
+
+
+@dataclass(frozen=True)
+class Region:
+    """One of polycast, with a policy or without, or of torch; decorating a function, or around a block."""
+
+    body: Block
+    rules: Rules | None = None
+    dtype: str | None = None
+    enabled: bool = True
+    is_torchs: bool = False
+    decorates: bool = False
+
+    def inside(self, state: State) -> State:
+        regions = (*state.regions, self.rules) if self.rules is not None else state.regions
+        return replace(state, enabled=self.enabled, dtype=self.dtype or state.dtype, regions=regions)
+
+    def call(self, to: "Writer") -> str:
+        dtype = "" if self.dtype is None else f", dtype=torch.{self.dtype}"
+        policy = "" if self.rules is None else f", policy={to.policy(self.rules)}"
+        place = "torch" if self.is_torchs else "polycast"
+        return f'{place}.autocast("cpu"{dtype}, enabled={self.enabled}{policy})'
+
+    def expect(self, state: State, found: list[str]) -> None:
+        expect(self.body, self.inside(state), found)
+
+    def write(self, to: "Writer") -> None:
+        if not self.decorates:
+            with to.inside(f"with {self.call(to)}:"):
+                to.block(self.body)
+            return
+        to.line(f"@{self.call(to)}")
+        with to.inside(f"def {(name := to.name('decorated'))}(out):"):
+            to.block(self.body)
+        to.line(f"{name}(out)")
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module whose forward is a block, with rules of its own; made above all blocks, so that nobody compiles that."""
+
+    body: Block
+    rules: Rules
+
+    def expect(self, state: State, found: list[str]) -> None:
+        expect(self.body, replace(state, modules=(*state.modules, self.rules)), found)
+
+    def write(self, to: "Writer") -> None:
+        inner = Writer(count=to.count + 100)
+        name = inner.name("module")
+        with inner.inside(f"class {name}(torch.nn.Module):"), inner.inside("def forward(self, out):"):
+            inner.block(self.body)
+        to.count = inner.count
+        to.made += [*inner.made, *inner.lines, f"    {name} = {name}()"]
+        to.made.append(f"    polycast.assign({name}, {{'': {to.policy(self.rules)}}})")
+        to.line(f"{name}(out)")
+
+
+@dataclass(frozen=True)
+class Use:
+    """The process's rules, for as long as a block runs."""
+
+    body: Block
+    rules: Rules
+
+    def expect(self, state: State, found: list[str]) -> None:
+        expect(self.body, replace(state, process=self.rules), found)
+
+    def write(self, to: "Writer") -> None:
+        to.line(f"in_process.append({to.policy(self.rules)})")
+        to.line("polycast.use(in_process[-1])")
+        with to.inside("try:"):
+            to.block(self.body)
+        with to.inside("finally:"):
+            to.line("in_process.pop()")
+            to.line("polycast.use(in_process[-1])")
+
+
+@dataclass(frozen=True)
+class Threads:
+    """A block in a thread each, all at once."""
+
+    bodies: tuple[Block, ...]
+
+    def expect(self, state: State, found: list[str]) -> None:
+        for body in self.bodies:
+            expect(body, State(state.process), found)
+
+    def write(self, to: "Writer") -> None:
+        names = [to.function("thread", body) for body in self.bodies]
+        to.line(f"out.extend(together({', '.join(names)}))")
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A region that a generator enters and leaves, with a block between, which runs in it all the same."""
+
+    region: Region
+    between: Block
+
+    def expect(self, state: State, found: list[str]) -> None:
+        for body in (self.region.body, self.between, self.region.body):
+            expect(body, self.region.inside(state), found)
+
+    def write(self, to: "Writer") -> None:
+        name = to.name("generator")
+        with to.inside(f"def {name}():"), to.inside(f"with {self.region.call(to)}:"):
+            to.block(self.region.body)
+            to.line("yield")
+            to.block(self.region.body)
+        to.line(f"{name}_run = {name}()")
+        to.line(f"next({name}_run)")
+        to.block(self.between)
+        to.line(f"next({name}_run, None)")
+
+
+@dataclass(frozen=True)
+class Try:
+    """A block that raises inside of what it has entered."""
+
+    body: Block
+
+    def expect(self, state: State, found: list[str]) -> None:
+        with suppress(StoppedError):
+            expect(self.body, state, found)
+
+    def write(self, to: "Writer") -> None:
+        with to.inside("try:"):
+            to.block(self.body)
+        with to.inside("except StoppedError:"):
+            to.line("pass")
+
+
+@dataclass(frozen=True)
+class Raise:
+    """The error of a Try around it."""
+
+    def expect(self, state: State, found: list[str]) -> None:  # noqa: ARG002
+        raise StoppedError
+
+    def write(self, to: "Writer") -> None:
+        to.line("raise StoppedError")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A block that is compiled, called here, in a region, and here again."""
+
+    body: Block
+    region: Region
+
+    def expect(self, state: State, found: list[str]) -> None:
+        for inside in (state, self.region.inside(state), state):
+            expect(self.body, inside, found)
+
+    def write(self, to: "Writer") -> None:
+        name = to.function("compiled", self.body)
+        to.line(f"{name} = compile_anew({name})")
+        to.line(f"out.extend({name}())")
+        with to.inside(f"with {self.region.call(to)}:"):
+            to.line(f"out.extend({name}())")
+        to.line(f"out.extend({name}())")
+
+
+def expected(program: Block) -> list[str]:
+    """Return the type that each op of a program gives, in the order in which their results are listed."""
+    found: list[str] = []
+    expect(program, State({}), found)
+    return found
+
+
+@dataclass
+class Writer:
+    """Writes a program: what is made once above, the blocks below."""
+
+    made: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    indent: int = 1
+    count: int = 0
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.indent + text)
+
+    @contextmanager
+    def inside(self, text: str) -> Iterator[None]:
+        self.line(text)
+        self.indent += 1
+        yield
+        self.indent -= 1
+
+    def name(self, kind: str) -> str:
+        self.count += 1
+        return f"{kind}{self.count}"
+
+    def policy(self, rules: Rules) -> str:
+        name = self.name("policy")
+        self.made.append(f"    {name} = polycast.Policy({rules!r})")
+        return name
+
+    def block(self, block: Block) -> None:
+        for node in block:
+            node.write(self)
+        self.line("pass")
+
+    def function(self, kind: str, body: Block) -> str:
+        """Write a function that returns the results of a block."""
+        name = self.name(kind)
+        with self.inside(f"def {name}():"):
+            self.line("out = []")
+            self.block(body)
+            self.line("return out")
+        return name
+
+
+def source_of(block: Block) -> str:
+    """Return a program as the source of a function, `program`, that returns its results."""
+    writer = Writer()
+    writer.line("out = []")
+    writer.block(block)
+    writer.line("return out")
+    return "\n".join(["def program():", *writer.made, *writer.lines])
+
+
+# Drawing
+
+
+def _values(op: str) -> st.SearchStrategy[str]:
+    names = ["lower_precision_fp", "fp32", "bfloat16", "float16", "float64", "fallthrough", "unlisted"]
+    return st.sampled_from(names if op in ONE_TENSOR else [*names, "promote"])
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> Rules:
+    """Draw rules for some of the ops: for all devices, for the CPU, or for others than it."""
+    made: Rules = {}
+    for op in draw(st.lists(st.sampled_from(sorted(BASE)), max_size=3, unique=True)):
+        value, form = draw(_values(op)), draw(st.sampled_from(["all", "all", "cpu", "cuda", "others"]))
+        made[op] = value if form == "all" else {form: value}
+        if form == "others":
+            made[op] = {"cuda": draw(_values(op)), "others": value}
+    return made
+
+
+ops = st.builds(Op, st.sampled_from(sorted(BASE)), st.sampled_from(sorted(GIVEN)))
+
+
+@st.composite
+def regions(draw: st.DrawFn, body: st.SearchStrategy[Block]) -> Region:
+    """Draw a region; torch's own where it has no policy, now and then."""
+    held = draw(st.none() | rules())
+    dtype = draw(st.sampled_from([None, None, "bfloat16", "float16"]))
+    enabled = draw(st.sampled_from([True, True, True, False]))
+    is_torchs = held is None and draw(st.booleans())
+    return Region(draw(body), held, dtype, enabled, is_torchs, draw(st.sampled_from([False, False, True])))
+
+
+def blocks(depth: int, kinds: str = "utgrc") -> st.SearchStrategy[Block]:
+    """Draw a block: ops, regions, modules, and by a letter each use, threads, generators, errors, compiling."""
+    if depth == 0:
+        return st.lists(ops, min_size=1, max_size=2).map(tuple)
+    within = blocks(depth - 1, kinds)
+    nodes: list[st.SearchStrategy[Node]] = [
+        ops,
+        ops,
+        regions(within),
+        st.builds(Module, within, rules()),
+        regions(within),
+    ]
+    if "u" in kinds:
+        nodes.append(st.builds(Use, within, rules()))
+    if "t" in kinds:
+        threads = blocks(depth - 1, kinds.replace("u", "").replace("c", ""))  # `use` would be seen by the others
+        nodes.append(st.builds(Threads, st.lists(threads, min_size=1, max_size=2).map(tuple)))
+    if "g" in kinds:
+        nodes.append(st.builds(Generator, regions(blocks(0)), within))
+    if "r" in kinds:
+        raising = st.tuples(within, st.just((Raise(),))).map(lambda parts: parts[0] + parts[1])
+        region = st.builds(replace, regions(within), body=raising)
+        module = st.builds(Module, raising, rules())
+        nodes.append(st.builds(Try, st.tuples(ops, region | module, ops)))
+    if "c" in kinds:
+        nodes.append(st.builds(Compiled, blocks(min(depth - 1, 2), ""), regions(blocks(0))))
+    return st.lists(st.one_of(nodes), min_size=1, max_size=3).map(tuple)
