@@ -157,6 +157,27 @@ class Module:
 
 
 @dataclass(frozen=True)
+class Suspended:
+    """In a generator's first step, a region that it does not leave."""
+
+    region: Region
+    rest: Block
+
+    def expect(self, state: State, found: list[str]) -> None:
+        expect(self.region.body, self.region.inside(state), found)
+        expect(self.rest, self.region.inside(state), found)
+
+    def write(self, to: "Writer") -> None:
+        name = to.name("suspended")
+        with to.inside(f"def {name}():"), to.inside(f"with {self.region.call(to)}:"):
+            to.block(self.region.body)
+            to.line("yield")
+        to.line(f"suspended.append({name}())")
+        to.line("next(suspended[-1])")
+        to.block(self.rest)
+
+
+@dataclass(frozen=True)
 class Use:
     """The process's rules, for as long as a block runs."""
 
@@ -354,8 +375,12 @@ def regions(draw: st.DrawFn, body: st.SearchStrategy[Block]) -> Region:
     return Region(draw(body), held, dtype, enabled, is_torchs, draw(st.sampled_from([False, False, True])))
 
 
-def blocks(depth: int, kinds: str = "utgrc") -> st.SearchStrategy[Block]:
-    """Draw a block: ops, regions, modules, and by a letter each use, threads, generators, errors, compiling."""
+def _of_polycast(region: Region) -> Region:
+    return replace(region, is_torchs=False)
+
+
+def blocks(depth: int, kinds: str = "utgsrc") -> st.SearchStrategy[Block]:
+    """Draw a block. The letters allow `use`, threads, generators, suspended ones, errors that are raised, compiling."""
     if depth == 0:
         return st.lists(ops, min_size=1, max_size=2).map(tuple)
     within = blocks(depth - 1, kinds)
@@ -369,10 +394,14 @@ def blocks(depth: int, kinds: str = "utgrc") -> st.SearchStrategy[Block]:
     if "u" in kinds:
         nodes.append(st.builds(Use, within, rules()))
     if "t" in kinds:
-        threads = blocks(depth - 1, kinds.replace("u", "").replace("c", ""))  # `use` would be seen by the others
+        threads = blocks(depth - 1, "".join(set(kinds) - {*"ucs"}))  # `use` would be seen by the others
         nodes.append(st.builds(Threads, st.lists(threads, min_size=1, max_size=2).map(tuple)))
     if "g" in kinds:
         nodes.append(st.builds(Generator, regions(blocks(0)), within))
+    if "s" in kinds:
+        region = st.builds(replace, regions(blocks(0)), rules=rules())  # torch's own stays entered
+        suspending = st.tuples(st.builds(Suspended, region.map(_of_polycast), within))
+        nodes.append(st.builds(Module, suspending, rules()))
     if "r" in kinds:
         raising = st.tuples(within, st.just((Raise(),))).map(lambda parts: parts[0] + parts[1])
         region = st.builds(replace, regions(within), body=raising)

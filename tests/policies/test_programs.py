@@ -58,6 +58,7 @@ def run(program: Block) -> list[str]:
         "polycast": polycast,
         "in_process": [None],
         "together": together,
+        "suspended": [],
         "torch": torch,
         "single": torch.eye(2),
         "brain": torch.eye(2, dtype=torch.bfloat16),
@@ -65,7 +66,10 @@ def run(program: Block) -> list[str]:
         "half": torch.eye(2, dtype=torch.float16),
     }
     exec(source_of(program), names)
-    return [str(result.dtype).removeprefix("torch.") for result in names["program"]()]
+    found = [str(result.dtype).removeprefix("torch.") for result in names["program"]()]
+    while names["suspended"]:
+        names["suspended"].pop().close()
+    return found
 
 
 def check(program: Block) -> None:
@@ -80,13 +84,13 @@ def check(program: Block) -> None:
 
 
 @examples(95)
-@given(blocks(3, "utgr"))
+@given(blocks(3, "utgsr"))
 def test_ops_run_in_the_types_that_nested_rules_give_them(program: Block) -> None:
     check(program)
 
 
 @examples(5)
-@given(blocks(2, "utgrc"))
+@given(blocks(2, "utgsrc"))
 def test_ops_of_compiled_programs_do_too(program: Block) -> None:
     check(program)
     torch._dynamo.reset()

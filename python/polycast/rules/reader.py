@@ -17,6 +17,8 @@ from polycast.rules.rows import VALUES, PatchRow, make_row, misnamed
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
 RELEASE = (_MAJOR, _MINOR)
 IMPORT_FIRST = "import the library that registers it first"
+# What a base policy has beside its ops.
+_OF_BASE = ("devices", "categories", "documents", "composites")
 
 
 class RuleReader(CastReader):
@@ -27,6 +29,8 @@ class RuleReader(CastReader):
 
     def file(self, root: Node) -> tuple[PatchRow, ...]:
         """Return the rows of a file."""
+        if self.is_base(root):
+            return ()
         ops = (self.fields(root, "the policy", ("ops",), ("ops",)) or {}).get("ops")
         if ops is not None and not isinstance(ops, Mapping):
             self.report(ops.location, "ops is no mapping", "give it one, as in {softmax: fp32}")
@@ -34,6 +38,8 @@ class RuleReader(CastReader):
 
     def rows(self, rules: Mapping) -> tuple[PatchRow, ...]:
         """Return the rows of all rules; the later of two that agree gives none."""
+        if self.is_base(rules):
+            return ()
         ranks: dict[bool, dict[tuple[str, str, str], tuple[Text, PatchRow]]] = {False: {}, True: {}}
         for key, node in rules.items:
             targets = self.targets(key) if self.holds_here(node) else ()
@@ -51,6 +57,17 @@ class RuleReader(CastReader):
                 self.report(key.location, what, remedy)
         chosen = sorted((ranks[False] | ranks[True]).values(), key=lambda pair: pair[0].location)
         return tuple(row for _, row in chosen)
+
+    def is_base(self, node: Node) -> bool:
+        """Report, once, that this is the policy that the build reads, or the ops of one, and no rules over it."""
+        items = node.items if isinstance(node, Mapping) else ()
+        for key, value in items:
+            inner = {name.value for name, _ in value.items} if isinstance(value, Mapping) else set()
+            if "cast" in inner or (isinstance(value, Mapping) and key.value in _OF_BASE):
+                what = f"'{key.value}' is as a base policy has it, which the build reads, and no rule over that"
+                self.report(key.location, what, "give what its `cast` says of the ops that differ, as in softmax: fp32")
+                return True
+        return False
 
     def rule(self, key: Text, targets: tuple[Target, ...], node: Node) -> list[PatchRow]:
         """Return the rows of a rule; that an overload cannot be cast so is reported where no other can.
