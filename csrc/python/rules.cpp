@@ -31,8 +31,11 @@ std::optional<at::ScalarType> optional_type(const py::object& dtype) {
   return dtype.is_none() ? std::nullopt : std::optional(scalar_type(dtype));
 }
 
+// What no row says, as rules at run time call it.
+constexpr const char* unlisted = "unlisted";
+
 autocast::Category category_of(const std::string& name) {
-  if (name == "unlisted") {
+  if (name == unlisted) {
     return autocast::Category::unlisted;
   }
   for (const autocast::Sentence& sentence : autocast::sentences()) {
@@ -49,7 +52,7 @@ const char* name_of(autocast::Category category) {
       return sentence.name;
     }
   }
-  return "";
+  return unlisted;
 }
 
 // pybind11 holds nothing constant.

@@ -15,6 +15,9 @@ _READ = {
     "torch.nn.modules.activation.MultiheadAttention": ("out_proj",),
     "torchvision.models.swin_transformer.ShiftedWindowAttention": ("qkv", "proj"),
     "torchvision.models.swin_transformer.ShiftedWindowAttentionV2": ("qkv", "proj"),
+    "torchvision.models.video.swin_transformer.ShiftedWindowAttention3d": ("qkv", "proj"),
+    "transformers.models.mobilebert.modeling_mobilebert.MobileBertLMPredictionHead": ("dense", "decoder"),
+    "transformers.models.wavlm.modeling_wavlm.WavLMAttention": ("k_proj", "out_proj", "q_proj", "v_proj"),
 }
 
 

@@ -153,12 +153,19 @@ class Module:
         to.count = inner.count
         to.made += [*inner.made, *inner.lines, f"    {name} = {name}()"]
         to.made.append(f"    polycast.assign({name}, {{'': {to.policy(self.rules)}}})")
-        to.line(f"{name}(out)")
+        if not any(isinstance(node, Suspended) for node in self.body):
+            to.line(f"{name}(out)")
+            return
+        to.line(f"{name}_before = len(suspended)")
+        with to.inside("try:"):
+            to.line(f"{name}(out)")
+        with to.inside("finally:"):
+            to.line(f"while len(suspended) > {name}_before: suspended.pop().close()")
 
 
 @dataclass(frozen=True)
 class Suspended:
-    """In a generator's first step, a region that it does not leave."""
+    """In a generator's first step, a region that it leaves only after the module around it has ended."""
 
     region: Region
     rest: Block
