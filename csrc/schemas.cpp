@@ -1,7 +1,8 @@
 // Every operator of polycast on one page.
 //
 // An operator over lists takes tensors of one device. It checks all of its arguments before it writes anything, and
-// raises the version of every tensor that it may write, also where it skips. Its kernels: one fused pass on the CPU,
+// raises the version of every tensor that it may write, also where it skips, unless the CPU's kernel knows that it has
+// written nothing. Its kernels: one fused pass on the CPU,
 // one computation on XLA, and on other devices torch's own kernels over lists, or a composition of ATen ops; these
 // also tell what an operator does to meta and fake tensors. A step by torch's kernels that is told of grad_scale or
 // clip_coef writes the gradients that it has made of them.

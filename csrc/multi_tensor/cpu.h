@@ -16,12 +16,16 @@
 #include <type_traits>
 #include <vector>
 
+#include "multi_tensor/half.h"
 #include "multi_tensor/instruction_set.h"
 #include "multi_tensor/prefetch.h"
 
 namespace polycast::multi_tensor {
 
 constexpr int64_t block_size = 1024;
+// Loading the next block overlaps with computing this one only where both are short: a block that is converted is
+// loaded first and computed then.
+constexpr int64_t converted_block_size = 256;
 // Below this many elements a second thread costs more than it saves.
 constexpr int64_t grain_size = 32768;
 
@@ -39,6 +43,9 @@ template <class Type, class Math>
   Type* const source = static_cast<Type*>(data) + offset;
   if constexpr (std::is_same_v<Type, Math>) {
     return source;
+  } else if constexpr (std::is_same_v<Type, c10::Half> && std::is_same_v<Math, float>) {
+    widen(source, count, buffer);
+    return buffer;
   } else {
     for (int64_t index = 0; index < count; ++index) {
       buffer[index] = static_cast<Math>(source[index]);
@@ -49,7 +56,9 @@ template <class Type, class Math>
 
 template <class Type, class Math>
 [[gnu::always_inline]] inline void store(void* data, int64_t offset, int64_t count, const Math* buffer) {
-  if constexpr (!std::is_same_v<Type, Math>) {
+  if constexpr (std::is_same_v<Type, c10::Half> && std::is_same_v<Math, float>) {
+    narrow(buffer, count, static_cast<Type*>(data) + offset);
+  } else if constexpr (!std::is_same_v<Type, Math>) {
     Type* const target = static_cast<Type*>(data) + offset;
     for (int64_t index = 0; index < count; ++index) {
       target[index] = static_cast<Type>(buffer[index]);
@@ -75,11 +84,19 @@ template <class Visit>
 // Asks for the next block while this one is computed, stream after stream: memory gives a run of one stream sooner than
 // the same bytes of all streams by turns.
 template <size_t n>
-[[gnu::always_inline]] inline void prefetch_block(const Item<n>& item, int64_t offset) {
+[[gnu::always_inline]] inline void prefetch_block(const Item<n>& item, int64_t offset, int64_t count) {
   for (size_t stream = 0; stream < n; ++stream) {
-    const auto* const data = static_cast<const char*>(item.data[stream]);
-    prefetch(data + offset * static_cast<int64_t>(c10::elementSize(item.type[stream])), block_size * sizeof(float));
+    const auto size = static_cast<int64_t>(c10::elementSize(item.type[stream]));
+    prefetch(static_cast<const char*>(item.data[stream]) + offset * size, count * size);
   }
+}
+
+template <class Math, size_t n>
+[[gnu::always_inline]] inline int64_t block_size_of(const Item<n>& item) {
+  constexpr at::ScalarType in_place = c10::CppTypeToScalarType<Math>::value;
+  const bool converts =
+      std::any_of(item.type.begin(), item.type.end(), [](at::ScalarType type) { return type != in_place; });
+  return converts ? converted_block_size : block_size;
 }
 
 template <class Math, class Algorithm, size_t n>
@@ -120,11 +137,12 @@ struct Walk {
       }
       const int64_t first = ends[index] - item.numel;
       const int64_t stop = std::min(ends[index], end);
-      for (; at < stop; at += block_size) {
-        if (at + block_size < stop) {
-          prefetch_block(item, at + block_size - first);
+      const int64_t size = block_size_of<Math>(item);
+      for (; at < stop; at += size) {
+        if (at + size < stop) {
+          prefetch_block(item, at + size - first, size);
         }
-        run_block<Math>(algorithm, item, at - first, std::min(block_size, stop - at));
+        run_block<Math>(algorithm, item, at - first, std::min(size, stop - at));
       }
       at = stop;
     }

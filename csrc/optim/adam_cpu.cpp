@@ -59,15 +59,6 @@ std::vector<AdamConstants<Math>> constants_of(const AdamStep& step, const std::v
   return result;
 }
 
-template <class Math, bool amsgrad, bool decays_grad, class Items>
-void run(const AdamStep& step, const std::vector<double>& steps, const Items& items) {
-  if (!items.empty()) {
-    const std::vector<AdamConstants<Math>> constants = constants_of<Math>(step, steps);
-    const auto factor = static_cast<Math>(grad_factor(step));
-    multi_tensor::walk<Math>(AdamAlgorithm<Math, amsgrad, decays_grad>{constants, factor}, items);
-  }
-}
-
 void adam_step_cpu(const AdamStep& step) {
   const auto run_all = [&](auto has_maximum, auto decays) {
     constexpr bool amsgrad = has_maximum, decays_grad = decays;
@@ -76,8 +67,13 @@ void adam_step_cpu(const AdamStep& step) {
       std::vector<double> steps;
       steps.reserve(part.steps.size());
       std::transform(part.steps.begin(), part.steps.end(), std::back_inserter(steps), &advance);
-      run<float, amsgrad, decays_grad>(part, steps, items.in_float);
-      run<double, amsgrad, decays_grad>(part, steps, items.in_double);
+      const auto in_float = constants_of<float>(part, steps);
+      const auto in_double =
+          items.has_double() ? constants_of<double>(part, steps) : std::vector<AdamConstants<double>>();
+      const double factor = grad_factor(part);
+      items.walk(
+          AdamAlgorithm<float, amsgrad, decays_grad>{in_float, static_cast<float>(factor)},
+          AdamAlgorithm<double, amsgrad, decays_grad>{in_double, factor});
     });
   };
   const bool decays_grad = step.weight_decay != 0 && !step.decoupled_weight_decay;

@@ -50,8 +50,8 @@ std::vector<bool> start(at::TensorList momentum_started) {
   return first;
 }
 
-template <class Math, bool momentum, bool nesterov, bool decays_grad, class Items>
-void run(const SgdStep& step, const std::vector<bool>& first, const Items& items) {
+template <class Math, bool momentum, bool nesterov, bool decays_grad>
+SgdAlgorithm<Math, momentum, nesterov, decays_grad> algorithm(const SgdStep& step, const std::vector<bool>& first) {
   const auto constants = [&](double dampening) {
     return SgdConstants<Math>{
         static_cast<Math>(step.lr.item<double>()),
@@ -59,10 +59,7 @@ void run(const SgdStep& step, const std::vector<bool>& first, const Items& items
         static_cast<Math>(step.momentum),
         static_cast<Math>(1 - dampening)};
   };
-  multi_tensor::walk<Math>(
-      SgdAlgorithm<Math, momentum, nesterov, decays_grad>{
-          first, constants(0), constants(step.dampening), static_cast<Math>(grad_factor(step))},
-      items);
+  return {first, constants(0), constants(step.dampening), static_cast<Math>(grad_factor(step))};
 }
 
 void sgd_step_cpu(const SgdStep& step) {
@@ -71,8 +68,9 @@ void sgd_step_cpu(const SgdStep& step) {
     using Algorithm = SgdAlgorithm<float, momentum, nesterov, decays_grad>;
     step_on_cpu<Algorithm>(step, [](const SgdStep& part, const auto& items) {
       const std::vector<bool> first = start(part.momentum_started);
-      run<float, momentum, nesterov, decays_grad>(part, first, items.in_float);
-      run<double, momentum, nesterov, decays_grad>(part, first, items.in_double);
+      items.walk(
+          algorithm<float, momentum, nesterov, decays_grad>(part, first),
+          algorithm<double, momentum, nesterov, decays_grad>(part, first));
     });
   };
   multi_tensor::with_flags(run_all, !step.momentum_buffers.empty(), step.nesterov, step.weight_decay != 0);

@@ -23,10 +23,11 @@ double grad_factor(const Step& step) {
 }
 
 // Checks the tensors, and unless the step is skipped calls run(step, items) with the items of the algorithm's streams.
+// Returns whether it has written: found_inf is on the host, so a step that is skipped raises no version either.
 // Parameters that may share memory are stepped one after the other, as torch.optim does: where they do share it, the
 // second sees what the first has become.
 template <class Algorithm, class Step, class Run>
-void step_tensors(const Step& step, const Run& run) {
+bool step_tensors(const Step& step, const Run& run) {
   std::array<at::TensorList, Algorithm::streams> streams;
   const auto lists = step.streams();
   std::transform(
@@ -34,24 +35,25 @@ void step_tensors(const Step& step, const Run& run) {
   const multi_tensor::Items<Algorithm::streams> items(streams, Algorithm::written, [&] { check_lists(step); });
   check_counters(step);
   if (value_or(step.found_inf, 0) != 0) {
-    return;
+    return false;
   }
   if (step.params.size() > 1 && multi_tensor::may_overlap(step.params)) {
     for (size_t index = 0; index < step.params.size(); ++index) {
       step_tensors<Algorithm>(only(step, index), run);
     }
-    return;
+    return true;
   }
   run(step, items);
-  items.write_back();
+  return true;
 }
 
 template <class Algorithm, class Step, class Run>
 void step_on_cpu(const Step& step, const Run& run) {
   check_arguments(step);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  step_tensors<Algorithm>(step, run);
-  raise_versions(step);
+  if (step_tensors<Algorithm>(step, run)) {
+    raise_versions(step);
+  }
 }
 
 }  // namespace polycast::optim

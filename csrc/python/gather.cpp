@@ -315,10 +315,11 @@ StepTensors gather_step(
     const at::Tensor& grad = grad_of(param.tensor);
     if (!grad.defined()) {
       dicts.pass(param.object);
+    } else if (grad.is_sparse()) {
+      dicts.pass(param.object);
+      result.sparse.emplace_back(param.group, param.tensor);
     } else if (!find_state(dicts.of(param.object), names[param.group], param, is_ready, found)) {
       result.not_ready.emplace_back(param.group, param.tensor);
-    } else if (grad.is_sparse()) {
-      result.sparse.emplace_back(param.group, param.tensor);
     } else {
       gatherer.add_step(param, found);
     }

@@ -52,9 +52,7 @@ struct Unscale {
 
 template <class Algorithm>
 void run(const Algorithm& algorithm, const Items<1>& items) {
-  multi_tensor::walk<float>(algorithm, items.in_float);
-  multi_tensor::walk<double>(algorithm, items.in_double);
-  items.write_back();
+  items.walk(algorithm, algorithm);
 }
 
 std::tuple<at::Tensor, at::Tensor> find_non_finite_cpu(at::TensorList tensors) {

@@ -120,8 +120,7 @@ double reduce(const Reduction& reduction, Findings& findings, at::TensorList ten
   const Algorithm algorithm{reduction, findings, partials};
   const Items<1> items(
       std::array<at::TensorList, 1>{tensors}, Algorithm::written, [&] { check_tensors("norm", tensors); });
-  multi_tensor::walk<float>(algorithm, items.in_float);
-  multi_tensor::walk<double>(algorithm, items.in_double);
+  items.walk(algorithm, algorithm);
   double total = 0;
   for (const Partial& partial : partials) {
     if (partial.nan) {

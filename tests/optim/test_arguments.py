@@ -26,8 +26,8 @@ OPTIONS: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("SGD", {"dampening": NAN}, ValueError, f"dampening is nan; {NO_NAN}"),
     ("SGD", {"weight_decay": NAN}, ValueError, f"weight_decay is nan; {NO_NAN}"),
     ("SGD", {"lr": "0.1"}, TypeError, "lr is '0.1'; it takes a number"),
-    ("SGD", {"lr": torch.tensor(1)}, TypeError,
-     "lr is a tensor of torch.int64; it takes a number, or a tensor of a floating-point type"),
+    ("SGD", {"lr": torch.tensor(1j)}, TypeError,
+     "lr is a tensor of torch.complex64; it takes a number, or a tensor of a real type"),
     ("SGD", {"momentum": None}, TypeError, "momentum is None; it takes a number"),
     ("SGD", {"dampening": "x"}, TypeError, "dampening is 'x'; it takes a number"),
     ("SGD", {"nesterov": "no"}, TypeError, "nesterov is 'no'; it takes True or False"),
@@ -189,3 +189,33 @@ def test_values_that_torch_refuses_are_refused_as_there(name: str, options: dict
             library[name](parameters((3,)), **options)
         messages.append((caught.type, str(caught.value).partition("__init__()")[2] or str(caught.value)))
     assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize("params", [[], nn.Linear(2, 2), 3], ids=repr)
+@NAMES
+def test_of_several_wrong_arguments_torchs_first_is_named(name: str, params: Any) -> None:
+    for library in (OURS, THEIRS):
+        with pytest.raises(ValueError, match="Invalid learning rate: -1.0"):
+            library[name](params, lr=-1.0, weight_decay="x")
+
+
+@NAMES
+def test_a_learning_rate_may_be_a_tensor_of_integers(name: str) -> None:
+    weights = []
+    for library in (OURS, THEIRS):
+        (weight,) = parameters((3,))
+        weight.grad = torch.ones(3)
+        library[name]([weight], lr=torch.tensor(1)).step()
+        weights.append(weight)
+    torch.testing.assert_close(*weights)
+
+
+@NAMES
+def test_ours_in_the_place_of_torchs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.optim, name, OURS[name])
+    (weight,) = parameters((3,))
+    weight.grad = torch.ones(3)
+    optimizer = getattr(torch.optim, name)([weight])
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.step()
+    assert isinstance(optimizer, OURS[name])

@@ -67,3 +67,27 @@ def test_gradients_of_another_type_are_those_of_the_parameters_type(dtype: torch
         weights.append([*params, *state[0], *state[1], *state[2], *steps])
     torch.testing.assert_close(weights[0], weights[1], rtol=1e-6, atol=1e-6)
     assert steps[0].item() == 1
+
+
+@pytest.mark.parametrize("kind", ["SGD momentum", "AdamW"])
+def test_a_gradient_that_lies_otherwise_is_copied_in_parts(kind: str) -> None:
+    param = numbers(1024, 2048).requires_grad_()
+    param.grad = numbers(2048, 1024, seed=1).t()
+    optimizer = make(OURS, kind, [param])
+    optimizer.step()
+    with torch.autograd.profiler.profile(profile_memory=True) as profile:  # type: ignore[no-untyped-call]
+        optimizer.step()
+    assert max(event.cpu_memory_usage for event in profile.function_events) <= param.nbytes // 8
+
+
+@pytest.mark.parametrize("kind", ["SGD momentum", "AdamW"])
+def test_parameters_that_are_copied_on_write(kind: str) -> None:
+    weights = []
+    for clone in (torch._lazy_clone, torch.clone):
+        memory = [numbers(3, 5), numbers(700, seed=1)]
+        params = [clone(tensor).requires_grad_() for tensor in memory]
+        set_grads(params, 1)
+        make(OURS, kind, params).step()
+        assert memory[0].equal(numbers(3, 5))
+        weights.append(params)
+    torch.testing.assert_close(*weights)

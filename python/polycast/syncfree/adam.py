@@ -7,11 +7,21 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from polycast._compiled import Batch
-from polycast.syncfree.arguments import check_arguments, check_group, check_state_dtype, numbers, refuse_options
+from polycast.syncfree.arguments import (
+    check_group,
+    check_options,
+    check_state_dtype,
+    named_params,
+    numbers,
+    refuse_options,
+)
 from polycast.syncfree.step import Arguments, Group, SyncFreeOptimizer
 
+# By a name of our own: users who cannot edit a library put ours in the place of torch's.
+Stock = torch.optim.Adam
 
-class Adam(SyncFreeOptimizer, torch.optim.Adam):
+
+class Adam(SyncFreeOptimizer, Stock):
     """Adam, as ``torch.optim.Adam`` documents it, with a sync-free step.
 
     Args:
@@ -64,23 +74,22 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
         decoupled_weight_decay: bool = False,
         state_dtype: torch.dtype | None = None,
     ) -> None:
+        self.state_dtype = check_state_dtype(state_dtype)
+        with named_params(params):
+            check_options(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize)
+            Stock.__init__(
+                self,
+                params,
+                lr,
+                betas,
+                eps,
+                weight_decay,
+                amsgrad,
+                maximize=maximize,
+                decoupled_weight_decay=decoupled_weight_decay,
+            )
         refuse_options(
             type(self).__name__, foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused
-        )
-        self.state_dtype = check_state_dtype(state_dtype)
-        check_arguments(
-            params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize
-        )
-        torch.optim.Adam.__init__(
-            self,
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            maximize=maximize,
-            decoupled_weight_decay=decoupled_weight_decay,
         )
 
     def add_param_group(self, param_group: Group) -> None:

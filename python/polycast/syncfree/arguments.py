@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any
 
@@ -14,15 +15,28 @@ _NUMBERS = ("lr", "momentum", "dampening", "weight_decay", "eps")
 _FLAGS = ("nesterov", "amsgrad", "maximize")
 
 
-def check_arguments(params: Any, **options: Any) -> None:
-    """Raise what is wrong with a constructor's arguments, where torch.optim says nothing or nothing clear.
+def check_options(**options: Any) -> None:
+    """Raise what is wrong with a constructor's options, where torch.optim says nothing or nothing clear.
+
+    Args:
+        options: In the order in which torch.optim looks at them. What it refuses by itself is left to it, and with that
+            what comes after.
 
     Raises:
         TypeError: An argument is of another type than it should be.
         ValueError: A number is NaN.
     """
-    _check_iterable(params, "")
     _check_options(options, "")
+
+
+@contextmanager
+def named_params(params: Any) -> Iterator[None]:
+    """Raise a clear TypeError where torch.optim, called in here, refuses ``params`` by another."""
+    try:
+        yield
+    except TypeError:
+        _check_iterable(params, "")
+        raise
 
 
 def check_group(optimizer: torch.optim.Optimizer, group: Any) -> list[Tensor]:
@@ -92,7 +106,7 @@ def learning_rate(lr: Any) -> Tensor:
         TypeError, ValueError: As ``numbers``.
     """
     if isinstance(lr, Tensor):
-        return lr.detach()
+        return lr.detach() if lr.is_floating_point() else lr.detach().to(torch.float32)
     (value,) = numbers(("lr", lr))
     return torch.tensor(value, dtype=torch.float64, device="cpu")
 
@@ -127,19 +141,24 @@ def _check_iterable(params: Any, where: str) -> None:
 
 def _check_options(options: dict[str, Any], where: str) -> None:
     lr = options.get("lr")
-    if isinstance(lr, Tensor) and not lr.is_floating_point():
-        raise TypeError(f"lr{where} is a tensor of {lr.dtype}; it takes a number, or a tensor of a floating-point type")
-    if where and isinstance(lr, Tensor) and lr.numel() != 1:
+    if isinstance(lr, Tensor) and lr.is_complex():
+        raise TypeError(f"lr{where} is a tensor of {lr.dtype}; it takes a number, or a tensor of a real type")
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        if not where:
+            return  # torch.optim's own error
         raise ValueError(f"lr{where} has {lr.numel()} elements; it takes one")
-    for name in _NUMBERS:
-        if name in options:
-            _check_number(name + where, options[name], options[name])
-    if "betas" in options:
-        _check_betas(f"betas{where}", options["betas"])
-    for name in _FLAGS:
+    for name, value in options.items():
+        if name in _NUMBERS:
+            _check_number(name + where, value, value)
+            if not where and name != "dampening" and isinstance(value, Real) and value < 0:
+                return
+        elif name == "betas":
+            _check_betas(f"betas{where}", value)
+            if not where and any(isinstance(beta, Real) and not 0 <= beta < 1 for beta in value):
+                return
         # What has a truth value of its own: 0 and NumPy's booleans too, but no text, of which "False" would be true.
-        if name in options and not hasattr(options[name], "__bool__"):
-            raise TypeError(f"{name}{where} is {options[name]!r}; it takes True or False")
+        elif name in _FLAGS and not hasattr(value, "__bool__"):
+            raise TypeError(f"{name}{where} is {value!r}; it takes True or False")
 
 
 def _check_betas(name: str, betas: Any) -> None:

@@ -6,12 +6,23 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from polycast._compiled import Batch, sgd_step
-from polycast.syncfree.arguments import check_arguments, check_group, check_state_dtype, numbers, refuse_options
+from polycast._compiled import Batch, is_sharded, sgd_step
+from polycast.syncfree.arguments import (
+    check_group,
+    check_options,
+    check_state_dtype,
+    named_params,
+    numbers,
+    refuse_options,
+)
+from polycast.syncfree.sparse import step_with_momentum, step_without_momentum
 from polycast.syncfree.step import Arguments, Group, SyncFreeOptimizer
 
+# By a name of our own: users who cannot edit a library put ours in the place of torch's.
+Stock = torch.optim.SGD
 
-class SGD(SyncFreeOptimizer, torch.optim.SGD):
+
+class SGD(SyncFreeOptimizer, Stock):
     """SGD with momentum, as ``torch.optim.SGD`` documents it, with a sync-free step.
 
     Args:
@@ -62,18 +73,18 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
         fused: bool | None = None,
         state_dtype: torch.dtype | None = None,
     ) -> None:
-        refuse_options("SGD", foreach=foreach, differentiable=differentiable, fused=fused)
         self.state_dtype = check_state_dtype(state_dtype)
-        check_arguments(
-            params,
-            lr=lr,
-            momentum=momentum,
-            dampening=dampening,
-            weight_decay=weight_decay,
-            nesterov=nesterov,
-            maximize=maximize,
-        )
-        torch.optim.SGD.__init__(self, params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize)
+        with named_params(params):
+            check_options(
+                lr=lr,
+                momentum=momentum,
+                weight_decay=weight_decay,
+                dampening=dampening,
+                nesterov=nesterov,
+                maximize=maximize,
+            )
+            Stock.__init__(self, params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize)
+        refuse_options("SGD", foreach=foreach, differentiable=differentiable, fused=fused)
 
     def add_param_group(self, param_group: Group) -> None:
         """Add a group of parameters, as ``torch.optim.Optimizer.add_param_group`` does, or leave all as it is.
@@ -107,19 +118,14 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
 
     def _init_state(self, param: Tensor, group: Group) -> None:
         state = self.state[param]
-        has_buffer = state.get("momentum_buffer") is not None
-        if not has_buffer:
-            state["momentum_buffer"] = self._new_state(param)
-        if group["dampening"] != 0 and not (has_buffer and "momentum_started" in state):
-            state["momentum_started"] = torch.full((), float(has_buffer), dtype=torch.float32, device=param.device)
-
-    def _convert_state(self, param: Tensor) -> None:
-        super()._convert_state(param)
-        state = self.state[param]
         buffer = state.get("momentum_buffer")
-        # Torch keeps a sparse momentum for sparse gradients.
-        if buffer is not None and buffer.layout != torch.strided:
+        if buffer is None:
+            # The zero that leaves the sign of every gradient, and tells a buffer that no step has written.
+            state["momentum_buffer"] = self._new_state(param).neg_()
+        elif buffer.layout != torch.strided:  # sparse gradients came before
             state["momentum_buffer"] = buffer.to_dense()
+        if group["dampening"] != 0 and not (buffer is not None and "momentum_started" in state):
+            state["momentum_started"] = _has_started(buffer, param.device)
 
     def _options(self, group: Group) -> Arguments:
         names = ("weight_decay", "momentum", "dampening")
@@ -137,7 +143,7 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
                 "sparse; put such parameters into a group with weight_decay=0"
             )
         self._options(group)
-        buffer = self.state[param].get("momentum_buffer") if group["momentum"] != 0 else None
+        buffer = self.state[param].get("momentum_buffer") if group["momentum"] != 0 and param in self.state else None
         if buffer is not None and (buffer.shape, buffer.device) != (param.shape, param.device):
             raise ValueError(
                 f"the momentum_buffer of a parameter of {tuple(param.shape)} on {param.device} is of "
@@ -146,17 +152,43 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
 
     def _step_sparse(self, param: Tensor, group: Group, arguments: Arguments) -> None:
         assert param.grad is not None
+        found_inf = arguments["found_inf"]
+        if param.is_cpu and found_inf is not None:  # which the host need not wait for
+            if found_inf.item() != 0:
+                return
+            arguments = {**arguments, "found_inf": None}
         if group["momentum"] != 0:
-            # The momentum of rows without a gradient goes on.
             state = self.state[param]
+            buffer = state.get("momentum_buffer")
+            if param.is_cpu and (buffer is None or buffer.is_sparse):
+                kept = self._kept_type(param)
+                state["momentum_buffer"] = step_with_momentum(param, param.grad, buffer, kept, **arguments)
+                return
+            # The momentum of rows without a gradient goes on.
+            self._init_state(param, group)
+            self._convert_state(param)
             started = [state["momentum_started"]] if group["dampening"] != 0 else []
             sgd_step([param], [param.grad.to_dense()], [state["momentum_buffer"]], started, **arguments)
+            return
+        if param.is_cpu and param.element_size() > 2:
+            step_without_momentum(param, param.grad, **arguments)
             return
         grad = param.grad.coalesce()
         where = tuple(grad.indices())
         rows = param[where]
         sgd_step([rows], [grad.values()], [], [], **arguments)
         param[where] = rows
+
+
+def _has_started(buffer: Tensor | None, device: torch.device) -> Tensor:
+    """Return 1, on the device, if a step has written the momentum buffer, else 0; nothing is read back."""
+    if buffer is None or buffer.layout != torch.strided:
+        return torch.full((), float(buffer is not None), dtype=torch.float32, device=device)
+    values: Any = buffer.to_local() if is_sharded(buffer) else buffer  # type: ignore[attr-defined]
+    real = torch.view_as_real(values) if values.is_complex() else values
+    # A shard without elements follows the others, of which most have started.
+    untouched = (real == 0) & real.signbit() if real.numel() else real.new_zeros(1, dtype=torch.bool)
+    return (~untouched).any().to(torch.float32)
 
 
 def _without_flags(_: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:

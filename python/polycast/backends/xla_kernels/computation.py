@@ -17,7 +17,9 @@ from polycast.backends.xla_kernels.ops import Op
 
 Build: TypeAlias = Callable[[list[Op]], list[Op]]
 
-_LIMIT = 256
+# As many as a program may need at each step, one for each group of parameters; a limit below that would have every one of
+# them built anew at each step. Each is some kilobytes.
+_LIMIT = 4096
 _computations: dict[Hashable, Any] = {}
 # Without this key torch_xla returns bare tensors, which are what the write-back wants.
 _FUNCTIONALIZE = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
@@ -71,7 +73,7 @@ def _built(build: Build, inputs: Sequence[Tensor]) -> Any:
     return xla_builder.create_computation("polycast", root, xla_builder.tensor_shape(list(inputs)))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=_LIMIT)
 def upload(values: tuple[float, ...], device: torch.device, owner: int = 0) -> Tensor:  # noqa: ARG001
     """Return a vector of the values in float64, resident on the device for as long as the same values are asked for.
 
