@@ -177,7 +177,8 @@ class Program:
             self.set_grad(pair, group)
         skips = scalars.get("found_inf", 0.0) != 0.0
         grads = [None if pair.ours.grad is None else usual(pair.ours.grad) for pair, _ in used]
-        before = {id(tensor): (usual(tensor), tensor._version) for tensor in self.written()}
+        written = self.written()  # alive until they are compared: no other tensor has the id of one of them
+        before = {id(tensor): (usual(tensor), tensor._version) for tensor in written}
         self.ours.step(**{name: torch.tensor(value, device=self.device) for name, value in scalars.items()})
         for (pair, _), grad in zip(used, grads, strict=True):
             if grad is not None:

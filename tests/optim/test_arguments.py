@@ -195,7 +195,7 @@ def test_values_that_torch_refuses_are_refused_as_there(name: str, options: dict
 @NAMES
 def test_of_several_wrong_arguments_torchs_first_is_named(name: str, params: Any) -> None:
     for library in (OURS, THEIRS):
-        with pytest.raises(ValueError, match="Invalid learning rate: -1.0"):
+        with pytest.raises(ValueError, match="Invalid learning rate"):
             library[name](params, lr=-1.0, weight_decay="x")
 
 

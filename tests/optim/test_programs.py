@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.optimizers import KINDS, OURS, PATHS, SHAPES, make, parameters, same_bits, set_grads, step, tensors
+from tests.optimizers import KINDS, OURS, PATHS, SHAPES, THEIRS, make, parameters, same_bits, set_grads, step, tensors
 from tools.random_steps import CHANGES, compare_all
 
 EACH = pytest.mark.parametrize("kind", KINDS)

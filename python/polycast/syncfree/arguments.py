@@ -154,7 +154,7 @@ def _check_options(options: dict[str, Any], where: str) -> None:
                 return
         elif name == "betas":
             _check_betas(f"betas{where}", value)
-            if not where and any(isinstance(beta, Real) and not 0 <= beta < 1 for beta in value):
+            if not where and any(isinstance(beta, Real) and not 0 <= float(beta) < 1 for beta in value):
                 return
         # What has a truth value of its own: 0 and NumPy's booleans too, but no text, of which "False" would be true.
         elif name in _FLAGS and not hasattr(value, "__bool__"):

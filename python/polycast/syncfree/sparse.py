@@ -67,7 +67,7 @@ def _joined(grad: Tensor, buffer: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     found = torch.searchsorted(theirs, ours)
     if len(theirs) and theirs[found.clamp(max=len(theirs) - 1)].equal(ours):
         return buffer.indices(), _spread(grad.values(), found, len(theirs)), buffer.values()
-    keys = torch.cat([theirs, ours]).unique()
+    keys: Tensor = torch.cat([theirs, ours]).unique()  # type: ignore[no-untyped-call]
     momentum = _spread(buffer.values(), torch.searchsorted(keys, theirs), len(keys))
     indices = keys[None] if len(shape) == 1 else torch.stack(torch.unravel_index(keys, shape))
     return indices, _spread(grad.values(), torch.searchsorted(keys, ours), len(keys)), momentum

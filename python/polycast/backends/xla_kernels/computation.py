@@ -17,8 +17,8 @@ from polycast.backends.xla_kernels.ops import Op
 
 Build: TypeAlias = Callable[[list[Op]], list[Op]]
 
-# As many as a program may need at each step, one for each group of parameters; a limit below that would have every one of
-# them built anew at each step. Each is some kilobytes.
+# More than the groups of parameters of any program: with fewer places than groups, which come in turn, each would be
+# built anew at each step. Each takes some kilobytes.
 _LIMIT = 4096
 _computations: dict[Hashable, Any] = {}
 # Without this key torch_xla returns bare tensors, which are what the write-back wants.
