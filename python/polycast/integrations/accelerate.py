@@ -15,7 +15,8 @@ def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
 
     Accelerate knows of a skipped step, and its schedulers stay where they are, by watching whether ``optimizer.step``
     is called. So ``report_skips`` is true unless it is given: one read in each step. With ``report_skips=False``
-    nothing is read, and :class:`polycast.RealStepLR` is the schedule that knows.
+    nothing is read, and :class:`polycast.RealStepLR` is the schedule that knows. Accelerate gives the optimizer a
+    ``step`` of its own, so gradients are unscaled in place before it, as in stock.
 
     Args:
         accelerator: One that has prepared no optimizer yet: each is given its scaler then.

@@ -310,7 +310,9 @@ class GradScaler(SteppingScaler):
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Set the scale for the next iteration, by the rule that :class:`GradScaler` has, or to a new one.
 
-        It ends a batch that is dropped after a look at its gradients, too: what was found counts.
+        It ends a batch that is dropped after a look at its gradients, too: what was found counts. If only some of the
+        optimizers are sharded, or over other meshes, what any rank found in any of them counts on all ranks; so these
+        must use the same optimizers. That takes one more sum for each mesh.
 
         Raises:
             AssertionError: As in torch: nothing was scaled, or no gradient was looked at.

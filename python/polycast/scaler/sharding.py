@@ -64,15 +64,25 @@ def shards_of(param_groups: list[dict[str, Any]]) -> "Shards | None":
         return None
     positions: dict[Place, list[Position]] = {}
     doubles: set[Ranks] = set()
+    last, place, there = None, None, []
     for group, options in enumerate(param_groups):
         for index, param in enumerate(options["params"]):
-            if isinstance(param, package.DTensor):
-                split = tuple(dim for dim, placement in enumerate(param.placements) if not placement.is_replicate())
-                place = Place(Ranks(param.device_mesh, param.device), split)
-                positions.setdefault(place, []).append((group, index))
-                if param.dtype in (torch.float64, torch.complex128):
-                    doubles.add(place.ranks)
+            if not isinstance(param, package.DTensor):
+                continue
+            layout = param.device_mesh, param.device, param.placements
+            if layout != last or place is None:  # most lie as the one before
+                last, place = layout, _place(*layout)
+                there = positions.setdefault(place, [])
+            there.append((group, index))
+            if param.dtype in (torch.float64, torch.complex128):
+                doubles.add(place.ranks)
     return Shards(positions, doubles) if positions else None
+
+
+def _place(mesh: Any, device: torch.device, placements: Any) -> "Place":
+    return Place(
+        Ranks(mesh, device), tuple(dim for dim, placement in enumerate(placements) if not placement.is_replicate())
+    )
 
 
 class Shards(NamedTuple):
