@@ -19,7 +19,7 @@ PRIVATEUSE1 = "privateuse1"  # the column of a backend outside of torch that has
 # The columns of backends outside of torch, one of which can be loaded.
 PRIVATE = tuple(name for name, other in DEVICES.items() if other.dispatch_key == DEVICES[PRIVATEUSE1].dispatch_key)
 SHAPES_ONLY = "meta"  # has no autocast state
-# A device that torch has an autocast state for and that nobody has: see Note [The number of a policy].
+# A device that torch has an autocast state for and that nobody has: see Note [The number of a scope].
 CARRIER = "ipu"
 # Packages that bring a backend, and the devices to install once such a package has been imported.
 LATE = {xla.PACKAGE: (xla.TYPE,)}
