@@ -4,7 +4,7 @@ import math
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from polycast.grammar.categories import VIEW
 from polycast.rules.operators import shown, signatures
 from polycast.tracing.calls import Sources, split
 from polycast.tracing.findings import WIDE, Finding, Flushed, remedy_of
+from polycast.tracing.origins import Seen, is_exact, origins
 from polycast.tracing.values import (
     BACKWARD,
     FORWARD,
@@ -54,24 +55,6 @@ class _Given(NamedTuple):
     magnitudes: tuple[int, ...]
     types: tuple[torch.dtype, ...]
     rerun: tuple[tuple[Any, ...], dict[str, Any]] | None
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """An op with the places, in what is read at the end of a step, of the magnitudes that belong to it."""
-
-    computed: Computed
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    input_types: tuple[torch.dtype, ...]
-    output_types: tuple[torch.dtype, ...]
-    flushed: int | None
-    told: bool
-    """Whether a number that it was given is not finite."""
-    wider: tuple[int, ...] | None
-    """The magnitudes of its results in a wider type."""
-    makers: tuple[int, ...]
-    """In backward, where a gradient has a lower type: the autograd nodes of what made the tensor that it is of."""
 
 
 class watch:  # noqa: N801 - is used as a function is, as torch.autocast
@@ -124,7 +107,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self._begin()
 
     def _begin(self) -> None:
-        self._seen: list[_Seen] = []
+        self._seen: list[Seen] = []
         self._magnitudes: list[Tensor] = []
         # The versions of tensors, and the places of their magnitudes.
         self._known: Any = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
@@ -213,7 +196,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         # The op's tensors are not held, only where it was.
         bare = computed._replace(args=(), kwargs={}, result=None, outputs=[])
         told, wider, makers = _is_told(computed), self._wider(computed, given), _makers(computed)
-        self._seen.append(_Seen(bare, given.magnitudes, outputs, given.types, types, flushed, told, wider, makers))
+        self._seen.append(Seen(bare, given.magnitudes, outputs, given.types, types, flushed, told, wider, makers))
         if self._optimizer is not None and computed.function._schema.name in UPDATES and self._has_backward():
             self.read()  # of a step that was skipped, whose hook was not called
 
@@ -279,8 +262,8 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         # Results other than an op's first one are for its backward.
         ends += [op.outputs[0] for op in seen if op.computed.site.phase == FORWARD and op.outputs[0] not in used]
         reached = not all(math.isfinite(numbers[place]) for place in ends)
-        for op in _origins(seen, numbers, sources):
-            if reached or not _is_exact(op, numbers):
+        for op in origins(seen, numbers, sources):
+            if reached or not is_exact(op, numbers):
                 self._found(op, numbers, step)
 
     def _ends(self) -> Iterator[Tensor]:
@@ -291,7 +274,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
                 if weight.grad is not None:
                     yield weight.grad
 
-    def _found(self, op: _Seen, numbers: list[float], step: int) -> None:
+    def _found(self, op: Seen, numbers: list[float], step: int) -> None:
         magnitudes = tuple(numbers[place] for place in op.inputs)
         result = next(numbers[place] for place in op.outputs if not math.isfinite(numbers[place]))
         wider = None if op.wider is None else [numbers[place] for place in op.wider]
@@ -308,7 +291,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         if len(self.findings) == 1:
             _caller.warn(str(finding))
 
-    def _call(self, op: _Seen) -> RecordedCall | None:
+    def _call(self, op: Seen) -> RecordedCall | None:
         """Return the call that autocasting met and that an op, or in backward the forward of it, is a part of.
 
         A gradient has the type of its tensor: that is the matter of the last call with a rule that made the tensor.
@@ -326,37 +309,6 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         calls = sorted(self._calls, key=lambda call: call.node)
         place = bisect_right(calls, node, key=lambda call: call.node) - 1
         return calls[place] if place >= 0 and calls[place].given else None
-
-
-def _origins(seen: list[_Seen], numbers: list[float], sources: dict[int, tuple[int, ...]]) -> Iterator[_Seen]:
-    """Yield the ops that make infinities and NaNs of what is finite, or NaNs of infinities that were meant.
-
-    Sources are the results that an input holds values of, where it is none itself: as a view, a saved tensor.
-    """
-    followed: set[int] = set()  # the places of what follows from an origin
-    nan_seen = False
-    for op in seen:
-        given, made = ([numbers[place] for place in places] for places in (op.inputs, op.outputs))
-        if all(map(math.isfinite, made)) or op.told:
-            continue
-        not_finite = [place for place in op.inputs if not math.isfinite(numbers[place])]
-        held = {source for place in not_finite for source in (place, *sources.get(place, ()))}
-        follows = not followed.isdisjoint(held) or (nan_seen and any(map(math.isnan, given)))
-        is_new = any(map(math.isnan, made)) or all(map(math.isfinite, given))
-        if is_new and not follows:
-            yield op
-        if is_new or follows:
-            followed.update(place for place in op.outputs if not math.isfinite(numbers[place]))
-        nan_seen |= any(map(math.isnan, made))
-
-
-def _is_exact(op: _Seen, numbers: list[float]) -> bool:
-    """Whether an op's result is not finite in any type, as the logarithm of 0: a program may mean that, and mask it."""
-    if op.computed.site.phase == STEP:
-        return False
-    if op.wider is not None:
-        return not all(math.isfinite(numbers[place]) for place in op.wider)
-    return all(kind in WIDE for kind in (*op.input_types, *op.output_types))
 
 
 def _makers(computed: Computed) -> tuple[int, ...]:
