@@ -12,7 +12,7 @@ from polycast._compiled import sgd_step
 def step_with_momentum(
     param: Tensor, grad: Tensor, buffer: Tensor | None, dtype: torch.dtype, **options: Any
 ) -> Tensor:
-    """Update a parameter, and return its momentum buffer, sparse as torch.optim's, but coalesced.
+    """Update a parameter, and return its momentum buffer, sparse as torch.optim's.
 
     Args:
         param: The parameter, on the host.
@@ -21,6 +21,8 @@ def step_with_momentum(
         dtype: The type of a new buffer.
         options: What ``sgd_step_`` takes beside its lists.
     """
+    if param.element_size() > 2:
+        return _step_by_additions(param, grad, buffer, dtype, options)
     grad = grad.coalesce()
     if buffer is None:
         indices, values = grad.indices(), grad.values()
@@ -44,9 +46,34 @@ def step_with_momentum(
 
 def step_without_momentum(param: Tensor, grad: Tensor, **options: Any) -> None:
     """Update a parameter by torch's own addition, which sums the duplicates of a gradient on its way."""
+    param.add_(_scaled(grad, options), alpha=-_rate(options))
+
+
+def _step_by_additions(
+    param: Tensor, grad: Tensor, buffer: Tensor | None, dtype: torch.dtype, options: dict[str, Any]
+) -> Tensor:
+    """Do what torch.optim does, whose buffer has a place for each element of each gradient, but bound its size."""
+    lr, momentum = _rate(options), options["momentum"]
+    grad = _scaled(grad, options).to(dtype if buffer is None else buffer.dtype)
+    if buffer is None:
+        buffer = grad.clone()
+    else:
+        buffer.mul_(momentum).add_(grad, alpha=1 - options["dampening"])
+    change = grad.add(buffer, alpha=momentum) if options["nesterov"] else buffer
+    param.add_(change.to(param.dtype), alpha=-lr)
+    places = math.prod(grad.shape[: grad.sparse_dim()])
+    return buffer.coalesce() if buffer._nnz() > places else buffer
+
+
+def _rate(options: dict[str, Any]) -> float:
     lr = float(options["lr"])
     if math.isnan(lr):
         raise ValueError("sgd_step_: lr is nan; pass a number")
+    return lr
+
+
+def _scaled(grad: Tensor, options: dict[str, Any]) -> Tensor:
+    """Return the gradient unscaled, clipped and, to maximize, negated."""
     factor = -1.0 if options["maximize"] else 1.0
     if options["grad_scale"] is not None:
         factor /= float(options["grad_scale"])
@@ -57,7 +84,7 @@ def step_without_momentum(param: Tensor, grad: Tensor, **options: Any) -> None:
         grad = torch.sparse_coo_tensor(
             grad._indices(), values, grad.shape, check_invariants=False, is_coalesced=grad.is_coalesced()
         )
-    param.add_(grad, alpha=-lr)
+    return grad
 
 
 def _joined(grad: Tensor, buffer: Tensor) -> tuple[Tensor, Tensor, Tensor]:
