@@ -21,7 +21,8 @@ def step_with_momentum(
         dtype: The type of a new buffer.
         options: What ``sgd_step_`` takes beside its lists.
     """
-    if param.element_size() > 2:
+    # Where types differ, or are narrow, only the operator rounds once.
+    if param.element_size() > 2 and param.dtype == (dtype if buffer is None else buffer.dtype):
         return _step_by_additions(param, grad, buffer, dtype, options)
     grad = grad.coalesce()
     if buffer is None:
