@@ -36,7 +36,8 @@ std::atomic<Witness> present{nullptr};
 
 }  // namespace
 
-Installed installed_on(c10::DispatchKey autocast_key) {
+// Not inlined: where it is, GCC takes the key for one that may lie outside of the tables, and warns of it.
+[[gnu::noinline]] Installed installed_on(c10::DispatchKey autocast_key) {
   const auto key = static_cast<size_t>(autocast_key);
   return {device_by_key[key], column_by_key[key].load(std::memory_order_relaxed)};
 }

@@ -17,11 +17,13 @@
 namespace polycast::multi_tensor {
 
 #if defined(__x86_64__)
+constexpr __mmask16 all_16 = 0xFFFF;  // the forms without a mask begin with a register that GCC calls uninitialized
+
 [[gnu::target("avx512f")]] inline int64_t widen_avx512(const c10::Half* source, int64_t count, float* target) {
   int64_t index = 0;
   for (; index + 16 <= count; index += 16) {
     const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(source + index));
-    _mm512_storeu_ps(target + index, _mm512_cvtph_ps(half));
+    _mm512_storeu_ps(target + index, _mm512_maskz_cvtph_ps(all_16, half));
   }
   return index;
 }
@@ -29,7 +31,7 @@ namespace polycast::multi_tensor {
 [[gnu::target("avx512f")]] inline int64_t narrow_avx512(const float* source, int64_t count, c10::Half* target) {
   int64_t index = 0;
   for (; index + 16 <= count; index += 16) {
-    const __m256i half = _mm512_cvtps_ph(_mm512_loadu_ps(source + index), _MM_FROUND_TO_NEAREST_INT);
+    const __m256i half = _mm512_maskz_cvtps_ph(all_16, _mm512_loadu_ps(source + index), _MM_FROUND_TO_NEAREST_INT);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(target + index), half);
   }
   return index;
