@@ -6,6 +6,7 @@ from functools import partial, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
 
 import torch
+from torch.amp.autocast_mode import autocast as StockAutocast
 
 from polycast import scopes
 from polycast.backends import HOST, SHAPES_ONLY, known_type
@@ -118,7 +119,7 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str | None
                 "custom_bwd finds no autocast state on its context; decorate forward with polycast.custom_fwd, "
                 "and setup_context too where the function has one"
             )
-        with torch.autocast(region.device_type, dtype=region.dtype, enabled=region.enabled):
+        with StockAutocast(region.device_type, dtype=region.dtype, enabled=region.enabled):
             return scopes.run_in(region.scope, backward, *args, **kwargs)
 
     return run
@@ -142,7 +143,7 @@ def _decorate_forward(
             context.polycast_region = _Region(kind, enabled and cast_inputs is None, dtype, scopes.held())
         if not enabled or cast_inputs is None:
             return fwd(*args, **kwargs)
-        with torch.autocast(kind, enabled=False):
+        with StockAutocast(kind, enabled=False):
             inputs = _cast(args[:eligible], kind, cast_inputs)
             return fwd(*inputs, *args[eligible:], **_cast(kwargs, kind, cast_inputs))
 

@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import torch
 from torch.amp import autocast_mode
+from torch.amp.autocast_mode import autocast as StockAutocast  # by this name also where ours is put in its place
 
 from polycast import backends, installation, scopes
 from polycast._compiled import DEVICES, enter_owner, enter_region, leave_owner, leave_scope, region_context
@@ -19,7 +20,7 @@ R = TypeVar("R")
 _INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.types()}
 
 
-class Region(torch.autocast):
+class Region(StockAutocast):
     """A ``torch.autocast`` that can be entered again while it is entered, and by many threads at once.
 
     Torch's own remembers in itself what held before it was entered, for one entry.
@@ -204,7 +205,7 @@ def autocast(
             return CompiledRegion(kind, dtype, enabled, cache_enabled, policy.digest)  # type: ignore[return-value]
         region: Region | PolicyRegion = PolicyRegion(kind, dtype, enabled, cache_enabled, policy)
     elif compiling:  # torch.compile knows a call of torch's class, and regions that were made outside
-        return torch.autocast(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
+        return StockAutocast(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
     else:
         region = Region(kind, dtype, enabled, cache_enabled)
     if region._enabled:
@@ -227,8 +228,8 @@ def _check(enabled: object, cache_enabled: object, policy: object) -> None:
 
 def _scripted(
     device_type: str, dtype: torch.dtype | None = None, enabled: bool = True, cache_enabled: bool | None = None
-) -> torch.autocast:
-    return torch.autocast(device_type, dtype, enabled, cache_enabled)
+) -> StockAutocast:
+    return StockAutocast(device_type, dtype, enabled, cache_enabled)
 
 
 # For a call in a script torch.jit looks here for what to compile in its place, by an argument that is a constant.

@@ -264,6 +264,39 @@ def test_a_region_entered_again_in_itself_is_left_as_often() -> None:
     assert state("cpu") == before
 
 
+def test_ours_stands_in_the_place_of_torchs() -> None:
+    """As people put it who cannot edit a library."""
+    code = """
+import polycast, torch
+torch.autocast = torch.amp.autocast = polycast.autocast
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    eager = (torch.eye(2) @ torch.eye(2)).dtype
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    @polycast.custom_fwd(cast_inputs=torch.float32)
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    @polycast.custom_bwd
+    def backward(ctx, grad):
+        return grad * 2
+
+x = torch.ones(2, requires_grad=True)
+with torch.autocast("cpu"):
+    Doubled.apply(x).sum().backward()
+
+@torch.compile(backend="eager", fullgraph=True)
+def compiled(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return x @ x
+
+print(eager, x.grad.tolist(), compiled(torch.eye(2)).dtype)
+"""
+    assert python(code) == "torch.bfloat16 [2.0, 2.0] torch.bfloat16\n"
+
+
 def test_a_region_shows_its_settings() -> None:
     assert repr(polycast.autocast("cpu")) == "polycast.autocast('cpu', dtype=torch.bfloat16)"
     settings = "dtype=torch.float16, enabled=False, cache_enabled=False"
