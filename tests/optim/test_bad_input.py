@@ -50,7 +50,6 @@ FAULTS: dict[str, tuple[Fault, type[Exception], str]] = {
     "no weight_decay": (option("weight_decay", None), TypeError,
                         r"param_groups\[...\]\['weight_decay'\] is None; it takes a number"),
     "lr of two": (option("lr", torch.ones(2)), ValueError, "lr has 2 elements; it takes one"),
-    "lr of int": (option("lr", torch.tensor(1)), TypeError, "lr is of torch.int64; it takes a floating-point type"),
     "expanded": (expanded, ValueError, r"has the sizes \[3\] and is expanded, several elements in one place of memory"),
     "inference tensor": (with_inference_tensor, RuntimeError, "is an inference tensor, which cannot be written"),
     "state on another device": (state(torch.ones(3, device="meta")), RuntimeError,

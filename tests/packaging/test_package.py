@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 INSTALLED = Path(polycast.__file__).parent
 RELEASE = ".".join(torch.__version__.split(".")[:2])
 # What a checkout holds beside its sources.
-MADE = {"build", "dist", "__pycache__", ".git"}
+MADE = {"build", "dist", "__pycache__", ".git", ".hypothesis"}
 
 
 @pytest.fixture(scope="module")

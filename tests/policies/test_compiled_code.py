@@ -236,3 +236,18 @@ def test_an_exported_program_has_no_place_for_a_policy(strict: bool) -> None:
     finally:
         polycast.use(None)
     assert types(program.module()(X)) == [BF16, F32]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_region_with_a_policy_decorates_inside_of_compiled_code(backend: str) -> None:
+    policy = Policy({"matmul": "fp32"})
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        @polycast.autocast("cpu", policy=policy)
+        def product(x: torch.Tensor) -> torch.Tensor:
+            return x @ x
+
+        return product(x)
+
+    assert torch.compile(function, backend=backend)(torch.eye(2)).dtype == torch.float32
+    torch._dynamo.reset()

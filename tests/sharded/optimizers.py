@@ -91,8 +91,11 @@ def a_stale_backward_raises() -> None:
         stale = (param * param).sum()
         param.grad = placed(torch.ones(4, 3), *place)
         optimizer.step()
-        versions = [optimizer.state[param][name]._version for name in ("exp_avg", "exp_avg_sq")]
+        state = [optimizer.state[param][name] for name in ("exp_avg", "exp_avg_sq")]
+        versions = [tensor._version for tensor in state]
         optimizer.step(found_inf=torch.ones(()))
-        assert [optimizer.state[param][name]._version for name in ("exp_avg", "exp_avg_sq")] > versions
+        assert [tensor._version for tensor in state] == versions
+        optimizer.step(found_inf=torch.zeros(()))
+        assert all(tensor._version > version for tensor, version in zip(state, versions, strict=True))
         with raises("modified by an inplace operation"):
             stale.backward()  # type: ignore[no-untyped-call]
