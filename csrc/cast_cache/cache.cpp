@@ -101,6 +101,9 @@ at::Tensor shared_in_region(const at::Tensor& tensor, const Kind& kind) {
   if (const Entry* const entry = find(entries, tensor, kind)) {
     return verified(entry->cast, tensor);
   }
+  if (!kept_casts().empty()) {
+    kept_casts().mark_again(tensor);
+  }
   const Entry entry = make_entry(Source(tensor), tensor, kind);
   if (is_plain(entry.cast)) {  // a dispatch mode may return anything
     put(entries, entry);

@@ -44,6 +44,13 @@ KeptCasts::Found KeptCasts::find(const at::Tensor& tensor, const Kind& kind) {
   return {std::nullopt, entry->cast};
 }
 
+void KeptCasts::mark_again(const at::Tensor& tensor) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (sources_.count(tensor.unsafeGetTensorImpl()) != 0) {
+    mark(tensor);
+  }
+}
+
 void KeptCasts::insert(const at::Tensor& tensor, Entry entry) {
   Entries dropped;
   const std::lock_guard<std::mutex> lock(mutex_);

@@ -51,6 +51,9 @@ class KeptCasts {
   };
   Found find(const at::Tensor& tensor, const Kind& kind);
 
+  // Marks a tensor whose casts are kept: see Note [Assignments to .data].
+  void mark_again(const at::Tensor& tensor);
+
   // Stores a cast, if the casts of the tensor are still kept.
   void insert(const at::Tensor& tensor, Entry entry);
 

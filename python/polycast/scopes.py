@@ -196,7 +196,7 @@ def forget_compiled_code() -> None:
     guard a state that never holds, and is dropped where this is the only thread.
     """
     dynamo = sys.modules.get("torch._dynamo")
-    if dynamo is None:
+    if dynamo is None or getattr(dynamo.__spec__, "_initializing", False):  # another thread imports it
         return
     if _taught:
         with dynamo.convert_frame.compile_lock:

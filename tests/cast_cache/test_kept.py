@@ -100,3 +100,20 @@ def test_two_assignments_in_a_row_are_seen(device: str, first: Change, second: C
         cast_of(weight, torch.no_grad)
         assert hits(device) == before + 1
     cast_cache.release(weight)
+
+
+@pytest.mark.parametrize("second", ASSIGNMENTS)
+@pytest.mark.parametrize("first", ASSIGNMENTS)
+@pytest.mark.parametrize("device", DEVICES)
+def test_two_assignments_within_a_region_are_seen(device: str, first: Change, second: Change) -> None:
+    """Where gradients are wanted the region's cast is used, and not the kept one."""
+    weight = nn.Parameter(torch.rand(SIZE, SIZE).to(device))
+    cast_cache.keep(weight)
+    with polycast.autocast(device, torch.bfloat16):
+        for write in (first, second):
+            weight @ weight
+            write(weight, 2.0)
+            product = weight @ weight
+            plain = weight.detach().bfloat16()
+            assert torch.equal(product.detach().cpu(), (plain @ plain).cpu())
+    cast_cache.release(weight)

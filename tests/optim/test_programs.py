@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from polycast import syncfree
 from torch import nn
 
 from tests.optimizers import KINDS, OURS, PATHS, SHAPES, THEIRS, make, parameters, same_bits, set_grads, step, tensors
@@ -85,3 +86,15 @@ def test_after_a_skipped_first_step_dampening_leaves_the_first_gradient_whole(pa
                 step(optimizer)
         weights.append(weight)
     torch.testing.assert_close(*weights)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.complex128], ids=str)
+@pytest.mark.parametrize("shape", [(), (3,), (24,), (2, 3, 4)], ids=str)
+def test_a_buffer_that_no_step_has_written_is_known_in_every_type(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    weight = torch.nn.Parameter(torch.zeros(shape, dtype=dtype))
+    optimizer = syncfree.SGD([weight], lr=1.0, momentum=0.5)
+    weight.grad = torch.ones_like(weight)
+    optimizer.step(found_inf=torch.ones(()))
+    optimizer.param_groups[0]["dampening"] = 0.4
+    optimizer.step()
+    assert torch.equal(weight.detach(), -torch.ones_like(weight))

@@ -334,3 +334,16 @@ def test_threads_that_compile_enter_fork_and_use_at_once() -> None:
         [sys.executable, "-m", "tests.policies.stress", seconds], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stdout + run.stderr[-3000:]
+
+
+def test_policies_change_while_another_thread_imports_the_compiler() -> None:
+    python("""
+import threading, polycast, torch
+policy = polycast.Policy({"linear": "fp32"})
+layer, x = torch.nn.Linear(2, 2), torch.ones(2, 2)
+thread = threading.Thread(target=lambda: torch.compile(layer, backend="eager")(x))
+thread.start()
+while thread.is_alive():
+    polycast.use(policy)
+    polycast.use(None)
+""")

@@ -15,7 +15,7 @@ from polycast.syncfree.arguments import (
     numbers,
     refuse_options,
 )
-from polycast.syncfree.sparse import step_with_momentum, step_without_momentum
+from polycast.syncfree.sparse import negated, step_with_momentum, step_without_momentum
 from polycast.syncfree.step import Arguments, Group, SyncFreeOptimizer
 
 # By a name of our own: users who cannot edit a library put ours in the place of torch's.
@@ -120,8 +120,8 @@ class SGD(SyncFreeOptimizer, Stock):
         state = self.state[param]
         buffer = state.get("momentum_buffer")
         if buffer is None:
-            # The zero that leaves the sign of every gradient, and tells a buffer that no step has written.
-            state["momentum_buffer"] = self._new_state(param).neg_()
+            # By -0 a buffer that no step has written is known.
+            state["momentum_buffer"] = negated(self._new_state(param))
         elif buffer.layout != torch.strided:  # sparse gradients came before
             state["momentum_buffer"] = buffer.to_dense()
         if group["dampening"] != 0 and not (buffer is not None and "momentum_started" in state):

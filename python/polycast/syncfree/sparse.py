@@ -27,8 +27,7 @@ def step_with_momentum(
     grad = grad.coalesce()
     if buffer is None:
         indices, values = grad.indices(), grad.values()
-        # The zero that leaves the sign of every gradient.
-        momentum = torch.zeros_like(values, dtype=dtype).neg_()
+        momentum = negated(torch.zeros_like(values, dtype=dtype))
         options["dampening"] = 0.0
     else:
         if buffer.sparse_dim() != grad.sparse_dim():
@@ -43,6 +42,12 @@ def step_with_momentum(
         torch.autograd.graph.increment_version(buffer)
         return buffer
     return torch.sparse_coo_tensor(indices, momentum, param.shape, check_invariants=False, is_coalesced=True)
+
+
+def negated(zeros: Tensor) -> Tensor:
+    """Return zeros as -0, the zero that leaves the sign of every gradient that is added to it."""
+    # Negating a complex zero leaves it on some of torch's ways.
+    return zeros.fill_(complex(-0.0, -0.0)) if zeros.is_complex() else zeros.neg_()
 
 
 def step_without_momentum(param: Tensor, grad: Tensor, **options: Any) -> None:
