@@ -18,6 +18,7 @@ from polycast._text_table import lines_of, wrapped
 from polycast.grammar.errors import PolicyError
 from polycast.history.comparison import diff
 from polycast.history.records import history, is_release
+from polycast.rules import operators
 from polycast.tracing import script
 
 COMMANDS = ("diff", "trace")
@@ -121,7 +122,8 @@ def _backend_versions() -> list[tuple[str, str]]:
 def _op(name: str) -> str:
     rows = policy.op_rows(name)
     if not rows:
-        return f"{name}: no device lists it; it runs in the type of its inputs."
+        ops = {operators.shown(target.name) for target in operators.targets(name)}
+        return "\n".join([f"{name}: no device lists it; it runs in the type of its inputs.", *_in_force(ops)])
     cells: dict[str, dict[str, str]] = {}
     notes: dict[str, list[str]] = {}
     for row in rows:

@@ -67,6 +67,17 @@ def test_an_op_of_torchs_that_no_device_lists(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "torch.add: no device lists it; it runs in the type of its inputs.\n"
 
 
+def test_a_rule_over_an_op_that_no_device_lists_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    polycast.use(polycast.Policy({"mul": "fp32"}))
+    try:
+        assert main(["mul"]) == 0
+    finally:
+        polycast.use(None)
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first == "mul: no device lists it; it runs in the type of its inputs."
+    assert ["mul.Tensor", "fp32", "all"] in [line.split() for line in others]
+
+
 def test_a_note_gives_the_title_of_its_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["addr"]) == 0
     assert "Listed in PyTorch/XLA: automatic mixed precision (000_1ddc69e16249b2f9.txt)" in capsys.readouterr().out
