@@ -128,7 +128,6 @@ class CompiledRegion:
         leave_scope()
 
     def __call__(self, function: Callable[..., R]) -> Callable[..., R]:
-        @wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:  # torch.compile would guard `P.args`, which is made anew each time
             with CompiledRegion(self.device, self.fast_dtype, self._enabled, self._cache_enabled, self._digest):
                 return function(*args, **kwargs)

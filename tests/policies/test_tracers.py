@@ -11,6 +11,8 @@ from torch import Tensor, nn
 F32, BF16 = torch.float32, torch.bfloat16
 X = torch.ones(2, 4)
 
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.trace")
+
 
 class Inner(nn.Module):
     def __init__(self) -> None:

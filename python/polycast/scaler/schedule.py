@@ -131,7 +131,7 @@ class RealStepLR(Scheduler):
         table = self._tables.get(device)
         if table is None:
             dtype = torch.float64 if backends.has_float64(device.type) else torch.float32
-            table = self._tables[device] = self._host_table.to(device, dtype)
+            table = self._tables[device] = self._host_table.to(dtype).to(device)  # few devices take float64
         rates = table.index_select(0, self._count).squeeze(0).unbind()
         for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = lr
