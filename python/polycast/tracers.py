@@ -20,7 +20,7 @@ def check_call(module: nn.Module | None, *args: object) -> None:
     """Raise where a tracer records the call of a module that has rules without them."""
     if torch._C._get_tracing_state() is not None:
         _check_trace(module)
-    if torch.fx._symbolic_trace._is_fx_tracing_flag and any(
+    if torch.fx._symbolic_trace.is_fx_symbolic_tracing() and any(  # type: ignore[no-untyped-call]
         isinstance(leaf, torch.fx.Proxy) for leaf in _pytree.tree_leaves(args)
     ):
         raise _lost("torch.fx records no casts", module)
