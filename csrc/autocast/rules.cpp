@@ -70,11 +70,6 @@ Slot slot_of(const std::string& name) {
   return slot_entry(name).second;
 }
 
-std::unordered_map<std::string, Slot> known_slots() {
-  const std::lock_guard<std::mutex> lock(tables().mutex);
-  return {tables().slots.begin(), tables().slots.end()};
-}
-
 Column column_of(const std::string& device) {
   for (size_t column = 0; column < devices().size(); ++column) {
     if (device == devices()[column].name) {

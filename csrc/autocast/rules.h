@@ -33,7 +33,6 @@ std::string qualified_name(const Row& row);
 
 // The slot of an overload, such as "aten::conv1d.padding", which gets one where it has none.
 Slot slot_of(const std::string& name);
-std::unordered_map<std::string, Slot> known_slots();
 Column column_of(const std::string& device);
 
 // The rule of policy.yaml, and what a call that it bans is told.
