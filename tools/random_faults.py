@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import polycast
 import torch
-from polycast.tracing.values import Computed, Site, Values, floating, is_cast, is_view, read_numbers, unique, written
+from polycast.debug.values import Computed, Site, Values, floating, is_cast, is_view, read_numbers, unique, written
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from tqdm import tqdm

@@ -13,14 +13,14 @@ from polycast import cast_cache, policy, recomputation, scopes, syncfree
 from polycast.assignment import assign
 from polycast.backends import xla_kernels
 from polycast.custom_function import custom_bwd, custom_fwd
+from polycast.debug.compare import compare, record
+from polycast.debug.trace import trace
+from polycast.debug.watch import watch
 from polycast.installation import install, install_on_import, installed, uninstall, use, use_on_import
 from polycast.patch import Policy, PolicyError
 from polycast.region import autocast
 from polycast.scaler.scaler import GradScaler
 from polycast.scaler.schedule import RealStepLR
-from polycast.tracing.compare import compare, record
-from polycast.tracing.trace import trace
-from polycast.tracing.watch import watch
 
 __all__ = [
     "GradScaler",

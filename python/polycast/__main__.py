@@ -15,11 +15,11 @@ from polycast import backends, installation, policy
 from polycast._compiled import DEVICES, ROWS
 from polycast._suggest import suggestion
 from polycast._text_table import lines_of, wrapped
+from polycast.debug import script
 from polycast.grammar.errors import PolicyError
 from polycast.history.comparison import diff
 from polycast.history.records import history, is_release
 from polycast.rules import operators
-from polycast.tracing import script
 
 COMMANDS = ("diff", "trace")
 

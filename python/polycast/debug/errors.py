@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from polycast._text_table import lines_of
-from polycast.tracing.calls import text
-from polycast.tracing.values import LOWER, Site
+from polycast.debug.calls import text
+from polycast.debug.values import LOWER, Site
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,7 +85,7 @@ class Comparison(tuple[Error, ...]):
         Args:
             path: Where to save it, too.
         """
-        from polycast.tracing.picture import draw_errors
+        from polycast.debug.picture import draw_errors
 
         figure = draw_errors(self)
         if path is not None:

@@ -14,8 +14,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from polycast.debug.places import OUTSIDE, Places
 from polycast.rules.operators import shown
-from polycast.tracing.places import OUTSIDE, Places
 
 T = TypeVar("T")
 FORWARD, BACKWARD, STEP = "forward", "backward", "step"

@@ -14,8 +14,8 @@ import pytest
 import torch
 from polycast import Policy
 from polycast._compiled import RecordedCall, current_call, start_recording, stop_recording, take_calls
-from polycast.tracing.trace import trace
-from polycast.tracing.values import Values, floating, is_cast
+from polycast.debug.trace import trace
+from polycast.debug.values import Values, floating, is_cast
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounter
 from torch.nn.functional import cross_entropy, linear, mse_loss, relu

@@ -8,8 +8,8 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast.tracing.findings import Finding
-from polycast.tracing.watch import watch
+from polycast.debug.findings import Finding
+from polycast.debug.watch import watch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx

@@ -13,9 +13,9 @@ from torch import nn
 
 from polycast._compiled import start_recording, stop_recording, take_calls
 from polycast._text_table import lines_of
-from polycast.tracing.calls import Call, read, text
-from polycast.tracing.places import Places
-from polycast.tracing.totals import OpTotals, Summary, by_op, bytes_text, summarize
+from polycast.debug.calls import Call, read, text
+from polycast.debug.places import Places
+from polycast.debug.totals import OpTotals, Summary, by_op, bytes_text, summarize
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -137,7 +137,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         Args:
             path: Where to save it, too.
         """
-        from polycast.tracing.picture import draw
+        from polycast.debug.picture import draw
 
         figure = draw(self.calls)
         if path is not None:

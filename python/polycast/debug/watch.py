@@ -17,12 +17,10 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from polycast import _caller, backends
 from polycast._compiled import RecordedCall, current_call, start_recording, stop_recording, take_calls
-from polycast.grammar.categories import VIEW
-from polycast.rules.operators import shown, signatures
-from polycast.tracing.calls import Sources, split
-from polycast.tracing.findings import WIDE, Finding, Flushed, remedy_of
-from polycast.tracing.origins import Seen, is_exact, origins
-from polycast.tracing.values import (
+from polycast.debug.calls import Sources, split
+from polycast.debug.findings import WIDE, Finding, Flushed, remedy_of
+from polycast.debug.origins import Seen, is_exact, origins
+from polycast.debug.values import (
     BACKWARD,
     FORWARD,
     LOWER,
@@ -43,6 +41,8 @@ from polycast.tracing.values import (
     rerun,
     written,
 )
+from polycast.grammar.categories import VIEW
+from polycast.rules.operators import shown, signatures
 
 MAKERS = 8
 # What a scaler does at the end of each step, taken or skipped.

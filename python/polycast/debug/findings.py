@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import torch
 
+from polycast.debug.calls import text
+from polycast.debug.values import BACKWARD, Site
 from polycast.patch import Policy, PolicyError
-from polycast.tracing.calls import text
-from polycast.tracing.values import BACKWARD, Site
 
 WIDE = (torch.float32, torch.float64)
 CAST = "_to_copy"

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 
 from polycast._text_table import lines_of
+from polycast.debug.calls import Call, Cast, text
+from polycast.debug.values import BACKWARD
 from polycast.grammar.categories import Category
-from polycast.tracing.calls import Call, Cast, text
-from polycast.tracing.values import BACKWARD
 
 LOWER = (torch.float16, torch.bfloat16)
 TO_FLOAT32 = {Category.FP32.value, "float32", Category.PROMOTE.value}

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from polycast import scopes
-from polycast.patch import Policy
-from polycast.tracing.errors import Comparison, Error
-from polycast.tracing.program_state import ProgramState
-from polycast.tracing.values import (
+from polycast.debug.errors import Comparison, Error
+from polycast.debug.program_state import ProgramState
+from polycast.debug.values import (
     Computed,
     Contents,
     Site,
@@ -34,6 +33,7 @@ from polycast.tracing.values import (
     rounded,
     written,
 )
+from polycast.patch import Policy
 
 FLOAT32 = "float32"
 # How much of itself a sum may change by where its terms are rounded to bfloat16: float32 does not know more of it.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from polycast.tracing.findings import WIDE
-from polycast.tracing.values import STEP, Computed
+from polycast.debug.findings import WIDE
+from polycast.debug.values import STEP, Computed
 
 
 @dataclass(frozen=True)

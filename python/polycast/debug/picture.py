@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from polycast.tracing.calls import Call, text
-from polycast.tracing.errors import Comparison
-from polycast.tracing.values import BACKWARD, FORWARD, STEP
+from polycast.debug.calls import Call, text
+from polycast.debug.errors import Comparison
+from polycast.debug.values import BACKWARD, FORWARD, STEP
 
 COLORS = {"float32": "#c44e52", "bfloat16": "#4c72b0", "float16": "#55a868", "float64": "#8172b3"}
 OTHER = "#999999"

@@ -10,9 +10,9 @@ import torch
 
 from polycast import backends
 from polycast._compiled import ROWS, RecordedCall
+from polycast.debug.values import BACKWARD, FORWARD
 from polycast.grammar.categories import UNLISTED, Category
 from polycast.rules.operators import ATEN, shown
-from polycast.tracing.values import BACKWARD, FORWARD
 
 TORCH = "torch"
 BASE = "policy.yaml"
