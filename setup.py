@@ -78,7 +78,7 @@ def units(folder: Path) -> list[str]:
     Most of what a small file takes to compile is torch's headers. The longest comes first, so that none is left over.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    apart = {name: sorted((CSRC / name).glob("*.cpp")) for name in ("optim", "python")}
+    apart = {name: sorted((CSRC / name).glob("*.cpp")) for name in ("kernels", "bindings")}
     others = sorted(set(CSRC.rglob("*.cpp")).difference(*apart.values()))
     files = []
     for name, sources in (("others", others), *apart.items()):

@@ -1,0 +1,86 @@
+#include "bindings/cast_cache.h"
+
+#include <ATen/core/Tensor.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cast_cache/cache.h"
+#include "cast_cache/kept.h"
+#include "cast_cache/source.h"
+
+namespace py = pybind11;
+
+namespace polycast::bindings {
+
+namespace {
+
+using cast_cache::kept_casts;
+
+std::optional<std::string> obstacle(const at::Tensor& tensor) {
+  const char* const why = cast_cache::obstacle(tensor);
+  return why == nullptr ? std::nullopt : std::optional<std::string>(why);
+}
+
+void keep(const at::Tensor& tensor, std::string name) {
+  kept_casts().keep(tensor, std::move(name));
+}
+
+// Python has a tensor's address as Tensor._cdata.
+void forget(uintptr_t address, bool release) {
+  kept_casts().forget(reinterpret_cast<const void*>(address), release);
+}
+
+void limit(std::optional<size_t> bytes) {
+  kept_casts().limit(bytes.value_or(cast_cache::KeptCasts::no_limit));
+}
+
+py::dict counts() {
+  py::dict result;
+  const cast_cache::Tallies tallies = kept_casts().tallies();
+  for (size_t device = 0; device < tallies.size(); ++device) {
+    const cast_cache::Tally& tally = tallies[device];
+    if (tally.hits + tally.misses != 0) {
+      const std::string name = c10::DeviceTypeName(static_cast<c10::DeviceType>(device), true);
+      const int64_t drops = tally.stored - tally.entries;
+      result[py::str(name)] = py::make_tuple(tally.entries, tally.bytes, tally.hits, tally.misses, drops);
+    }
+  }
+  return result;
+}
+
+// The probes are Python's. They are asked only where a cast could be reused, which costs more than asking.
+std::array<py::object*, std::tuple_size<cast_cache::Tallies>::value> probes{};
+
+bool ask_probe(c10::DeviceType device) {
+  const py::gil_scoped_acquire gil;
+  return py::cast<bool>((*probes[static_cast<size_t>(device)])());
+}
+
+void set_probe(const std::string& device, const py::object& probe) {
+  const c10::DeviceType type = c10::Device(device).type();
+  cast_cache::set_recording_probe(type, nullptr);
+  if (!probe.is_none()) {
+    probes[static_cast<size_t>(type)] = new py::object(probe);  // never freed: another thread may be asking it
+    cast_cache::set_recording_probe(type, &ask_probe);
+  }
+}
+
+}  // namespace
+
+void bind_cast_cache(py::module_& module) {
+  module.def("cast_obstacle", &obstacle, py::arg("tensor"));
+  module.def("keep_casts", &keep, py::arg("tensor"), py::arg("name"));
+  module.def("forget_casts", &forget, py::arg("address"), py::arg("release"));
+  module.def("cast_counts", &counts);
+  module.def("clear_casts", [] { kept_casts().clear(); });
+  module.def("limit_casts", &limit, py::arg("bytes"));
+  module.def("set_recording_probe", &set_probe, py::arg("device"), py::arg("probe"));
+  module.def("verify_casts", &cast_cache::verify, py::arg("enabled"));
+}
+
+}  // namespace polycast::bindings

@@ -1,0 +1,79 @@
+// The compiled module, polycast._C. Python reaches it through polycast/_compiled.py alone.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "autocast/registry.h"
+#include "autocast/table.h"
+#include "bindings/cast_cache.h"
+#include "bindings/gather.h"
+#include "bindings/rules.h"
+#include "bindings/trace.h"
+#include "bindings/write_back.h"
+
+namespace py = pybind11;
+namespace autocast = polycast::autocast;
+
+namespace {
+
+const char* category_name(autocast::Category category) {
+  for (const autocast::Sentence& sentence : autocast::sentences()) {
+    if (sentence.category == category) {
+      return sentence.name;
+    }
+  }
+  return "";
+}
+
+py::list device_list() {
+  py::list result;
+  for (const autocast::Device& device : autocast::devices()) {
+    result.append(
+        py::make_tuple(
+            device.name, device.dispatch_key, py::cast(device.lower_precision), device.like, py::cast(device.spoken)));
+  }
+  return result;
+}
+
+py::list row_list() {
+  py::list result;
+  for (const autocast::Row& row : autocast::rows()) {
+    result.append(py::make_tuple(row.op, row.overload, row.device, category_name(row.category), row.note));
+  }
+  return result;
+}
+
+// Public names, and the ops that they run.
+py::list name_list() {
+  py::list result;
+  for (const auto* table : {&autocast::names(), &autocast::composites()}) {
+    for (const autocast::Names& entry : *table) {
+      result.append(py::make_tuple(entry.names, entry.ops));
+    }
+  }
+  return result;
+}
+
+py::dict sentence_dict() {
+  py::dict result;
+  for (const autocast::Sentence& sentence : autocast::sentences()) {
+    result[sentence.name] = sentence.text;
+  }
+  return result;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, module) {
+  module.def("install", &autocast::install, py::arg("device"), py::arg("fallback"));
+  module.def("uninstall", &autocast::uninstall, py::arg("device"));
+  module.def("installed", &autocast::installed);
+  module.def("devices", &device_list);
+  module.def("rows", &row_list);
+  module.def("names", &name_list);
+  module.def("categories", &sentence_dict);
+  polycast::bindings::bind_rules(module);
+  polycast::bindings::bind_trace(module);
+  polycast::bindings::bind_cast_cache(module);
+  polycast::bindings::bind_batches(module);
+  polycast::bindings::bind_write_back(module);
+}

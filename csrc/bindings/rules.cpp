@@ -1,0 +1,263 @@
+#include "bindings/rules.h"
+
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "autocast/registry.h"
+#include "autocast/rules.h"
+#include "autocast/scopes.h"
+#include "autocast/table.h"
+
+namespace py = pybind11;
+
+namespace polycast::bindings {
+
+namespace {
+
+at::ScalarType scalar_type(const py::handle& dtype) {
+  TORCH_CHECK_TYPE(THPDtype_Check(dtype.ptr()), "not a torch.dtype");
+  return reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type;
+}
+
+std::optional<at::ScalarType> optional_type(const py::object& dtype) {
+  return dtype.is_none() ? std::nullopt : std::optional(scalar_type(dtype));
+}
+
+// What no row says, as rules at run time call it.
+constexpr const char* unlisted = "unlisted";
+
+autocast::Category category_of(const std::string& name) {
+  if (name == unlisted) {
+    return autocast::Category::unlisted;
+  }
+  for (const autocast::Sentence& sentence : autocast::sentences()) {
+    if (name == sentence.name) {
+      return sentence.category;
+    }
+  }
+  TORCH_CHECK_VALUE(false, "no category '", name, "'");
+}
+
+const char* name_of(autocast::Category category) {
+  for (const autocast::Sentence& sentence : autocast::sentences()) {
+    if (sentence.category == category) {
+      return sentence.name;
+    }
+  }
+  return unlisted;
+}
+
+// pybind11 holds nothing constant.
+template <class Type>
+std::shared_ptr<Type> mutable_of(const std::shared_ptr<const Type>& pointer) {
+  return std::const_pointer_cast<Type>(pointer);
+}
+
+using Patch = std::shared_ptr<autocast::Patch>;
+using Scope = std::shared_ptr<autocast::Scope>;
+using Context = std::shared_ptr<autocast::Context>;
+
+// Name, device, category, dtype or None, what a banned call is told, and where the rule stands.
+using RowTuple = std::tuple<std::string, std::string, std::string, py::object, std::string, std::string>;
+
+Patch make_patch(const std::string& digest, const std::vector<RowTuple>& rows) {
+  std::vector<autocast::PatchRow> parsed;
+  parsed.reserve(rows.size());
+  for (const auto& [name, device, category, dtype, message, origin] : rows) {
+    parsed.push_back({name, device, category_of(category), optional_type(dtype), message, origin});
+  }
+  return mutable_of(autocast::make_patch(digest, parsed));
+}
+
+py::list rows_of(const autocast::Patch& patch) {
+  py::list rows;
+  for (const autocast::PatchRow& row : patch.rows()) {
+    const py::object to = row.to ? py::cast(*row.to) : py::none();
+    rows.append(py::make_tuple(row.name, row.device, name_of(row.category), to, row.message, row.origin));
+  }
+  return rows;
+}
+
+c10::DeviceType type_of(const std::string& device) {
+  return c10::Device(device).type();
+}
+
+Context region_context(
+    const std::string& device,
+    const py::object& dtype,
+    bool enabled,
+    std::optional<bool> cache_enabled,
+    const std::optional<Patch>& patch) {
+  auto context = std::make_shared<autocast::Context>();
+  context->region = autocast::Region{type_of(device), optional_type(dtype), enabled, cache_enabled};
+  context->patch = patch.value_or(nullptr);
+  return context;
+}
+
+Context policy_context(const std::string& layer, const Patch& patch) {
+  auto context = std::make_shared<autocast::Context>();
+  for (const autocast::Layer known : {autocast::Layer::over, autocast::Layer::module, autocast::Layer::region}) {
+    if (layer == autocast::name_of(known)) {
+      context->layer = known;
+      context->patch = patch;
+    }
+  }
+  TORCH_CHECK_VALUE(context->patch, "no layer '", layer, "'");
+  return context;
+}
+
+Context scope_context(const std::optional<Scope>& scope) {
+  auto context = std::make_shared<autocast::Context>();
+  context->scope = autocast::ScopePointer(scope.value_or(nullptr));
+  return context;
+}
+
+bool is_exporting() {
+  static const py::handle question = py::object(py::module_::import("torch.compiler").attr("is_exporting")).release();
+  return question().cast<bool>();
+}
+
+void enter(const Context& context) {
+  TORCH_CHECK(
+      !context->patch || !is_exporting(),
+      "torch.export records the regions of a program and not their casts, and has no place for a policy of a region or "
+      "a module; export without one, or make it that of the process where the program runs: polycast.use(policy)");
+  autocast::enter(context);
+}
+
+// A plain region that another thread entered is left as torch's: nothing is said.
+void leave(const Context& context, const py::handle& owner) {
+  if (autocast::leave(context) || (context->entries > 0 && !context->patch)) {
+    return;
+  }
+  const char* const remedy = context->entries > 0 ? "leave it in the thread that has" : "enter it before it is left";
+  TORCH_CHECK(false, "this thread has not entered ", py::str(py::repr(owner)).cast<std::string>(), "; ", remedy);
+}
+
+// What the entries of a with statement do to an object that holds its context. Python checks for signals between the
+// instructions of a function, and not within these: an interrupt finds a region entered and in a with statement, or
+// not entered.
+Context context_of(const py::handle& owner) {
+  static const py::handle name = PyUnicode_InternFromString("_context");
+  return py::reinterpret_steal<py::object>(PyObject_GetAttr(owner.ptr(), name.ptr())).cast<Context>();
+}
+
+// Only torch.export's modes are told of regions, as torch tells them.
+void tell_modes(const Context& context, const py::handle& owner, bool entered) {
+  if (!context->patch && at::impl::torch_function_mode_enabled()) {
+    owner.attr("_tell_modes")(entered);
+  }
+}
+
+py::object enter_owner(const py::object& owner) {
+  const Context context = context_of(owner);
+  enter(context);
+  tell_modes(context, owner, true);
+  return owner;
+}
+
+bool leave_owner(const py::object& owner, const py::args& /*error*/) {
+  const Context context = context_of(owner);
+  leave(context, owner);
+  tell_modes(context, owner, false);
+  return false;
+}
+
+// 0 is the scope of no policy.
+autocast::ScopePointer scope_of_id(uint64_t id) {
+  return id == 0 ? nullptr : autocast::kept(id);
+}
+
+void enter_region(
+    const std::string& device, const py::object& dtype, bool enabled, bool cache_enabled, uint64_t scope) {
+  autocast::enter(scope_of_id(scope), autocast::Region{type_of(device), optional_type(dtype), enabled, cache_enabled});
+}
+
+uint64_t keep_scope(const std::optional<std::string>& layer, const std::optional<Patch>& patch) {
+  autocast::ScopePointer scope = autocast::scope_in_force();
+  if (patch) {
+    const Context context = policy_context(layer.value(), *patch);
+    autocast::add_kernels(**patch);
+    scope = autocast::scope_within(scope, context->layer, context->patch);
+  }
+  if (!scope) {
+    return 0;
+  }
+  autocast::keep(scope);
+  return scope->id;
+}
+
+void refresh() {
+  for (const autocast::ScopePointer& scope : autocast::live_scopes()) {
+    for (const autocast::Scope::Part& part : scope->parts) {
+      autocast::add_kernels(*part.patch);
+    }
+  }
+  if (const autocast::PatchPointer patch = autocast::used()) {
+    autocast::add_kernels(*patch);
+  }
+}
+
+}  // namespace
+
+void bind_rules(py::module_& module) {
+  py::class_<autocast::Patch, Patch>(module, "Patch").def("rows", &rows_of);
+  py::class_<autocast::Scope, Scope>(module, "Scope")
+      .def_readonly("id", &autocast::Scope::id)
+      .def_property_readonly("patches", [](const autocast::Scope& scope) {
+        std::vector<std::pair<std::string, Patch>> patches;
+        for (const autocast::Scope::Part& part : scope.parts) {
+          patches.emplace_back(autocast::name_of(part.layer), mutable_of(part.patch));
+        }
+        return patches;
+      });
+  py::class_<autocast::Context, Context>(module, "Context")
+      .def(
+          "__enter__",
+          [](const py::object& self) {
+            enter(self.cast<Context>());
+            return self;
+          })
+      .def("__exit__", [](const py::object& self, const py::args& /*error*/) { leave(self.cast<Context>(), self); });
+  module.def("find_patch", [](const std::string& digest) { return mutable_of(autocast::find_patch(digest)); });
+  module.def("make_patch", &make_patch);
+  module.def("use_patch", [](const std::optional<Patch>& patch) {
+    if (patch) {
+      autocast::add_kernels(**patch);
+    }
+    autocast::use(patch.value_or(nullptr));
+  });
+  module.def("used_patch", [] { return mutable_of(autocast::used()); });
+  module.def("refresh_kernels", &refresh);
+  module.def("region_context", &region_context);
+  module.def("policy_context", &policy_context);
+  module.def("scope_context", &scope_context);
+  module.attr("enter_owner") = py::cpp_function(&enter_owner, py::name("__enter__"), py::is_method(py::none()));
+  module.attr("leave_owner") = py::cpp_function(&leave_owner, py::name("__exit__"), py::is_method(py::none()));
+  module.def("scope_in_force", [] { return mutable_of(autocast::scope_in_force()); });
+  module.def("keep_scope", &keep_scope);
+  module.def("kept_scope", [](uint64_t id) { return mutable_of(scope_of_id(id)); });
+  module.def("number_scope", &autocast::number_scope);
+  module.def("set_carrier", [](const std::string& device, const std::vector<py::object>& dtypes) {
+    std::vector<at::ScalarType> types;
+    for (const py::object& dtype : dtypes) {
+      types.push_back(scalar_type(dtype));
+    }
+    autocast::set_carrier(type_of(device), std::move(types));
+  });
+  module.def("enter_region", &enter_region);
+  module.def("enter_scope", [](uint64_t id) { autocast::enter(scope_of_id(id), std::nullopt); });
+  module.def("leave_scope", &autocast::leave_latest);
+  module.def("scope_depth", &autocast::depth);
+  module.def("leave_to_depth", &autocast::leave_to);
+}
+
+}  // namespace polycast::bindings

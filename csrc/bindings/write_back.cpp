@@ -1,0 +1,91 @@
+#include "bindings/write_back.h"
+
+#include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "kernels/lists.h"
+
+namespace py = pybind11;
+
+namespace polycast::bindings {
+
+namespace {
+
+// Where tensors are wrapped for functionalization these are its steps for an operator that writes, so that aliases and
+// views follow, as with copy_.
+void write_back(const std::vector<at::Tensor>& targets, const std::vector<at::Tensor>& values) {
+  TORCH_CHECK_VALUE(
+      targets.size() == values.size(),
+      "write_back: ",
+      targets.size(),
+      " targets and ",
+      values.size(),
+      " values; pass one for each");
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  for (size_t index = 0; index < targets.size(); ++index) {
+    const at::Tensor& target = targets[index];
+    if (!at::functionalization::impl::isFunctionalTensor(target)) {
+      target.copy_(values[index]);
+      continue;
+    }
+    at::functionalization::impl::propagate_xla_data(target, values[index]);
+    at::functionalization::impl::replace_(target, values[index]);
+    at::functionalization::impl::commit_update(target);
+    at::functionalization::impl::sync(target);
+  }
+  multi_tensor::raise_versions(targets);
+}
+
+bool is_expanded(const at::Tensor& tensor) {
+  namespace impl = at::functionalization::impl;
+  if (!impl::isFunctionalTensor(tensor) || impl::unsafeGetFunctionalWrapper(tensor)->isBaseTensor()) {
+    return false;
+  }
+  auto* const storage =
+      static_cast<at::functionalization::FunctionalStorageImpl*>(tensor.storage().unsafeGetStorageImpl());
+  return storage->base().numel() < std::max<int64_t>(tensor.numel(), 2);
+}
+
+// Autograd keeps expanded gradients where tensors are wrapped for functionalization, whose strides do not tell. What is
+// written to such a one, or to another of the same origin, would add up.
+void own_memory(const std::vector<at::Tensor>& tensors) {
+  for (at::Tensor tensor : tensors) {
+    if (is_expanded(tensor)) {
+      at::functionalization::impl::sync(tensor);
+      const at::Tensor& value = at::functionalization::impl::from_functional_tensor(tensor);
+      tensor.set_data(at::functionalization::impl::to_functional_tensor(value));
+    }
+  }
+}
+
+// Dtypes and sizes, as a key for what is compiled for them.
+py::bytes signature(const std::vector<at::Tensor>& tensors) {
+  std::string result;
+  const auto append = [&result](int64_t number) {
+    result.append(reinterpret_cast<const char*>(&number), sizeof(number));
+  };
+  for (const at::Tensor& tensor : tensors) {
+    append(static_cast<int64_t>(tensor.scalar_type()));
+    append(tensor.dim());
+    for (const int64_t size : tensor.sizes()) {
+      append(size);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+void bind_write_back(py::module_& module) {
+  module.def("write_back", &write_back, py::call_guard<py::gil_scoped_release>());
+  module.def("own_memory", &own_memory, py::call_guard<py::gil_scoped_release>());
+  module.def("signature", &signature);
+}
+
+}  // namespace polycast::bindings

@@ -1,0 +1,89 @@
+// adam_step_ on the CPU: one pass over all elements.
+#include <torch/library.h>
+
+#include "kernels/adam.h"
+#include "kernels/flags.h"
+#include "kernels/step_cpu.h"
+
+namespace polycast::optim {
+
+namespace {
+
+// Streams: param, grad, exp_avg, exp_avg_sq and, for amsgrad, max_exp_avg_sq.
+template <class Math, bool amsgrad, bool decays_grad>
+struct AdamAlgorithm {
+  static constexpr size_t streams = amsgrad ? 5 : 4;
+  static constexpr std::array<bool, 5> written{true, false, true, true, true};
+
+  const std::vector<AdamConstants<Math>>& constants;
+  const Math grad_factor;
+
+  [[gnu::always_inline]] void operator()(
+      const std::array<Math*, streams>& at, int64_t count, const multi_tensor::Item<streams>& item) const {
+    const AdamConstants<Math> shared = constants[item.index];
+    const Math factor = grad_factor;
+    Math* const param = at[0];
+    const Math* const grad = at[1];
+    Math* const exp_avg = at[2];
+    Math* const exp_avg_sq = at[3];
+    Math* const max_exp_avg_sq = at[amsgrad ? 4 : 3];
+#pragma GCC ivdep
+    for (int64_t index = 0; index < count; ++index) {
+      AdamElement<Math> element{
+          param[index], grad[index] * factor, exp_avg[index], exp_avg_sq[index], max_exp_avg_sq[index]};
+      adam_element<amsgrad, decays_grad, !decays_grad>(element, shared);
+      param[index] = element.param;
+      exp_avg[index] = element.exp_avg;
+      exp_avg_sq[index] = element.exp_avg_sq;
+      if (amsgrad) {
+        max_exp_avg_sq[index] = element.max_exp_avg_sq;
+      }
+    }
+  }
+};
+
+double advance(const at::Tensor& step) {
+  return step.scalar_type() == at::kFloat ? ++*step.mutable_data_ptr<float>() : ++*step.mutable_data_ptr<double>();
+}
+
+// Neighbours mostly are at the same step.
+template <class Math>
+std::vector<AdamConstants<Math>> constants_of(const AdamStep& step, const std::vector<double>& steps) {
+  const auto lr = step.lr.item<double>();
+  std::vector<AdamConstants<Math>> result;
+  result.reserve(steps.size());
+  for (size_t index = 0; index < steps.size(); ++index) {
+    result.push_back(
+        index > 0 && steps[index] == steps[index - 1] ? result.back() : adam_constants<Math>(step, lr, steps[index]));
+  }
+  return result;
+}
+
+void adam_step_cpu(const AdamStep& step) {
+  const auto run_all = [&](auto has_maximum, auto decays) {
+    constexpr bool amsgrad = has_maximum, decays_grad = decays;
+    using Algorithm = AdamAlgorithm<float, amsgrad, decays_grad>;
+    step_on_cpu<Algorithm>(step, [](const AdamStep& part, const auto& items) {
+      std::vector<double> steps;
+      steps.reserve(part.steps.size());
+      std::transform(part.steps.begin(), part.steps.end(), std::back_inserter(steps), &advance);
+      const auto in_float = constants_of<float>(part, steps);
+      const auto in_double =
+          items.has_double() ? constants_of<double>(part, steps) : std::vector<AdamConstants<double>>();
+      const double factor = grad_factor(part);
+      items.walk(
+          AdamAlgorithm<float, amsgrad, decays_grad>{in_float, static_cast<float>(factor)},
+          AdamAlgorithm<double, amsgrad, decays_grad>{in_double, factor});
+    });
+  };
+  const bool decays_grad = step.weight_decay != 0 && !step.decoupled_weight_decay;
+  multi_tensor::with_flags(run_all, !step.max_exp_avg_sqs.empty(), decays_grad);
+}
+
+}  // namespace
+
+}  // namespace polycast::optim
+
+TORCH_LIBRARY_IMPL(polycast, CPU, library) {
+  library.impl("adam_step_", polycast::optim::kernel<polycast::optim::AdamStep, &polycast::optim::adam_step_cpu>);
+}

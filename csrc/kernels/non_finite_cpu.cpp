@@ -1,0 +1,91 @@
+// find_non_finite and unscale_ on the CPU: each one pass over all elements.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/library.h>
+
+#include <tuple>
+
+#include "kernels/findings.h"
+#include "kernels/items.h"
+#include "kernels/lists.h"
+#include "kernels/non_finite.h"
+#include "kernels/scale_checks.h"
+
+namespace polycast::scale {
+
+namespace {
+
+using multi_tensor::Item;
+using multi_tensor::Items;
+
+struct Find {
+  static constexpr std::array<bool, 1> written{false};
+
+  Findings& findings;
+
+  template <class Math>
+  [[gnu::always_inline]] void operator()(const std::array<Math*, 1>& at, int64_t count, const Item<1>& item) const {
+    if (any_non_finite(at[0], count)) {
+      findings.add(item.index);
+    }
+  }
+};
+
+// Looks at the gradients as they come, before they are multiplied.
+struct Unscale {
+  static constexpr std::array<bool, 1> written{true};
+
+  Findings& findings;
+  const size_t first;  // the place of the first item among all gradients
+  const double inv_scale;
+
+  template <class Math>
+  [[gnu::always_inline]] void operator()(const std::array<Math*, 1>& at, int64_t count, const Item<1>& item) const {
+    if (any_non_finite(at[0], count)) {
+      findings.add(first + item.index);
+    }
+    const Math factor = static_cast<Math>(inv_scale);
+    for (int64_t index = 0; index < count; ++index) {
+      at[0][index] *= factor;
+    }
+  }
+};
+
+template <class Algorithm>
+void run(const Algorithm& algorithm, const Items<1>& items) {
+  items.walk(algorithm, algorithm);
+}
+
+std::tuple<at::Tensor, at::Tensor> find_non_finite_cpu(at::TensorList tensors) {
+  check_not_empty("find_non_finite", tensors);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  Findings findings(tensors.size());
+  run(Find{findings}, Items<1>({tensors}, Find::written, [&] { check_tensors("find_non_finite", tensors); }));
+  return {findings.found_inf(), findings.non_finite()};
+}
+
+at::Tensor unscale_cpu(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale) {
+  check_unscale(grads, found_inf, inv_scale);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  Findings findings(grads.size());
+  // Gradients that may share memory one after the other, as in torch.
+  const size_t step = multi_tensor::may_overlap(grads) ? 1 : std::max<size_t>(grads.size(), 1);
+  for (size_t first = 0; first < grads.size(); first += step) {
+    const Items<1> items({grads.slice(first, step)}, Unscale::written, [] {});
+    run(Unscale{findings, first, inv_scale.item<double>()}, items);
+  }
+  if (findings.any()) {
+    found_inf.fill_(1);
+  }
+  multi_tensor::raise_versions(grads);
+  multi_tensor::raise_versions(found_inf);
+  return findings.non_finite();
+}
+
+}  // namespace
+
+}  // namespace polycast::scale
+
+TORCH_LIBRARY_IMPL(polycast, CPU, library) {
+  library.impl("find_non_finite", TORCH_FN(polycast::scale::find_non_finite_cpu));
+  library.impl("unscale_", TORCH_FN(polycast::scale::unscale_cpu));
+}

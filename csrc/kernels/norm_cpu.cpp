@@ -1,0 +1,179 @@
+// norm on the CPU: the check and the norm in one pass. Sums are kept in float64, which no sum of squares of float32
+// overflows, so that the norm of finite gradients is finite.
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/abs.h>
+#include <torch/library.h>
+
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "kernels/findings.h"
+#include "kernels/items.h"
+#include "kernels/lists.h"
+#include "kernels/non_finite.h"
+#include "kernels/scale_checks.h"
+
+namespace polycast::scale {
+
+namespace {
+
+using multi_tensor::Item;
+using multi_tensor::Items;
+
+// Independent sums, for the compiler to put into one register.
+constexpr int64_t lanes = 16;
+
+template <class Math, class Term>
+[[gnu::always_inline]] inline double sum(const Math* values, int64_t count, const Term& term) {
+  double sums[lanes] = {};
+  const int64_t whole = count - count % lanes;
+  for (int64_t index = 0; index < whole; index += lanes) {
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      sums[lane] += term(static_cast<double>(values[index + lane]));
+    }
+  }
+  for (int64_t index = whole; index < count; ++index) {
+    sums[index - whole] += term(static_cast<double>(values[index]));
+  }
+  double total = 0;
+  for (const double lane : sums) {
+    total += lane;
+  }
+  return total;
+}
+
+struct AbsoluteSum {
+  template <class Math>
+  [[gnu::always_inline]] double operator()(const Math* values, int64_t count) const {
+    return sum(values, count, [](double value) __attribute__((always_inline)) { return std::fabs(value); });
+  }
+};
+
+struct SquareSum {
+  template <class Math>
+  [[gnu::always_inline]] double operator()(const Math* values, int64_t count) const {
+    return sum(values, count, [](double value) __attribute__((always_inline)) { return value * value; });
+  }
+};
+
+struct PowerSum {
+  double power;
+
+  template <class Math>
+  [[gnu::always_inline]] double operator()(const Math* values, int64_t count) const {
+    return sum(values, count, [this](double value) __attribute__((always_inline)) {
+      return std::pow(std::fabs(value), power);
+    });
+  }
+};
+
+// Passes over NaNs: the caller looks for them anyway.
+struct Largest {
+  template <class Math>
+  [[gnu::always_inline]] double operator()(const Math* values, int64_t count) const {
+    Math largest[lanes] = {};
+    const int64_t whole = count - count % lanes;
+    for (int64_t index = 0; index < whole; index += lanes) {
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        const Math value = std::fabs(values[index + lane]);
+        largest[lane] = value > largest[lane] ? value : largest[lane];
+      }
+    }
+    for (int64_t index = whole; index < count; ++index) {
+      largest[0] = std::max(largest[0], static_cast<Math>(std::fabs(values[index])));
+    }
+    return *std::max_element(largest, largest + lanes);
+  }
+};
+
+struct alignas(64) Partial {
+  double value = 0;
+  bool nan = false;
+};
+
+template <class Reduction>
+struct Norm {
+  static constexpr std::array<bool, 1> written{false};
+  static constexpr bool is_largest = std::is_same_v<Reduction, Largest>;
+
+  const Reduction reduction;
+  Findings& findings;
+  std::vector<Partial>& partials;  // one for each thread
+
+  template <class Math>
+  [[gnu::always_inline]] void operator()(const std::array<Math*, 1>& at, int64_t count, const Item<1>& item) const {
+    Partial& partial = partials[at::get_thread_num()];
+    if (any_non_finite(at[0], count)) {
+      findings.add(item.index);
+      partial.nan = partial.nan || std::any_of(at[0], at[0] + count, [](Math value) { return value != value; });
+    }
+    const double value = reduction(at[0], count);
+    partial.value = is_largest ? std::max(partial.value, value) : partial.value + value;
+  }
+};
+
+template <class Reduction>
+double reduce(const Reduction& reduction, Findings& findings, at::TensorList tensors) {
+  using Algorithm = Norm<Reduction>;
+  std::vector<Partial> partials(std::max(at::get_num_threads(), at::get_thread_num() + 1));
+  const Algorithm algorithm{reduction, findings, partials};
+  const Items<1> items(
+      std::array<at::TensorList, 1>{tensors}, Algorithm::written, [&] { check_tensors("norm", tensors); });
+  items.walk(algorithm, algorithm);
+  double total = 0;
+  for (const Partial& partial : partials) {
+    if (partial.nan) {
+      return std::numeric_limits<double>::quiet_NaN();
+    }
+    total = Algorithm::is_largest ? std::max(total, partial.value) : total + partial.value;
+  }
+  return total;
+}
+
+double norm_of(double norm_type, Findings& findings, at::TensorList tensors) {
+  if (norm_type == 2) {
+    return std::sqrt(reduce(SquareSum{}, findings, tensors));
+  }
+  if (norm_type == 1) {
+    return reduce(AbsoluteSum{}, findings, tensors);
+  }
+  if (std::isinf(norm_type)) {
+    return reduce(Largest{}, findings, tensors);
+  }
+  return std::pow(reduce(PowerSum{norm_type}, findings, tensors), 1 / norm_type);
+}
+
+// The magnitudes of complex tensors. Only the 2-norm is that of their halves.
+std::vector<at::Tensor> magnitudes(at::TensorList tensors) {
+  std::vector<at::Tensor> results;
+  for (const at::Tensor& tensor : tensors) {
+    results.push_back(tensor.is_complex() ? tensor.abs() : tensor);
+  }
+  return results;
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_cpu(at::TensorList tensors, double norm_type) {
+  check_not_empty("norm", tensors);
+  check_norm_type(norm_type);
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  Findings findings(tensors.size());
+  const auto is_complex = [](const at::Tensor& tensor) { return tensor.is_complex(); };
+  const bool halves = norm_type != 2 && std::any_of(tensors.begin(), tensors.end(), is_complex);
+  const std::vector<at::Tensor> absolute = halves ? magnitudes(tensors) : std::vector<at::Tensor>{};
+  const double norm = norm_of(norm_type, findings, halves ? at::TensorList(absolute) : tensors);
+  const auto is_double = [](const at::Tensor& tensor) { return multi_tensor::real_type(tensor) == at::kDouble; };
+  const bool wide = std::any_of(tensors.begin(), tensors.end(), is_double);
+  // A norm beyond float32 is infinite there, which is no finding.
+  const at::Tensor result =
+      wide ? at::scalar_tensor(norm, at::kDouble) : at::scalar_tensor(static_cast<float>(norm), at::kFloat);
+  return {result, findings.found_inf(), findings.non_finite()};
+}
+
+}  // namespace
+
+}  // namespace polycast::scale
+
+TORCH_LIBRARY_IMPL(polycast, CPU, library) {
+  library.impl("norm", TORCH_FN(polycast::scale::norm_cpu));
+}

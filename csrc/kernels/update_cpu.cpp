@@ -1,0 +1,43 @@
+// update_scale_ on the CPU.
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/lists.h"
+#include "kernels/scale_checks.h"
+
+namespace polycast::scale {
+
+namespace {
+
+void update_scale_cpu(
+    at::Tensor& scale,
+    at::Tensor& growth_tracker,
+    const at::Tensor& found_inf,
+    double growth_factor,
+    double backoff_factor,
+    int64_t growth_interval,
+    double min_scale,
+    double max_scale) {
+  check_update(scale, growth_tracker, found_inf);
+  float& value = *scale.mutable_data_ptr<float>();
+  int32_t& tracker = *growth_tracker.mutable_data_ptr<int32_t>();
+  if (*found_inf.const_data_ptr<float>() != 0) {
+    value = std::max(static_cast<float>(value * backoff_factor), static_cast<float>(min_scale));
+    tracker = 0;
+  } else if (++tracker == growth_interval) {
+    const float grown = std::min(static_cast<float>(value * growth_factor), static_cast<float>(max_scale));
+    value = std::isfinite(grown) ? grown : value;
+    tracker = 0;
+  }
+  multi_tensor::raise_versions({scale, growth_tracker});
+}
+
+}  // namespace
+
+}  // namespace polycast::scale
+
+TORCH_LIBRARY_IMPL(polycast, CPU, library) {
+  library.impl("update_scale_", TORCH_FN(polycast::scale::update_scale_cpu));
+}

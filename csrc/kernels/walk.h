@@ -1,0 +1,165 @@
+// Walking lists of tensors on the CPU: every element once, the threads balanced by elements, block by block. Knows no
+// algorithm.
+//
+// A block of a tensor in the type of the arithmetic is handed to the algorithm in place; one of another type is
+// converted into a buffer that stays in the first-level cache, and back if the algorithm writes it. So an algorithm is
+// compiled for float and for double, and serves every type of parameter, gradient and state.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include <algorithm>
+#include <array>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/half.h"
+#include "kernels/instruction_set.h"
+#include "kernels/prefetch.h"
+
+namespace polycast::multi_tensor {
+
+constexpr int64_t block_size = 1024;
+// Loading the next block overlaps with computing this one only where both are short: a block that is converted is
+// loaded first and computed then.
+constexpr int64_t converted_block_size = 256;
+// Below this many elements a second thread costs more than it saves.
+constexpr int64_t grain_size = 32768;
+
+// What an algorithm is told of one tensor and of those that go with it: n streams of equally many elements.
+template <size_t n>
+struct Item {
+  std::array<void*, n> data;
+  std::array<at::ScalarType, n> type;
+  int64_t numel;
+  size_t index;  // in the list of the caller
+};
+
+template <class Type, class Math>
+[[gnu::always_inline]] inline Math* load(void* data, int64_t offset, int64_t count, Math* buffer) {
+  Type* const source = static_cast<Type*>(data) + offset;
+  if constexpr (std::is_same_v<Type, Math>) {
+    return source;
+  } else if constexpr (std::is_same_v<Type, c10::Half> && std::is_same_v<Math, float>) {
+    widen(source, count, buffer);
+    return buffer;
+  } else {
+    for (int64_t index = 0; index < count; ++index) {
+      buffer[index] = static_cast<Math>(source[index]);
+    }
+    return buffer;
+  }
+}
+
+template <class Type, class Math>
+[[gnu::always_inline]] inline void store(void* data, int64_t offset, int64_t count, const Math* buffer) {
+  if constexpr (std::is_same_v<Type, c10::Half> && std::is_same_v<Math, float>) {
+    narrow(buffer, count, static_cast<Type*>(data) + offset);
+  } else if constexpr (!std::is_same_v<Type, Math>) {
+    Type* const target = static_cast<Type*>(data) + offset;
+    for (int64_t index = 0; index < count; ++index) {
+      target[index] = static_cast<Type>(buffer[index]);
+    }
+  }
+}
+
+// Calls visit with a value of the C++ type that a tensor's type stands for.
+template <class Visit>
+[[gnu::always_inline]] inline decltype(auto) with_type(at::ScalarType type, const Visit& visit) {
+  switch (type) {
+    case at::kDouble:
+      return visit(double{});
+    case at::kHalf:
+      return visit(c10::Half{});
+    case at::kBFloat16:
+      return visit(c10::BFloat16{});
+    default:
+      return visit(float{});
+  }
+}
+
+// Asks for the next block while this one is computed, stream after stream: memory gives a run of one stream sooner than
+// the same bytes of all streams by turns.
+template <size_t n>
+[[gnu::always_inline]] inline void prefetch_block(const Item<n>& item, int64_t offset, int64_t count) {
+  for (size_t stream = 0; stream < n; ++stream) {
+    const auto size = static_cast<int64_t>(c10::elementSize(item.type[stream]));
+    prefetch(static_cast<const char*>(item.data[stream]) + offset * size, count * size);
+  }
+}
+
+template <class Math, size_t n>
+[[gnu::always_inline]] inline int64_t block_size_of(const Item<n>& item) {
+  constexpr at::ScalarType in_place = c10::CppTypeToScalarType<Math>::value;
+  const bool converts =
+      std::any_of(item.type.begin(), item.type.end(), [](at::ScalarType type) { return type != in_place; });
+  return converts ? converted_block_size : block_size;
+}
+
+template <class Math, class Algorithm, size_t n>
+[[gnu::always_inline]] inline void run_block(
+    const Algorithm& algorithm, const Item<n>& item, int64_t offset, int64_t count) {
+  alignas(64) Math buffers[n][block_size];
+  std::array<Math*, n> streams;
+  for (size_t stream = 0; stream < n; ++stream) {
+    streams[stream] = with_type(item.type[stream], [&](auto type) __attribute__((always_inline)) {
+      return load<decltype(type)>(item.data[stream], offset, count, buffers[stream]);
+    });
+  }
+  algorithm(streams, count, item);
+  for (size_t stream = 0; stream < n; ++stream) {
+    if (Algorithm::written[stream]) {
+      with_type(item.type[stream], [&](auto type) __attribute__((always_inline)) {
+        store<decltype(type)>(item.data[stream], offset, count, buffers[stream]);
+      });
+    }
+  }
+}
+
+// The elements [begin, end) of all items, numbered through; ends holds the number of the last one of each item.
+template <class Math, class Algorithm, size_t n>
+struct Walk {
+  const Algorithm& algorithm;
+  const std::vector<Item<n>>& items;
+  const std::vector<int64_t>& ends;
+
+  [[gnu::always_inline]] void operator()(int64_t begin, int64_t end) const {
+    size_t index = std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin();
+    for (int64_t at = begin; at < end; ++index) {
+      const Item<n>& item = items[index];
+      if (item.numel < block_size && index + 4 < items.size()) {
+        for (void* const data : items[index + 4].data) {
+          prefetch(data, 256);
+        }
+      }
+      const int64_t first = ends[index] - item.numel;
+      const int64_t stop = std::min(ends[index], end);
+      const int64_t size = block_size_of<Math>(item);
+      for (; at < stop; at += size) {
+        if (at + size < stop) {
+          prefetch_block(item, at + size - first, size);
+        }
+        run_block<Math>(algorithm, item, at - first, std::min(size, stop - at));
+      }
+      at = stop;
+    }
+  }
+};
+
+// Runs the algorithm, algorithm(array of n streams of Math, number of elements, item), over all items.
+template <class Math, class Algorithm, size_t n>
+void walk(const Algorithm& algorithm, const std::vector<Item<n>>& items) {
+  std::vector<int64_t> ends;
+  ends.reserve(items.size());
+  int64_t total = 0;
+  for (const Item<n>& item : items) {
+    ends.push_back(total += item.numel);
+  }
+  const Walk<Math, Algorithm, n> body{algorithm, items, ends};
+  at::parallel_for(0, total, grain_size, [&](int64_t begin, int64_t end) { run_vectorized(body, begin, end); });
+}
+
+}  // namespace polycast::multi_tensor
