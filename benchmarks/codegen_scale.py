@@ -18,14 +18,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tqdm import tqdm
 
-from codegen.grammar.categories import Category
 from codegen.parse import read_policy
 from codegen.render import render
 from codegen.schemas import Schemas
+from testing.long_policy import DEVICES, policy, schemas
 
 SIZES = (1_250, 2_500, 5_000, 10_000)
-DEVICES = 10
-CATEGORIES = ("lower_precision_fp", "fp32", "promote", "stock")
 
 
 @dataclass(frozen=True)
@@ -43,22 +41,6 @@ class Cost:
         """The milliseconds and KiB of one op."""
         seconds, memory = (self.read, self.render), (self.read_memory, self.render_memory)
         return *(value * 1e3 / self.ops for value in seconds), *(value * 2**10 / self.ops for value in memory)
-
-
-def policy(ops: int) -> str:
-    """Return a policy in which every op names every device."""
-    lines = ["devices:"]
-    lines += [f"  d{n}: {{dispatch_key: AutocastD{n}, lower_precision: [bfloat16]}}" for n in range(DEVICES)]
-    lines += ["categories:", *(f"  {category.value}: A sentence." for category in Category), "ops:"]
-    for op in range(ops):
-        cast = ", ".join(f"d{n}: {CATEGORIES[(op + n) % len(CATEGORIES)]}" for n in range(DEVICES))
-        lines.append(f"  op{op:05}: {{cast: {{{cast}}}, public: [torch.op{op:05}]}}")
-    return "\n".join([*lines, ""])
-
-
-def schemas(ops: int) -> Schemas:
-    """Return a torch that has these ops."""
-    return Schemas("".join(f"- func: op{op:05}(Tensor self, Tensor other) -> Tensor\n" for op in range(ops)), (2, 9))
 
 
 def seconds(path: Path, torch: Schemas) -> tuple[float, float]:

@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import polycast
 from tqdm import tqdm
 
-from tests.probe import HAS_XLA, NO_XLA, device_type, kernels_of
-from tests.samples.documented import ROWS, Row, check
+from testing.probe import HAS_XLA, NO_XLA, device_type, kernels_of
+from testing.samples.documented import ROWS, Row, check
 
 
 def main() -> None:

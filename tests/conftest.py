@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.probe import HAS_XLA, NO_XLA, device_type, kernels_of
-from tests.sharded import world
-from tests.tally import LINES
+from testing.probe import HAS_XLA, NO_XLA, device_type, kernels_of
+from testing.sharded import world
+from testing.tally import LINES
 
 os.environ.pop("COLUMNS", None)  # which the processes of a test run in parallel are given
 _told: list[str] = []

@@ -9,7 +9,7 @@ from types import ModuleType
 import polycast
 import pytest
 
-from tests.process import python
+from testing.process import python
 
 MODULES = ["polycast", *(module.name for module in pkgutil.walk_packages(polycast.__path__, "polycast."))]
 

@@ -16,10 +16,10 @@ import torch
 from polycast import _compiled
 from tqdm import tqdm
 
-from tests.cases import CASES, Case
-from tests.graphs import Graph, Tracing, traced
-from tests.probe import HAS_XLA, device_type, kernels_of, stock_kernels
-from tests.samples.ops import WITHOUT_SAMPLE
+from testing.cases import CASES, Case
+from testing.graphs import Graph, Tracing, traced
+from testing.probe import HAS_XLA, device_type, kernels_of, stock_kernels
+from testing.samples.ops import WITHOUT_SAMPLE
 
 # The columns for whose devices torch, or torch_xla, has kernels, and whose fake tensors carry an autocast key.
 COLUMNS = ["cpu", "cuda", "xpu", "mps", "mtia", *(["xla"] if HAS_XLA else [])]

@@ -6,7 +6,6 @@ not among them, and nothing here includes it.
 
 import json
 import os
-import re
 import subprocess
 import sys
 import sysconfig
@@ -17,9 +16,10 @@ from zipfile import ZipFile
 
 from tqdm import tqdm
 
+from testing.cpp import EXTENSION, standard
+
 ROOT = Path(__file__).parent.parent
 HEADERS = ROOT / "build" / "headers"
-EXTENSION = "torch/utils/cpp_extension.py"
 # Releases up to 2.11 are for macOS 11 and later, those from 2.12 on for macOS 14.
 WHEEL = ["--no-deps", "--only-binary=:all:", "--platform=macosx_11_0_arm64", "--platform=macosx_14_0_arm64"]
 
@@ -55,13 +55,6 @@ def fetch(version: str) -> Path:
                 archive.extractall(Path(staging) / "headers", tqdm(wanted, f"headers of torch {version}", leave=False))
             (Path(staging) / "headers").rename(folder)
     return folder
-
-
-def standard(headers: Path) -> str:
-    """Return the C++ standard that the release compiles extensions with."""
-    match = re.search(r"common_cflags \+= \['-std=(c\+\+\d+)'", (headers / EXTENSION).read_text(encoding="utf-8"))
-    assert match is not None, f"{EXTENSION} of torch {headers.name} does not say the C++ standard"
-    return match[1]
 
 
 def sources() -> list[Path]:

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from tests.models.architectures import ARCHITECTURES, BATCHES
-from tests.models.runs import Results, Way, different, run
-from tests.probe import stock_kernels
+from testing.models.architectures import ARCHITECTURES, BATCHES
+from testing.models.runs import Results, Way, different, run
+from testing.probe import stock_kernels
 
 Build = Callable[[], tuple[nn.Module, list[Tensor]]]
 WAYS = [Way(train=True, one_region=False), Way(train=False, one_region=True)]

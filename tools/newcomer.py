@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from tests.snippets import ROOT, added_op, added_sample, page
+from testing.snippets import ROOT, added_op, added_sample, page
 
 # Those of the op alone, and those that look at the whole policy.
 TESTS = [
@@ -78,7 +78,7 @@ def share(folder: Path) -> None:
 def add_op(source: Path) -> None:
     """Follow "Adding or changing an op"."""
     (source / "policy.yaml").write_text(added_op(page("policy.yaml")), encoding="utf-8")
-    samples = source / "tests" / "samples" / "ops.py"
+    samples = source / "testing" / "samples" / "ops.py"
     samples.write_text(added_sample(samples.read_text(encoding="utf-8")), encoding="utf-8")
 
 

@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from tqdm import tqdm
 
-from tests.models.architectures import bert, llama, resnet
-from tests.probe import HAS_XLA
+from testing.models.architectures import bert, llama, resnet
+from testing.probe import HAS_XLA
 
 
 def attention() -> tuple[nn.Module, list[Tensor]]:

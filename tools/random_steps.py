@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from tests.optimizers import FOR_LOOP, OURS, PATHS, THEIRS, Options, same_bits
+from testing.optimizers import FOR_LOOP, OURS, PATHS, THEIRS, Options, same_bits
 
 F32, F64, BF16, HALF, C64 = torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64
 NAN, INF = float("nan"), float("inf")

@@ -14,13 +14,12 @@ from itertools import groupby
 
 import polycast
 import torch
-from polycast import scopes
 from tqdm import tqdm
 
 from codegen.schemas import Schemas
-from tests.calls import call
-from tests.cases import COLUMNS, DEVICES, POLICY, Case, expected
-from tests.probe import is_reachable, kernels_of, probes
+from testing.calls import call
+from testing.cases import COLUMNS, DEVICES, POLICY, Case, expected
+from testing.probe import in_force, is_reachable, kernels_of, probes
 
 F64, F32, INT, HALF, BF16 = torch.float64, torch.float32, torch.int64, torch.float16, torch.bfloat16
 EXPLICIT = {"float16": HALF, "bfloat16": BF16, "float64": F64}
@@ -126,13 +125,6 @@ def differences(trials: Iterable[Case]) -> Iterator[str | None]:
                 if policy is not None:
                     with in_force(policy):
                         yield _difference(trial)
-
-
-@contextmanager
-def in_force(policy: polycast.Policy) -> Iterator[None]:
-    """Have a policy hold as in a region, on devices that no region can be opened on, too."""
-    with scopes.over(policy):
-        yield
 
 
 @contextmanager

@@ -9,10 +9,10 @@ from polycast import _compiled
 from torchgen.model import SchemaKind
 
 from codegen.schemas import Schemas
-from tests.calls import call
-from tests.cases import CASES, DEVICES, Case
-from tests.probe import HAS_XLA, NO_XLA, device_type, is_reachable, probes, stock_kernels
-from tests.samples.lookalikes import EXCUSED
+from testing.calls import call
+from testing.cases import CASES, DEVICES, Case
+from testing.probe import HAS_XLA, NO_XLA, device_type, is_reachable, probes, stock_kernels
+from testing.samples.lookalikes import EXCUSED
 
 # A hand-written kernel of torch's keeps its category to itself.
 OPAQUE = "stock"
@@ -88,7 +88,7 @@ def test_what_looks_like_a_listed_op_is_listed_or_excused() -> None:
         and (schema := schemas.find(op, overload)).kind() is SchemaKind.functional
         and any(argument.type.is_tensor_like() for argument in schema.arguments.flat_all)
     }
-    assert unlisted <= EXCUSED.keys(), "list these, or excuse them in tests/samples/lookalikes.py"
+    assert unlisted <= EXCUSED.keys(), "list these, or excuse them in testing/samples/lookalikes.py"
 
 
 def _is_named(case: Case) -> bool:

@@ -1,4 +1,4 @@
-"""Every sentence of the documents' rules, on each device: tests/samples/rules.py is the table.
+"""Every sentence of the documents' rules, on each device: testing/samples/rules.py is the table.
 
 A device that is not here is looked at through fake tensors, forward only: torch cannot record autograd on them.
 """
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from polycast import _compiled
 
-from tests.cases import ROOT
-from tests.probe import device_type, is_here, is_reachable, kernels_of, tensors_of
-from tests.samples.rules import RULES, Check, Place, Rule
-from tests.tally import Tally
+from testing.cases import ROOT
+from testing.probe import device_type, is_here, is_reachable, kernels_of, tensors_of
+from testing.samples.rules import RULES, Check, Place, Rule
+from testing.tally import Tally
 
 CHECKED = [(rule, rule.check, column) for rule in RULES if not isinstance(rule.check, str) for column in rule.devices]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.samples.documented import ROWS, Row, check
+from testing.samples.documented import ROWS, Row, check
 
 
 @pytest.mark.parametrize(

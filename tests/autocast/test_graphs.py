@@ -10,11 +10,11 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
-from tests.cases import CASES, Case
-from tests.graphs import Graph, Tracing, nodes, traced
-from tests.probe import stock_kernels
-from tests.samples.ops import WITHOUT_SAMPLE
-from tests.tally import Tally
+from testing.cases import CASES, Case
+from testing.graphs import Graph, Tracing, nodes, traced
+from testing.probe import stock_kernels
+from testing.samples.ops import WITHOUT_SAMPLE
+from testing.tally import Tally
 
 F32, BF16 = torch.float32, torch.bfloat16
 HOST = "cpu"

@@ -7,8 +7,8 @@ import polycast
 import pytest
 import torch
 
-from tests.probe import HAS_XLA, NO_XLA, kernels_of, stock_kernels
-from tests.process import python
+from testing.probe import HAS_XLA, NO_XLA, kernels_of, stock_kernels
+from testing.process import python
 
 needs_xla = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 

@@ -11,10 +11,10 @@ import polycast
 import pytest
 import torch
 
-from tests.cases import CASES, Case
-from tests.outcomes import Result, autocast, cannot_run, filled_memory, gradients, outcome, tensors
-from tests.samples.ops import Make, arguments, find
-from tests.tally import Tally
+from testing.cases import CASES, Case
+from testing.outcomes import Result, autocast, cannot_run, filled_memory, gradients, outcome, tensors
+from testing.samples.ops import Make, arguments, find
+from testing.tally import Tally
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 HOST = "cpu"
@@ -47,7 +47,7 @@ def test_the_values_are_those_of_stock_torch(case: Case, tally: Tally) -> None:
     polycast.uninstall(HOST)
     stock = {cell: results(case, *cell) for cell in cells}
     assert not isinstance(stock[BF16, (F32,)][0], str), (
-        f"the sample in tests/samples/ops.py raises: {stock[BF16, (F32,)][0]}"
+        f"the sample in testing/samples/ops.py raises: {stock[BF16, (F32,)][0]}"
     )
     polycast.install(HOST)
     ours = {cell: results(case, *cell) for cell in cells}

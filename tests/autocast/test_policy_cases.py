@@ -15,10 +15,10 @@ import torch
 from polycast import _compiled
 
 from codegen.schemas import Schemas
-from tests.calls import call
-from tests.cases import CASES, NARROW, POLICY, Case, expected
-from tests.probe import device_type, is_reachable, kernels_of, probes, tensors_of
-from tests.tally import Tally
+from testing.calls import call
+from testing.cases import CASES, NARROW, POLICY, Case, expected
+from testing.probe import device_type, is_reachable, kernels_of, probes, tensors_of
+from testing.tally import Tally
 
 F64, F32, INT = torch.float64, torch.float32, torch.int64
 HALF, BF16 = torch.float16, torch.bfloat16

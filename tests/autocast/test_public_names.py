@@ -8,8 +8,8 @@ import pytest
 import torch
 from polycast import _compiled
 
-from tests.cases import COLUMNS, DEVICES, POLICY, ROWS
-from tests.probe import (
+from testing.cases import COLUMNS, DEVICES, POLICY, ROWS
+from testing.probe import (
     HAS_XLA,
     ReachedError,
     device_type,
@@ -22,8 +22,8 @@ from tests.probe import (
     stock_kernels,
     tensors_of,
 )
-from tests.samples.ops import Make
-from tests.samples.public import ARGUMENTS, ELSEWHERE, MODULES, composites, prepare
+from testing.samples.ops import Make
+from testing.samples.public import ARGUMENTS, ELSEWHERE, MODULES, composites, prepare
 
 NAMES = [(op.name, name) for op in POLICY.ops for name in op.public]
 # A named tensor does not get as far as a probe, and a banned op arrives nowhere.

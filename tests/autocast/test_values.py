@@ -12,10 +12,10 @@ import pytest
 import torch
 from polycast import _compiled
 
-from tests.cases import CASES, Case
-from tests.outcomes import Result, autocast, cannot_run, cast_by_hand, filled_memory, gradients, outcome, tensors
-from tests.probe import device_type
-from tests.samples.ops import SAMPLES, WITHOUT_SAMPLE, Arguments, Make, arguments, find
+from testing.cases import CASES, Case
+from testing.outcomes import Result, autocast, cannot_run, cast_by_hand, filled_memory, gradients, outcome, tensors
+from testing.probe import device_type
+from testing.samples.ops import SAMPLES, WITHOUT_SAMPLE, Arguments, Make, arguments, find
 
 F32 = torch.float32
 
@@ -46,11 +46,11 @@ pytestmark = filled_memory
 
 def test_every_row_has_a_sample_or_a_reason() -> None:
     missing = {case.name for case in CASES} - SAMPLES.keys() - WITHOUT_SAMPLE.keys()
-    assert not missing, "add a sample of each of these to SAMPLES in tests/samples/ops.py"
+    assert not missing, "add a sample of each of these to SAMPLES in testing/samples/ops.py"
 
 
 def test_a_missing_sample_says_where_to_add_it() -> None:
-    text = 'erf has no sample; add one to SAMPLES in tests/samples/ops.py, as in "erf": lambda make: (make(2, 3),)'
+    text = 'erf has no sample; add one to SAMPLES in testing/samples/ops.py, as in "erf": lambda make: (make(2, 3),)'
     with pytest.raises(LookupError, match=f"^{re.escape(text)}$"):
         arguments("erf", Make("cpu"))
 

@@ -4,9 +4,9 @@ import polycast
 import pytest
 from polycast import _compiled
 
-from tests.cases import CASES, COLUMNS, ROWS, Case
-from tests.process import python
-from tests.samples.backends import LISTS
+from testing.cases import CASES, COLUMNS, ROWS, Case
+from testing.process import python
+from testing.samples.backends import LISTS
 
 NAMED = """
 import types

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from tests.optim.errors import gradients, run, start, too_large
-from tests.optimizers import OURS, Options
-from tests.probe import HAS_XLA, NO_XLA
-from tests.xla import sync
+from testing.accuracy import gradients, run, start, too_large
+from testing.optimizers import OURS, Options
+from testing.probe import HAS_XLA, NO_XLA
+from testing.xla import sync
 
 pytestmark = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 

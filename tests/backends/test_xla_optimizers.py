@@ -6,9 +6,9 @@ import pytest
 import torch
 from polycast import syncfree
 
-from tests.optimizers import OURS, parameters, set_grads
-from tests.probe import HAS_XLA, NO_XLA
-from tests.xla import Traffic, on_xla, set_lr, sync
+from testing.optimizers import OURS, parameters, set_grads
+from testing.probe import HAS_XLA, NO_XLA
+from testing.xla import Traffic, on_xla, set_lr, sync
 from tools.random_steps import compare_all
 
 pytestmark = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from polycast.backends.xla_kernels import scale as xla_scale
 
-from tests.probe import HAS_XLA, NO_XLA
-from tests.xla import DTYPES, random, xla
+from testing.probe import HAS_XLA, NO_XLA
+from testing.xla import DTYPES, random, xla
 
 pytestmark = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 

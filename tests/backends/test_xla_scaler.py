@@ -9,9 +9,9 @@ import torch
 from polycast import syncfree
 from torch import Tensor, nn
 
-from tests.optimizers import same_bits, tensors
-from tests.probe import HAS_XLA, NO_XLA
-from tests.xla import Traffic, sync
+from testing.optimizers import same_bits, tensors
+from testing.probe import HAS_XLA, NO_XLA
+from testing.xla import Traffic, sync
 
 pytestmark = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 

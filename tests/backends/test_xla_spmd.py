@@ -9,9 +9,9 @@ import torch
 from polycast import syncfree
 from torch import Tensor, nn
 
-from tests.probe import HAS_XLA, NO_XLA
-from tests.process import python
-from tests.xla import Traffic, sync
+from testing.probe import HAS_XLA, NO_XLA
+from testing.process import python
+from testing.xla import Traffic, sync
 
 pytestmark = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from polycast import cast_cache
 
-from tests.probe import HAS_XLA, NO_XLA
+from testing.probe import HAS_XLA, NO_XLA
 
 DEVICES = ["cpu", pytest.param("xla", marks=pytest.mark.skipif(not HAS_XLA, reason=NO_XLA))]
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from polycast import cast_cache
 from torch import Tensor, nn
 
+from testing.properties import examples
 from tests.cast_cache.stock import DEVICES, hits
-from tests.properties import examples
 from tools.random_casts import CHANGES, HOST_CHANGES, Change
 
 BF16 = torch.bfloat16

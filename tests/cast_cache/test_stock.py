@@ -10,9 +10,9 @@ from polycast import cast_cache
 from torch import nn
 from torch.utils.weak import TensorWeakRef
 
+from testing.probe import HAS_XLA
+from testing.process import python
 from tests.cast_cache.stock import DEVICES, count_casts, stock
-from tests.probe import HAS_XLA
-from tests.process import python
 from tools.random_casts import check_program
 
 BF16 = torch.bfloat16

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.codegen_scale import policy, schemas
 from codegen.parse import read_policy
 from codegen.render import render
+from testing.long_policy import policy, schemas
 
 
 def _calls(path: Path, ops: int) -> int:

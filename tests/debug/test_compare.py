@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.models.architectures import bert, resnet
-from tests.probe import HAS_XLA, NO_XLA
-from tests.process import python
+from testing.models.architectures import bert, resnet
+from testing.probe import HAS_XLA, NO_XLA
+from testing.process import python
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

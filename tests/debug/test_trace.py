@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounter
 from torch.nn.functional import cross_entropy, linear, mse_loss, relu
 
-from tests.models.architectures import ARCHITECTURES, bert, llama, recurrent, resnet, yolos
-from tests.models.runs import Way, different, run
-from tests.probe import HAS_XLA, NO_XLA, stock_kernels
+from testing.models.architectures import ARCHITECTURES, bert, llama, recurrent, resnet, yolos
+from testing.models.runs import Way, different, run
+from testing.probe import HAS_XLA, NO_XLA, stock_kernels
 
 BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
 TRAIN = Way(train=True, one_region=False)

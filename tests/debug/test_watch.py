@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from tests.probe import HAS_XLA, NO_XLA
+from testing.probe import HAS_XLA, NO_XLA
 from tools.random_faults import advised
 
 F16 = torch.float16

@@ -15,8 +15,8 @@ import codegen.__main__ as generator
 from codegen.grammar.categories import Category
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
-from tests.process import python
-from tests.snippets import (
+from testing.process import python
+from testing.snippets import (
     PAGES,
     ROOT,
     Example,
@@ -93,7 +93,7 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "python -m polycast diff cuda xpu": as_it_stands,
     "python -m polycast diff torch-2.11 torch-2.12": as_it_stands,
     "python -m codegen --check": as_it_stands,
-    "python -m tests.samples.rules": as_it_stands,
+    "python -m testing.samples.rules": as_it_stands,
     "python -m tests.workflows": as_it_stands,
     "python -m tools.mutations 20000": fewer,
     "python -m tools.random_casts 3000": fewer,

@@ -8,7 +8,7 @@ import pytest
 from polycast.__main__ import main
 from polycast.history import comparison
 
-from tests.cases import RELEASE
+from testing.cases import RELEASE
 
 REASON = "On the float32 list since torch 2.12 (pytorch#174824), as a bfloat16 activation"
 

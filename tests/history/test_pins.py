@@ -10,9 +10,9 @@ from polycast.history.pin import rows_of
 from polycast.history.records import history
 from polycast.rules import operators
 
-from tests.process import python
+from testing.process import python
+from testing.release_probe import STOCK
 from tools.history.pins import compared
-from tools.history.probe import STOCK
 
 from .test_records import RUNNING
 

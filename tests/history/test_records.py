@@ -10,9 +10,9 @@ from polycast.grammar.history import Change, Record, changes, name_of, read_hist
 from polycast.history.records import RECORDED, history
 
 from codegen.model import Registration
-from tests.cases import DEVICES, POLICY, RELEASE
-from tests.probe import HAS_XLA, stock_kernels
-from tools.history.probe import STOCK, probe, registered
+from testing.cases import DEVICES, POLICY, RELEASE
+from testing.probe import HAS_XLA, stock_kernels
+from testing.release_probe import STOCK, probe, registered
 
 RECORDS = list(history().values())
 RUNNING = f"torch-{RELEASE[0]}.{RELEASE[1]}"

@@ -7,11 +7,10 @@ import polycast
 import pytest
 from polycast.grammar.history import name_of, read_history
 
-from tests.probe import kernels_of
+from testing.probe import in_force, kernels_of
+from testing.release_probe import probe
 from tools.history import __main__ as tool
 from tools.history.files import text_of
-from tools.history.probe import probe
-from tools.run_time_casts import in_force
 
 
 @pytest.mark.parametrize(

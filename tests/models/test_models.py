@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.models.architectures import ARCHITECTURES, faster_rcnn
-from tests.models.runs import WAYS, Way, different, run
-from tests.probe import HAS_XLA, NO_XLA, stock_kernels
+from testing.models.architectures import ARCHITECTURES, faster_rcnn
+from testing.models.runs import WAYS, Way, different, run
+from testing.probe import HAS_XLA, NO_XLA, stock_kernels
 
 CASES = [
     (device, build) for device in ("cpu", "xla") for build in ARCHITECTURES if (device, build) != ("xla", faster_rcnn)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.optim.errors import gradients, run, start, too_large
-from tests.optimizers import FOR_LOOP, OPTIONS, OURS, PATHS, THEIRS, Options, combinations
+from testing.accuracy import gradients, run, start, too_large
+from testing.optimizers import FOR_LOOP, OPTIONS, OURS, PATHS, THEIRS, Options, combinations
 
 F32, F64, BF16, HALF = torch.float32, torch.float64, torch.bfloat16, torch.float16
 NAMES = pytest.mark.parametrize("name", OURS)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.optimizers import KINDS, OURS, PATHS, make, parameters, same_bits, set_grads, tensors
+from testing.optimizers import KINDS, OURS, PATHS, make, parameters, same_bits, set_grads, tensors
 
 ONE = torch.ones(())
 NAN = float("nan")

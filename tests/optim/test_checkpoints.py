@@ -8,7 +8,7 @@ import torch
 from polycast import syncfree
 from torch import Tensor
 
-from tests.optimizers import KINDS, OURS, SHAPES, THEIRS, clones, make, parameters, same_bits, set_grads
+from testing.optimizers import KINDS, OURS, SHAPES, THEIRS, clones, make, parameters, same_bits, set_grads
 
 STEPS = 10
 

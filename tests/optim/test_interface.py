@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.optim import lr_scheduler
 
-from tests.optimizers import KINDS, OURS, THEIRS, make, parameters, same_bits, set_grads, step
+from testing.optimizers import KINDS, OURS, THEIRS, make, parameters, same_bits, set_grads, step
 
 EACH = pytest.mark.parametrize("kind", KINDS)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.optimizers import KINDS, OURS, PATHS, THEIRS, make, set_grads
+from testing.optimizers import KINDS, OURS, PATHS, THEIRS, make, set_grads
 
 SHARING: dict[str, Callable[[Tensor], list[Tensor]]] = {
     "the same memory": lambda memory: [memory.view(-1), memory.view(-1)],

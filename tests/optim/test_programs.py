@@ -5,7 +5,7 @@ import torch
 from polycast import syncfree
 from torch import nn
 
-from tests.optimizers import KINDS, OURS, PATHS, SHAPES, THEIRS, make, parameters, same_bits, set_grads, step, tensors
+from testing.optimizers import KINDS, OURS, PATHS, SHAPES, THEIRS, make, parameters, same_bits, set_grads, step, tensors
 from tools.random_steps import CHANGES, compare_all
 
 EACH = pytest.mark.parametrize("kind", KINDS)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.optimizers import OURS, THEIRS, parameters, same_bits, step
+from testing.optimizers import OURS, THEIRS, parameters, same_bits, step
 
 OPTIONS = [
     {"momentum": momentum, "nesterov": nesterov, "dampening": dampening, "maximize": maximize}

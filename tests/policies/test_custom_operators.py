@@ -9,9 +9,8 @@ import torch
 from polycast import Policy
 from torch import Tensor
 
-from tests.cases import COLUMNS, expected
-from tests.probe import device_type, is_reachable, kernels_of, region, tensors_of
-from tools.run_time_casts import in_force
+from testing.cases import COLUMNS, expected
+from testing.probe import device_type, in_force, is_reachable, kernels_of, region, tensors_of
 
 F64, F32, INT, HALF, BF16 = torch.float64, torch.float32, torch.int64, torch.float16, torch.bfloat16
 seen: list[torch.dtype | None] = []

@@ -9,7 +9,7 @@ import polycast.grammar
 from polycast.rules import operators
 
 from codegen.schemas import Schemas
-from tests.process import python
+from testing.process import python
 
 MODULES = sorted(path.stem for path in Path(polycast.grammar.__path__[0]).glob("*.py"))
 IMPORTED = "print(sorted({'torch', 'yaml', 'polycast'} & set(sys.modules)))"

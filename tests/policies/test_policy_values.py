@@ -10,8 +10,8 @@ from polycast import Policy, policy
 from polycast._compiled import DEVICES, ROWS
 
 import tests.policies.library  # noqa: F401
+from testing.process import python
 from tests.policies.test_policy_rules import RULES
-from tests.process import python
 
 
 @pytest.mark.parametrize("rules", [rules for rules, _ in RULES.values()], ids=RULES)

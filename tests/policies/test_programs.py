@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, note
 from torch import Tensor
 
+from testing.properties import examples
 from tests.policies.programs import Block, StoppedError, blocks, expected, source_of
-from tests.properties import examples
 
 LIBRARY = torch.library.Library("programs", "DEF")  # type: ignore[no-untyped-call]
 LIBRARY.define("product(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]

@@ -20,8 +20,8 @@ from polycast import Policy
 from polycast._compiled import find_patch, scope_depth, scope_in_force
 from torch import nn
 
-from tests.process import python
-from tests.properties import examples
+from testing.process import python
+from testing.properties import examples
 
 F32, F64, HALF, BF16 = torch.float32, torch.float64, torch.float16, torch.bfloat16
 X = torch.eye(4)

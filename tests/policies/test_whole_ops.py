@@ -10,9 +10,8 @@ from polycast import Policy
 from torch import Tensor
 from torch.nn import functional as F
 
-from tests.cases import COLUMNS
-from tests.probe import device_type, is_reachable, kernels_of, probes, reach, region, tensors_of
-from tools.run_time_casts import in_force
+from testing.cases import COLUMNS
+from testing.probe import device_type, in_force, is_reachable, kernels_of, probes, reach, region, tensors_of
 
 F32, BF16 = torch.float32, torch.bfloat16
 X = torch.rand(4, 4)

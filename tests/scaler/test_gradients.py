@@ -4,7 +4,7 @@ import pytest
 import torch
 from polycast import syncfree
 
-from tests.optimizers import parameters, set_grads
+from testing.optimizers import parameters, set_grads
 from tests.scaler.common import EACH_LOOK, INF, LOOKS, NAN, OPTIMIZERS, SCALE, SHAPES, started
 
 

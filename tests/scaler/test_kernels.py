@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.optimizers import PATHS
+from testing.optimizers import PATHS
 
 F32, F64, BF16, HALF, C64 = torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64
 NON_FINITE = (float("nan"), float("inf"), float("-inf"))

@@ -12,8 +12,8 @@ import torch
 from polycast import syncfree
 from torch.amp.grad_scaler import GradScaler as Scaler
 
-from tests.optimizers import clones, parameters, same_bits
-from tests.process import python
+from testing.optimizers import clones, parameters, same_bits
+from testing.process import python
 from tests.scaler.common import INF, NAN, SHAPES, Loop, give, started
 
 OPTIONS: dict[str, Any] = {"init_scale": 1024.0, "growth_factor": 1.7, "backoff_factor": 0.4, "growth_interval": 3}

@@ -8,7 +8,7 @@ import pytest
 import torch
 from polycast import syncfree
 
-from tests.optimizers import clones, parameters, same_bits, set_grads
+from testing.optimizers import clones, parameters, same_bits, set_grads
 from tests.scaler.common import EACH_LOOK, INF, KINDS, LOOKS, NAN, OPTIMIZERS, SCALE, SHAPES, give, started
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from polycast import syncfree
 
-from tests.optimizers import OURS, THEIRS, make
-from tests.sharded.models import assert_same, fully_sharded, leaves, model, placed
-from tests.sharded.world import check, distributed
+from testing.optimizers import OURS, THEIRS, make
+from testing.sharded.models import assert_same, fully_sharded, leaves, model, placed
+from testing.sharded.world import check, distributed
 
 ADAM: dict[str, Any] = {"lr": 0.1, "weight_decay": 0.1}
 

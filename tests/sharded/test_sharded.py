@@ -8,7 +8,7 @@ import torch
 from polycast.scaler import sharding
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tests.sharded import world
+from testing.sharded import world
 from tests.sharded.all import CHECKS
 
 

@@ -15,7 +15,7 @@ from polycast import syncfree
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler as Scaler
 
-from tests.probe import HAS_XLA, NO_XLA
+from testing.probe import HAS_XLA, NO_XLA
 
 NEEDS_XLA = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("xla", marks=NEEDS_XLA)])

@@ -9,9 +9,9 @@ from polycast import syncfree
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tests.cases import ROOT
-from tests.probe import kernels_of
-from tests.process import python
+from testing.cases import ROOT
+from testing.probe import kernels_of
+from testing.process import python
 from tests.workflows.table import DEVICES, NEEDS_XLA, READS, WORKFLOWS, Workflow, compare, float32, network, ours, train
 
 # The documents ask torch_xla for its device the way that it calls deprecated.

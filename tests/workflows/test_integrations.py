@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from tests.cases import ROOT
+from testing.cases import ROOT
 
 EXAMPLES = sorted(path.stem.removeprefix("with_") for path in (ROOT / "examples" / "integrations").glob("with_*.py"))
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.process import python
+from testing.process import python
 from tests.workflows.table import DEVICES, LOWER, compare, float32, network, ours, train
 
 

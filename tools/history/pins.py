@@ -9,9 +9,8 @@ from polycast._compiled import DEVICES, ROWS
 from polycast.grammar.history import ABSENT, Record, name_of, overload_of
 from polycast.history.records import find
 
-from tests.probe import kernels_of
-from tools.history.probe import STOCK, probe
-from tools.run_time_casts import in_force
+from testing.probe import in_force, kernels_of
+from testing.release_probe import STOCK, probe
 
 
 class Compared(NamedTuple):

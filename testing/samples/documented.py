@@ -15,8 +15,8 @@ from functools import partial
 
 import torch
 
-from tests.cases import CASES, POLICY
-from tests.probe import device_type, flatten, probes, reach, region, tensors_of
+from testing.cases import CASES, POLICY
+from testing.probe import device_type, flatten, probes, reach, region, tensors_of
 
 from .ops import Make
 from .public import composites, prepare

@@ -368,7 +368,7 @@ def arguments(key: str, make: Make) -> Arguments:
     """Builds the arguments of the sample `key`; LookupError where there is none."""
     if key not in SAMPLES:
         raise LookupError(
-            f"{key} has no sample; add one to SAMPLES in tests/samples/ops.py, "
+            f"{key} has no sample; add one to SAMPLES in testing/samples/ops.py, "
             f'as in "{key}": lambda make: (make(2, 3),)'
         )
     result = SAMPLES[key](make)

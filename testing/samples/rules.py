@@ -1,6 +1,6 @@
 """The rules of the documents, sentence by sentence, and for each what a user would write to see it hold.
 
-python -m tests.samples.rules  # prints the table: sentence | documents | test
+python -m testing.samples.rules  # prints the table: sentence | documents | test
 """
 
 import warnings
@@ -17,8 +17,8 @@ from polycast import policy
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tests.cases import COLUMNS
-from tests.probe import device_type, flatten, is_here, probes, reach, region
+from testing.cases import COLUMNS
+from testing.probe import device_type, flatten, is_here, probes, reach, region
 
 from .ops import Make
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.cases import Case, expected
-from tests.probe import device_type, flatten, region
-from tests.samples.ops import WITHOUT_CPU_KERNEL, WITHOUT_SAMPLE, Arguments
+from testing.cases import Case, expected
+from testing.probe import device_type, flatten, region
+from testing.samples.ops import WITHOUT_CPU_KERNEL, WITHOUT_SAMPLE, Arguments
 
 # What a backend cannot run, in a region or out of it.
 CANNOT_RUN = {

@@ -2,9 +2,9 @@
 
 import torch
 
-from tests.cases import Case
-from tests.probe import ReachedError, device_type, reach, region, tensors_of
-from tools.history.arguments import Maker
+from testing.arguments import Maker
+from testing.cases import Case
+from testing.probe import ReachedError, device_type, reach, region, tensors_of
 
 
 def call(

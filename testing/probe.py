@@ -146,6 +146,13 @@ def region(column: str, dtype: torch.dtype) -> Iterator[None]:
 
 
 @contextmanager
+def in_force(policy: polycast.Policy) -> Iterator[None]:
+    """Have a policy hold as in a region, on devices that no region can be opened on, too."""
+    with scopes.over(policy):
+        yield
+
+
+@contextmanager
 def probes(column: str, names: Iterable[str]) -> Iterator[None]:
     """Put a probe below autocast on each op named, as in "conv1d.padding"."""
     key = _compiled.DEVICES[column].dispatch_key.replace("Autocast", "Autograd")

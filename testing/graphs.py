@@ -8,10 +8,10 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from tests.cases import Case
-from tests.outcomes import replaced, tensors
-from tests.probe import device_type, flatten, region, tensors_of
-from tests.samples.ops import Make, arguments, find
+from testing.cases import Case
+from testing.outcomes import replaced, tensors
+from testing.probe import device_type, flatten, region, tensors_of
+from testing.samples.ops import Make, arguments, find
 
 Graph = list[str]
 

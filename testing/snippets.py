@@ -88,7 +88,7 @@ def added_op(policy: str) -> str:
 
 
 def added_sample(samples: str) -> str:
-    """Return tests/samples/ops.py with the arguments that the README gives its op, at the end of their table."""
+    """Return testing/samples/ops.py with the arguments that the README gives its op, at the end of their table."""
     (line,) = [text for text in inline("README.md") if "lambda make" in text]
     head, table, rest = samples.partition("\nSAMPLES: ")
     return head + table + rest.replace("\n}\n", f"\n    {line}\n}}\n", 1)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tests.optimizers import FOR_LOOP, THEIRS, Options
+from testing.optimizers import FOR_LOOP, THEIRS, Options
 
 # The largest error of one tensor is the end of one random walk, and differs by a tenth from one rounding to the next;
 # its mean over many tensors does not. The mean error of SGD needs most of them to be known to a hundredth.
