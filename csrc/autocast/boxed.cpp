@@ -1,4 +1,4 @@
-// The kernel of an operator of any library, by the rules of kernel.h over the arguments as values.
+// The autocast kernel of an op of any library. It does what kernel.h does, with boxed arguments.
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
@@ -34,7 +34,7 @@ void widen_by_value(at::ScalarType& widest, const c10::IValue& value, c10::Devic
   visit_tensors(value, [&](const at::Tensor& tensor) { widen(widest, tensor, device); });
 }
 
-// The list is the caller's, so that a cast of its tensors is a new one.
+// Casts a list into a new one, because the list belongs to the caller.
 c10::IValue cast_value(at::ScalarType to, const c10::IValue& value, c10::DeviceType device) {
   if (value.isTensor()) {
     return cast(to, value.toTensor(), device);
@@ -51,7 +51,7 @@ c10::IValue cast_value(at::ScalarType to, const c10::IValue& value, c10::DeviceT
   return result;
 }
 
-// The argument that fp32_set_opt_dtype sets: the first that is an optional dtype.
+// The position of the first optional dtype, which fp32_set_opt_dtype sets.
 std::optional<size_t> dtype_argument(const c10::FunctionSchema& schema) {
   const std::vector<c10::Argument>& arguments = schema.arguments();
   for (size_t place = 0; place < arguments.size(); ++place) {

@@ -1,5 +1,6 @@
-// The device of an autocast key and the lower precision of its regions: torch's own state, kept out of the headers
-// because autocast_mode.h includes every operator.
+// The device of an autocast key, and the lower precision of its regions.
+//
+// Both are torch's state. They are read here and not in the headers because autocast_mode.h includes every operator.
 #include "autocast/casts.h"
 
 #include <ATen/autocast_mode.h>
@@ -36,7 +37,7 @@ std::atomic<Witness> present{nullptr};
 
 }  // namespace
 
-// Not inlined: where it is, GCC takes the key for one that may lie outside of the tables, and warns of it.
+// If this is inlined, GCC warns that the key may lie outside of the tables.
 [[gnu::noinline]] Installed installed_on(c10::DispatchKey autocast_key) {
   const auto key = static_cast<size_t>(autocast_key);
   return {device_by_key[key], column_by_key[key].load(std::memory_order_relaxed)};

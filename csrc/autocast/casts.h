@@ -1,6 +1,8 @@
-// Casts of the arguments of one call. Everything here passes through what is not a tensor, not on the region's device,
-// or not floating-point of 16 or 32 bits: float64, and float8 and float4, whose values mean nothing without their
-// scale. A cast to Undefined is none.
+// Casts of the arguments of one call.
+//
+// Only 16- and 32-bit floating-point tensors on the region's device are cast. Every other argument is returned as it
+// is: float64 because torch never casts it, float8 and float4 because their values need a scale. `to` may be
+// Undefined: nothing is cast.
 #pragma once
 
 #include <ATen/core/IListRef.h>
@@ -59,7 +61,7 @@ const Argument& cast(at::ScalarType /*to*/, const Argument& argument, c10::Devic
   return argument;
 }
 
-// The widest floating-point type seen so far; Undefined before the first eligible tensor.
+// Updates `widest`, the widest dtype of the tensors seen so far. It is Undefined before the first eligible tensor.
 inline void widen(at::ScalarType& widest, const at::Tensor& tensor, c10::DeviceType device) {
   if (is_eligible(tensor, device)) {
     const at::ScalarType type = tensor.scalar_type();
@@ -98,7 +100,7 @@ at::ScalarType widest_type(c10::DeviceType device, const Arguments&... arguments
   return widest;
 }
 
-// Gives an absent dtype argument a value; other arguments stay.
+// Sets a dtype argument that is None, and returns any other argument unchanged.
 inline std::optional<at::ScalarType> set_absent_dtype(at::ScalarType to, const std::optional<at::ScalarType>& dtype) {
   return dtype.has_value() ? dtype : to;
 }

@@ -1,7 +1,7 @@
-// What a rule does to a call of an op, for any op: the kernel that is registered on an autocast key.
+// The autocast kernel of any op: it casts the arguments as the op's rule says, and calls the op below autocast.
 //
-// The kernel takes its device from the dispatch key that it was reached through, and its rule from the rules in force,
-// so that one instantiation serves the op on every device, under every policy.
+// The kernel reads its device from the dispatch key and its rule from the policies in force. So one instantiation
+// serves the op on every device, under every policy.
 #pragma once
 
 #include <c10/core/DispatchKeySet.h>
@@ -16,7 +16,7 @@
 
 namespace polycast::autocast {
 
-// The device of an autocast key, and the column of the policy that is installed for it.
+// What is installed on an autocast key. A device can have several columns, of which one is installed.
 struct Installed {
   c10::DeviceType device;
   Column column;
@@ -26,7 +26,7 @@ Installed installed_on(c10::DispatchKey autocast_key);
 void set_column(c10::DispatchKey autocast_key, Column column);
 at::ScalarType lower_precision(c10::DeviceType device);
 
-// One call through an autocast kernel, and the rule that it follows.
+// One call of an op, with the rule that it obeys. The constructor raises for a banned op.
 class Call {
  public:
   Call(c10::DispatchKeySet keys, Slot slot) : Call(autocast_key(keys), slot) {}
@@ -35,8 +35,8 @@ class Call {
   const c10::DeviceType device;
   const Rule rule;
 
-  // Whether the call goes on as if there were no kernel. What an unlisted op runs below still autocasts; what an op of
-  // any other category runs below does not, fallthrough included: a rule holds for the whole op.
+  // An unlisted op goes on as if there were no kernel: the ops that it runs still autocast. A rule of any category,
+  // fallthrough included, holds for the whole op: the ops that it runs do not autocast.
   bool is_unlisted() const {
     return rule.category == Category::unlisted;
   }
@@ -45,7 +45,7 @@ class Call {
     return keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, key);
   }
 
-  // The type that the arguments are cast to; Undefined for none.
+  // The dtype that the arguments are cast to, or Undefined if they are not cast.
   template <class... Arguments>
   at::ScalarType type(const Arguments&... arguments) const {
     switch (rule.category) {
@@ -66,13 +66,13 @@ class Call {
 
   static Rule find_rule(Slot slot, Column column);
 
-  // Through the Python dispatcher, which tracers use, a kernel gets the keys above its own too.
+  // Tracers use the Python dispatcher, which also passes the keys above the kernel's own.
   static c10::DispatchKey autocast_key(c10::DispatchKeySet keys) {
     return (keys & c10::autocast_dispatch_keyset).highestPriorityTypeId();
   }
 };
 
-// Target is the overload of Op with one more argument, a dtype, where it has one.
+// Target is the overload of Op that takes a dtype as one more argument, or Op itself if there is none.
 template <class Op, class Target, class Schema = typename Op::schema>
 struct Kernel;
 
@@ -87,7 +87,7 @@ struct Kernel<Op, Target, Return(Arguments...)> {
     }
     const c10::impl::ExcludeDispatchKeyGuard below_autocast(call.key);
     if constexpr ((std::is_same_v<Arguments, std::optional<at::ScalarType>> || ...)) {
-      // A dtype that is set for an ineligible input would interfere with the op's own promotion.
+      // An ineligible input is left to the op's own type promotion, which a dtype would override.
       if (call.rule.category == Category::fp32_set_opt_dtype && is_eligible(first_of(arguments...), call.device)) {
         return Op::call(set_absent_dtype(at::kFloat, arguments)...);
       }
@@ -109,7 +109,7 @@ torch::CppFunction kernel(Slot slot) {
   return torch::CppFunction(TORCH_FN((Kernel<Op, Target>::run)));
 }
 
-// The kernel of an operator that policy.yaml does not list.
+// The kernel of an op that policy.yaml does not list.
 torch::CppFunction boxed_kernel(const std::string& name);
 
 }  // namespace polycast::autocast

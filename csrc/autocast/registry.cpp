@@ -20,31 +20,27 @@ namespace polycast::autocast {
 
 namespace {
 
-// A kernel's operator, as "mylib::attention.default", and its dispatch key.
+// An op, as "mylib::attention.default", and a dispatch key.
 using Place = std::pair<std::string, c10::DispatchKey>;
 
 struct State {
   std::mutex mutex;
   std::map<std::string, std::vector<torch::Library>> libraries;
-  std::map<Place, torch::Library> added;   // for policies
-  std::atomic<uint64_t> installations{1};  // that were made
+  std::map<Place, torch::Library> added;   // the kernels that add_kernels registered
+  std::atomic<uint64_t> installations{1};  // counts them; a patch remembers at which count its kernels were added
 };
 
 State& state() {
-  // Never destroyed: the dispatcher may be gone by the time that static objects are.
+  // Never destroyed: the dispatcher may be destroyed before static objects are.
   static State* const instance = new State;
   return *instance;
 }
 
-// Overriding a kernel of torch's is what this module is for, so the dispatcher's warning of it says nothing.
+// Drops the dispatcher's warning that a kernel of torch's is overridden, because it is meant to be.
 class Silence : public c10::WarningHandler {
  public:
   void process(const c10::Warning& /*warning*/) override {}
 };
-
-torch::CppFunction make_kernel(const Row& row) {
-  return row.kernel(slot_of(qualified_name(row)));
-}
 
 std::string debug_text(const Row& row) {
   for (const Sentence& sentence : sentences()) {
@@ -59,7 +55,7 @@ const Device& find_device(const std::string& name) {
   return devices()[column_of(name)];
 }
 
-// The rows of every overload, by its name.
+// From the name of an overload to its rows, one for each device that lists it.
 using RowsByName = std::map<std::string, std::vector<const Row*>>;
 
 const RowsByName& rows_by_name() {
@@ -78,8 +74,8 @@ std::vector<const Row*> rows_of(const std::string& name) {
   return found == rows_by_name().end() ? std::vector<const Row*>{} : found->second;
 }
 
-// Two devices of the policy can share a dispatch key. What only the other one lists must fall through, or it would keep
-// the kernel that torch registered for that other device.
+// Two devices of policy.yaml can share a dispatch key. An op that only the other device lists must fall through here,
+// or it would keep the kernel that torch registered for the other device.
 void hide_rows_of_siblings(const Device& device, const std::set<std::string>& own, torch::Library& library) {
   const std::string key = device.dispatch_key;
   for (const auto& [name, found] : rows_by_name()) {
@@ -111,7 +107,7 @@ void install(const std::string& device_name, bool fallback) {
     const std::string name = qualified_name(row);
     own.insert(name);
     if (row.category != Category::stock) {
-      library.impl(name.c_str(), make_kernel(row).debug(debug_text(row)));
+      library.impl(name.c_str(), row.kernel(slot_of(name)).debug(debug_text(row)));
     }
   }
   hide_rows_of_siblings(device, own, library);
@@ -152,7 +148,7 @@ std::vector<std::string> installed() {
 
 namespace {
 
-// The kernel that policy.yaml has compiled in for an op on some device, else the boxed one.
+// The kernel that was compiled for the op, if policy.yaml lists it on any device, else the boxed one.
 torch::CppFunction kernel_of(const std::string& name) {
   for (const Row* row : rows_of(name)) {
     if (row->category != Category::stock) {
@@ -162,7 +158,7 @@ torch::CppFunction kernel_of(const std::string& name) {
   return boxed_kernel(name);
 }
 
-// Whether the device or one with the same key lists the op: then the kernel on that key is ours.
+// Whether the kernel on the device's key is ours: the device, or another with the same key, lists the op.
 bool is_ours(const std::string& name, const Device& device) {
   const std::string key = device.dispatch_key;
   const std::vector<const Row*> found = rows_of(name);
@@ -170,7 +166,8 @@ bool is_ours(const std::string& name, const Device& device) {
       found.begin(), found.end(), [&key](const Row* row) { return key == find_device(row->device).dispatch_key; });
 }
 
-// A kernel that somebody else registered would be gone wherever the policy is not in force.
+// Raises ValueError if another library registered an autocast kernel for the op. Ours would replace it everywhere,
+// also where the policy is not in force.
 void check_free(const std::string& name, const Device& device, c10::DispatchKey key) {
   const size_t dot = name.find('.');
   const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
@@ -181,7 +178,7 @@ void check_free(const std::string& name, const Device& device, c10::DispatchKey 
       name,
       " has an autocast kernel of its own on ",
       device.name,
-      ", which a policy cannot change; take the rule out");
+      ", which a policy cannot change; remove the rule");
 }
 
 void add_kernel(const std::string& name, const Device& device) {
@@ -217,8 +214,8 @@ void add_kernels(const Patch& patch) {
         *ruling.name,
         " keeps torch's kernel on ",
         device.name,
-        ", which a policy cannot change; take the rule out");
-    // The kernel of another row reads the rules in force already.
+        ", which a policy cannot change; remove the rule");
+    // The kernel of an op that is listed reads the policies in force already.
     if (listed == Category::unlisted) {
       add_kernel(*ruling.name, device);
     }

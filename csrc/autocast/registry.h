@@ -1,4 +1,4 @@
-// The devices that run polycast's kernels. Kernels are held by library objects, so that they can be taken back.
+// Registers and removes polycast's kernels. Library objects own them, so that uninstalling restores torch's.
 #pragma once
 
 #include <string>
@@ -8,20 +8,25 @@
 
 namespace polycast::autocast {
 
-// Registers the kernels of a device, anew and on top where they are registered already. The device is one of devices().
-// An op without a kernel needs a fallback on the autocast key. With `fallback`, registers one where there is none; not
-// for a device whose backend may still be loaded, which would register its own and find this one in its place.
+// Registers the kernels of one of devices(). Kernels that are registered already are registered again, on top of what
+// others have registered since.
+//
+// Ops without a kernel need a fallback on the autocast key. With `fallback` one is registered if there is none. Do not
+// ask for it if the device's backend may still be loaded: the backend registers a fallback of its own, and a second one
+// is an error.
 void install(const std::string& device, bool fallback);
 
-// Takes the kernels of a device back; what was registered before them holds again.
+// Removes the kernels of a device. The kernels that were registered before are in force again.
 void uninstall(const std::string& device);
 
-// The devices whose kernels are registered, in the order of devices().
+// The names of the devices whose kernels are registered, in the order of devices().
 std::vector<std::string> installed();
 
-// Registers kernels for what a policy rules and policy.yaml does not list, on the devices that are installed. They stay
-// until the device is uninstalled, since other threads may be about to call them: where no policy rules the operator
-// such a kernel calls what is below, as if it were not there.
+// Registers kernels, on the installed devices, for the ops that a policy has rules for and policy.yaml does not list.
+// Raises ValueError if an op has an autocast kernel that a policy cannot replace.
+//
+// The kernels stay until the device is uninstalled, because other threads may be about to call them. Where no policy
+// in force has a rule for the op, its kernel only redispatches.
 void add_kernels(const Patch& patch);
 
 }  // namespace polycast::autocast

@@ -1,4 +1,4 @@
-// The policy as it was compiled in: devices, categories and rows. generated/autocast/ fills it.
+// The built-in policy: devices, categories and rows. The files in generated/autocast/ fill it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ class CppFunction;
 
 namespace polycast::autocast {
 
-// What autocasting does to an op. policy.yaml says it in a sentence each.
+// How an op casts its arguments. policy.yaml has a sentence for each category.
 enum class Category : uint8_t {
   lower_precision_fp,
   fp32,
@@ -21,16 +21,16 @@ enum class Category : uint8_t {
   banned,
   fallthrough,
   stock,
-  unlisted,  // no category of policy.yaml: what has no row, or is given none by a rule at run time
+  unlisted,  // not in policy.yaml: the op has no row, or a rule at run time takes its row away
 };
 
 struct Device {
   const char* name;
   const char* dispatch_key;
   std::vector<const char*> lower_precision;
-  bool cache;                       // whether the casts of its weights may be reused
-  const char* like;                 // the device whose categories it takes where an op does not name it; empty for none
-  std::vector<const char*> spoken;  // what else users call it
+  bool cache;                       // whether casts of its weights may be reused
+  const char* like;                 // the device whose rules it takes for ops that do not name it; "" if there is none
+  std::vector<const char*> spoken;  // other names that users write
 };
 
 struct Sentence {
@@ -39,7 +39,7 @@ struct Sentence {
   const char* text;
 };
 
-// The place of an overload in the tables of rules.
+// The index of an overload in the tables of rules.
 using Slot = uint16_t;
 
 // One overload of an operator on one device.
@@ -53,19 +53,19 @@ struct Row {
   const char* device = "";
 };
 
-// What people write to call ops. Lists of names have a space between two.
+// Ops and the public names that call them: two lists, each separated by spaces.
 struct Names {
   const char* ops;
   const char* names;
 };
 
-// Adds a row for each of several devices, whose names have a space between two.
+// Adds the row once for each device. The names of the devices are separated by spaces.
 void add_rows(std::vector<Row>& rows, const std::string& devices, Row row);
 
 const std::vector<Device>& devices();
 const std::vector<Sentence>& sentences();
 const std::vector<Row>& rows();
-const std::vector<Names>& names();       // of one op each, with its public names
-const std::vector<Names>& composites();  // of one name each, with the ops that it runs
+const std::vector<Names>& names();       // each: one op, and its public names
+const std::vector<Names>& composites();  // each: one public name, and the ops that it runs
 
 }  // namespace polycast::autocast

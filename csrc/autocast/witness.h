@@ -1,15 +1,14 @@
-// Who is shown the rules that kernels follow, as they do.
+// A hook that autocast kernels call with the rule that they obey.
 #pragma once
 
 #include "autocast/scopes.h"
 
 namespace polycast::autocast {
 
-// Is shown the slot of the overload that a kernel was called for, and its rule, in the thread of the call, before
-// anything is cast.
+// Called in the thread of the call, before anything is cast. `slot` is the overload that was called.
 using Witness = void (*)(Slot slot, const Found& found);
 
-// One at a time; nullptr for none.
+// Replaces the witness. nullptr removes it.
 void set_witness(Witness witness);
 
 }  // namespace polycast::autocast

@@ -34,8 +34,8 @@ bool is_shared_unasked(at::ScalarType to, const at::Tensor& tensor, c10::DeviceT
   return tensor.requires_grad() && tensor.scalar_type() == at::kFloat && to == at::autocast::get_autocast_dtype(device);
 }
 
-// A stored cast is a normal tensor, since an inference tensor counts no versions and could not be saved for a backward
-// pass later on. But no view of a normal functional tensor can be made in inference mode.
+// A stored cast is a normal tensor, also in inference mode: an inference tensor counts no versions and cannot be saved
+// for backward. The exception are functional tensors, because inference mode allows no view of a normal one.
 Mode mode_of_cast(const at::Tensor& tensor) {
   if (c10::InferenceMode::is_enabled()) {
     return tensor.key_set().has(c10::DispatchKey::Functionalize) ? Mode::inference : Mode::plain;
@@ -43,11 +43,11 @@ Mode mode_of_cast(const at::Tensor& tensor) {
   return tensor.requires_grad() && c10::GradMode::is_enabled() ? Mode::history : Mode::plain;
 }
 
-// What any dispatch mode includes.
+// The keys that every dispatch mode includes.
 constexpr c10::DispatchKeySet mode_keys({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
 
-// Whether what runs now is to run again otherwise, so that a cast may neither leave it nor come from outside: a
-// transform, a tracer or a compiler is at work, or a graph of the device is recorded.
+// Whether a transform, a tracer, a compiler or a recording of the device's work is active. Casts made then are not used
+// outside of it, and earlier casts are not used inside.
 bool is_traced(c10::DeviceType device) {
   using Modes = c10::impl::TorchDispatchModeTLS;
   using Key = c10::impl::TorchDispatchModeKey;
@@ -87,7 +87,7 @@ at::Tensor verified(const at::Tensor& cast, const at::Tensor& source) {
       name.empty() ? c10::str("a tensor of shape ", source.sizes()) : "'" + name + "'",
       " to ",
       cast.scalar_type(),
-      " that polycast reuses is not that of its values now: they were changed in a way that leaves no trace, as "
+      " that polycast reuses differs from a fresh cast: the values were changed in a way that leaves no trace, such as "
       "through .data or a raw pointer; change the tensor itself, or call polycast.cast_cache.clear() after such a "
       "write");
 }
@@ -105,7 +105,7 @@ at::Tensor shared_in_region(const at::Tensor& tensor, const Kind& kind) {
     kept_casts().mark_again(tensor);
   }
   const Entry entry = make_entry(Source(tensor), tensor, kind);
-  if (is_plain(entry.cast)) {  // a dispatch mode may return anything
+  if (is_plain(entry.cast)) {  // a dispatch mode may return a tensor of any kind
     put(entries, entry);
   }
   return entry.cast;
@@ -116,7 +116,7 @@ at::Tensor shared_in_region(const at::Tensor& tensor, const Kind& kind) {
 at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
   const Mode mode = mode_of_cast(tensor);
   const bool shared = is_shared_unasked(to, tensor, device);
-  // A dispatch mode of the user's sees the casts that it would see in stock; none outlives it.
+  // A user's dispatch mode sees the same casts as under stock, so kept casts are not used in it.
   const bool may_be_kept =
       mode != Mode::history && !kept_casts().empty() && !c10::impl::TorchDispatchModeTLS::any_modes_set();
   if (!(shared || may_be_kept) || !at::autocast::is_autocast_cache_enabled() ||
@@ -139,7 +139,7 @@ at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceT
 }
 
 KeptCasts& kept_casts() {
-  // Never destroyed: a device's runtime may be gone by the time that static objects are.
+  // Never destroyed: the device's runtime may be shut down before static objects are destroyed.
   static auto* const casts = new KeptCasts;
   return *casts;
 }

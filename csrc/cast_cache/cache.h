@@ -1,10 +1,13 @@
-// The cast cache: which casts are reused, and what can be said to it from outside.
+// The cast cache: which casts are reused, and its interface.
 //
 // Note [What is shared]
-// Unasked a region shares what torch's autocast shares: the cast of a float32 leaf that requires grad to the lower
-// precision of its device. Any other sharing with history changes bits of the gradients, which add up in the one cast
-// of a leaf, in its type; any other without it can serve the old values of a buffer that was refilled without a trace:
-// by NumPy, DLPack, `.data`, a collective or a recorded graph. Whoever wants more asks for it by name: `keep`.
+// By default a region shares what torch's autocast shares: the cast of a float32 leaf that requires grad to the lower
+// precision of its device. Sharing more is not safe by default:
+// - A shared cast with autograd history accumulates the gradients of all of its uses in its own dtype. That changes
+//   their bits.
+// - A buffer can be refilled without a trace (by NumPy, DLPack, `.data`, a collective or a recorded graph). A shared
+//   cast would serve its old values.
+// Users ask for more with `keep`.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,19 +17,19 @@ namespace polycast::cast_cache {
 
 class KeptCasts;
 
-// Casts a tensor to another type, or returns a cast that was made before.
+// Casts a tensor to another dtype, or returns an earlier cast of it.
 at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device);
 
 KeptCasts& kept_casts();
 
-// Has every cast that is reused compared with a fresh one.
+// If enabled, each cast that is reused is first compared with a fresh one. A difference raises RuntimeError.
 void verify(bool enabled);
 
-// Whether casts are reused on a device at all; the column of the policy that is installed for it says so.
+// Sets whether casts are reused on a device at all. The installed column of policy.yaml decides that.
 void allow(c10::DeviceType device, bool allowed);
 
-// Tells whether the current thread records the device's work, to be run again later: a cast that is recorded must not
-// be taken out of the recording, nor one from outside be put into it.
+// Returns whether the current thread records the device's work to replay it later (a CUDA graph, for example). A cast
+// made inside of a recording must not be used outside of it, nor one made outside be used inside.
 using RecordingProbe = bool (*)(c10::DeviceType device);
 void set_recording_probe(c10::DeviceType device, RecordingProbe probe);
 

@@ -1,4 +1,4 @@
-// A stored cast, with what it is a cast of.
+// A stored cast and its source.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,10 +12,12 @@
 
 namespace polycast::cast_cache {
 
-// What a cast can be used for: one with history is part of autograd's graph, an inference tensor stays in its mode.
+// Where a cast can be used. A cast with history is part of an autograd graph. An inference tensor is used in inference
+// mode only.
 enum class Mode : uint8_t { plain, history, inference };
 
-// What sort of cast. Work on two streams is not ordered, so a cast serves the stream that it was made on.
+// What distinguishes the casts of one source. A cast is used on the stream that it was made on only, because work on
+// two streams is not ordered.
 struct Kind {
   at::ScalarType to;
   Mode mode;
@@ -31,14 +33,15 @@ class Entry {
   Entry(const Kind& kind, Source source, at::Tensor cast)
       : kind(kind), cast(std::move(cast)), source_(std::move(source)), version_(version()) {}
 
-  // An op may have handed the cast itself to the user, who may have written to it.
+  // The version of the cast is compared too: an op may have returned the cast itself, and the user may have written to
+  // it.
   bool serves(const at::Tensor& source, const Kind& wanted) const {
     return kind == wanted && source_.is(source) && version_ == version();
   }
 
   Kind kind;
   at::Tensor cast;
-  uint64_t used = 0;  // when it was used last
+  uint64_t used = 0;  // the table's clock at its last use
 
  private:
   int64_t version() const {
@@ -49,7 +52,7 @@ class Entry {
   int64_t version_;
 };
 
-// The casts of one source: one of each kind.
+// The casts of one source, at most one of each kind.
 using Entries = std::vector<Entry>;
 
 inline Entry* find(Entries& entries, const at::Tensor& source, const Kind& kind) {
@@ -58,7 +61,7 @@ inline Entry* find(Entries& entries, const at::Tensor& source, const Kind& kind)
   return found == entries.end() ? nullptr : &*found;
 }
 
-// Returns what was in the place of the new entry, if anything.
+// Stores an entry, and returns the one of the same kind that it replaces, if any.
 inline std::optional<Entry> put(Entries& entries, Entry entry) {
   const auto same_kind = [&](const Entry& other) { return other.kind == entry.kind; };
   const auto place = std::find_if(entries.begin(), entries.end(), same_kind);

@@ -36,7 +36,7 @@ KeptCasts::Found KeptCasts::find(const at::Tensor& tensor, const Kind& kind) {
   Entry* const entry = cast_cache::find(source->second.entries, tensor, kind);
   if (entry == nullptr) {
     ++tally_of(tensor).misses;
-    mark(tensor);  // once more: a tensor that is assigned to .data brings its own mark, or none
+    mark(tensor);  // an assignment to .data replaces the mark, perhaps by none
     return {Source(tensor), {}};
   }
   ++tally_of(tensor).hits;

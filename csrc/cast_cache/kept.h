@@ -1,6 +1,6 @@
-// The table of the casts that outlive regions, for the tensors that it was asked to keep.
+// The table of kept casts, which outlive regions.
 //
-// No lock is held while a cast is made or destroyed: what that runs may come back here.
+// No lock is held while a cast is made or destroyed, because either can run code that comes back here.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -17,7 +17,7 @@
 
 namespace polycast::cast_cache {
 
-// What is there on one type of device, and what has happened so far.
+// Counters of one type of device: the casts that are stored now, and the events so far.
 struct Tally {
   int64_t entries = 0;
   int64_t bytes = 0;
@@ -32,35 +32,34 @@ class KeptCasts {
  public:
   static constexpr size_t no_limit = std::numeric_limits<size_t>::max();
 
-  // Whether there is nothing to find.
+  // Whether no tensor is kept.
   bool empty() const {
     return size_.load(std::memory_order_relaxed) == 0;
   }
 
-  // Keeps the casts of a tensor from now on. The name is for messages.
+  // Starts to keep the casts of a tensor. The name is used in messages.
   void keep(const at::Tensor& tensor, std::string name);
 
-  // Drops the casts of the tensor at an address, and where asked for also that they are kept.
+  // Drops the casts of the tensor at an address. With `release` its later casts are not kept either.
   void forget(const void* address, bool release);
 
-  // A cast; or, where the casts of the tensor are kept but there is none of this kind, the state to make one of. The
-  // state is taken before the values: another thread may write between the two.
+  // Looks a cast up. `cast` is undefined if there is none. Then `missing` is the state of a tensor that is kept, for
+  // the entry to be inserted; it is read before the cast is made, because another thread may write in between.
   struct Found {
     std::optional<Source> missing;
     at::Tensor cast;
   };
   Found find(const at::Tensor& tensor, const Kind& kind);
 
-  // Marks a tensor whose casts are kept: see Note [Assignments to .data].
+  // Marks a tensor if its casts are kept: see Note [Assignments to .data].
   void mark_again(const at::Tensor& tensor);
 
   // Stores a cast, if the casts of the tensor are still kept.
   void insert(const at::Tensor& tensor, Entry entry);
 
-  // Drops all casts.
   void clear();
 
-  // From now on the casts hold this many bytes at most; those that were not used for longest go first.
+  // Limits the bytes of all casts together. The least recently used are dropped first.
   void limit(size_t bytes);
 
   std::string name_of(const void* address);
@@ -68,7 +67,7 @@ class KeptCasts {
 
  private:
   struct Kept {
-    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;  // keeps the address from coming back as another's
+    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;  // keeps another tensor from getting this address
     std::string name;
     Entries entries;
   };
@@ -78,8 +77,8 @@ class KeptCasts {
 
   std::mutex mutex_;
   std::unordered_map<const void*, Kept> sources_;
-  std::atomic<size_t> size_{0};  // of the sources, to be read without the lock
-  Tallies tallies_{};            // their entries and bytes are counted when they are asked for
+  std::atomic<size_t> size_{0};  // that of sources_, read without the lock
+  Tallies tallies_{};            // without entries and bytes, which tallies() counts
   size_t limit_ = no_limit;
   uint64_t uses_ = 0;
 };

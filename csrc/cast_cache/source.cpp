@@ -27,25 +27,27 @@ const at::FunctionalTensorWrapper* wrapper_of(const at::Tensor& tensor) {
              : nullptr;
 }
 
-// What has the values: a functional tensor wraps it.
+// The tensor that has the values. A functional tensor wraps it.
 const at::Tensor& inner(const at::Tensor& tensor) {
   const at::FunctionalTensorWrapper* const wrapper = wrapper_of(tensor);
   return wrapper == nullptr ? tensor : wrapper->value();
 }
 
-// Writes to a functional tensor's storage, through any alias.
+// Counts the writes to a functional tensor's storage, through any alias.
 uint64_t mutations_of(const at::Tensor& tensor) {
   const at::FunctionalTensorWrapper* const wrapper = wrapper_of(tensor);
   return wrapper == nullptr ? 0 : wrapper->mutation_counter();
 }
 
 // Note [Assignments to .data]
-// `weight.data += delta` writes through a tensor of its own, which counts its own versions, and then assigns it to
-// weight.data: the weight has the storage and the version it had. An assignment copies what a backend attached to the
-// assigned tensor, by asking it for a clone, and each clone of this is another object. So the weight's is not the one
-// it had. Nothing reads it, and a tensor to which a backend has attached something keeps that. A tensor without a mark
-// that is assigned, as in `weight.data = torch.ones(2, 2)`, takes the weight's away, so that each kept cast that is
-// made marks the weight again.
+// `weight.data += delta` writes through a temporary tensor with a version counter of its own, and then assigns that
+// tensor to weight.data. Afterwards the weight has the same storage and the same version as before.
+//
+// So we attach a mark to the weight, as its BackendMeta. An assignment to `.data` clones the BackendMeta of the
+// assigned tensor, and each clone of a mark is a new object. So the weight has another mark than before.
+//
+// A tensor that already has a BackendMeta, from its backend, keeps it. An assigned tensor without a mark, as in
+// `weight.data = torch.ones(2, 2)`, removes the weight's mark. So each cast that is kept marks the weight again.
 struct Mark final : c10::BackendMeta {
   c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>& /*self*/) const override {
     return c10::make_intrusive<Mark>();
@@ -86,7 +88,7 @@ bool Source::is(const at::Tensor& tensor) const {
 
 bool is_plain(const at::Tensor& tensor) {
   c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  // A tensor inside functionalization claims to have a storage, and has none.
+  // Inside functionalization has_storage() is true for tensors whose storage is null.
   return (impl->key_set().raw_repr() & ~plain_keys.raw_repr()) == 0 && !impl->has_symbolic_sizes_strides() &&
          impl->has_storage() && impl->unsafe_storage();
 }
@@ -98,10 +100,10 @@ const char* obstacle(const at::Tensor& tensor) {
   if (tensor.is_inference()) {
     return "is an inference tensor, which counts no versions";
   }
-  // A view of a tensor is a new tensor each time, and one that computes its version with its base.
+  // Each view of a tensor is a new tensor, so its cast would never be found again.
   const torch::autograd::AutogradMeta* const meta = torch::autograd::impl::get_autograd_meta(tensor);
   if (meta != nullptr && (meta->grad_fn_ || meta->is_view_ || meta->fw_grad_)) {
-    return "is no leaf, a view or a dual tensor";
+    return "is a view, a dual tensor or the result of an op";
   }
   return at::caching::is_cached_tensor(tensor) ? "belongs to a recorded graph" : nullptr;
 }

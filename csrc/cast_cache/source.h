@@ -1,4 +1,4 @@
-// The identity and state of a cast's source.
+// Identity and state of a cast's source.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,14 +9,14 @@
 
 namespace polycast::cast_cache {
 
-// Everything of a tensor whose change can change its values or what they mean. The tensor and its storage are held
-// weakly, which keeps their addresses from coming back as another's.
+// A snapshot of all that can change when a tensor's values, or their meaning, change. It refers weakly to the tensor
+// and its storage, which keeps others from getting their addresses.
 class Source {
  public:
-  // Takes a tensor that is no obstacle.
+  // The tensor must have no obstacle().
   explicit Source(const at::Tensor& tensor);
 
-  // Whether the tensor is this one, unchanged.
+  // Whether this is a snapshot of the tensor, and the tensor is unchanged.
   bool is(const at::Tensor& tensor) const;
 
  private:
@@ -33,14 +33,14 @@ class Source {
   at::DimVector strides_;
 };
 
-// Marks a tensor, so that a new `.data` is seen even where it is the former one, written to: `weight.data += delta`.
-// It does nothing to a marked tensor. To mark is a write to the tensor's metadata.
+// Marks a tensor, so that every assignment to its `.data` is noticed, also `weight.data += delta`. See Note
+// [Assignments to .data]. This writes the tensor's metadata, unless the tensor has a mark.
 void mark(const at::Tensor& tensor);
 
-// Whether a tensor is strided, in memory of its own, and no subclass, wrapper or symbol.
+// Whether a tensor is strided and has a storage, and is no subclass or wrapper and has no symbolic sizes.
 bool is_plain(const at::Tensor& tensor);
 
-// Why the state of a tensor cannot be told, or null where it can.
+// Why a tensor has no Source, or null if it has one. The text continues a sentence whose subject is the tensor.
 const char* obstacle(const at::Tensor& tensor);
 
 }  // namespace polycast::cast_cache

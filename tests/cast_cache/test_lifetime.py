@@ -145,7 +145,7 @@ def test_a_hidden_write_is_found_on_request(kept: bool) -> None:
     if kept:
         cast_cache.keep(module)
     name = "'weight'" if kept else "a tensor of shape [8, 8]"
-    message = f"the cast of {name} to BFloat16 that polycast reuses is not that of its values now: they were changed"
+    message = f"the cast of {name} to BFloat16 that polycast reuses differs from a fresh cast: the values were changed"
     cast_cache.verify(True)
     try:
         with polycast.autocast("cpu"):
