@@ -1,7 +1,8 @@
-"""Mixed precision for every PyTorch device, from one policy file.
+"""A drop-in for torch.amp that you can inspect, change per op, and debug.
 
-Importing the package installs the policy's autocast kernels for every device that torch itself serves, and for XLA
-where torch_xla is loaded, now or later. Set POLYCAST_INSTALL=0 to install none, and call :func:`install` yourself.
+Importing the package installs the policy's autocast kernels for every device that torch itself serves. Those for XLA
+are installed when torch_xla is imported, before or after. Set POLYCAST_INSTALL=0 to install none, and call
+:func:`install` yourself.
 
     >>> import torch, polycast
     >>> with polycast.autocast("cpu"):

@@ -1,4 +1,4 @@
-"""Warnings that point at the program's own line."""
+"""Warnings that point at a line of the user's program."""
 
 import sys
 import warnings
@@ -7,7 +7,7 @@ _INNER = ("polycast", "torch")
 
 
 def warn(message: str) -> None:
-    """Warn at the first line above that is neither torch's nor ours."""
+    """Warn with the innermost caller that is neither torch's nor ours."""
     depth, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INNER:
         depth, frame = depth + 1, frame.f_back

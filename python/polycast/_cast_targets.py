@@ -1,4 +1,4 @@
-"""What a user names the tensors by whose casts are to be kept or released."""
+"""The tensors in a target of cast_cache.keep or cast_cache.release."""
 
 import warnings
 from collections.abc import Iterable, Iterator
@@ -12,11 +12,11 @@ Casts: TypeAlias = nn.Module | Tensor | Iterable[nn.Module | Tensor]
 
 
 def named_tensors(target: Casts) -> list[tuple[str, Tensor]]:
-    """Return the tensors with the names that they have there; a single tensor has none.
+    """Return the tensors of a target, each with its name in a message. The name of a single tensor is empty.
 
     Raises:
-        TypeError: There is something else among them.
-        ValueError: A module changes the storage of its tensors.
+        TypeError: The target is, or contains, something else.
+        ValueError: A module is managed by FSDP.
     """
     found = list(_walk(target, ""))
     if not found and isinstance(target, Iterator):

@@ -1,4 +1,4 @@
-"""'Did you mean', for names that a user mistyped."""
+"""'Did you mean' for mistyped names."""
 
 from collections.abc import Iterable
 
@@ -6,6 +6,6 @@ from polycast.grammar.errors import closest
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message that offers the closest known name, empty where none is close."""
+    """Return the end of a message that suggests the closest known name, or "" if none is close."""
     close = closest(name, known)
     return "" if close is None else f"; did you mean '{close}'?"

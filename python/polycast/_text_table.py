@@ -1,4 +1,4 @@
-"""Tables as text."""
+"""Tables as lines of text that fit the terminal."""
 
 import shutil
 import sys
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def wrapped(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return the rows, each with its last cell on as many lines as the terminal has no room for in one."""
+    """Return the rows with their last cells wrapped: a further row, empty but for its last cell, for each more line."""
     taken = sum(max(map(len, column)) + 2 for column in list(zip(*rows, strict=True))[:-1])
     room = max(_width() - taken, max(len(word) for row in rows for word in row[-1].split()))
     found: list[tuple[str, ...]] = []
@@ -18,7 +18,7 @@ def wrapped(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
 
 
 def lines_of(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return the lines of a table; the columns that a terminal has no room for go below, beside the first one again."""
+    """Return the lines of a table. Columns that do not fit are printed below, beside the first column again."""
     width = _width()
     first, *rest = (_padded(column) for column in zip(*rows, strict=True))
     parts: list[list[list[str]]] = [[first]]
@@ -36,4 +36,4 @@ def _padded(column: Sequence[str]) -> list[str]:
 
 
 def _width() -> int:
-    return shutil.get_terminal_size(fallback=(sys.maxsize, 0)).columns  # no terminal: no fold
+    return shutil.get_terminal_size(fallback=(sys.maxsize, 0)).columns  # without a terminal nothing is folded

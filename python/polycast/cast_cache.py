@@ -1,8 +1,7 @@
-"""The cast cache: casts of weights that are reused inside a region, and, where asked for, beyond it.
+"""The cast cache: it reuses the casts of weights inside an autocast region and, on request, beyond it.
 
-Inside an autocast region, up to the end of the outermost one, the cast of a float32 leaf that requires grad is made
-once and shared, as in torch. Nothing has to be called for that, and a changed weight is cast anew. Casts that
-:func:`keep` was asked for outlive regions.
+By default it shares what torch shares: the cast of a float32 leaf that requires grad, until the outermost region ends.
+A weight that changes is cast again. Casts that you :func:`keep` outlive regions.
 
     >>> import torch, polycast
     >>> layer = torch.nn.Linear(4, 4).requires_grad_(False)
@@ -38,52 +37,56 @@ def __dir__() -> list[str]:
     return __all__
 
 
-_NAMED = 8  # tensors that a warning names
+_NAMED = 8  # a warning names no more tensors than this
 
 
 class Counts(NamedTuple):
-    """What is kept for one type of device, and what has happened so far.
+    """The kept casts on one type of device, and how often they were used.
 
-    ``entries`` are the casts, ``bytes`` theirs; ``hits`` counts the casts that were reused, ``misses`` those that were
-    made, and ``drops`` those that are gone. Casts that only a region shares are not counted.
+    Casts that only a region shares are not counted.
     """
 
     entries: int
+    """How many casts are stored now."""
     bytes: int
+    """Their size."""
     hits: int
+    """How often a cast was reused."""
     misses: int
+    """How often a cast had to be made."""
     drops: int
+    """How many casts were dropped."""
 
 
 def keep(target: Casts) -> None:
-    """Keep the casts of these tensors from one region to the next, until a tensor changes or dies.
+    """Keep the casts of tensors from one region to the next, until a tensor changes or is deleted.
 
-    It asks one thing: change the tensors themselves, never behind their back. In-place operations, optimizers of
-    ``torch.optim``'s kind, ``load_state_dict``, ``set_``, an assignment to ``.data`` (``w.data += 1``, too), and casts
-    to other types are all seen. Writes that leave no trace on the tensor are not; :func:`release` it before one, or
-    find them with :func:`verify`:
+    Limitation: writes that bypass the tensor's version counter are not seen. Call :func:`release` before such a write,
+    or find it with :func:`verify`:
 
     - *through* ``.data`` (``w.data.add_(1)``), ``untyped_storage()``, NumPy, DLPack, a buffer or a raw pointer, or by
       another process that shares the memory;
     - by a kernel that counts no version: one of your own (Triton, an extension), or a fused one of torch's that is
       called by hand, such as ``torch._fused_adamw_``;
     - by the replay of a recorded graph, such as a CUDA graph;
-    - what a collective of ``torch.distributed`` receives (``broadcast``, ``all_reduce``, ``recv``, ``scatter``);
+    - by a collective of ``torch.distributed`` (``broadcast``, ``all_reduce``, ``recv``, ``scatter``);
     - under ``torch.autograd._unsafe_preserve_version_counter``.
 
-    Threads share kept casts, so that a model which many threads serve is cast once; a region's own are its thread's.
-    Casts with gradient history are never kept, only shared inside a region. ``torch.utils.swap_tensors`` refuses a
-    tensor while its casts are kept.
+    All other writes are seen: in-place operations, optimizers of ``torch.optim``'s kind, ``load_state_dict``, ``set_``,
+    an assignment to ``.data`` (also ``w.data += 1``), and a change of dtype.
+
+    All threads share kept casts, so a model that many threads serve is cast once. Casts with autograd history are never
+    kept; a region may share them. ``torch.utils.swap_tensors`` raises for a tensor whose casts are kept.
 
     Args:
-        target: A module, whose floating-point parameters and buffers are meant, a tensor, or an iterable of such. A
-            tensor that comes in the place of a parameter later on is another one.
+        target: A module, a tensor, or an iterable of both. Of a module, its floating-point parameters and buffers are
+            kept. A tensor that replaces a parameter later is not kept.
 
     Raises:
-        ValueError: A tensor whose changes cannot be told: a DTensor or another subclass, what FSDP manages, an
-            inference tensor, a view, no leaf; or one that is not floating-point. Nothing is kept then. Of a module
-            that has others, such tensors are passed over, and a warning names them.
-        TypeError: It is none of these.
+        ValueError: The changes of a tensor cannot be seen, or it is not floating-point; then nothing is kept. This
+            concerns DTensors and other subclasses, modules that FSDP manages, inference tensors, views and results of
+            ops. In a module that also has other tensors, such tensors are ignored and a warning names them.
+        TypeError: The target is something else.
 
     Example:
         >>> import torch, polycast
@@ -106,7 +109,9 @@ def keep(target: Casts) -> None:
         else:
             texts.append(f"{name or 'the tensor'}: it {obstacle}")
     if texts and not (named and isinstance(target, torch.nn.Module)):
-        raise ValueError(f"cannot keep the casts of {texts[0]}")
+        raise ValueError(
+            f"cannot keep the casts of {texts[0]}; give floating-point parameters, buffers or other leaves"
+        )
     if texts:
         more = f"; and of {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
         warnings.warn(f"keeps no casts of {'; of '.join(texts[:_NAMED])}{more}", stacklevel=2)
@@ -116,7 +121,7 @@ def keep(target: Casts) -> None:
 
 
 def release(target: Casts) -> None:
-    """Take :func:`keep` back and free the casts. Tensors that are not kept are passed over.
+    """Undo :func:`keep` and free the casts. Tensors that are not kept are ignored.
 
     Example:
         >>> import torch, polycast
@@ -129,7 +134,7 @@ def release(target: Casts) -> None:
 
 
 def info() -> dict[str, Counts]:
-    """Return what is kept and has happened, for each type of device on which kept casts were looked for.
+    """Return the counts of each type of device on which kept casts were used.
 
     Example:
         >>> import polycast
@@ -140,22 +145,22 @@ def info() -> dict[str, Counts]:
 
 
 def clear() -> None:
-    """Drop every cast. What :func:`keep` was asked for is cast again, and kept again, at its next use."""
+    """Drop every cast. Tensors that you :func:`keep` are cast and kept again at their next use."""
     torch.clear_autocast_cache()
     _compiled.clear_casts()
 
 
 def limit(size: int | None) -> None:
-    """Bound the bytes of all kept casts together; those that were not used for longest go first.
+    """Limit the bytes of all kept casts together. The least recently used are dropped first.
 
-    Casts that only a region shares do not count: they end with it.
+    Casts that only a region shares do not count.
 
     Args:
-        size: In bytes. None, as it is at first, is no bound; with 0 none is kept.
+        size: The limit in bytes. None, the default, is no limit; with 0 no cast is kept.
 
     Raises:
-        ValueError: A negative size.
-        TypeError: The size is no whole number.
+        ValueError: The size is negative.
+        TypeError: The size is not an int.
 
     Example:
         >>> import polycast
@@ -168,18 +173,18 @@ def limit(size: int | None) -> None:
         size = operator.index(size)
         if size < 0:
             raise ValueError(f"size is {size}; give a number of bytes from 0 on, or None for no limit")
-        size = min(size, sys.maxsize)  # more than any memory has
+        size = min(size, sys.maxsize)  # a size_t in C++
     _compiled.limit_casts(size)
 
 
 def verify(enabled: bool) -> None:
-    """Have each reused cast compared with a fresh one, bit for bit, to find writes that leave no trace.
+    """Compare each reused cast with a fresh one, bit for bit, to find writes that bypass the version counter.
 
-    A difference raises a RuntimeError with the name of the parameter. That costs every cast that the cache saves, and
-    on a device a read, so it is for looking for a mistake.
+    A difference raises a RuntimeError that names the parameter. This is for debugging: it makes every cast again, and
+    syncs with the device.
 
     Raises:
-        TypeError: It is told neither True nor False.
+        TypeError: ``enabled`` is not a bool.
 
     Example:
         >>> import polycast
@@ -203,19 +208,19 @@ def _dead(address: int, reference: weakref.ref[Tensor]) -> None:
 
 @_disable_dynamo(recursive=False)
 def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
-    """Drop the casts of what an optimizer may have written to.
+    """Drop the casts of an optimizer's parameters after its step.
 
-    Fused steps and compiled ones count no versions, nor does FSDP, which gathers what was written into other tensors.
+    Fused and compiled steps count no versions. Neither does FSDP, which gathers the new values into other tensors.
     """
     torch.clear_autocast_cache()
-    if _kept:  # another package's optimizer may hold anything
+    if _kept:  # another package's optimizer may have groups of any form
         params = (param for group in optimizer.param_groups for param in group.get("params", ()))
         for address in _kept.keys() & {getattr(param, "_cdata", None) for param in params}:
             _compiled.forget_casts(address, release=False)
 
 
-if "_kept" not in globals():  # importlib.reload comes here again
-    # What tells that a tensor whose casts are kept is gone, so that its casts go at once; by the tensor's address.
+if "_kept" not in globals():  # importlib.reload runs this module again
+    # By the tensor's address: a weak reference whose callback frees the casts when the tensor is deleted.
     _kept: dict[int, weakref.ref[Tensor]] = {}
     register_optimizer_step_post_hook(_forget_updated)
 for _kind, _probe in recording.probes(backends.types()).items():

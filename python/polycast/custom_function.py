@@ -1,4 +1,4 @@
-"""Autograd functions of one's own inside autocast regions: custom_fwd and custom_bwd."""
+"""Custom autograd functions under autocast: custom_fwd and custom_bwd."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -35,20 +35,20 @@ def custom_fwd(
 def custom_fwd(
     fwd: Callable[..., Any] | None = None, *, device_type: str | None = None, cast_inputs: torch.dtype | None = None
 ) -> Any:
-    """Decorate ``forward`` of a ``torch.autograd.Function``, and its ``setup_context`` where it has one.
+    """Decorate ``forward`` of a ``torch.autograd.Function``, and its ``setup_context`` if it has one.
 
     Args:
-        fwd: The function; absent in the form with arguments.
-        device_type: The device whose region counts. None, the default, is that of the tensors among the inputs, an
-            accelerator before the CPU.
-        cast_inputs: Inside an enabled region, cast the floating-point inputs on the device (of 16 and 32 bits) to this
-            type and run with autocasting off, in forward and backward. None leaves inputs and region as they are. Give
-            ``setup_context`` the same, so that what it saves is what forward saw. As in torch, a saved input that was
-            cast counts as a constant in second derivatives.
+        fwd: The function. Omit it to write ``@custom_fwd(...)`` with arguments.
+        device_type: The device whose region counts. None, the default, takes the device of the input tensors; an
+            accelerator comes before the CPU.
+        cast_inputs: In an enabled region, cast the 16- and 32-bit floating-point inputs on the device to this dtype,
+            and run forward and backward with autocast disabled. None leaves inputs and region unchanged. Give
+            ``setup_context`` the same dtype, so that it saves what forward saw. As in torch, a saved input that was
+            cast is a constant in second derivatives.
 
     Raises:
-        TypeError: What is decorated is no function, or ``cast_inputs`` no floating-point dtype.
-        ValueError: There is no such device.
+        TypeError: The decorated object is not callable, or ``cast_inputs`` is not a floating-point dtype.
+        ValueError: Torch knows no such device.
 
     Example:
         >>> import torch, polycast
@@ -73,7 +73,7 @@ def custom_fwd(
         >>> y.dtype, x.grad.dtype
         (torch.bfloat16, torch.float32)
 
-    Source: ``torch.amp.custom_fwd``, which has to be told the device and does not work with ``setup_context``.
+    Source: ``torch.amp.custom_fwd``, which requires a device and does not work with ``setup_context``.
     """
     if cast_inputs is not None and not (isinstance(cast_inputs, torch.dtype) and cast_inputs.is_floating_point):
         raise TypeError(
@@ -83,7 +83,7 @@ def custom_fwd(
     if fwd is None:
         return partial(_decorate_forward, device_type=device_type, cast_inputs=cast_inputs)
     if isinstance(fwd, torch.dtype):
-        raise TypeError(f"custom_fwd was given {fwd} in the place of a function; write @custom_fwd(cast_inputs={fwd})")
+        raise TypeError(f"custom_fwd got {fwd} instead of a function; write @custom_fwd(cast_inputs={fwd})")
     return _decorate_forward(fwd, device_type=device_type, cast_inputs=cast_inputs)
 
 
@@ -94,15 +94,16 @@ def custom_bwd(*, device_type: str | None = None) -> Callable[[Callable[P, R]], 
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str | None = None) -> Any:  # noqa: ARG001
-    """Decorate ``backward`` of a ``torch.autograd.Function``: it runs under the autocast state of its forward.
+    """Decorate ``backward`` of a ``torch.autograd.Function``, so that it runs under the autocast state of its forward.
 
     Args:
-        bwd: The function; absent in the form with an argument.
-        device_type: As torch's takes it. The device is the one of forward, whatever it says.
+        bwd: The function. Omit it to write ``@custom_bwd(...)`` with an argument.
+        device_type: Ignored. It is accepted because ``torch.amp.custom_bwd`` takes it; the device is that of forward.
 
     Raises:
-        TypeError: What is decorated is no function.
-        RuntimeError: Neither ``forward`` nor ``setup_context``, whichever takes the context, wears :func:`custom_fwd`.
+        TypeError: The decorated object is not callable.
+        RuntimeError: In backward: the function that takes the context (``setup_context``, or ``forward`` if there is
+            none) is not decorated with :func:`custom_fwd`.
 
     Source: ``torch.amp.custom_bwd``.
     """
@@ -117,7 +118,7 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str | None
         if region is None:
             raise RuntimeError(
                 "custom_bwd finds no autocast state on its context; decorate forward with polycast.custom_fwd, "
-                "and setup_context too where the function has one"
+                "and setup_context too if the function has one"
             )
         with StockAutocast(region.device_type, dtype=region.dtype, enabled=region.enabled):
             return scopes.run_in(region.scope, backward, *args, **kwargs)
@@ -129,12 +130,12 @@ def _decorate_forward(
     fwd: Callable[..., R], *, device_type: str | None, cast_inputs: torch.dtype | None
 ) -> Callable[..., R]:
     _check_callable("custom_fwd", fwd)
-    # setup_context is handed what forward returned, and that stays as it is.
+    # setup_context takes (ctx, inputs, output). The output stays what forward returned.
     eligible = 2 if getattr(fwd, "__name__", "") == "setup_context" else sys.maxsize
 
     @wraps(fwd)
     def run(*args: Any, **kwargs: Any) -> R:
-        # setup_context and the older form of forward take the context first; the newer forward does not.
+        # setup_context, and a forward without setup_context, take the context first.
         context = args[0] if args and hasattr(args[0], "save_for_backward") else None
         kind = device_type or _device_type((args, kwargs))
         enabled = torch.is_autocast_enabled(kind)

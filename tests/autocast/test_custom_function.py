@@ -177,7 +177,7 @@ def test_a_forward_without_decoration_is_named() -> None:
 
     text = (
         "^custom_bwd finds no autocast state on its context; decorate forward with polycast.custom_fwd, "
-        "and setup_context too where the function has one$"
+        "and setup_context too if the function has one$"
     )
     result = Bare.apply(torch.ones(2, 2, requires_grad=True))  # type: ignore[no-untyped-call]
     with pytest.raises(RuntimeError, match=text):
@@ -237,7 +237,7 @@ FLOATING = "it takes a floating-point dtype, such as torch.float32, or None"
 WRONG = {
     'custom_fwd(cast_inputs="float32")': f"cast_inputs is 'float32'; {FLOATING}",
     "custom_fwd(cast_inputs=torch.int32)": f"cast_inputs is torch.int32; {FLOATING}",
-    "custom_fwd(torch.float32)": "custom_fwd was given torch.float32 in the place of a function; "
+    "custom_fwd(torch.float32)": "custom_fwd got torch.float32 instead of a function; "
     "write @custom_fwd(cast_inputs=torch.float32)",
     'custom_fwd(cast_inputs=torch.float32)("x")': "custom_fwd decorates a function, not 'x'; "
     "write @custom_fwd above its def",

@@ -1,4 +1,4 @@
-"""Facts of single backends: names, hardware, packages. Only policy.yaml and this folder know devices by name."""
+"""Facts of single backends: names, hardware, packages. Only policy.yaml and this folder name devices."""
 
 from collections.abc import Callable, Iterable
 from types import ModuleType
@@ -12,29 +12,29 @@ from polycast._suggest import suggestion
 from polycast.backends import xla
 
 HOST = "cpu"
-# Devices on which torch's fused optimizers skip and unscale as documented, and float64 is at hand: MPS's pass found_inf
-# and grad_scale over in 2.9, and XPU's compute in float64, which not all such devices have.
+# Devices that have float64 and whose fused optimizers skip and unscale as documented. In torch 2.9 those of MPS ignore
+# found_inf and grad_scale, and those of XPU compute in float64, which not every XPU has.
 FUSED = (HOST, "cuda")
-PRIVATEUSE1 = "privateuse1"  # the column of a backend outside of torch that has none by the name that it registers
-# The columns of backends outside of torch, one of which can be loaded.
+PRIVATEUSE1 = "privateuse1"  # the column of an out-of-tree backend without a column of its own name
+# The columns of out-of-tree backends. A process can load one of these backends.
 PRIVATE = tuple(name for name, other in DEVICES.items() if other.dispatch_key == DEVICES[PRIVATEUSE1].dispatch_key)
-SHAPES_ONLY = "meta"  # has no autocast state
-# A device that torch has an autocast state for and that nobody has: see Note [The number of a scope].
+SHAPES_ONLY = "meta"  # it has no autocast state
+# Torch has an autocast state for this device, and nobody has the device: see Note [The number of a scope].
 CARRIER = "ipu"
-# Packages that bring a backend, and the devices to install once such a package has been imported.
+# From the package of a backend to the devices that are installed once it is imported.
 LATE = {xla.PACKAGE: (xla.TYPE,)}
-# Modules with a class CheckpointFunction, which runs a forward again in backward.
+# Modules with a class CheckpointFunction, which reruns a forward in backward.
 CHECKPOINTS = ("torch.utils.checkpoint", xla.CHECKPOINT)
-# Columns whose backends are no part of torch: their own kernels are overridden on request only. The fallback may be
-# missing, and is then ours to register, which is why the backend has to be loaded first.
+# The columns of backends outside of torch's repository. Their kernels are overridden on request only, after the backend
+# is loaded: if it then has registered no fallback, we register one.
 ON_REQUEST = ("hpu", *PRIVATE)
 trust_torch_kernels(FUSED)
-# What waits for a package, by the names of both. A reload of this module leaves it, as it leaves the hooks.
+# The names of package and action of each import hook. A reload of this module keeps them, because the hooks stay.
 _waiting: set[tuple[str, str]] = globals().get("_waiting", set())
 
 
 def once_imported(package: str, action: Callable[[ModuleType], None]) -> None:
-    """Call the action once the package is imported, which may be now; asking for it again changes nothing."""
+    """Call the action when the package is imported, or now if it is. A second request for the same has no effect."""
     name = f"{action.__module__}.{action.__qualname__}"
     if (package, name) not in _waiting:
         _waiting.add((package, name))
@@ -42,7 +42,7 @@ def once_imported(package: str, action: Callable[[ModuleType], None]) -> None:
 
 
 def type_of(column: str) -> str:
-    """Return the device type that torch knows a column's devices by: that of its dispatch key."""
+    """Return torch's device type for a column of the policy: the one of its dispatch key."""
     kind = DEVICES[column].dispatch_key.removeprefix("Autocast").lower()
     return torch._C._get_privateuse1_backend_name() if kind == PRIVATEUSE1 else kind
 
@@ -53,10 +53,10 @@ def types() -> list[str]:
 
 
 def kind_of(device: str | torch.device) -> str:
-    """Return the type of a device given as text, with or without an index, or as a ``torch.device``.
+    """Return the type of a device. The device is a str, with or without an index, or a ``torch.device``.
 
     Raises:
-        TypeError: It is neither.
+        TypeError: The device is neither.
     """
     if isinstance(device, torch.device):
         return device.type
@@ -66,10 +66,10 @@ def kind_of(device: str | torch.device) -> str:
 
 
 def known_type(device: str | torch.device) -> str:
-    """Return what ``kind_of`` does, of any device that torch knows.
+    """Return the type of a device that torch knows.
 
     Raises:
-        TypeError: As ``kind_of``.
+        TypeError: The device is neither a str nor a ``torch.device``.
         ValueError: Torch knows no such device.
     """
     kind = kind_of(device)
@@ -80,7 +80,7 @@ def known_type(device: str | torch.device) -> str:
 
 
 def unknown(device_type: str, known: Iterable[str]) -> ValueError:
-    """Return the error for a device that the policy does not have."""
+    """Return the error for a device type that has no column in the policy."""
     names = list(known)
     if device_type in PRIVATE:
         return ValueError(
@@ -99,7 +99,7 @@ def unknown(device_type: str, known: Iterable[str]) -> ValueError:
 
 
 def column(device_type: str) -> str:
-    """Return the column of the policy that a device type takes its rules from.
+    """Return the column of the policy that has the rules of a device type.
 
     Raises:
         ValueError: The policy has no rules for the device type.
@@ -115,14 +115,14 @@ def column(device_type: str) -> str:
 
 
 def random_state() -> list[Any]:
-    """Return the state of torch's random generators: the host's, the accelerator's and XLA's, where they are in use."""
+    """Return the states of the random generators in use: the host's, XLA's, and one for each accelerator device."""
     module = _accelerator_with_random_state()
     count = 0 if module is None else torch.accelerator.device_count()
     return [torch.get_rng_state(), xla.random_state(), *(module.get_rng_state(index) for index in range(count))]
 
 
 def set_random_state(state: list[Any]) -> None:
-    """Put the state of random generators back."""
+    """Restore the states that :func:`random_state` returned."""
     host, on_xla, *states = state
     torch.set_rng_state(host)
     xla.set_random_state(on_xla)
@@ -131,7 +131,7 @@ def set_random_state(state: list[Any]) -> None:
 
 
 def _accelerator_with_random_state() -> Any:
-    """Return torch's module of the accelerator; None without one whose random state can be read and put back."""
+    """Return torch's module of the accelerator, or None if there is none whose random state can be read and set."""
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     module = None if accelerator is None else getattr(torch, accelerator.type, None)
     return module if hasattr(module, "get_rng_state") and hasattr(module, "set_rng_state") else None
@@ -144,10 +144,10 @@ def served() -> list[str]:
 
 
 def current() -> str:
-    """Return the type of the accelerator of this process, that of the host where there is none.
+    """Return the type of this process's accelerator, or that of the host if there is none.
 
     Raises:
-        RuntimeError: torch_xla is imported, by whomever, and no XLA device is in use: which one is meant is not known.
+        RuntimeError: torch_xla is imported and no XLA device is in use, so either XLA or the host may be meant.
     """
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is not None:
@@ -161,7 +161,7 @@ def current() -> str:
 
 
 def is_here(device_type: str) -> bool:
-    """Return whether there is such a device, as far as torch knows."""
+    """Return whether torch finds a device of this type."""
     if device_type == xla.TYPE:
         return xla.is_loaded()
     module = getattr(torch, device_type, None)
@@ -169,17 +169,17 @@ def is_here(device_type: str) -> bool:
 
 
 def has_float64(device_type: str) -> bool:
-    """Return whether devices of a type are known to compute in float64."""
+    """Return whether all devices of a type are known to have float64."""
     return device_type in (*FUSED, xla.TYPE)
 
 
 def reads_stall(device_type: str) -> bool:
-    """Return whether a host read ends the tracing of a step, and so costs far more than waiting for the device."""
+    """Return whether a host read cuts the traced graph of a step, which costs far more than a sync."""
     return device_type == xla.TYPE
 
 
 def check_region(device_type: str) -> None:
-    """Refuse a region on a device whose backend is not loaded."""
+    """Raise for a region on a device whose backend is not loaded."""
     if device_type == torch._C._get_privateuse1_backend_name() and not hasattr(torch, device_type):
         raise unknown(PRIVATEUSE1, types())
     if device_type == xla.TYPE and not xla.is_loaded():
@@ -187,5 +187,5 @@ def check_region(device_type: str) -> None:
 
 
 def overrides(device_type: str) -> list[str]:
-    """Return what overrides the policy in the regions of a device."""
+    """Return a sentence for each setting that overrides the policy in the regions of a device."""
     return xla.overrides() if device_type == xla.TYPE else []

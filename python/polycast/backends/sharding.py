@@ -1,4 +1,4 @@
-"""Modules whose parameters change their storage while they count no versions."""
+"""The module classes of FSDP, which changes the storage of parameters and counts no versions."""
 
 import sys
 
@@ -9,6 +9,6 @@ _NAMES = ("FSDPModule", "FullyShardedDataParallel")
 
 
 def managers() -> tuple[type[nn.Module], ...]:
-    """Return the classes of such modules, none where the package is not loaded."""
+    """Return the classes of FSDP's modules, or none if FSDP is not imported."""
     package = sys.modules.get(_PACKAGE)
     return tuple(getattr(package, name) for name in _NAMES if hasattr(package, name))

@@ -1,4 +1,4 @@
-"""XLA: one device type, two columns of the policy, chosen by the hardware that torch_xla runs on."""
+"""XLA has one device type and two columns of the policy; the hardware that torch_xla runs on chooses between them."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ PACKAGE = "torch_xla"
 CHECKPOINT = "torch_xla.utils.checkpoint"
 COLUMNS = ("xla", "xla_gpu")
 _GPUS = ("CUDA", "ROCM", "GPU")
-# Of these, torch_xla 2.9 honours the bfloat16 ones.
+# torch_xla 2.9 obeys the ones for bfloat16.
 _OVERRIDES = ("XLA_USE_BF16", "XLA_DOWNCAST_BF16", "XLA_USE_F16")
 
 
@@ -18,18 +18,18 @@ def is_loaded() -> bool:
 
 
 def is_in_use() -> bool:
-    """Whether the runtime was started, as the first tensor on a device does."""
+    """Whether the runtime was started. The first tensor on an XLA device starts it."""
     import torch_xla
 
     return bool(torch_xla._XLAC._xla_runtime_is_initialized())
 
 
-# As torch.compiler.assume_constant_result says it, which imports the compiler: it cannot look into this function.
+# Dynamo cannot trace this function. torch.compiler.assume_constant_result sets the same attribute, but imports dynamo.
 is_in_use._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def random_state() -> int | None:
-    """Return the state of XLA's random generator, None where no device is in use."""
+    """Return the state of XLA's random generator, or None if no XLA device is in use."""
     if not (is_loaded() and is_in_use()):
         return None
     from torch_xla.core import xla_model
@@ -38,7 +38,7 @@ def random_state() -> int | None:
 
 
 def set_random_state(state: int | None) -> None:
-    """Put the state back."""
+    """Restore a state that :func:`random_state` returned."""
     if state is not None:
         from torch_xla.core import xla_model
 
@@ -46,7 +46,7 @@ def set_random_state(state: int | None) -> None:
 
 
 def column() -> str:
-    """Return the column for the hardware: TPU, Neuron and the host take "xla", GPUs take "xla_gpu"."""
+    """Return the column for the hardware: "xla_gpu" for GPUs, "xla" for TPU, Neuron and the host."""
     if not is_loaded():
         return COLUMNS[0]
     from torch_xla import runtime
@@ -55,10 +55,10 @@ def column() -> str:
 
 
 def overrides() -> list[str]:
-    """Return the variables of the environment that override the policy, each in a sentence."""
+    """Return a sentence for each environment variable that overrides the policy."""
     set_ = [name for name in _OVERRIDES if os.environ.get(name, "0") not in ("", "0", "false")]
     return [
-        f"{name} is set: a torch_xla that honours it runs every floating-point operation in "
+        f"{name} is set: a torch_xla that obeys it runs every floating-point operation in "
         f"{'bfloat16' if name.endswith('BF16') else 'float16'}, whatever the autocast policy says; unset {name} to let "
         "the policy choose"
         for name in set_
