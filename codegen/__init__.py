@@ -1,18 +1,18 @@
 """The generator of generated/ from policy.yaml: `python -m codegen`.
 
-The modules form a line, and each imports only what stands before it: grammar, schemas, model, parse, render; write
-stands apart and knows nothing of policies. Nothing here imports torch, which takes seconds; the build, which has done
-so, hands it in, and the public names of ops are looked up in it. `grammar` is a link into the package, which reads
-policies at run time with the same modules; the generator runs before there is a package to import it from.
+Each module imports only those before it: grammar, schemas, model, parse, render. `write` imports none of them. Nothing
+here imports torch, which takes seconds. The build has imported it and passes it in; then the public names of ops are
+looked up in it. `grammar` is a link into the package, which reads policies at run time with the same modules. It is a
+link because the generator runs before the package is built.
 
-The principles of the model (model.py), from which the rest follows:
+The model (model.py) has these principles:
 
-- It is parsed, not validated: what has been read holds only what is right, so nothing after parse.py checks again. An
-  entry with a problem is reported with its place and left out; no valid value ever takes the place of a wrong one.
-- It is frozen and holds no YAML, no place in a file and no fact of the installed torch. So the texts are a function of
-  the policy alone, whoever renders them, and a change of layout or of a comment changes no generated file.
-- One row (`Registration`) is one overload on one device for a range of torch releases: `like`, `others` and
-  alternatives are resolved while parsing, and ranges do not overlap. Whoever reads rows has no rules to know.
-- What C++ or a document needs of a row is a property of it, so the templates hold no string surgery.
-- The installed torch is only asked whether rows fit its schemas, for those rows that hold for its release.
+- Parse, don't validate: the model holds valid values only, so no module after parse.py checks again. An entry with a
+  problem is reported with its place and dropped. A valid value never replaces a wrong one.
+- The model is frozen. It holds no YAML, no place in a file and no fact of the installed torch. So the generated files
+  depend on the policy alone, and a change of layout or of a comment changes none of them.
+- A row (`Registration`) is one overload on one device for a range of torch releases. The parser resolves `like`,
+  `others` and alternatives, and the ranges do not overlap. So readers of rows need to know none of these.
+- What C++ or a document needs of a row is a property of the row, so templates hold no string surgery.
+- Rows that hold for the installed torch are checked against its schemas. Nothing else depends on it.
 """

@@ -1,4 +1,4 @@
-"""The command line: `python -m codegen` writes generated/, `python -m codegen --check` only compares."""
+"""The command line: `python -m codegen` writes generated/, `python -m codegen --check` compares it."""
 
 import argparse
 import sys
@@ -11,14 +11,14 @@ try:
     from codegen.schemas import Schemas
     from codegen.write import differences, write
 except ModuleNotFoundError as error:
-    # torchgen comes with torch, whose wheel holds the operator schemas.
+    # The wheel of torch contains torchgen and the operator schemas.
     sys.exit(f"error: codegen needs '{error.name}', which is not installed. Run: pip install torch jinja2 pyyaml")
 
 ROOT = Path(__file__).parent.parent
 
 
 def main(arguments: list[str] | None = None, torch: object = None) -> int:
-    """Run the command; return its exit status. The public names of ops are looked up in torch, if it is given."""
+    """Run the command and return its exit status. If torch is given, the public names of ops are looked up in it."""
     parser = argparse.ArgumentParser(
         prog="python -m codegen", description="Turn policy.yaml into the files of generated/."
     )
@@ -26,7 +26,9 @@ def main(arguments: list[str] | None = None, torch: object = None) -> int:
         "--check", action="store_true", help="write nothing; fail with a diff where generated/ is stale"
     )
     parser.add_argument("--policy", type=Path, default=ROOT / "policy.yaml", help="the policy to read")
-    parser.add_argument("--output", type=Path, default=ROOT / "generated", help="the folder to write, of nothing else")
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "generated", help="the folder to write; it holds no other files"
+    )
     options = parser.parse_args(arguments)
     try:
         return run(options.policy, options.output, torch, check=options.check)
@@ -36,13 +38,13 @@ def main(arguments: list[str] | None = None, torch: object = None) -> int:
     except OSError as error:
         print(f"error: {error.filename or options.output}: {error.strerror}; nothing was written.", file=sys.stderr)
     except KeyboardInterrupt:
-        print("Interrupted; the files are all old or all new.", file=sys.stderr)
+        print("Interrupted; the files are either all old or all new.", file=sys.stderr)
         return 130
     return 1
 
 
 def run(policy: Path, output: Path, torch: object, *, check: bool) -> int:
-    """Generate, or compare; return the exit status."""
+    """Write the files, or compare them, and return the exit status."""
     name = policy.name if policy.parent == ROOT else str(policy)
     schemas = Schemas.installed(torch)
     files = render(read_policy(policy, name, schemas), schemas.history)

@@ -1,4 +1,4 @@
-"""The devices of a policy, and where each departs from the one that it is like."""
+"""Reads the devices of a policy, and the exceptions of each from the device that it is like."""
 
 from codegen.grammar.casts import OTHERS, Cast, CastReader
 from codegen.grammar.categories import SPOKEN_DTYPES, UNLISTED, Category
@@ -10,7 +10,7 @@ from codegen.schemas import Schemas
 
 DTYPES = ("float16", "bfloat16")
 SWITCH = ("on", "off")
-# What whoever writes a dtype in the place of a category wants.
+# The category that is meant by a dtype in the place of a category.
 _CATEGORIES = {
     "float16": Category.LOWER_PRECISION_FP,
     "bfloat16": Category.LOWER_PRECISION_FP,
@@ -19,13 +19,11 @@ _CATEGORIES = {
 
 
 class DeviceReader(CastReader):
-    """Reads devices, and casts for them."""
-
     def __init__(self, schemas: Schemas, problems: list[Problem]) -> None:
         super().__init__(problems, like={}, categories=(category.value for category in Category))
         self.schemas = schemas
-        self.exceptions: dict[str, dict[str, Cast]] = {}  # of each device, by an op or an overload
-        self.spoken: dict[str, str] = {}  # the device that users call by another name
+        self.exceptions: dict[str, dict[str, Cast]] = {}  # by device, then by op or overload
+        self.spoken: dict[str, str] = {}  # from another name that users write to the device
 
     def read_devices(self, node: Node) -> list[Device]:
         entries = list(self.entries(node, "devices"))
@@ -39,7 +37,7 @@ class DeviceReader(CastReader):
                 self.report(
                     key.location, f"'like' goes in a circle: {' -> '.join([*seen, like])}", "break it somewhere"
                 )
-        # Every device of the file, with or without a problem.
+        # A device with a problem is included, so that no other entry is reported for naming it.
         self.like = {key.value: chains.get(key.value) for key, _ in entries}
         return [device for device in devices if device is not None]
 
@@ -52,15 +50,15 @@ class DeviceReader(CastReader):
         spoken = [text.value for text in self.dotted(fields["spoken"], "spoken")] if "spoken" in fields else []
         for word in spoken:
             if self.spoken.setdefault(word, key.value) != key.value:
-                what = f"device '{key.value}' is spoken of as '{word}', and so is '{self.spoken[word]}'"
-                self.report(fields["spoken"].location, what, "take it out of one of them")
+                what = f"devices '{self.spoken[word]}' and '{key.value}' are both spoken of as '{word}'"
+                self.report(fields["spoken"].location, what, "remove it from one of them")
         name = self.identifier(key, "device")
         dispatch_key = self.read_dispatch_key(fields["dispatch_key"])
         device = (dispatch_key or "").removeprefix("Autocast").lower()
         backend = self.text(fields["backend"], "backend") if "backend" in fields else None
         if name and device and name != device and not name.startswith(f"{device}_") and backend is None:
             what = f"dispatch_key {dispatch_key} is not that of device '{name}'"
-            remedy = f"call it '{device}', '{device}_...' where the device has a column, or name its 'backend'"
+            remedy = f"call it '{device}', or '{device}_...' if that device has a column, or name its 'backend'"
             self.report(key.location, what, remedy)
             name = None
         dtypes = [
@@ -80,7 +78,7 @@ class DeviceReader(CastReader):
         return self.known_device(node, [*self.like, OTHERS])
 
     def known_device(self, node: Node, names: list[str]) -> str | None:
-        """Read the name of a device, or say which one is meant by a word for it."""
+        """Read the name of a device. Another name that users write is reported with the device that it means."""
         meant = self.spoken.get(node.value.lower()) if isinstance(node, Text) and node.value not in names else None
         if isinstance(node, Text) and meant in names:
             self.report(node.location, f"unknown device '{node.value}'", f"did you mean '{meant}'?")
@@ -88,7 +86,7 @@ class DeviceReader(CastReader):
         return self.name(node, "device", names)
 
     def category(self, node: Node) -> str | None:
-        """Read a category, or say what is meant by a dtype."""
+        """Read a category. A dtype is reported with the category that it means."""
         dtype = SPOKEN_DTYPES.get(node.value.lower(), node.value) if isinstance(node, Text) else None
         category = _CATEGORIES.get(dtype or "")
         if isinstance(node, Text) and category is not None:
@@ -103,7 +101,7 @@ class DeviceReader(CastReader):
     def read_range(self, node: Node) -> VersionRange | None:
         torch = super().read_range(node)
         if torch is not None and (torch & SUPPORTED).empty:
-            what = f"'{torch}' holds for no torch that can be built for, which is {SUPPORTED}"
+            what = f"'{torch}' holds for no torch that polycast supports, which is {SUPPORTED}"
             self.report(node.location, what, "remove what is for those releases alone")
             return None
         return torch
@@ -119,11 +117,11 @@ class DeviceReader(CastReader):
         return key
 
     def read_exceptions(self, device: Text, node: Node, like: str | None) -> dict[str, Cast]:
-        """Return what a device does to the ops and overloads in which it departs from the one that it is like."""
+        """Return the casts that a device has instead of those of the device that it is like, by op or overload."""
         found: dict[str, Cast] = {}
         if like is None:
             what = f"device '{device.value}' has exceptions and is like no other"
-            self.report(node.location, what, "name it under 'like', or in the ops")
+            self.report(node.location, what, "add 'like', or name the device in the ops instead")
         for key, names in self.entries(node, f"except of device '{device.value}'"):
             category = self.category(key)
             for text in self.texts(names, f"{key.value} of device '{device.value}'"):
@@ -137,7 +135,7 @@ class DeviceReader(CastReader):
         return found
 
     def check_exceptions(self, ops: dict[str, Op]) -> None:
-        """Report an exception of a device for what the policy does not list."""
+        """Report the exceptions for ops and overloads that the policy does not list."""
         known = {name: {row.overload.name for row in op.registrations} for name, op in ops.items()}
         for device, exceptions in self.exceptions.items():
             for name, cast in exceptions.items():
@@ -149,7 +147,7 @@ class DeviceReader(CastReader):
                     self.report_unknown(cast.node.location, what, overload, known[op])
 
     def with_exceptions(self, key: Text, node: Node, casts: dict[str, list[Cast]]) -> dict[str, list[Cast]]:
-        """Return the casts of an op, before them the exceptions of each device and of those that it is like."""
+        """Return the casts of an op by device. Exceptions of the device, and of those that it is like, come first."""
         named = {name.value for name, _ in node.items} if isinstance(node, Mapping) else set()
         found = {}
         for device in self.like:
@@ -161,12 +159,12 @@ class DeviceReader(CastReader):
             found[device] = [cast for link in chain for cast in self.exceptions_for(key, link)]
             for cast in self.exceptions_for(key, device) if device in named else ():
                 what = f"device '{device}' has an exception for '{key.value}', and the op names the device"
-                self.report(cast.node.location, what, "take it out here or there")
+                self.report(cast.node.location, what, "remove one of them")
         alternatives = {device: [*first, *casts.get(device, [])] for device, first in found.items()}
         return {device: parts for device, parts in alternatives.items() if parts}
 
     def exceptions_for(self, key: Text, device: str) -> list[Cast]:
-        """Return the exceptions of a device for an op, those for an overload before one for the whole op."""
+        """Return the exceptions of a device for an op. Those for an overload come before the one for the whole op."""
         exceptions = self.exceptions.get(device, {})
         mine = [cast for name, cast in exceptions.items() if name.partition(".")[0] == key.value]
         return sorted(mine, key=lambda cast: cast.overloads is None)

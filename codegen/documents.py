@@ -1,16 +1,16 @@
-"""The op lists of documents, and whether the ops of the policy keep them."""
+"""Reads the op lists of documents, and checks that the ops of the policy obey them."""
 
 from codegen.grammar.categories import Category
 from codegen.grammar.fields import Reader
 from codegen.grammar.nodes import Mapping, Node, Sequence, Text
 from codegen.model import Device, Document, DocumentList, Op
 
-# All of these run the op in float32, which is what a document says of them.
+# A document says fp32 for each of these.
 _FP32 = (Category.FP32, Category.FP32_SET_OPT_DTYPE, Category.FP32_APPEND_DTYPE)
 
 
 def read_documents(reader: Reader, node: Node, devices: dict[str, Device], ops: dict[str, Op]) -> list[DocumentList]:
-    """Read the lists of every document, in the order of the file."""
+    """Return the lists of all documents, in the order of the file."""
     lists: list[DocumentList] = []
     for key, value in reader.entries(node, "documents"):
         fields = reader.fields(value, f"document '{key.value}'", ("title", "lists"), ("title", "lists"))
@@ -49,7 +49,7 @@ def _read_list(
 
 
 def _read_names(reader: Reader, node: Node, ops: dict[str, Op]) -> list[tuple[Text, tuple[str, ...]]]:
-    """Read names, each an op's own or {name: op} or {name: [op, op]}; return each with the ops that decide it."""
+    """Return the names, each with the ops that it stands for. A name is op, {name: op} or {name: [op, op]}."""
     names: list[tuple[Text, tuple[str, ...]]] = []
     for item in node.items if isinstance(node, Sequence) else (node,):
         if isinstance(item, Text):
@@ -69,7 +69,7 @@ def _read_names(reader: Reader, node: Node, ops: dict[str, Op]) -> list[tuple[Te
 
 
 def read_ops(reader: Reader, names: list[Text], ops: dict[str, Op]) -> tuple[str, ...]:
-    """Return the names if the policy has all these ops; empty where it has not."""
+    """Return the names of the ops, or () with a report if the policy lacks one of them."""
     unknown = [text for text in names if text.value not in ops]
     for text in unknown:
         reader.report_unknown(text.location, f"the policy has no op '{text.value}'", text.value, ops)
@@ -84,4 +84,4 @@ def _check(reader: Reader, name: Text, op: Op, promised: Category, devices: list
             given = " and ".join(category.value for category in held) or "unlisted"
             what = f"'{name.value}' is documented as {promised.value} on {device}"
             what += f", and the cast of '{op.name}' is {given} there"
-            reader.report(name.location, what, "give the op that category, or take the name out of this list")
+            reader.report(name.location, what, "give the op that category, or remove the name from this list")

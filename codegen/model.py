@@ -1,4 +1,4 @@
-"""The model of a policy that has been read: frozen, checked, and independent of YAML and of the installed torch."""
+"""The model of a valid policy. It is frozen, and independent of YAML and of the installed torch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,9 +15,9 @@ class Device:
     dispatch_key: str
     lower_precision: tuple[str, ...]
     like: str | None = None
-    cache: bool = True  # whether the casts of its weights may be reused
-    backend: str | None = None  # the file of the backend outside of torch that the column is for
-    spoken: tuple[str, ...] = ()  # what else users call it
+    cache: bool = True  # whether casts of its weights may be reused
+    backend: str | None = None  # for a backend outside of torch: the file with its op list
+    spoken: tuple[str, ...] = ()  # other names that users write
 
 
 @dataclass(frozen=True)
@@ -53,36 +53,36 @@ class Registration:
 
     @property
     def cpp_target(self) -> str | None:
-        """The struct of at::_ops of the overload with a dtype, where there is one."""
+        """The struct of at::_ops that calls the overload with a dtype, if there is one."""
         if self.overload.dtype_overload is None:
             return None
         return _cpp_struct(self.op, self.overload.dtype_overload)
 
     @property
     def reaches(self) -> str:
-        """The overload that a call arrives at below autocast."""
+        """The overload that is called below autocast."""
         appends = self.category is Category.FP32_APPEND_DTYPE
         return _schema_name(self.op, (self.overload.dtype_overload if appends else None) or self.overload.name)
 
 
 @dataclass(frozen=True)
 class Op:
-    """An entry of the policy: an operator, the names under which people call it, and its rows."""
+    """An entry of the policy: an operator, its public names, and its rows."""
 
     name: str
     public: tuple[str, ...]
     registrations: tuple[Registration, ...]
 
     def categories(self, device: str) -> list[tuple[Category, VersionRange]]:
-        """Return the categories of the op on a device, each with the releases it holds for.
+        """Return the categories of the op on a device, each with its range of releases.
 
-        An overload that only some releases have does not narrow the category of the op.
+        A range is left out if another overload has the same category in all releases.
         """
         held = dict.fromkeys((row.category, row.torch) for row in self.registrations if row.device == device)
         return [(category, torch) for category, torch in held if torch == ALL or (category, ALL) not in held]
 
     def by_overload(self, device: str) -> dict[str, str]:
-        """Return what a device does to each overload that it lists: categories, with their releases."""
+        """Return the categories of each overload on a device, with their ranges, as text."""
         found: dict[str, str] = {}
         for row in (row for row in self.registrations if row.device == device):
             text = row.category.value if row.torch == ALL else f"{row.category.value} (torch {row.torch})"
@@ -91,7 +91,7 @@ class Op:
         return found
 
     def groups(self) -> Iterator[tuple[Registration, tuple[str, ...]]]:
-        """Yield each row once for all devices that have it, with their names."""
+        """Yield each row once, with the names of all devices that have it. The row itself names no device."""
         found: dict[Registration, list[str]] = {}
         for row in self.registrations:
             found.setdefault(replace(row, device=""), []).append(row.device)
@@ -100,7 +100,7 @@ class Op:
 
 @dataclass(frozen=True)
 class Document:
-    """A document that promises something of ops: the name of its file, and its title."""
+    """A document with op lists: the name of its file, and its title."""
 
     name: str
     title: str
@@ -111,7 +111,7 @@ class Document:
 
 @dataclass(frozen=True)
 class DocumentList:
-    """An op list of a document: its names as the document writes them, each with the ops that decide it."""
+    """An op list of a document. Its names are spelled as in the document, each with the ops that it stands for."""
 
     document: Document
     devices: tuple[str, ...]
@@ -122,9 +122,9 @@ class DocumentList:
 
 @dataclass(frozen=True)
 class Policy:
-    """A whole policy: devices in the order of the file, the categories' sentences, ops by name, documented lists.
+    """A whole policy. Devices have the order of the file, ops that of the alphabet.
 
-    `composites` holds what people call that is no op of its own, with the ops that it runs.
+    `sentences` describes each category. `composites` holds public names that are no op, with the ops that they run.
     """
 
     devices: tuple[Device, ...]
@@ -134,13 +134,13 @@ class Policy:
     composites: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def cited(self, note: str) -> str:
-        """Return a note with the title of each document beside the name of its file."""
+        """Return a note with the title of each document before the name of its file."""
         for document in dict.fromkeys(list_.document for list_ in self.documents):
             note = note.replace(document.name, str(document))
         return note
 
     def exceptions(self, device: Device) -> dict[str, list[str]]:
-        """Return the overloads that a device treats otherwise than the one that it is like, by what it does to them."""
+        """Return, by category, the overloads whose category differs from that on the device that this one is like."""
         found: dict[str, list[str]] = {}
         for op in self.ops:
             mine, its = op.by_overload(device.name), op.by_overload(device.like or "")

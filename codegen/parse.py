@@ -1,4 +1,4 @@
-"""The parser: nodes and schemas to a valid policy. An entry with a problem is reported and left out."""
+"""The parser: it turns nodes and schemas into a valid policy. An entry with a problem is reported and dropped."""
 
 from bisect import bisect
 from collections.abc import Iterator
@@ -19,7 +19,11 @@ from codegen.schemas import Schemas
 
 
 def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
-    """Read the policy at `path`, which problems call `name`; raise PolicyError with every problem of the file."""
+    """Return the policy of a file. Problems are reported under `name`.
+
+    Raises:
+        PolicyError: It holds every problem of the file.
+    """
     problems: list[Problem] = []
     root = load(path, name, problems)
     policy = _PolicyParser(schemas, problems).policy(root) if root is not None else None
@@ -38,7 +42,7 @@ class _PolicyParser(DeviceReader):
         sentences = self.read_categories(fields["categories"])
         ops = self.read_ops(fields["ops"]) if self.like else []
         policy = Policy(tuple(devices), sentences, tuple(ops))
-        if self.problems:  # of ops that are left out, all that names them would be a problem
+        if self.problems:  # dropped ops would be reported again wherever they are named
             return policy
         by_name = {op.name: op for op in ops}
         self.check_exceptions(by_name)
@@ -67,12 +71,12 @@ class _PolicyParser(DeviceReader):
         return [op for op in ops if op is not None]
 
     def check_order(self, keys: list[Text]) -> None:
-        """Report the fewest ops that have to move for all to stand in alphabetical order."""
+        """Report the ops to move for alphabetical order, as few as possible."""
         kept = _longest_sorted([key.value for key in keys])
         for key in keys:
             place = bisect(kept, key.value)
             if place == 0 or kept[place - 1] != key.value:
-                where = f"before '{kept[place]}'" if place < len(kept) else f"behind '{kept[-1]}'"
+                where = f"before '{kept[place]}'" if place < len(kept) else f"after '{kept[-1]}'"
                 self.report(key.location, f"op '{key.value}' is not in alphabetical order", f"move it {where}")
 
     def read_op(self, key: Text, node: Node) -> Op | None:
@@ -105,11 +109,11 @@ class _PolicyParser(DeviceReader):
         return Op(key.value, tuple(name.value for name in public), rows) if rows and public else None
 
     def is_op_name(self, key: Text) -> bool:
-        """Report a key that is more than the name of one of ATen's ops."""
+        """Return whether a key can be the name of an ATen op. Report other libraries, namespaces and overloads."""
         what, library = f"op '{key.value}'", key.value.rpartition("::")[0]
         if library not in ("", "aten"):
             remedy = f"give it a rule at run time, as in polycast.Policy({{'{key.value}': 'fp32'}})"
-            self.report(key.location, f"{what} is of the library '{library}', and this policy lists ATen's", remedy)
+            self.report(key.location, f"{what} is of the library '{library}'; a policy file lists ATen's ops", remedy)
             return False
         parts = key.value.replace("::", ".").split(".")
         known = [part for part in parts if self.schemas.overloads(part)]
@@ -120,7 +124,7 @@ class _PolicyParser(DeviceReader):
         return True
 
     def check_public(self, names: list[Text]) -> None:
-        """Report a name by which nobody can call an op; it takes a torch that is imported."""
+        """Report the names that torch does not have. Without an imported torch nothing is checked."""
         for name in names if self.schemas.torch is not None else ():
             place, what = self.schemas.torch, f"torch has no '{name.value}'"
             first, *parts = name.value.split(".")
@@ -136,7 +140,7 @@ class _PolicyParser(DeviceReader):
     def rows(
         self, key: Text, overload: Overload, device: str, alternatives: list[Cast], message: str | None
     ) -> Iterator[tuple[Registration, Location]]:
-        """Yield the rows of one overload on one device with their places; the first that holds for a release wins."""
+        """Yield the rows of one overload on one device, with their places. For each release the first match wins."""
         alternatives = [cast for cast in alternatives if cast.overloads is None or overload.name in cast.overloads]
         for index, cast in enumerate(alternatives):
             if cast.category is None:
@@ -188,12 +192,12 @@ class _PolicyParser(DeviceReader):
 
 
 def _longest_sorted(names: list[str]) -> list[str]:
-    """Return the longest part of different names that is in alphabetical order; of equals that with the earlier names.
+    """Return the longest strictly increasing subsequence. Of equally long ones it has the names that come earlier.
 
-    It is built from the end, with the ranks of the names counted from the last one.
+    It is built from the end, with ranks that count from the last name of the alphabet.
     """
     ranks = {name: rank for rank, name in enumerate(sorted(names, reverse=True))}
-    starts: list[str] = []  # the last name, in the alphabet, that a sorted part of each length can start with
+    starts: list[str] = []  # by length: the alphabetically last name that such a subsequence can start with
     after: dict[str, str | None] = {}
     for name in reversed(names):
         length = bisect(starts, ranks[name], key=ranks.__getitem__)

@@ -1,7 +1,7 @@
-"""The texts of the generated files, made from a policy. Pure: the same policy gives the same texts.
+"""Renders a policy to the texts of the generated files. The same policy always gives the same texts.
 
-The only module that knows Jinja2. A row goes to the shard that its op's name hashes to, so that an added op touches one
-shard and the shards compile in parallel.
+This is the only module that uses Jinja2. The rows are split into shards, which compile in parallel. The hash of an op's
+name chooses the shard, so an added op changes one shard.
 """
 
 import re
@@ -21,16 +21,17 @@ from codegen.model import Op, Policy, Registration
 
 SHARDS = 4
 
-# What Markdown reads as markup. An underscore between letters or digits is none.
+# Characters that Markdown reads as markup. An underscore between letters or digits is not markup.
 _MARKUP = re.compile(r"[\\`*~|\[]|(?<![^\W_])_|_(?![^\W_])")
 
 
 def render(policy: Policy, history: Mapping[str, Record] | None = None) -> dict[str, str]:
-    """Return the text of every generated file by its path below generated/.
+    """Return the text of each generated file, by its path below generated/.
 
     Args:
-        policy: What is rendered.
-        history: What torch's releases do, by their names in order; the op reference tells what changed of listed ops.
+        policy: The policy to render.
+        history: The records of torch's releases, by name, oldest first. The op reference lists the changes of the
+            policy's ops.
     """
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -68,7 +69,7 @@ def render(policy: Policy, history: Mapping[str, Record] | None = None) -> dict[
 
 
 def cpp_string(text: str | None) -> str:
-    """Return a C++ string literal that holds the text's UTF-8 bytes, whatever they are."""
+    """Return a C++ string literal of the text in UTF-8."""
     plain = set(range(0x20, 0x7F)) - set(b'"\\?')
     return '"' + "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in (text or "").encode()) + '"'
 
@@ -82,7 +83,7 @@ def cpp_condition(torch: VersionRange) -> str:
 
 
 def cpp_row(row: Registration) -> str:
-    """Return the initializer of a row: its names, category, kernel, and what there is of message and note."""
+    """Return the C++ initializer of a row, without its device."""
     structs = [row.cpp_struct] if row.cpp_target is None else [row.cpp_struct, row.cpp_target]
     kernel = f"kernel<{', '.join(f'ops::{struct}' for struct in structs)}>"
     if row.category is Category.STOCK:
@@ -95,19 +96,19 @@ def cpp_row(row: Registration) -> str:
 
 
 def markdown(text: str) -> str:
-    """Return the text for a table cell of Markdown, where it is read as text and never as markup."""
+    """Return the text escaped for a cell of a Markdown table."""
     text = " ".join(text.replace("&", "&amp;").replace("<", "&lt;").split())
     return _MARKUP.sub(r"\\\g<0>", text)
 
 
 def _cited(op: Op, policy: Policy) -> Op:
-    """Return an op whose notes give the titles of the documents that they name."""
+    """Return the op with the documents' titles in its notes."""
     rows = [replace(row, note=policy.cited(row.note)) if row.note else row for row in op.registrations]
     return replace(op, registrations=tuple(rows))
 
 
 def _header_range(op: Op) -> VersionRange:
-    """Return the releases that have the op's header: those that have one of its overloads."""
+    """Return the releases that have the op's header, which are those with any of its overloads."""
     return reduce(or_, (row.overload.torch for row in op.registrations))
 
 
@@ -138,7 +139,7 @@ def _public_names(policy: Policy) -> dict[str, dict[tuple[Category, VersionRange
 
 
 def _changes(policy: Policy, history: Mapping[str, Record]) -> list[tuple[str, str, str, str]]:
-    """Return overload, devices, what releases have and why, of every listed op that they treat differently."""
+    """Return a row (overload, devices, categories, reasons) for each change of a listed op between releases."""
     listed = {op.name for op in policy.ops}
     return [
         (name_of(change.op, change.overload), ", ".join(change.devices), _held(change), " ".join(change.reasons))
@@ -148,7 +149,7 @@ def _changes(policy: Policy, history: Mapping[str, Record]) -> list[tuple[str, s
 
 
 def _partly(history: Mapping[str, Record]) -> list[tuple[str, str]]:
-    """Return each device that some releases have no record of, with those that have one."""
+    """Return the devices that only some releases have a record of, each with these releases."""
     devices = dict.fromkeys(device for record in history.values() for device in record.devices)
     having = {
         device: [name.removeprefix("torch-") for name, record in history.items() if device in record.devices]
@@ -158,14 +159,14 @@ def _partly(history: Mapping[str, Record]) -> list[tuple[str, str]]:
 
 
 def _held(change: Change) -> str:
-    """Return what an overload has, and since which release."""
+    """Return the categories of an overload, each with the release since which it holds."""
     (first, _), *rest = change.held
     later = [f"{category} since {release.removeprefix('torch-')}" for category, release in rest]
     return ", ".join(["not there" if first == ABSENT else first, *later]).replace(f"{ABSENT} since", "gone since")
 
 
 def _deviations(policy: Policy) -> list[tuple[str, str, str, str]]:
-    """Return op, devices, category and note of every row that carries a note, rows that differ by device joined."""
+    """Return (overload, devices, category, note) of the rows with a note. Rows that differ by device are joined."""
     joined: dict[tuple[str, str, str], list[str]] = {}
     for row in policy.registrations():
         if row.note is not None:

@@ -1,4 +1,4 @@
-"""Checks of a row against the schema of its operator, where the row holds for the installed torch."""
+"""Checks the rows that hold for the installed torch against its operator schemas."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from codegen.schemas import Schemas
 
 
 def check_overload(reader: Reader, schemas: Schemas, op: str, overload: Overload, place: Text) -> bool:
-    """Report an overload that the installed torch should have and has not, or that cannot be cast."""
+    """Report an overload that the installed torch lacks, or that cannot be cast. Return whether it is sound."""
     if schemas.release not in overload.torch:
         names = {"op": op, "overload": overload.name}
         return all(reader.identifier(replace(place, value=name), what) for what, name in names.items())
@@ -30,10 +30,12 @@ def check_overload(reader: Reader, schemas: Schemas, op: str, overload: Overload
 
 
 def check_registration(reader: Reader, schemas: Schemas, row: Registration, place: Location) -> bool:
-    """Report a category that the op cannot have."""
+    """Report a category that the overload cannot have. Return whether it is sound."""
     name, category = f"'{row.schema_name}'", row.category.value
     if row.category is Category.BANNED and row.message is None:
-        reader.report(place, f"op '{row.op}' is banned without a message", "add 'message', saying what to call instead")
+        reader.report(
+            place, f"op '{row.op}' is banned without a message", "add a 'message' that says what to call instead"
+        )
         return False
     if row.category is Category.FALLTHROUGH and row.note is None:
         reader.report(place, f"op '{row.op}' falls through without a note", "write {as: fallthrough, note: why}")
@@ -54,9 +56,9 @@ def check_registration(reader: Reader, schemas: Schemas, row: Registration, plac
 
 
 def check_kept_kernels(reader: Reader, schemas: Schemas, rows: list[tuple[Registration, Location]]) -> None:
-    """Report the rows of an op that keep a kernel of torch's where it has none, as far as its releases are recorded.
+    """Report the stock rows of an op on devices for which no recorded release of torch registers a kernel.
 
-    The kernel of a backend outside of torch is recorded nowhere; a note says that it is meant.
+    A row with a note is not reported: it keeps the kernel of a backend outside of torch, which is not recorded.
     """
     missed: dict[Location, dict[str, None]] = {}
     for row, place in rows:
@@ -67,4 +69,4 @@ def check_kept_kernels(reader: Reader, schemas: Schemas, rows: list[tuple[Regist
                 missed.setdefault(place, {})[row.device] = None
     for place, devices in missed.items():
         what = f"'{rows[0][0].op}' is stock on {', '.join(devices)}, where torch registers no kernel of its own"
-        reader.report(place, what, "leave it out there, or write {as: stock, note: whose kernel it keeps}")
+        reader.report(place, what, "remove it there, or write {as: stock, note: whose kernel it keeps}")

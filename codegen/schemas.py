@@ -1,6 +1,6 @@
-"""The operator schemas of the installed torch, read from the file that its wheel packages, without importing torch.
+"""The operator schemas of the installed torch, read from a file of its wheel without importing torch.
 
-Beside them stands what torch's releases were recorded to do, which says where torch registers a kernel of its own.
+The records of torch's releases are here too. They say where torch registers autocast kernels.
 """
 
 import re
@@ -24,7 +24,7 @@ _AUTOCAST_KEY = re.compile(r"^ *(Autocast\w+),", re.MULTILINE)
 
 
 class Schemas:
-    """The ATen schemas of one torch release. An op's overload without a name is called 'default'."""
+    """The ATen schemas of one torch release. The overload without a name is called 'default'."""
 
     def __init__(
         self,
@@ -36,8 +36,8 @@ class Schemas:
     ) -> None:
         self.release = release
         self.history = history or {}
-        self.torch = torch  # the package, where it is imported
-        self.autocast_keys = tuple(autocast_keys)  # empty where they are not known
+        self.torch = torch  # the package, or None if it is not imported
+        self.autocast_keys = tuple(autocast_keys)  # empty if they are not known
         self._schemas: dict[str, dict[str, str]] = {}
         self._parsed: dict[tuple[str, str], FunctionSchema] = {}
         for match in _FUNC.finditer(text):
@@ -45,13 +45,13 @@ class Schemas:
 
     @classmethod
     def installed(cls, torch: object = None) -> "Schemas":
-        """Read the schemas of the torch that is installed beside this interpreter, and the recorded releases.
+        """Read the schemas of the installed torch, and the recorded releases.
 
         Args:
-            torch: The package, of whoever has imported it; the public names of ops are then looked up in it.
+            torch: The package, if the caller has imported it. The public names of ops are looked up in it.
 
         Raises:
-            PolicyError: Every problem of the records.
+            PolicyError: The records are invalid. It holds every problem.
         """
         spec = find_spec("torchgen")
         assert spec is not None  # it is imported above
@@ -67,17 +67,17 @@ class Schemas:
         return sorted(self._schemas)
 
     def overloads(self, op: str) -> list[str]:
-        """Return the names of an op's overloads, empty for an op that this torch does not have."""
+        """Return the names of an op's overloads. An op that this torch does not have has none."""
         return list(self._schemas.get(op, ()))
 
     def find(self, op: str, overload: str) -> FunctionSchema:
-        """Return the parsed schema of one overload; KeyError where this torch has none."""
+        """Return the parsed schema of one overload. Raise KeyError if this torch does not have it."""
         if (op, overload) not in self._parsed:
             self._parsed[op, overload] = FunctionSchema.parse(self._schemas[op][overload])
         return self._parsed[op, overload]
 
     def signature(self, op: str, overload: str) -> Signature:
-        """Return what categories must know of one overload; KeyError where this torch has none."""
+        """Return what categories must know of one overload. Raise KeyError if this torch does not have it."""
         schema = self.find(op, overload)
         arguments = schema.arguments.flat_all
         dtype = BaseType(BaseTy.ScalarType)

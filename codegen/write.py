@@ -1,4 +1,4 @@
-"""Texts to disk, all or none, or to a diff. Knows nothing of policies."""
+"""Writes texts to a folder, all or none, or compares them with it."""
 
 import difflib
 import signal
@@ -9,12 +9,16 @@ from contextlib import contextmanager
 from errno import EEXIST, EISDIR
 from pathlib import Path
 
-# In the first line of every generated file. A file without it is somebody's own, and is neither changed nor removed.
+# The first line of each generated file contains this. A file without it is never changed or removed.
 MARK = b"Generated from policy.yaml by `python -m codegen`. Do not edit."
 
 
 def differences(files: dict[str, str], folder: Path) -> str:
-    """Return a unified diff from what the folder holds to `files`; empty where they agree. Raises as `write` does."""
+    """Return a unified diff from the folder to `files`, or "" if they are equal.
+
+    Raises:
+        OSError: The folder holds a file that is not generated.
+    """
     present = _present(folder)
     lines: list[str] = []
     for name in sorted(present | files.keys()):
@@ -26,12 +30,14 @@ def differences(files: dict[str, str], folder: Path) -> str:
 
 
 def write(files: dict[str, str], folder: Path) -> tuple[list[str], list[str]]:
-    """Make the folder hold `files` and nothing else; return the names of the files written, and of those removed.
+    """Make the folder hold `files` and nothing else. Return the names of the files written, and of those removed.
 
-    Everything that can fail, and takes time, happens in a staging folder beside it. Then the new files are renamed into
-    place with Ctrl-C held back, so that an error or an interrupt leaves the folder as it was. An unchanged file keeps
-    its time stamp, so nothing that depends on it is rebuilt. Raises OSError where the folder cannot be written, or
-    holds a file that is not generated.
+    The files are first written to a staging folder inside it, then renamed into place. Ctrl-C takes effect before or
+    after the renames. So an error or an interrupt leaves the folder as it was. An unchanged file keeps its time stamp,
+    so nothing that depends on it is rebuilt.
+
+    Raises:
+        OSError: The folder cannot be written, or holds a file that is not generated.
     """
     present = _present(folder)
     changed = [name for name, text in files.items() if not _holds(folder / name, text)]
@@ -55,7 +61,7 @@ def write(files: dict[str, str], folder: Path) -> tuple[list[str], list[str]]:
 
 
 def _present(folder: Path) -> set[str]:
-    """Return the names of the files in a folder, all of which are generated."""
+    """Return the names of the files in a folder. Raise OSError if one of them is not generated."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     for path in files:
         with path.open("rb") as file:
@@ -70,7 +76,7 @@ def _holds(path: Path, text: str) -> bool:
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    # Handlers and not a signal mask: a mask holds for one thread, and another one would take the signal.
+    # A signal mask would hold for this thread only, and the signal would be delivered to another.
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -58,7 +58,7 @@ void rows_2(std::vector<Row>& rows, std::vector<Names>& names) {
   add_rows(rows, "cuda xla_gpu xpu cpu mps mtia maia hpu privateuse1 npu musa mlu tpu", {"_convolution", "deprecated", Category::lower_precision_fp, kernel<ops::_convolution_deprecated>});
   names.push_back({"_cudnn_rnn", "torch._cudnn_rnn"});
   add_rows(rows, "cuda", {"_cudnn_rnn", "default", Category::stock, nullptr});
-  add_rows(rows, "mlu", {"_cudnn_rnn", "default", Category::stock, nullptr, "Torch_mlu's own kernel, which casts to float16 whatever the region says."});
+  add_rows(rows, "mlu", {"_cudnn_rnn", "default", Category::stock, nullptr, "Torch_mlu keeps its own kernel, which casts to float16 whatever the region's dtype is."});
   names.push_back({"_grid_sampler_2d_cpu_fallback", "torch._grid_sampler_2d_cpu_fallback"});
   add_rows(rows, "cpu tpu", {"_grid_sampler_2d_cpu_fallback", "default", Category::fp32, kernel<ops::_grid_sampler_2d_cpu_fallback>});
   names.push_back({"_mps_convolution", "torch.ops.aten._mps_convolution"});
@@ -79,7 +79,7 @@ void rows_2(std::vector<Row>& rows, std::vector<Names>& names) {
   add_rows(rows, "xla cpu tpu", {"cholesky_solve", "default", Category::fp32, kernel<ops::cholesky_solve>});
   names.push_back({"conv1d", "torch.nn.functional.conv1d torch.nn.Conv1d torch.conv1d"});
   add_rows(rows, "cuda xla xla_gpu xpu cpu mps mtia maia hpu privateuse1 npu musa mlu tpu", {"conv1d", "default", Category::lower_precision_fp, kernel<ops::conv1d>});
-  add_rows(rows, "cuda xla_gpu xpu mps mtia maia hpu privateuse1 npu musa mlu", {"conv1d", "padding", Category::lower_precision_fp, kernel<ops::conv1d_padding>, "Torch casts inside the decomposition instead."});
+  add_rows(rows, "cuda xla_gpu xpu mps mtia maia hpu privateuse1 npu musa mlu", {"conv1d", "padding", Category::lower_precision_fp, kernel<ops::conv1d_padding>, "Torch casts the ops of its decomposition instead."});
   add_rows(rows, "xla cpu tpu", {"conv1d", "padding", Category::lower_precision_fp, kernel<ops::conv1d_padding>});
   names.push_back({"conv_transpose3d", "torch.nn.functional.conv_transpose3d torch.nn.ConvTranspose3d torch.conv_transpose3d"});
   add_rows(rows, "cuda xla xla_gpu xpu cpu mtia maia hpu privateuse1 npu musa mlu tpu", {"conv_transpose3d", "input", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input>});
@@ -94,16 +94,16 @@ void rows_2(std::vector<Row>& rows, std::vector<Names>& names) {
   names.push_back({"cudnn_convolution_transpose", "torch.cudnn_convolution_transpose"});
   add_rows(rows, "cuda npu mlu", {"cudnn_convolution_transpose", "default", Category::lower_precision_fp, kernel<ops::cudnn_convolution_transpose>});
   names.push_back({"fft_ifftn", "torch.fft.ifftn"});
-  add_rows(rows, "xpu", {"fft_ifftn", "default", Category::fp32, kernel<ops::fft_ifftn>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
+  add_rows(rows, "xpu", {"fft_ifftn", "default", Category::fp32, kernel<ops::fft_ifftn>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch does not and raises in half precision."});
   add_rows(rows, "cpu tpu", {"fft_ifftn", "default", Category::fp32, kernel<ops::fft_ifftn>});
   names.push_back({"fft_irfftn", "torch.fft.irfftn"});
-  add_rows(rows, "xpu", {"fft_irfftn", "default", Category::fp32, kernel<ops::fft_irfftn>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
+  add_rows(rows, "xpu", {"fft_irfftn", "default", Category::fp32, kernel<ops::fft_irfftn>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch does not and raises in half precision."});
   add_rows(rows, "cpu tpu", {"fft_irfftn", "default", Category::fp32, kernel<ops::fft_irfftn>});
   names.push_back({"fft_rfft", "torch.fft.rfft"});
-  add_rows(rows, "xpu", {"fft_rfft", "default", Category::fp32, kernel<ops::fft_rfft>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
+  add_rows(rows, "xpu", {"fft_rfft", "default", Category::fp32, kernel<ops::fft_rfft>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch does not and raises in half precision."});
   add_rows(rows, "cpu tpu", {"fft_rfft", "default", Category::fp32, kernel<ops::fft_rfft>});
   names.push_back({"fft_rfft2", "torch.fft.rfft2"});
-  add_rows(rows, "xpu", {"fft_rfft2", "default", Category::fp32, kernel<ops::fft_rfft2>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch does not and raises in half precision."});
+  add_rows(rows, "xpu", {"fft_rfft2", "default", Category::fp32, kernel<ops::fft_rfft2>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch does not and raises in half precision."});
   add_rows(rows, "cpu tpu", {"fft_rfft2", "default", Category::fp32, kernel<ops::fft_rfft2>});
   names.push_back({"grid_sampler_2d", "torch.grid_sampler_2d"});
   add_rows(rows, "cpu tpu", {"grid_sampler_2d", "default", Category::fp32, kernel<ops::grid_sampler_2d>});
@@ -152,7 +152,7 @@ void rows_2(std::vector<Row>& rows, std::vector<Names>& names) {
   add_rows(rows, "xla mps", {"softmax", "int", Category::fp32, kernel<ops::softmax_int>});
   names.push_back({"stack", "torch.stack"});
   add_rows(rows, "xla cpu", {"stack", "default", Category::promote, kernel<ops::stack>});
-  add_rows(rows, "xpu", {"stack", "default", Category::promote, kernel<ops::stack>, "Listed in Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt); torch leaves it to the op's own promotion."});
+  add_rows(rows, "xpu", {"stack", "default", Category::promote, kernel<ops::stack>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch leaves it to the op's own promotion."});
   names.push_back({"stft", "torch.stft torch.Tensor.stft"});
   add_rows(rows, "cpu tpu", {"stft", "default", Category::fp32, kernel<ops::stft>});
   add_rows(rows, "cpu tpu", {"stft", "center", Category::fp32, kernel<ops::stft_center>});

@@ -142,9 +142,7 @@ def test_an_exception_and_an_op_that_names_the_device(tmp_path: Path) -> None:
     place = f"policy.yaml:{text[: text.index('[bend]')].count(chr(10)) + 1}"
     found = problems(tmp_path, text)
     assert found.startswith(f"{place}:")
-    assert found.endswith(
-        "device 'npu' has an exception for 'bend', and the op names the device; take it out here or there"
-    )
+    assert found.endswith("device 'npu' has an exception for 'bend', and the op names the device; remove one of them")
 
 
 def test_like_goes_from_device_to_device(tmp_path: Path) -> None:

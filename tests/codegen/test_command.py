@@ -99,7 +99,7 @@ def test_problems_of_the_policy_are_all_printed_and_nothing_is_written(
     [
         (OSError(28, "No space left on device"), 1, "error: {}: No space left on device; nothing was written.\n"),
         (PermissionError(13, "Permission denied", "x/y"), 1, "error: x/y: Permission denied; nothing was written.\n"),
-        (KeyboardInterrupt(), 130, "Interrupted; the files are all old or all new.\n"),
+        (KeyboardInterrupt(), 130, "Interrupted; the files are either all old or all new.\n"),
     ],
     ids=repr,
 )

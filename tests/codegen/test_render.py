@@ -138,7 +138,7 @@ def test_a_device_that_is_like_another_shows_where_it_differs(tmp_path: Path) ->
     assert xla.endswith("It has the categories of `cuda` for every op.\n")
     assert "Its list is that of a/file of its repository." in npu
     assert npu.endswith("""\
-It has the categories of `xla`, but for these:
+It has the categories of `xla`, except for these:
 
 | category | ops |
 |---|---|
