@@ -32,7 +32,7 @@ except ModuleNotFoundError as error:
     sys.exit(f"polycast is built against the torch that is installed, and '{error.name}' is not. {REMEDY}")
 
 from codegen.__main__ import main as generate  # noqa: E402
-from codegen.grammar.versions import SUPPORTED  # noqa: E402
+from polycast_grammar.versions import SUPPORTED  # noqa: E402
 
 # What a message of the compiled module says of a source is its path below one of these.
 PREFIXES = [ROOT, Path(torch.__file__).parents[1]]
@@ -68,7 +68,8 @@ class Copy(build_py):
     """Copies the Python files, and leaves none from an earlier build that is gone since."""
 
     def run(self) -> None:
-        rmtree(Path(self.build_lib) / "polycast", ignore_errors=True)
+        for package in ("polycast", "polycast_grammar"):
+            rmtree(Path(self.build_lib) / package, ignore_errors=True)
         super().run()
 
 

@@ -1,9 +1,9 @@
 """The generator of generated/ from policy.yaml: `python -m codegen`.
 
-Each module imports only those before it: grammar, schemas, model, parse, render. `write` imports none of them. Nothing
-here imports torch, which takes seconds. The build has imported it and passes it in; then the public names of ops are
-looked up in it. `grammar` is a link into the package, which reads policies at run time with the same modules. It is a
-link because the generator runs before the package is built.
+Each module imports only those before it: schemas, model, parse, render. `write` imports none of them. Nothing here
+imports torch, which takes seconds. The build has imported it and passes it in; then the public names of ops are looked
+up in it. The grammar of policies is a package, `polycast_grammar`, which serves the generator and `polycast`. It stands
+beside both because the generator runs before `polycast` can be imported.
 
 The model (model.py) has these principles:
 

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 try:
-    from codegen.grammar.errors import PolicyError
     from codegen.parse import read_policy
     from codegen.render import render
     from codegen.schemas import Schemas
     from codegen.write import differences, write
+    from polycast_grammar.errors import PolicyError
 except ModuleNotFoundError as error:
     # The wheel of torch contains torchgen and the operator schemas.
     sys.exit(f"error: codegen needs '{error.name}', which is not installed. Run: pip install torch jinja2 pyyaml")

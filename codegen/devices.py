@@ -1,12 +1,12 @@
 """Reads the devices of a policy, and the exceptions of each from the device that it is like."""
 
-from codegen.grammar.casts import OTHERS, Cast, CastReader
-from codegen.grammar.categories import SPOKEN_DTYPES, UNLISTED, Category
-from codegen.grammar.errors import Problem
-from codegen.grammar.nodes import Mapping, Node, Text
-from codegen.grammar.versions import SUPPORTED, VersionRange
 from codegen.model import Device, Op
 from codegen.schemas import Schemas
+from polycast_grammar.casts import OTHERS, Cast, CastReader
+from polycast_grammar.categories import SPOKEN_DTYPES, UNLISTED, Category
+from polycast_grammar.errors import Problem
+from polycast_grammar.nodes import Mapping, Node, Text
+from polycast_grammar.versions import SUPPORTED, VersionRange
 
 DTYPES = ("float16", "bfloat16")
 SWITCH = ("on", "off")

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from codegen.grammar.categories import UNLISTED, Category
-from codegen.grammar.versions import ALL, VersionRange
+from polycast_grammar.categories import UNLISTED, Category
+from polycast_grammar.versions import ALL, VersionRange
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from pathlib import Path
 
 from codegen.devices import DeviceReader
 from codegen.documents import read_documents, read_ops
-from codegen.grammar.casts import Cast
-from codegen.grammar.categories import Category
-from codegen.grammar.errors import Location, PolicyError, Problem
-from codegen.grammar.files import load
-from codegen.grammar.nodes import Mapping, Node, Sequence, Text
-from codegen.grammar.versions import ALL, subtract
 from codegen.model import Op, Overload, Policy, Registration
 from codegen.schema_checks import check_kept_kernels, check_overload, check_registration
 from codegen.schemas import Schemas
+from polycast_grammar.casts import Cast
+from polycast_grammar.categories import Category
+from polycast_grammar.errors import Location, PolicyError, Problem
+from polycast_grammar.files import load
+from polycast_grammar.nodes import Mapping, Node, Sequence, Text
+from polycast_grammar.versions import ALL, subtract
 
 
 def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:

@@ -14,10 +14,10 @@ from zlib import crc32
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from codegen.grammar.categories import Category
-from codegen.grammar.history import ABSENT, Change, Record, changes, name_of
-from codegen.grammar.versions import ALL, VersionRange
 from codegen.model import Op, Policy, Registration
+from polycast_grammar.categories import Category
+from polycast_grammar.history import ABSENT, Change, Record, changes, name_of
+from polycast_grammar.versions import ALL, VersionRange
 
 SHARDS = 4
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from torchgen.model import BaseTy, BaseType, FunctionSchema, OptionalType, SchemaKind
 
-from codegen.grammar.categories import FUNCTIONAL, VIEW, Signature
-from codegen.grammar.history import Record, read_history
-from codegen.grammar.versions import Release
+from polycast_grammar.categories import FUNCTIONAL, VIEW, Signature
+from polycast_grammar.history import Record, read_history
+from polycast_grammar.versions import Release
 
 HISTORY = Path(__file__).parents[1] / "history"
 

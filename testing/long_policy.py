@@ -1,7 +1,7 @@
 """A policy of any length, and the schemas of its ops."""
 
-from codegen.grammar.categories import Category
 from codegen.schemas import Schemas
+from polycast_grammar.categories import Category
 
 DEVICES = 10
 CATEGORIES = ("lower_precision_fp", "fp32", "promote", "stock")

@@ -14,7 +14,8 @@ from typing import Any
 
 import polycast
 import torch
-from polycast import _compiled, scopes
+from polycast import _compiled
+from polycast.scope import scopes
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 HAS_XLA = True

@@ -12,9 +12,9 @@ from time import perf_counter
 from tqdm import tqdm
 
 from codegen.devices import DTYPES
-from codegen.grammar.categories import UNLISTED, Category
-from codegen.grammar.errors import PolicyError
 from codegen.render import render
+from polycast_grammar.categories import UNLISTED, Category
+from polycast_grammar.errors import PolicyError
 from tests.codegen.sample import HEAD, read
 
 # A device with exceptions, of a backend outside of torch, before another one.

@@ -15,13 +15,13 @@ import torch
 import yaml
 from polycast import Policy, policy
 from polycast._compiled import DEVICES, DEVICES_LIKE, NAMES, ROWS
-from polycast.grammar.categories import FUNCTIONAL, Category
-from polycast.patch import PolicyError
-from polycast.rules import operators
-from polycast.rules.operators import ATEN
-from polycast.rules.rows import VALUES
+from polycast.policy import operators
+from polycast.policy.operators import ATEN
+from polycast.policy.policy import PolicyError
+from polycast.policy.rows import VALUES
 from tqdm import tqdm
 
+from polycast_grammar.categories import FUNCTIONAL, Category
 from tools.mutations import CHARACTERS, MUTATIONS
 
 OPERATORS = sorted(torch._C._dispatch_get_all_op_names())

@@ -39,7 +39,7 @@ def policy_of(trial: Case) -> polycast.Policy | None:
     """Return the rule that gives an overload a category or a dtype on a device; None where it cannot take that."""
     try:
         return polycast.Policy({f"aten::{trial.op}.{trial.overload}": {trial.device: trial.category}})
-    except polycast.patch.PolicyError:
+    except polycast.policy.policy.PolicyError:
         return None
 
 

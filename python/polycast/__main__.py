@@ -16,10 +16,10 @@ from polycast._compiled import DEVICES, ROWS
 from polycast._suggest import suggestion
 from polycast._text_table import lines_of, wrapped
 from polycast.debug import script
-from polycast.grammar.errors import PolicyError
-from polycast.history.comparison import diff
-from polycast.history.records import history, is_release
-from polycast.rules import operators
+from polycast.policy import operators
+from polycast.policy.comparison import diff
+from polycast.policy.records import history, is_release
+from polycast_grammar.errors import PolicyError
 
 COMMANDS = ("diff", "trace")
 

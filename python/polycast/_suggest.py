@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from polycast.grammar.errors import closest
+from polycast_grammar.errors import closest
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

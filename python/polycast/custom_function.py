@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
 import torch
 from torch.amp.autocast_mode import autocast as StockAutocast
 
-from polycast import scopes
 from polycast.backends import HOST, SHAPES_ONLY, known_type
+from polycast.scope import scopes
 
 P = ParamSpec("P")
 R = TypeVar("R")

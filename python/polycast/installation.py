@@ -13,10 +13,11 @@ from typing import Any
 import torch
 import torch.compiler.config
 
-from polycast import backends, scopes
+from polycast import backends
 from polycast._compiled import BUILD, DEVICES, install_kernels, installed_kernels, uninstall_kernels
-from polycast.patch import Policy, PolicyError
-from polycast.rules.reader import IMPORT_FIRST
+from polycast.policy.policy import Policy, PolicyError
+from polycast.policy.reader import IMPORT_FIRST
+from polycast.scope import scopes
 
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
 ENVIRONMENT_POLICY = "POLYCAST_POLICY"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from codegen.grammar.categories import Category
-from codegen.grammar.versions import ALL
 from codegen.model import Device, Registration
+from polycast_grammar.categories import Category
+from polycast_grammar.versions import ALL
 from tests.codegen.sample import EXCEPTIONS, HEAD, POLICY, edited, problems, read
 
 

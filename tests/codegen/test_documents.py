@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from codegen.grammar.categories import Category
 from codegen.render import render
+from polycast_grammar.categories import Category
 from tests.codegen.sample import POLICY, problems, read
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from codegen.grammar.errors import Problem
-from codegen.grammar.files import load
-from codegen.grammar.nodes import MAX_DEPTH
+from polycast_grammar.errors import Problem
+from polycast_grammar.files import load
+from polycast_grammar.nodes import MAX_DEPTH
 from tests.codegen.sample import HEAD, POLICY, edited, problems
 
 _KEYS = "give it a mapping with the keys devices, categories, ops, documents, composites"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codegen.grammar.versions import VersionRange, parse_range, subtract
+from polycast_grammar.versions import VersionRange, parse_range, subtract
 
 
 def _range(specifier: str) -> VersionRange:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import codegen.__main__ as generator
-from codegen.grammar.categories import Category
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
+from polycast_grammar.categories import Category
 from testing.process import python
 from testing.snippets import (
     PAGES,

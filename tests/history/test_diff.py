@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from polycast.__main__ import main
-from polycast.history import comparison
+from polycast.policy import comparison
 
 from testing.cases import RELEASE
 

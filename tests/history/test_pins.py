@@ -5,11 +5,11 @@ from pathlib import Path
 import polycast
 import pytest
 from polycast._compiled import DEVICES_LIKE, ROWS
-from polycast.grammar.history import ABSENT, Record, name_of
-from polycast.history.pin import rows_of
-from polycast.history.records import history
-from polycast.rules import operators
+from polycast.policy import operators
+from polycast.policy.pin import rows_of
+from polycast.policy.records import history
 
+from polycast_grammar.history import ABSENT, Record, name_of
 from testing.process import python
 from testing.release_probe import STOCK
 from tools.history.pins import compared
@@ -95,7 +95,7 @@ def test_what_the_base_keeps_stock_has_no_row() -> None:
     ("name", "nearest"), [("torch-2.16", "torch-2.15"), ("torch-2.8", "torch-2.9"), ("torch-2.12.1", "torch-2.12")]
 )
 def test_a_release_that_is_not_recorded_is_answered_with_those_that_are(name: str, nearest: str) -> None:
-    with pytest.raises(polycast.patch.PolicyError) as caught:
+    with pytest.raises(polycast.policy.policy.PolicyError) as caught:
         polycast.Policy.load(name)
     what = f"history: {name}: error: no release of that name is recorded, only {NAMES}; the nearest is {nearest}"
     assert str(caught.value) == what

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from polycast.grammar.errors import PolicyError
-from polycast.grammar.history import Change, Record, changes, name_of, read_history
-from polycast.history.records import RECORDED, history
+from polycast.policy.records import RECORDED, history
 
 from codegen.model import Registration
+from polycast_grammar.errors import PolicyError
+from polycast_grammar.history import Change, Record, changes, name_of, read_history
 from testing.cases import DEVICES, POLICY, RELEASE
 from testing.probe import HAS_XLA, stock_kernels
 from testing.release_probe import STOCK, probe, registered

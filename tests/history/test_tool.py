@@ -5,8 +5,8 @@ from typing import Any
 
 import polycast
 import pytest
-from polycast.grammar.history import name_of, read_history
 
+from polycast_grammar.history import name_of, read_history
 from testing.probe import in_force, kernels_of
 from testing.release_probe import probe
 from tools.history import __main__ as tool

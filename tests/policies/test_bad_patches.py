@@ -5,7 +5,7 @@ from pathlib import Path
 import polycast
 import pytest
 import torch
-from polycast.patch import PolicyError
+from polycast.policy.policy import PolicyError
 
 import tests.policies.library  # noqa: F401
 

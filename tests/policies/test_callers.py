@@ -62,7 +62,7 @@ HELD: dict[str, tuple[Mapping[str, object], list[str]]] = {
 
 
 @pytest.mark.parametrize(("rules", "text"), REFUSED.values(), ids=REFUSED)
-def test_a_module_that_is_never_called_is_refused(rules: dict[str, polycast.assignment.Rules], text: str) -> None:
+def test_a_module_that_is_never_called_is_refused(rules: dict[str, polycast.scope.assignment.Rules], text: str) -> None:
     model = Attends()
     with pytest.raises(PolicyError) as error:
         polycast.assign(model, rules)
@@ -71,7 +71,7 @@ def test_a_module_that_is_never_called_is_refused(rules: dict[str, polycast.assi
 
 
 @pytest.mark.parametrize(("rules", "names"), HELD.values(), ids=HELD)
-def test_rules_that_hold(rules: dict[str, polycast.assignment.Rules], names: list[str]) -> None:
+def test_rules_that_hold(rules: dict[str, polycast.scope.assignment.Rules], names: list[str]) -> None:
     assert polycast.assign(Attends(), rules) == names
 
 

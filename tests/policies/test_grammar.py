@@ -5,13 +5,13 @@ import sys
 from dataclasses import astuple
 from pathlib import Path
 
-import polycast.grammar
-from polycast.rules import operators
+from polycast.policy import operators
 
+import polycast_grammar
 from codegen.schemas import Schemas
 from testing.process import python
 
-MODULES = sorted(path.stem for path in Path(polycast.grammar.__path__[0]).glob("*.py"))
+MODULES = sorted(path.stem for path in Path(polycast_grammar.__path__[0]).glob("*.py"))
 IMPORTED = "print(sorted({'torch', 'yaml', 'polycast'} & set(sys.modules)))"
 
 
@@ -30,7 +30,7 @@ def test_torchgen_and_the_dispatcher_tell_the_same_of_every_overload() -> None:
 
 def test_the_grammar_imports_neither_torch_nor_the_package_and_yaml_for_files_only() -> None:
     for modules, imported in ((set(MODULES) - {"files"}, "[]\n"), (set(MODULES), "['yaml']\n")):
-        imports = "; ".join(f"import codegen.grammar.{name}" for name in modules - {"__init__"})
+        imports = "; ".join(f"import polycast_grammar.{name}" for name in modules - {"__init__"})
         run = subprocess.run(
             [sys.executable, "-c", f"import sys; {imports}; {IMPORTED}"], capture_output=True, text=True
         )

@@ -13,10 +13,10 @@ import re
 import sys
 from typing import Any
 
-from polycast.grammar.errors import PolicyError
-from polycast.grammar.history import name_of, number_of, read_history
 from tqdm import tqdm
 
+from polycast_grammar.errors import PolicyError
+from polycast_grammar.history import name_of, number_of, read_history
 from tools.history.environments import FOLDER, ROOT, probed, python_of
 from tools.history.files import text_of
 

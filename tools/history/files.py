@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from textwrap import fill
 from typing import Any
 
-from polycast.grammar.categories import UNLISTED
-from polycast.grammar.history import ABSENT
+from polycast_grammar.categories import UNLISTED
+from polycast_grammar.history import ABSENT
 
 Found = Mapping[str, Any]
 Changes = dict[str, dict[str, str] | str]

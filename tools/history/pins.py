@@ -6,9 +6,9 @@ from typing import NamedTuple
 import polycast
 import torch
 from polycast._compiled import DEVICES, ROWS
-from polycast.grammar.history import ABSENT, Record, name_of, overload_of
-from polycast.history.records import find
+from polycast.policy.records import find
 
+from polycast_grammar.history import ABSENT, Record, name_of, overload_of
 from testing.probe import in_force, kernels_of
 from testing.release_probe import STOCK, probe
 

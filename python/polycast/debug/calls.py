@@ -11,8 +11,8 @@ import torch
 from polycast import backends
 from polycast._compiled import ROWS, RecordedCall
 from polycast.debug.values import BACKWARD, FORWARD
-from polycast.grammar.categories import UNLISTED, Category
-from polycast.rules.operators import ATEN, shown
+from polycast.policy.operators import ATEN, shown
+from polycast_grammar.categories import UNLISTED, Category
 
 TORCH = "torch"
 BASE = "policy.yaml"

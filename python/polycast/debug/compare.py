@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from polycast import scopes
 from polycast.debug.errors import Comparison, Error
 from polycast.debug.program_state import ProgramState
 from polycast.debug.values import (
@@ -33,7 +32,8 @@ from polycast.debug.values import (
     rounded,
     written,
 )
-from polycast.patch import Policy
+from polycast.policy.policy import Policy
+from polycast.scope import scopes
 
 FLOAT32 = "float32"
 # How much of itself a sum may change by where its terms are rounded to bfloat16: float32 does not know more of it.

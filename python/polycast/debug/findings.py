@@ -8,7 +8,7 @@ import torch
 
 from polycast.debug.calls import text
 from polycast.debug.values import BACKWARD, Site
-from polycast.patch import Policy, PolicyError
+from polycast.policy.policy import Policy, PolicyError
 
 WIDE = (torch.float32, torch.float64)
 CAST = "_to_copy"

@@ -11,7 +11,7 @@ import torch
 from polycast._text_table import lines_of
 from polycast.debug.calls import Call, Cast, text
 from polycast.debug.values import BACKWARD
-from polycast.grammar.categories import Category
+from polycast_grammar.categories import Category
 
 LOWER = (torch.float16, torch.bfloat16)
 TO_FLOAT32 = {Category.FP32.value, "float32", Category.PROMOTE.value}

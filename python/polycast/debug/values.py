@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from polycast.debug.places import OUTSIDE, Places
-from polycast.rules.operators import shown
+from polycast.policy.operators import shown
 
 T = TypeVar("T")
 FORWARD, BACKWARD, STEP = "forward", "backward", "step"

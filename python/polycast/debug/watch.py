@@ -41,8 +41,8 @@ from polycast.debug.values import (
     rerun,
     written,
 )
-from polycast.grammar.categories import VIEW
-from polycast.rules.operators import shown, signatures
+from polycast.policy.operators import shown, signatures
+from polycast_grammar.categories import VIEW
 
 MAKERS = 8
 # What a scaler does at the end of each step, taken or skipped.

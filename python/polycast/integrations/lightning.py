@@ -6,8 +6,8 @@ import torch
 from lightning.pytorch.plugins.precision import MixedPrecision
 from lightning.pytorch.utilities import GradClipAlgorithmType
 
-from polycast.region import Region, autocast
 from polycast.scaler.scaler import GradScaler
+from polycast.scope.region import Region, autocast
 
 
 class Precision(MixedPrecision):  # type: ignore[misc]

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from polycast._text_table import lines_of
-from polycast.rules.operators import shown
+from polycast.policy.operators import shown
 
 
 class Resolved(NamedTuple):

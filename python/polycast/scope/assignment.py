@@ -10,10 +10,10 @@ from weakref import ref
 import torch
 from torch import nn
 
-from polycast import callers, scopes, tracers
 from polycast._compiled import enter_scope, leave_scope
-from polycast.grammar.errors import Location, PolicyError, Problem, closest
-from polycast.patch import PatchRow, Policy
+from polycast.policy.policy import PatchRow, Policy
+from polycast.scope import callers, scopes, tracers
+from polycast_grammar.errors import Location, PolicyError, Problem, closest
 
 Rules: TypeAlias = str | torch.dtype | Mapping[str, object] | Policy | None
 

@@ -32,7 +32,7 @@ from polycast._compiled import (
     use_patch,
     used_patch,
 )
-from polycast.patch import PatchRow, Policy
+from polycast.policy.policy import PatchRow, Policy
 
 F = TypeVar("F", bound=Callable[..., object])
 R = TypeVar("R")

@@ -6,13 +6,13 @@ import torch
 
 from polycast import backends
 from polycast._compiled import DEVICES_LIKE, SPOKEN
-from polycast.grammar.casts import Cast, CastReader
-from polycast.grammar.categories import UNLISTED, Signature
-from polycast.grammar.errors import Problem, closest
-from polycast.grammar.nodes import Mapping, Node, Text
-from polycast.rules import operators
-from polycast.rules.operators import Target
-from polycast.rules.rows import VALUES, PatchRow, make_row, misnamed
+from polycast.policy import operators
+from polycast.policy.operators import Target
+from polycast.policy.rows import VALUES, PatchRow, make_row, misnamed
+from polycast_grammar.casts import Cast, CastReader
+from polycast_grammar.categories import UNLISTED, Signature
+from polycast_grammar.errors import Problem, closest
+from polycast_grammar.nodes import Mapping, Node, Text
 
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
 RELEASE = (_MAJOR, _MINOR)
@@ -132,7 +132,7 @@ class RuleReader(CastReader):
 
     def report_other_release(self, key: Text, op: str, overload: str | None) -> bool:
         """Report what this release of torch does not have and another one has; return whether it is that."""
-        from polycast.history.records import releases_with  # needs PyYAML
+        from polycast.policy.records import releases_with  # needs PyYAML
 
         op = op.rpartition(".")[2]
         releases = releases_with(op, overload)

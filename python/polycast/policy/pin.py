@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from polycast._compiled import DEVICES, DEVICES_LIKE, ROWS
-from polycast.grammar.categories import UNLISTED, Category
-from polycast.grammar.history import ABSENT, Record, name_of
-from polycast.rules import operators
-from polycast.rules.operators import ATEN, Target
-from polycast.rules.rows import VALUES, PatchRow, make_row
+from polycast.policy import operators
+from polycast.policy.operators import ATEN, Target
+from polycast.policy.rows import VALUES, PatchRow, make_row
+from polycast_grammar.categories import UNLISTED, Category
+from polycast_grammar.history import ABSENT, Record, name_of
 
 
 def rows_of(record: Record) -> Iterator[PatchRow]:

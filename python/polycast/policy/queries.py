@@ -4,20 +4,15 @@ from functools import cache
 
 import torch
 
-from polycast import backends, scopes
+from polycast import backends
 from polycast._compiled import CATEGORIES, DEVICES, ROWS, Row
 from polycast._suggest import suggestion
-from polycast.grammar.categories import UNLISTED
-from polycast.patch import Policy
-from polycast.rules import operators
-from polycast.rules.listing import Listing, Resolved
-from polycast.rules.operators import ops_by_public_name
-
-__all__ = ["UNLISTED", "Row", "categories", "category", "devices", "in_force", "notes", "op_rows", "ops", "resolved"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+from polycast.policy import operators
+from polycast.policy.listing import Listing, Resolved
+from polycast.policy.operators import ops_by_public_name
+from polycast.policy.policy import Policy
+from polycast.scope import scopes
+from polycast_grammar.categories import UNLISTED
 
 
 def devices() -> tuple[str, ...]:

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 
 from polycast import backends
-from polycast.grammar.errors import Location, Problem
-from polycast.grammar.nodes import MAX_DEPTH, Mapping, Node, Sequence, Text
-from polycast.rules import operators
+from polycast.policy import operators
+from polycast_grammar.errors import Location, Problem
+from polycast_grammar.nodes import MAX_DEPTH, Mapping, Node, Sequence, Text
 
 
 def nodes_of(rules: Dict[str, object], problems: list[Problem]) -> Mapping:

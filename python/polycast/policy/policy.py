@@ -10,14 +10,14 @@ from weakref import WeakValueDictionary
 import torch
 
 from polycast._compiled import DEVICES, ROWS, Patch, find_patch, make_patch
-from polycast.grammar.categories import UNLISTED, Category
-from polycast.grammar.errors import PolicyError, Problem, did_you_mean
-from polycast.rules import operators
-from polycast.rules.operators import ATEN, Target
-from polycast.rules.reader import RuleReader
-from polycast.rules.rows import VALUES, PatchRow, make_row, misnamed
-from polycast.rules.text import Rule, rules_of, table_of
-from polycast.rules.values import nodes_of
+from polycast.policy import operators
+from polycast.policy.operators import ATEN, Target
+from polycast.policy.reader import RuleReader
+from polycast.policy.rows import VALUES, PatchRow, make_row, misnamed
+from polycast.policy.text import Rule, rules_of, table_of
+from polycast.policy.values import nodes_of
+from polycast_grammar.categories import UNLISTED, Category
+from polycast_grammar.errors import PolicyError, Problem, did_you_mean
 
 __all__ = ["PatchRow", "Policy", "PolicyError"]
 
@@ -83,8 +83,8 @@ class Policy:
             >>> polycast.Policy.load("torch-2.11").rules["stack"]  # which policy.yaml has promote on xpu
             {'xpu': 'unlisted'}
         """
-        from polycast.grammar.files import load  # needs PyYAML
-        from polycast.history import pin, records
+        from polycast.policy import pin, records
+        from polycast_grammar.files import load  # needs PyYAML
 
         if isinstance(path, str) and records.is_release(path):
             return cls._of(pin.rows_of(records.find(path)))

@@ -3,6 +3,5 @@
 The modules form a line, and each imports only what stands before it: errors, nodes, fields and versions, categories and
 signatures, casts; files reads YAML. Nothing here knows the build, and nothing imports torch or, but for files, YAML.
 
-The generator runs before the package is built, when nothing can be imported from `polycast`: its `codegen/grammar` is a
-link to this folder. So the imports here are relative.
+It is a package beside `polycast`, since the generator runs before that one can be imported.
 """

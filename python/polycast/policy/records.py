@@ -4,11 +4,11 @@ import re
 from functools import cache
 from pathlib import Path
 
-from polycast.grammar.errors import Location, PolicyError, Problem
-from polycast.grammar.history import Record, number_of, read_history
-from polycast.grammar.versions import VersionRange
+from polycast_grammar.errors import Location, PolicyError, Problem
+from polycast_grammar.history import Record, number_of, read_history
+from polycast_grammar.versions import VersionRange
 
-RECORDED = Path(__file__).parent / "recorded"
+RECORDED = Path(__file__).parent / "releases"
 _RELEASE = re.compile(r"(?:torch[-_ ]?)?(\d+)(?:\.(\d+))?[\w.+]*", re.ASCII | re.IGNORECASE)
 
 
@@ -17,7 +17,7 @@ def history() -> dict[str, Record]:
     """Return the records by their names, in the order of the releases.
 
     Example:
-        >>> from polycast.history.records import history
+        >>> from polycast.policy.records import history
         >>> history()["torch-2.12"].category("rms_norm", "default", "cuda")
         'fp32'
     """
@@ -28,7 +28,7 @@ def is_release(name: str) -> bool:
     """Return whether a text names a release of torch, recorded or not; the name of a file has a suffix.
 
     Example:
-        >>> from polycast.history.records import is_release
+        >>> from polycast.policy.records import is_release
         >>> is_release("torch-2.11"), is_release("torch-2.11.yaml")
         (True, False)
     """
@@ -39,7 +39,7 @@ def releases_with(op: str, overload: str | None) -> VersionRange | None:
     """Return the releases that have an op, or an overload of it, of those that some release has not; None for others.
 
     Example:
-        >>> from polycast.history.records import releases_with
+        >>> from polycast.policy.records import releases_with
         >>> str(releases_with("cholesky", None)), releases_with("softmax", "int")
         ('<2.14', None)
     """

@@ -9,7 +9,8 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-from polycast import backends, scopes
+from polycast import backends
+from polycast.scope import scopes
 
 # Since torch 2.15 the second calls the first, and so does torch.
 _WITHOUT_REENTRANT = ("_checkpoint_without_reentrant_generator_impl", "_checkpoint_without_reentrant_generator")

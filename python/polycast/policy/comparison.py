@@ -13,11 +13,11 @@ from polycast import backends
 from polycast._compiled import DEVICES, ROWS
 from polycast._suggest import suggestion
 from polycast._text_table import lines_of
-from polycast.grammar.categories import UNLISTED
-from polycast.grammar.history import ABSENT, Record, number_of
-from polycast.history.records import find, history, is_release
-from polycast.patch import Policy
-from polycast.rules.operators import ATEN, shown, signatures
+from polycast.policy.operators import ATEN, shown, signatures
+from polycast.policy.policy import Policy
+from polycast.policy.records import find, history, is_release
+from polycast_grammar.categories import UNLISTED
+from polycast_grammar.history import ABSENT, Record, number_of
 
 BASE = "base"
 _RUNNING = f"torch-{'.'.join(torch.__version__.split('.')[:2])}"
@@ -57,7 +57,7 @@ def diff(one: str, other: str, device: str | None = None) -> str:
         ValueError: There is no such side or device, or a file has problems.
 
     Example:
-        >>> from polycast.history.comparison import diff
+        >>> from polycast.policy.comparison import diff
         >>> print(diff("torch-2.13", "torch-2.14", "cuda").partition(chr(10) * 2)[0])
         op                   device  torch-2.13  torch-2.14  why
         linalg_matrix_sqrth  cuda    absent      fp32        [1]

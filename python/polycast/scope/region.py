@@ -9,9 +9,10 @@ import torch
 from torch.amp import autocast_mode
 from torch.amp.autocast_mode import autocast as StockAutocast  # by this name also where ours is put in its place
 
-from polycast import backends, installation, scopes
+from polycast import backends, installation
 from polycast._compiled import DEVICES, enter_owner, enter_region, leave_owner, leave_scope, region_context
-from polycast.patch import Policy
+from polycast.policy.policy import Policy
+from polycast.scope import scopes
 
 P = ParamSpec("P")
 R = TypeVar("R")

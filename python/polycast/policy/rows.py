@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from polycast.grammar.categories import SPOKEN_DTYPES, UNLISTED, Category
-from polycast.rules.operators import shown
+from polycast.policy.operators import shown
+from polycast_grammar.categories import SPOKEN_DTYPES, UNLISTED, Category
 
 # What a rule can give an op: a category, a dtype in the place of the region's, or no rule of its own.
 VALUES: dict[str, tuple[Category | None, str | None]] = {

@@ -5,8 +5,8 @@ from typing import TypeAlias, TypeVar
 
 from polycast._compiled import DEVICES_LIKE
 from polycast._text_table import lines_of
-from polycast.rules.operators import castable, shown
-from polycast.rules.rows import PatchRow
+from polycast.policy.operators import castable, shown
+from polycast.policy.rows import PatchRow
 
 Value: TypeAlias = str | dict[str, str]
 Rule: TypeAlias = Value | dict[str, Value]

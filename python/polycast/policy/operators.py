@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from polycast._compiled import NAMES, ROWS
-from polycast.grammar.categories import FUNCTIONAL, NESTED, VIEW, Category, Signature
+from polycast_grammar.categories import FUNCTIONAL, NESTED, VIEW, Category, Signature
 
 ATEN = "aten::"
 _IDENTIFIER = re.compile(r"\w+", re.ASCII)
