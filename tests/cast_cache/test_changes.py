@@ -12,7 +12,7 @@ from polycast import _compiled, cast_cache
 from torch import Tensor, nn
 
 from tests.cast_cache.stock import DEVICES, held, hits
-from tools.random_casts import CHANGES, HOST_CHANGES, Change, without_grad
+from tests.cast_cache.writes import CHANGES, HOST_CHANGES, Change, without_grad
 
 BF16, F32 = torch.bfloat16, torch.float32
 

@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from hypothesis import given
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from tools.random_casts import Train, check_network, train_plainly
+from testing.properties import examples
+from tests.cast_cache.programs import PLANS, Plan, Train, check_network, train_plainly
 
 BF16 = torch.bfloat16
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -62,7 +64,8 @@ STYLES = {
 @pytest.mark.filterwarnings("ignore:.*None of the inputs have requires_grad=True:UserWarning")
 @pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
 @pytest.mark.parametrize("style", STYLES)
-def test_gradients_are_those_of_stock_autocast(style: str, kept: bool) -> None:
+@given(plan=PLANS)
+@examples(8)
+def test_gradients_are_those_of_stock_autocast(style: str, kept: bool, plan: Plan) -> None:
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
-        for seed in range(8):
-            check_network(seed, STYLES[style], steps=5, kept=kept)
+        check_network(plan, STYLES[style], kept)

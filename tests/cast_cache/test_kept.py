@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from testing.properties import examples
 from tests.cast_cache.stock import DEVICES, hits
-from tools.random_casts import CHANGES, HOST_CHANGES, Change
+from tests.cast_cache.writes import CHANGES, HOST_CHANGES, Change
 
 BF16 = torch.bfloat16
 SIZE = 4

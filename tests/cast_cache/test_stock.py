@@ -6,14 +6,16 @@ from typing import Any
 import polycast
 import pytest
 import torch
+from hypothesis import given
 from polycast import cast_cache
 from torch import nn
 from torch.utils.weak import TensorWeakRef
 
-from testing.probe import HAS_XLA
+from testing.probe import HAS_XLA, NO_XLA
 from testing.process import python
+from testing.properties import examples
+from tests.cast_cache.programs import Program, check_program, programs
 from tests.cast_cache.stock import DEVICES, count_casts, stock
-from tools.random_casts import check_program
 
 BF16 = torch.bfloat16
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -21,10 +23,17 @@ MODES = [torch.enable_grad, torch.no_grad, torch.inference_mode]
 Mode = Callable[[], Any]
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_random_programs_compute_the_values_of_stock(device: str) -> None:
-    for seed in range(60 if device == "cpu" else 15):
-        check_program(seed, device)
+@given(programs("cpu"))
+@examples(60)
+def test_programs_compute_the_values_of_stock(program: Program) -> None:
+    check_program(program, "cpu")
+
+
+@pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
+@given(programs("xla"))
+@examples(8)
+def test_programs_on_xla_compute_the_values_of_stock(program: Program) -> None:
+    check_program(program, "xla")
 
 
 def repeated(layer: nn.Module, *shape: int) -> Callable[[str], Callable[[], object]]:

@@ -2,19 +2,33 @@
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from polycast import syncfree
 from torch import nn
 
 from testing.optimizers import KINDS, OURS, PATHS, SHAPES, THEIRS, make, parameters, same_bits, set_grads, step, tensors
-from tools.random_steps import CHANGES, compare_all
+from testing.probe import HAS_XLA, NO_XLA
+from testing.properties import examples
+from tests.optim.programs import compare
 
 EACH = pytest.mark.parametrize("kind", KINDS)
 EACH_PATH = pytest.mark.parametrize("path", PATHS)
 
 
-def test_random_programs_are_torchs() -> None:
-    counts = compare_all(range(60), PATHS)
-    assert counts.keys() == CHANGES.keys()
+@EACH_PATH
+@given(data=st.data())
+@examples(25)
+def test_programs_do_what_torch_optim_does(path: str, data: st.DataObject) -> None:
+    compare(data, path)
+
+
+@pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
+@given(data=st.data())
+@examples(8)
+def test_programs_on_xla_do_what_torch_optim_does(data: st.DataObject) -> None:
+    """Their state goes to torch.optim on the host and comes back, too."""
+    compare(data, "xla")
 
 
 @EACH

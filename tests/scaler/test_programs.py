@@ -1,12 +1,15 @@
-"""Programs of scaler calls in any order, against torch's scaler."""
+"""Programs of scaler calls in any order do what they do with torch's scaler."""
 
-from tools.random_scaler import compare_all
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testing.properties import examples
+from tests.scaler.programs import CLOSE, KINDS, Call, compare, programs
+
+EACH_KIND = st.sampled_from(list(KINDS))
 
 
-def test_random_programs_are_torchs() -> None:
-    counts = compare_all(range(120))
-    assert counts["step"] > 300
-    assert counts["step_by_closure"] > 20
-    runtime = {f"{call}: RuntimeError" for call in ("clip_grad_norm", "unscale_", "step", "step_with_closure")}
-    nothing = {f"{call}: AssertionError" for call in ("copy", "step", "update")}
-    assert runtime | nothing <= counts.keys()
+@given(kinds=st.tuples(EACH_KIND, EACH_KIND), precision=st.sampled_from(list(CLOSE)), program=programs())
+@examples(150)
+def test_programs_do_what_torchs_scaler_does(kinds: tuple[str, str], precision: str, program: list[Call]) -> None:
+    compare(kinds, precision, program)

@@ -1,26 +1,23 @@
-"""Random programs of optimizer steps, by ours and by torch.optim: `python -m tools.random_steps 1000` compares both.
+"""Programs of optimizer steps, drawn by hypothesis and run by ours and by torch.optim.
 
-A second number is the first seed. A program makes parameters of any types and layouts in a few groups, and then steps;
-between the steps it changes what a user may change: gradients, options, groups, parameters, state. Torch's for-loop
-does the same in float64, on gradients that are unscaled and clipped before, and leaves out the steps to skip. After
-each step every parameter and all of its state are torch's but for one rounding, and torch's side goes on from ours, so
-that no rounding is allowed twice.
+A program makes parameters of any types and layouts in a few groups, and then steps; between the steps it changes what a
+user may change: gradients, options, groups, parameters, state. Torch's for-loop does the same in float64, on gradients
+that are unscaled and clipped before, and leaves out the steps to skip. After each step every parameter and all of its
+state are torch's but for one rounding. Torch's side then goes on from ours, so that no rounding is allowed twice.
 """
 
 import copy
 import io
-import sys
 import warnings
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import chain, cycle
-from random import Random
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
 
 import torch
+from hypothesis import strategies as st
 from torch import Tensor
-from tqdm import tqdm
 
 from testing.optimizers import FOR_LOOP, OURS, PATHS, THEIRS, Options, same_bits
 
@@ -29,8 +26,10 @@ NAN, INF = float("nan"), float("inf")
 DTYPES = [F32, F32, F64, BF16, HALF, C64]
 # One rounding; that of a value in float32 is of several operations.
 TOLERANCES = {F64: 1e-12, F32: 2e-6, BF16: 2.0**-7, HALF: 2.0**-10}
+MOST = 7  # changes in a program
 AVERAGES = ("momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq")
 
+T = TypeVar("T")
 # A tensor of random numbers with other strides, from a function that makes numbers of a shape.
 Numbers = Callable[..., Tensor]
 LAYOUTS: dict[str, Callable[[Numbers], Tensor]] = {
@@ -75,43 +74,51 @@ def usual(tensor: Tensor) -> Tensor:
 
 
 class Program:
-    """Two optimizers that go through the same, the numbers and the changes drawn from one seed."""
+    """Two optimizers that go through the same. What is drawn shrinks to the first that it is drawn from."""
 
-    def __init__(self, seed: int, device: str, scales_grads: bool) -> None:
-        self.random, self.device = Random(seed), device
-        self.scales_grads = scales_grads  # torch's fused kernels may write the gradients that they have unscaled
-        self.generator = torch.Generator().manual_seed(seed)
-        self.name = self.random.choice(["SGD", "SGD", "Adam", "AdamW"])
-        self.state_dtype = self.random.choice([None, None, F32, F64, BF16])
+    def __init__(self, data: st.DataObject, path: str) -> None:
+        self.data, self.device = data, "xla" if path == "xla" else "cpu"
+        self.scales_grads = (
+            path == "composition"
+        )  # torch's fused kernels may write the gradients that they have unscaled
+        self.generator = torch.Generator().manual_seed(0)
+        self.name = self.choose("optimizer", ["SGD", "SGD", "Adam", "AdamW"])
+        self.state_dtype = self.choose("state_dtype", [None, None, F32, F64, BF16])
         self.pairs: dict[int, Pair] = {}  # by the id of ours
         options = self.options()
-        groups = [self.group() for _ in range(self.random.choice([1, 1, 2, 3]))]
+        groups = [self.group() for _ in range(self.choose("groups", [1, 1, 2, 3]))]
         self.ours = OURS[self.name]([ours for ours, _ in groups], **options[0], state_dtype=self.state_dtype)
         self.theirs = THEIRS[self.name]([theirs for _, theirs in groups], **options[1], **FOR_LOOP)
         self.saved: tuple[list[tuple[int, int]], list[Any]] | None = None
+
+    def choose(self, label: str, options: Sequence[T]) -> T:
+        return self.data.draw(st.sampled_from(options), label)
 
     def numbers(self, *shape: int, dtype: torch.dtype = F32) -> Tensor:
         return torch.randn(shape, generator=self.generator, dtype=dtype)
 
     def options(self) -> tuple[Options, Options]:
         """Draw options, and return them for ours and for torch's; a learning rate may be a tensor."""
-        choose = self.random.choice
-        lr = choose([0.1, 0.01, 1e-3])
-        options: Options = {"weight_decay": choose([0, 0, 0.1]), "maximize": choose([False, False, True])}
+        choose = self.choose
+        lr = choose("lr", [0.1, 0.01, 1e-3])
+        options: Options = {"weight_decay": choose("weight_decay", [0, 0, 0.1])}
+        options["maximize"] = choose("maximize", [False, False, True])
         if self.name == "SGD":
-            options |= {"momentum": choose([0, 0.9, 0.9]), "dampening": choose([0, 0, 0.4])}
-            options["nesterov"] = bool(options["momentum"] and not options["dampening"] and choose([True, False]))
+            options |= {"momentum": choose("momentum", [0.9, 0.9, 0]), "dampening": choose("dampening", [0, 0, 0.4])}
+            options["nesterov"] = bool(
+                options["momentum"] and not options["dampening"] and choose("nesterov", [False, True])
+            )
         else:
-            options |= {"amsgrad": choose([False, True]), "betas": choose([(0.9, 0.999), (0.3, 0.7), (0.0, 0.5)])}
-            options["eps"] = choose([1e-8, 1e-3])
-        if choose([True, False, False]):
+            options |= {"amsgrad": choose("amsgrad", [False, True]), "eps": choose("eps", [1e-8, 1e-3])}
+            options["betas"] = choose("betas", [(0.9, 0.999), (0.3, 0.7), (0.0, 0.5)])
+        if choose("tensor lr", [False, False, True]):
             rate = torch.tensor(lr)
-            return {**options, "lr": choose([rate, rate.to(self.device)])}, {**options, "lr": rate.double()}
+            return {**options, "lr": rate.to(choose("lr on", ["cpu", self.device]))}, {**options, "lr": rate.double()}
         return {**options, "lr": lr}, {**options, "lr": lr}
 
     def pair(self) -> Pair:
         """Make a parameter of some type and layout."""
-        dtype, layout = self.random.choice(DTYPES), self.random.choice(list(LAYOUTS))
+        dtype, layout = self.choose("dtype", DTYPES), self.choose("layout", list(LAYOUTS))
         if dtype is HALF and self.name != "SGD" and self.state_dtype is None:
             dtype = F32  # Adam keeps no state in float16
         if dtype is C64 and self.state_dtype is F64 and self.device == "xla":
@@ -122,8 +129,8 @@ class Program:
 
     def group(self) -> tuple[Options, Options]:
         """Make a group of a few parameters, with options of its own or without."""
-        pairs = [self.pair() for _ in range(self.random.randint(1, 3))]
-        own = self.options() if self.random.random() < 0.5 else ({}, {})
+        pairs = [self.pair() for _ in range(self.choose("parameters", [1, 2, 3]))]
+        own = self.options() if self.choose("own options", [False, True]) else ({}, {})
         return {"params": [pair.ours for pair in pairs], **own[0]}, {
             "params": [pair.theirs for pair in pairs],
             **own[1],
@@ -133,40 +140,44 @@ class Program:
         """Return the parameters that are in groups, each with its group of ours."""
         return [(self.pairs[id(param)], group) for group in self.ours.param_groups for param in group["params"]]
 
+    def any_pair(self) -> Pair:
+        used = self.used()
+        return used[self.choose("parameter", range(len(used)))][0]
+
     def any_group(self) -> tuple[Options, Options]:
-        index = self.random.randrange(len(self.ours.param_groups))
+        index = self.choose("group", range(len(self.ours.param_groups)))
         return self.ours.param_groups[index], self.theirs.param_groups[index]
 
     def set_grad(self, pair: Pair, group: Options) -> None:
         """Leave the gradient away, as it is, filled with other numbers, or give one of any layout, or a sparse one."""
-        param, roll = pair.ours, self.random.random()
-        if roll < 0.15:
+        param, old = pair.ours, pair.ours.grad
+        takes_sparse = self.device == "cpu" and "dampening" in group and not group["weight_decay"] and bool(param.dim())
+        kinds = ["new", "new", "new", "none"]
+        if old is not None and (not old.is_sparse or takes_sparse):
+            kinds.append("as it was")
+        if old is not None and old.layout is torch.strided and param.numel() < 1000 and self.device == "cpu":
+            kinds += [] if torch._debug_has_internal_overlap(old) else ["halved in place"]
+        kind = self.choose("gradient", [*kinds, "sparse"] if takes_sparse else kinds)
+        if kind == "none":
             param.grad = None
-        elif roll < 0.25 and param.grad is not None and (not param.grad.is_sparse or self.takes_sparse(param, group)):
-            pass
-        elif roll < 0.35 and param.grad is not None and param.grad.layout is torch.strided and param.numel() < 1000:
-            if self.device == "cpu" and not torch._debug_has_internal_overlap(param.grad):
-                param.grad.mul_(-0.5)
-        elif roll < 0.5 and self.takes_sparse(param, group):
+        elif kind == "halved in place":
+            old.mul_(-0.5)  # type: ignore[union-attr]
+        elif kind == "sparse":
             rows = torch.tensor([[0, param.shape[0] - 1, 0]])
             values = self.numbers(3, *param.shape[1:], dtype=param.dtype if param.is_complex() else F32)
             param.grad = torch.sparse_coo_tensor(rows, values.to(param.dtype), param.shape, check_invariants=True)
-        else:
+        elif kind == "new":
             wide = self.numbers(*param.shape, dtype=C64 if param.is_complex() else F32)
-            grad = torch.empty_like(param.detach().cpu()).copy_(wide * self.random.choice([1.0, 1.0, 1e-2, 30.0]))
-            layout = self.random.choice(list(GRADS)) if self.device == "cpu" else "same"
+            grad = torch.empty_like(param.detach().cpu()).copy_(wide * self.choose("times", [1.0, 1.0, 1e-2, 30.0]))
+            layout = self.choose("its layout", list(GRADS)) if self.device == "cpu" else "same"
             param.grad = GRADS[layout](grad).to(self.device)
 
-    def takes_sparse(self, param: Tensor, group: Options) -> bool:
-        return self.device == "cpu" and "dampening" in group and not group["weight_decay"] and bool(param.dim())
-
     def scalars(self) -> dict[str, float]:
-        """Draw what a scaler tells a step."""
-        choose = self.random.choice
+        """Draw what a scaler gives to a step."""
         drawn = {
-            "found_inf": choose([None, 0.0, 0.0, 1.0, INF, NAN, -2.0]) if choose([True, False]) else None,
-            "grad_scale": choose([None, None, 1024.0, 3.0]),
-            "clip_coef": choose([None, None, 0.25, 0.7]),
+            "found_inf": self.choose("found_inf", [None] * 6 + [0.0, 0.0, 1.0, INF, NAN, -2.0]),
+            "grad_scale": self.choose("grad_scale", [None, None, 1024.0, 3.0]),
+            "clip_coef": self.choose("clip_coef", [None, None, 0.25, 0.7]),
         }
         return {name: value for name, value in drawn.items() if value is not None}
 
@@ -250,12 +261,6 @@ class Program:
         for (pair, _), param in zip(self.used(), params, strict=True):
             self.pairs[id(param)] = Pair(param, pair.theirs)
         self.ours = copied
-
-    def change(self) -> str:
-        """Make one change to both sides; return its name."""
-        name = self.random.choice(list(CHANGES))
-        CHANGES[name](self)
-        return name
 
 
 def assert_close(pair: Pair, found: Tensor, wanted: Tensor, name: str) -> None:
@@ -358,7 +363,7 @@ def replaced_data(program: Program) -> None:
 @change
 def double_precision(program: Program) -> None:
     """As a module does that is moved to another type; the state stays as it is."""
-    pair, _ = program.random.choice(program.used())
+    pair = program.any_pair()
     if not pair.ours.is_complex():
         pair.ours.grad = None
         pair.ours.data = pair.ours.data.double()
@@ -367,7 +372,7 @@ def double_precision(program: Program) -> None:
 @change
 def frozen(program: Program) -> None:
     for pair, _ in program.used():
-        pair.ours.requires_grad_(program.random.random() < 0.5)
+        pair.ours.requires_grad_(program.choose("is trained", [True, False]))
 
 
 @change
@@ -407,7 +412,7 @@ def cleared_state(program: Program) -> None:
 
 @change
 def state_of_one_parameter_removed(program: Program) -> None:
-    pair, _ = program.random.choice(program.used())
+    pair = program.any_pair()
     program.ours.state.pop(pair.ours, None)
     program.theirs.state.pop(pair.theirs, None)
 
@@ -463,40 +468,20 @@ def gradients_gone(program: Program) -> None:
     program.ours.zero_grad(set_to_none=True)
 
 
-def compare(seed: int, path: str) -> Counter[str]:
-    """Run a program; return how often each change was made.
+def compare(data: st.DataObject, path: str) -> None:
+    """Run a program whose steps and changes take turns.
 
     Raises:
-        AssertionError: The sides differ; the notes have the program up to there.
+        AssertionError: The sides differ.
     """
-    program, past = Program(seed, "xla" if path == "xla" else "cpu", path == "composition"), []
+    program = Program(data, path)
     kernels: AbstractContextManager[None] = nullcontext() if path == "xla" else PATHS[path]()
-    try:
-        with kernels, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "loaded state of .* is converted")
-            for _ in range(program.random.randint(3, 8)):
-                program.step()
-                past.append(program.change())
+    with kernels, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "loaded state of .* is converted")
+        program.step()
+        for _ in range(MOST):
+            change = program.choose("then", ["end", *CHANGES])
+            if change == "end":
+                break
+            CHANGES[change](program)
             program.step()
-    except Exception as error:
-        names = ", ".join(past)
-        raise AssertionError(f"{seed} on {path}: {program.name}, {program.state_dtype}: {names}: {error}") from error
-    return Counter(past)
-
-
-def compare_all(seeds: Iterable[int], paths: Iterable[str]) -> Counter[str]:
-    """Run all programs, on the paths by turns; return how often each change was made."""
-    return sum((compare(seed, path) for seed, path in zip(seeds, cycle(paths), strict=False)), Counter())
-
-
-def main(count: int, first: int = 0) -> None:
-    """Compare that many programs, from a seed on, and print what they did."""
-    seeds = tqdm(range(first, first + count), "programs", leave=False)
-    counts = compare_all(seeds, PATHS)
-    print(f"{count} programs, each step and all state torch.optim's:")
-    for name, times in sorted(counts.items()):
-        print(f"  {name:40} {times}")
-
-
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))

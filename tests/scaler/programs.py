@@ -1,25 +1,23 @@
-"""Random programs of scaler calls, on ours and on torch's: `python -m tools.random_scaler 1000` compares both.
+"""Programs of scaler calls, drawn by hypothesis and run on our scaler and on torch's.
 
-A program is a list of calls, most of them in an order that trains, some dropped, doubled, swapped or strewn in. Both
-sides make the same calls. After each the parameters, the scale, its tracker and the counts of steps and skipped steps
-are equal, or both raised the same.
+A program is a list of calls, most of them in an order that trains, some dropped, doubled or strewn in. Both sides make
+the same calls. After each the parameters, the scale, its tracker and the counts of steps and skipped steps are equal,
+or both sides have raised the same error.
 """
 
 import copy
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from random import Random
 from typing import Any, NamedTuple
 
 import polycast
 import torch
+from hypothesis import event
+from hypothesis import strategies as st
 from polycast import syncfree
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler as Scaler
 from torch.amp.grad_scaler import OptState
-from tqdm import tqdm
 
 INF, NAN = float("inf"), float("nan")
 # How near the two sides are. In float16 an element that underflows on one side may not on the other.
@@ -187,63 +185,62 @@ class Side:
         return [torch.as_tensor(ask(optimizer)) for optimizer in self.optimizers for ask in asked]
 
 
-# How often calls are strewn in, and which values they take.
-CALLS: dict[str, tuple[int, tuple[float, ...]]] = {
-    "backward": (6, (1.0, 1.0, 1.0, 1.0, 3.0, INF, NAN)),
-    "zero_grad": (2, (1.0,)),
-    "unscale_": (3, (1.0,)),
-    "clip_grad_norm": (5, (0.1, 1.0, INF)),
-    "clamp": (2, (0.1,)),
-    "step": (6, (1.0,)),
-    "step_without_closure": (1, (1.0,)),
-    "step_with_closure": (1, (1.0,)),
-    "step_by_closure": (2, (1.0,)),
-    "update": (4, (1.0,)),
-    "update_to": (1, (64.0, 2.0**12)),
-    "set_growth_interval": (1, (1.0, 2.0, 3.0)),
-    "reload": (2, (1.0,)),
-    "copy": (2, (1.0,)),
-}
+ONE = st.just(1.0)
+VALUES = st.sampled_from((1.0, 1.0, 1.0, 1.0, 3.0, INF, NAN))
+NORMS = st.sampled_from((1.0, 0.1, INF))
+NORM_TYPES = st.sampled_from((2.0, 2.0, 1.0, 3.0, 0.5, INF))
 
 
-NORM_TYPES = (2.0, 2.0, 1.0, 3.0, 0.5, INF)
+def calls(name: str, value: st.SearchStrategy[float] = ONE) -> st.SearchStrategy[Call]:
+    return st.builds(Call, st.just(name), st.integers(0, 1), value, NORM_TYPES)
 
 
-def any_call(random: Random) -> Call:
-    (name,) = random.choices(list(CALLS), [weight for weight, _ in CALLS.values()])
-    return Call(name, random.randrange(2), random.choice(CALLS[name][1]), random.choice(NORM_TYPES))
+# Calls that are strewn in, the frequent ones more than once.
+ANY_CALL = st.one_of(
+    *[calls("backward", VALUES)] * 3,
+    *[calls("clip_grad_norm", NORMS)] * 3,
+    *[calls("step")] * 3,
+    *[calls("update")] * 2,
+    *[calls("unscale_")] * 2,
+    *map(calls, ("zero_grad", "step_without_closure", "step_with_closure", "step_by_closure", "reload", "copy")),
+    calls("clamp", st.just(0.1)),
+    calls("update_to", st.sampled_from((64.0, 2.0**12))),
+    calls("set_growth_interval", st.sampled_from((1.0, 2.0, 3.0))),
+)
 
 
-def iteration(random: Random) -> list[Call]:
-    """Return the calls of an iteration as one would write them; the batch may be dropped after a look at it."""
-    which = random.choice([(0,), (0,), (1,), (0, 1)])
-    value = random.choice(CALLS["backward"][1])
-    batches = [[Call("backward", number, value)] * random.choice([1, 1, 2]) for number in which]
-    clip = "clip_grad_norm"
-    looks = random.choice([[], ["unscale_"], [clip], [clip, clip], ["unscale_", clip], [clip, "unscale_", clip]])
+@st.composite
+def iterations(draw: st.DrawFn) -> list[Call]:
+    """Draw the calls of an iteration as one would write them; the batch may be dropped after a look at it."""
+    which = draw(st.sampled_from([(0,), (0,), (1,), (0, 1)]))
+    value, clip = draw(VALUES), "clip_grad_norm"
+    batches = [[Call("backward", number, value)] * draw(st.sampled_from([1, 1, 2])) for number in which]
+    looks = draw(
+        st.sampled_from([[], ["unscale_"], [clip], [clip, clip], ["unscale_", clip], [clip, "unscale_", clip]])
+    )
     looked = [
-        [Call(look, number, random.choice(CALLS[look][1]), random.choice(NORM_TYPES)) for look in looks]
+        [Call(look, number, draw(NORMS) if look == clip else 1.0, draw(NORM_TYPES)) for look in looks]
         for number in which
     ]
     # All batches first, or each before the looks at it.
-    together = random.random() < 0.5
-    parts = [(*batches, *looked)] if together else zip(batches, looked, strict=True)
-    calls = [call for part in parts for some in part for call in some]
-    if looks and random.random() < 0.3:  # dropped, half of the time as it should be
-        calls += [Call("update")] * random.randrange(2)
+    parts = [(*batches, *looked)] if draw(st.booleans()) else zip(batches, looked, strict=True)
+    found = [call for part in parts for some in part for call in some]
+    if looks and draw(st.sampled_from([False, False, True])):  # dropped, half of the time as it should be
+        found += [Call("update")] * draw(st.integers(0, 1))
     else:
-        step = random.choice(["step"] * 7 + ["step_by_closure"])
-        calls += [*(Call(step, number) for number in which), Call("update")]
-    return [*calls, *(Call("zero_grad", number) for number in which)]
+        step = draw(st.sampled_from(["step"] * 7 + ["step_by_closure"]))
+        found += [*(Call(step, number) for number in which), Call("update")]
+    return [*found, *(Call("zero_grad", number) for number in which)]
 
 
-def program(random: Random) -> list[Call]:
-    """Return the calls of a few iterations, some of them lost, doubled or strewn in."""
-    calls = [call for _ in range(random.randint(3, 6)) for call in iteration(random)]
-    for _ in range(random.choice([0, 1, 2, 6])):
-        place = random.randrange(len(calls))
-        calls[place : place + random.randrange(2)] = random.choice([[any_call(random)], [any_call(random)], []])
-    return calls
+@st.composite
+def programs(draw: st.DrawFn) -> list[Call]:
+    """Draw the calls of a few iterations, some of them lost, doubled or strewn in."""
+    found = sum(draw(st.lists(iterations(), min_size=1, max_size=6)), [Call("backward")])
+    for call in draw(st.lists(st.one_of(ANY_CALL, ANY_CALL, ANY_CALL, st.none()), max_size=6)):
+        place = draw(st.integers(1, len(found)))
+        found[place : place + (call is None)] = [] if call is None else [call]
+    return found
 
 
 def outcome(call: Callable[[Call], object], argument: Call) -> object:
@@ -303,53 +300,31 @@ class Grads:
             self.unscaled, self.clipped, self.mixed, self.outdated, self.stepped = set(), set(), set(), set(), set()
 
 
-def compare(seed: int) -> Counter[str]:
-    """Run a program on both sides; return how often each call was made and how each error was raised.
+def compare(kinds: tuple[str, str], precision: str, program: list[Call]) -> None:
+    """Run a program on both sides.
 
     Raises:
-        AssertionError: The sides differ; the text has the program up to there.
+        AssertionError: The sides differ.
     """
-    random = Random(seed)
-    kinds, precision = tuple(random.choices(list(KINDS), k=2)), random.choice(list(CLOSE))
     ours, theirs = Side(kinds, precision, True), Side(kinds, precision, False)
     rtol, atol = CLOSE[precision]
-    counts: Counter[str] = Counter()
-    grads, past = Grads(kinds), [f"{seed}: {kinds}, {precision}"]
-    for call in [Call("backward"), *program(random)]:
+    grads = Grads(kinds)
+    for call in program:
         if grads.is_senseless(call):
             continue
-        past.append(str(call))
         found, wanted = (outcome(getattr(side, call.name), call) for side in (ours, theirs))
         if isinstance(found, Exception) or isinstance(wanted, Exception):
             same_text = call.name == "clip_grad_norm" or str(wanted) in str(found)
-            assert type(found) is type(wanted) and same_text, [*past, found, wanted]
-            counts[f"{call.name}: {type(found).__name__}"] += 1
+            assert type(found) is type(wanted) and same_text, (call, found, wanted)
+            event(f"{call.name}: {type(found).__name__}")
             if isinstance(found, AssertionError):  # torch remembers that there was nothing to unscale
                 break
             continue
-        counts[call.name] += 1
+        event(call.name)
         grads.note(call)
         pairs = list(zip(ours.values(), theirs.values(), strict=True))
         if found is not None or wanted is not None:
             pairs.append((torch.as_tensor(found), torch.as_tensor(wanted)))
-        assert [one.shape for one, _ in pairs] == [other.shape for _, other in pairs], past
+        assert [one.shape for one, _ in pairs] == [other.shape for _, other in pairs], call
         close = [torch.allclose(*pair, rtol, atol, equal_nan=True) for pair in pairs]
-        assert all(close) and torch.equal(*pairs[0]), [*past, *pairs]
-    return counts
-
-
-def compare_all(seeds: Iterable[int]) -> Counter[str]:
-    """Return what all programs did."""
-    return sum(map(compare, seeds), Counter())
-
-
-def main(count: int) -> None:
-    """Compare that many programs and print what they did."""
-    counts = compare_all(tqdm(range(count), "programs", leave=False))
-    print(f"{count} programs, equal to torch's scaler in every step and every error:")
-    for what, times in sorted(counts.items()):
-        print(f"  {what:40} {times}")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
+        assert all(close) and torch.equal(*pairs[0]), (call, *pairs)
