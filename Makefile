@@ -1,5 +1,5 @@
-# Two commands: `make demo` and `make test`. Each makes what it needs first and nothing twice.
-# TORCH=2.13.0 names another environment of requirements/.
+# The two main commands are `make demo` and `make test`. Each first installs and builds what is missing.
+# TORCH=2.13.0 selects another environment, for which requirements/ has a file.
 TORCH ?= 2.9.0
 VENV := $(if $(filter 2.9.0,$(TORCH)),.venv,.venv-$(TORCH))
 PYTHON := $(VENV)/bin/python
@@ -7,7 +7,7 @@ REQUIREMENTS := requirements/torch-$(TORCH).txt
 WHEEL := build/wheel-$(TORCH)
 SOURCES := policy.yaml pyproject.toml setup.py $(shell find codegen csrc polycast_grammar python -type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 CPP := $(shell find csrc -name '*.cpp' -o -name '*.h')
-# Of a command of ninja's, its number and the source.
+# Shortens each line of ninja to its number and the source.
 PROGRESS := sed -u -e 's/^\(\[[0-9/]*\]\) .* -c \S*\/\(\S*\/\S*\) .*/\1 \2/' -e '/ -MMD -MF /d'
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
@@ -22,7 +22,7 @@ endif
 demo: build
 	$(PYTHON) examples/digits.py
 
-# Lint and types are one environment's work: the reference's.
+# Lint and types are checked in the reference environment only.
 test: build $(if $(filter .venv,$(VENV)),lint)
 	$(PYTHON) -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
@@ -52,17 +52,16 @@ $(VENV)/built: $(VENV)/installed $(SOURCES)
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEEL)/*.whl
 	@touch $@
 
-# Downloads the headers of these releases once, 80 MB and more for each; takes minutes, and is no part of `make test`.
+# Checks the C++ against the headers of these releases. It downloads each once, 80 MB or more, and takes minutes.
 syntax: $(VENV)/installed
 	$(PYTHON) -m tools.headers 2.10.0 2.11.0 2.12.0 newest
 
-# Compiles everything once more, with AddressSanitizer and UndefinedBehaviorSanitizer, and runs the kernels' tests on it;
-# takes minutes, and is no part of `make test`.
+# Compiles everything with AddressSanitizer and UndefinedBehaviorSanitizer, and runs the kernels' tests. It takes minutes.
 sanitize: $(VENV)/installed
 	$(PYTHON) -m tools.sanitize
 
-# The package in other packages' trainers, in an environment of its own; minutes, and no part of
-# `make test`. CELLS="lightning skip": only those whose names hold all the words.
+# Runs the package in other packages' trainers, in an environment of its own. It takes minutes. CELLS="lightning skip"
+# selects the cells whose names contain all of these words.
 ecosystem: .venv-ecosystem/built
 	@.venv-ecosystem/bin/python -m pytest -q tests/workflows tests/test_docstrings.py -k "integrations or trainers"
 	@.venv-ecosystem/bin/python -m tools.ecosystem $(CELLS)

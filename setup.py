@@ -1,6 +1,6 @@
-"""Builds the compiled module: its sources, its flags, and the torch that it is for. The rest is in pyproject.toml.
+"""Builds the compiled module. All other settings are in pyproject.toml.
 
-Building runs the generator first, so that an edited policy.yaml cannot be left out of a build.
+The build runs the generator first, so an edited policy.yaml is always part of it.
 """
 
 import fcntl
@@ -17,55 +17,55 @@ ROOT = Path(__file__).parent
 CSRC = ROOT / "csrc"
 GENERATED = ROOT / "generated" / "autocast"
 REMEDY = "Run: pip install torch jinja2 pyyaml ninja 'setuptools>=77' && pip install --no-build-isolation ."
-# Loops over elements become vector instructions: no square root sets errno, and no operation traps.
+# The compiler may vectorize loops over elements: square roots set no errno, and no operation traps.
 VECTORIZE = ["-O3", "-fno-math-errno", "-fno-trapping-math"]
 sys.path.insert(0, str(ROOT))
 
 if int(setuptools.__version__.split(".")[0]) < 77:
-    sys.exit(f"polycast is built by setuptools 77 or newer, and {setuptools.__version__} is installed. {REMEDY}")
+    sys.exit(f"polycast needs setuptools 77 or newer, and {setuptools.__version__} is installed. {REMEDY}")
 try:
     import jinja2  # noqa: F401
     import torch
     import yaml  # noqa: F401
     from torch.utils.cpp_extension import BuildExtension, CppExtension
 except ModuleNotFoundError as error:
-    sys.exit(f"polycast is built against the torch that is installed, and '{error.name}' is not. {REMEDY}")
+    sys.exit(f"polycast is built against the installed torch, and '{error.name}' is not installed. {REMEDY}")
 
 from codegen.__main__ import main as generate  # noqa: E402
 from polycast_grammar.versions import SUPPORTED  # noqa: E402
 
-# What a message of the compiled module says of a source is its path below one of these.
+# The messages of the compiled module show the paths of sources below these folders.
 PREFIXES = [ROOT, Path(torch.__file__).parents[1]]
-# One folder of objects for each torch: the environments of the Makefile do not rebuild each other's.
+# Each torch has its own folder of objects, so the environments of the Makefile do not rebuild each other's.
 BUILD = f"build/torch-{torch.__version__}"
-# A wheel serves the release that it was compiled for; an sdist is compiled where it is installed.
+# A wheel works with the minor release that it was compiled for. An sdist is compiled where it is installed.
 REQUIRED_TORCH = str(SUPPORTED) if "sdist" in sys.argv else f"=={'.'.join(torch.__version__.split('.')[:2])}.*"
 
 
 class Build(BuildExtension):
-    """Generates, compiles with ninja, and records for which torch, and from which sources, it compiled."""
+    """Generates the sources, compiles them with ninja, and records the torch and the sources that were used."""
 
     def run(self) -> None:
         if generate([], torch) != 0:
             sys.exit(1)
-        # Ninja lies beside Python, and is found there also where the environment is not activated.
+        # The environment may not be activated. Its ninja is in the folder of its Python.
         os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        if self.editable_mode:  # setuptools gives it an empty folder, in which all would be compiled each time
+        if self.editable_mode:  # setuptools uses a new folder each time, so everything would be compiled again
             self.build_temp = f"{BUILD}/temp.{self.plat_name}-{sys.implementation.cache_tag}"
         (extension,) = self.extensions
         extension.sources = units(Path(self.build_temp) / "csrc")
         try:
             super().run()
-        except RuntimeError as error:  # ninja has said what is wrong
+        except RuntimeError as error:  # ninja has printed the cause
             sys.exit(f"error: {error}")
-        # An editable install has the compiled module among the sources.
+        # In an editable install the compiled module is among the sources.
         package = ROOT / "python" / "polycast" if self.inplace else Path(self.build_lib) / "polycast"
         built_for = package / "_built_for.py"
         built_for.write_text(f'TORCH = "{torch.__version__}"\nSOURCES = "{digest()}"\n', encoding="utf-8")
 
 
 class Copy(build_py):
-    """Copies the Python files, and leaves none from an earlier build that is gone since."""
+    """Copies the Python files, after removing those of an earlier build."""
 
     def run(self) -> None:
         for package in ("polycast", "polycast_grammar"):
@@ -74,9 +74,9 @@ class Copy(build_py):
 
 
 def units(folder: Path) -> list[str]:
-    """Return what is compiled: the generated files, and of csrc three files that include its own.
+    """Return the files to compile: the generated ones, and three files that include all of csrc.
 
-    Most of what a small file takes to compile is torch's headers. The longest comes first, so that none is left over.
+    Small files would each spend most of their time on torch's headers. The longest comes first, to keep all cores busy.
     """
     folder.mkdir(parents=True, exist_ok=True)
     apart = {name: sorted((CSRC / name).glob("*.cpp")) for name in ("kernels", "bindings")}
@@ -92,19 +92,19 @@ def units(folder: Path) -> list[str]:
 
 
 def digest() -> str:
-    """Return a digest of the C++ sources: what torch.compile has compiled with other kernels must not be used again."""
+    """Return a digest of the C++ sources, so that torch.compile's cache holds no code from other kernels."""
     files = sorted(path for top in (CSRC, GENERATED) for path in top.rglob("*.*"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def wait_for_other_builds() -> None:
-    """Hold a lock of this tree until the process ends: two builds at once would write the same files.
+    """Lock this tree until the process ends, because two builds at once would write the same files.
 
-    The lock is the process's own, which may run this file several times.
+    The process owns the lock, so it can run this file several times.
     """
     path = ROOT / "build" / ".lock"
     path.parent.mkdir(exist_ok=True)
-    lock = os.open(path, os.O_RDWR | os.O_CREAT)  # never closed, which would give the lock back
+    lock = os.open(path, os.O_RDWR | os.O_CREAT)  # never closed, because that would release the lock
     try:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -120,7 +120,7 @@ setuptools.setup(
             "polycast._C",
             [],
             include_dirs=[str(CSRC)],
-            define_macros=[("AT_PER_OPERATOR_HEADERS", None)],  # torch's headers then include few operators
+            define_macros=[("AT_PER_OPERATOR_HEADERS", None)],  # with it torch's headers include few operators
             extra_compile_args=[
                 *("-g0", "-Wall", "-fvisibility=hidden", "-fopenmp", *VECTORIZE),
                 *(f"-ffile-prefix-map={prefix}/=" for prefix in PREFIXES),

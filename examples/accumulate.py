@@ -1,4 +1,4 @@
-"""Accumulate gradients over several batches, clip their norm, and step without asking the device anything."""
+"""Accumulate gradients over several batches, clip their norm, and step without a sync."""
 
 import polycast
 import torch
@@ -18,7 +18,7 @@ for number in range(80):
         loss = loss_fn(model(inputs), inputs @ weight) / accumulate
     scaler.scale(loss).backward()  # adds scaled gradients
     if (number + 1) % accumulate == 0:
-        # Instead of unscale_ and torch.nn.utils.clip_grad_norm_: the step itself unscales and clips.
+        # This replaces unscale_ and torch.nn.utils.clip_grad_norm_: the step itself unscales and clips.
         norm = scaler.clip_grad_norm(optimizer, max_norm=5.0)
         scaler.step(optimizer)
         scaler.update()

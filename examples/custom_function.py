@@ -1,4 +1,4 @@
-"""Autograd functions under autocast: one that follows the region, and one that needs float32."""
+"""Autograd functions under autocast: one runs in the dtype of the region, one in float32."""
 
 from typing import Any
 
@@ -34,5 +34,5 @@ class Exponential(torch.autograd.Function):
 a, b = (torch.ones(2, 2, requires_grad=True) for _ in range(2))
 with polycast.autocast("cpu", torch.float16):
     product, power = Multiply.apply(a, b), Exponential.apply(6 * Multiply.apply(a, b))  # type: ignore[no-untyped-call]
-(power.mean() / 1000).backward()  # the gradient of a product in float16 has to fit into float16
+(power.mean() / 1000).backward()  # the gradients of the float16 products must not overflow
 print("product:", product.dtype, "exponential:", power.dtype, power[0, 0].item(), "gradient:", a.grad)

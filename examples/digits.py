@@ -1,7 +1,7 @@
-"""Train a small convolutional network on handwritten digits, in float32 and under autocast, side by side.
+"""Train a small convolutional network on handwritten digits, in float32 and under autocast, and compare both.
 
 The digits are scikit-learn's: 1797 images of 8 x 8 pixels. Both runs start from the same weights and see the same
-batches. They run on XLA:CPU, on the XLA device that the variable PJRT_DEVICE names, or on `--device cpu` without XLA.
+batches. They run on XLA:CPU, on the XLA device that PJRT_DEVICE names, or with `--device cpu` without XLA.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-if __name__ == "__main__":  # ahead of the imports that take seconds, so that Ctrl-C ends those in one line too
+if __name__ == "__main__":  # before the imports, which take seconds, so that Ctrl-C prints one line during them too
     signal.signal(signal.SIGINT, lambda *_: sys.exit("\nStopped."))
 
 import polycast
@@ -31,15 +31,15 @@ LOSS = nn.CrossEntropyLoss()
 
 
 def open_device(name: str) -> torch.device:
-    """Return the device; XLA takes the processor unless PJRT_DEVICE says otherwise."""
+    """Return the device. XLA runs on the CPU unless PJRT_DEVICE names another device."""
     if name == "xla":
-        os.environ.setdefault("PJRT_DEVICE", "CPU")  # torch_xla warns where it has to choose by itself
-        import torch_xla  # noqa: F401 -- brings the device
+        os.environ.setdefault("PJRT_DEVICE", "CPU")  # without it torch_xla chooses, and warns
+        import torch_xla  # noqa: F401 -- registers the device
     return torch.device(name)
 
 
 def end_step(device: torch.device) -> None:
-    """Make XLA compile, or find again, the program that was recorded since the last step, and start it."""
+    """Make XLA compile the program that was traced since the last step, or reuse it, and start it."""
     if device.type == "xla":
         import torch_xla
 
@@ -47,7 +47,7 @@ def end_step(device: torch.device) -> None:
 
 
 def counts(device: torch.device) -> Counter[str]:
-    """Return how often XLA has compiled a program so far, and copied from the device and to it."""
+    """Return how often XLA has compiled a program so far, and copied from and to the device."""
     if device.type != "xla":
         return Counter()
     from torch_xla.debug import metrics
@@ -65,14 +65,14 @@ class Digits:
     labels: Tensor
 
     def batches(self, order: Tensor) -> list["Digits"]:
-        """Return the digits in this order, in full batches: one of another size would have to be compiled as well."""
+        """Return full batches of the digits, in this order. A batch of another size would be compiled separately."""
         order = order[: len(order) // BATCH * BATCH].to(self.labels.device)
         return list(map(Digits, torch.split(self.images[order], BATCH), torch.split(self.labels[order], BATCH)))
 
 
 @dataclass(frozen=True)
 class Run:
-    """One network after training: its loss at each step, what each epoch cost the device, and its test."""
+    """A trained network: the loss of each step, XLA's counts in each epoch, and the result of the test."""
 
     name: str
     losses: list[float]
@@ -80,11 +80,11 @@ class Run:
     dtypes: list[str]
     predictions: Tensor
     right: Tensor
-    accuracy: float  # the right ones, in percent
+    accuracy: float  # in percent
 
 
 def load(seed: int, device: torch.device) -> tuple[Digits, Digits]:
-    """Return three quarters of the digits to learn from, and one quarter to test on."""
+    """Return three quarters of the digits for training, and one quarter for the test."""
     pixels, labels = load_digits(return_X_y=True)
     learn, test = train_test_split(range(len(labels)), test_size=0.25, stratify=labels, random_state=seed)
     images = torch.tensor(pixels / 16, dtype=torch.float32).view(-1, 1, 8, 8)
@@ -100,7 +100,7 @@ def build() -> nn.Sequential:
 
 
 def train(network: nn.Sequential, digits: Digits, autocast: bool) -> tuple[list[float], list[Counter[str]]]:
-    """Train the network; return the loss of each step and the costs of each epoch, the reading of losses left out."""
+    """Train the network. Return the loss of each step, and XLA's counts in each epoch without reading the losses."""
     optimizer = polycast.syncfree.AdamW(network.parameters(), lr=2e-3, weight_decay=0.1)
     scaler = polycast.GradScaler(enabled=autocast)
     generator = torch.Generator().manual_seed(0)
@@ -126,7 +126,7 @@ def train(network: nn.Sequential, digits: Digits, autocast: bool) -> tuple[list[
 
 
 def test(network: nn.Sequential, digits: Digits, autocast: bool) -> tuple[Tensor, list[str]]:
-    """Return what the network takes the digits for, and the dtype of the output of each layer."""
+    """Return the predicted digits, and the dtype of the output of each layer."""
     dtypes: list[str] = []
     for layer in (*network.eval(), loss := nn.CrossEntropyLoss()):
         layer.register_forward_hook(lambda *call: dtypes.append(str(call[-1].dtype).removeprefix("torch.")))
@@ -137,7 +137,7 @@ def test(network: nn.Sequential, digits: Digits, autocast: bool) -> tuple[Tensor
 
 
 def report(runs: list[Run], layers: list[str], device: torch.device) -> None:
-    """Print the runs next to each other."""
+    """Print a table with a column for each run."""
     rows = [("", *(run.name for run in runs))]
     rows += [("test accuracy", *(f"{run.accuracy:.2f} %" for run in runs)), ("\ndtype of each layer's output",)]
     rows += [(f"  {layer}", *dtypes) for layer, *dtypes in zip(layers, *(run.dtypes for run in runs), strict=True)]
@@ -152,7 +152,7 @@ def report(runs: list[Run], layers: list[str], device: torch.device) -> None:
 
 
 def draw(digits: Digits, runs: list[Run]) -> Figure:
-    """Draw the loss curves, and test digits with what the last run took them for, the wrong ones first."""
+    """Draw the loss curves, and test digits with the predictions of the last run, wrong ones first."""
     figure = Figure(figsize=(12, 5), layout="constrained")
     grid = figure.add_gridspec(1, 2, width_ratios=[5, 6])
     axes = figure.add_subfigure(grid[0]).subplots()
@@ -173,7 +173,7 @@ def draw(digits: Digits, runs: list[Run]) -> Figure:
 
 
 def main() -> None:
-    """Read the command line, train and test both networks, print and draw the result."""
+    """Read the command line, train and test both networks, and print and draw the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("xla", "cpu"), default="xla", help="where to train (default: xla)")
     parser.add_argument("--output", type=Path, default=Path("digits.png"), help="the picture (default: digits.png)")

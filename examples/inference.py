@@ -13,7 +13,7 @@ with torch.no_grad():
     wanted = model(x)
 
 for dtype in (torch.bfloat16, torch.float16):
-    # As the document writes it: torch's own cache would make a constant of a cast that was made before.
+    # Torch's document disables the cache here, because torch would trace an earlier cast as a constant.
     with torch.no_grad(), polycast.autocast("cpu", dtype, cache_enabled=False), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*torch.jit")
         y = model(x)

@@ -1,4 +1,4 @@
-"""A float16 model whose own norm overflows, and the rule that mends it: `python examples/overflow.py [xla]`."""
+"""A float16 model whose own norm overflows, and the rule that prevents it: `python examples/overflow.py [xla]`."""
 
 import sys
 
@@ -6,8 +6,8 @@ import polycast
 import torch
 from torch import Tensor, nn
 
-# Above 256 the squares are infinite. These two run in float16 also where the region runs in bfloat16 (XLA), unless the
-# compiler computes in float32 within a fusion, as on XLA:CPU.
+# In float16 the square of a value above 256 is infinite. The rules make linear and matmul run in float16 also on XLA,
+# whose regions are bfloat16. There is no overflow where the compiler uses float32 within a fusion, as on XLA:CPU.
 half = polycast.Policy({"linear": "float16", "matmul": "float16"})
 mended = half | polycast.Policy({"square": "fp32"})
 device = sys.argv[1] if len(sys.argv) > 1 else "cpu"

@@ -1,4 +1,4 @@
-"""Sharded training as torchtitan's, on torch alone: train, clip, skip, save, be killed, resume on fewer ranks."""
+"""Sharded training in torchtitan's way, with torch alone: train, clip, skip, save, be killed, resume on fewer ranks."""
 
 import signal
 import sys
@@ -33,7 +33,7 @@ def train(rank: int, ranks: int, folder: Path) -> None:
         inputs = torch.randn(64, 8)
         with polycast.autocast("cpu", dtype=torch.float16):
             loss = nn.functional.mse_loss(model(inputs), inputs[:, :2])
-        # One rank has an infinity, and all skip.
+        # One rank has an infinity, and all ranks skip the step.
         factor = float("inf") if number == 10 and rank == 0 else 1.0
         scaled.scale(loss * factor).backward()  # type: ignore[no-untyped-call]
         norm = scaled.clip_grad_norm(1.0)

@@ -72,7 +72,7 @@ def test_a_source_distribution_holds_every_file_and_is_open_to_every_torch(made:
     assert wanted - held == set()
 
 
-OLD_SETUPTOOLS = "polycast is built by setuptools 77 or newer, and 65.5.0 is installed. Run: pip install torch "
+OLD_SETUPTOOLS = "polycast needs setuptools 77 or newer, and 65.5.0 is installed. Run: pip install torch "
 
 
 def test_an_old_setuptools_is_named_in_one_line_with_the_command_that_mends_it(tmp_path: Path) -> None:

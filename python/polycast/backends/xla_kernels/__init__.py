@@ -1,4 +1,4 @@
-"""The kernels of the operators on XLA, and their registration with torch's dispatcher."""
+"""Registers the operators' kernels for XLA with torch's dispatcher."""
 
 from collections.abc import Callable
 from functools import cache
@@ -14,7 +14,7 @@ from polycast.backends.xla import PACKAGE
 
 
 def register_on_import() -> None:
-    """Register the operators' kernels once torch_xla is loaded, which may be now."""
+    """Register the operators' kernels when torch_xla is imported, or now if it is."""
     once_imported(PACKAGE, _register_late)
 
 
@@ -24,10 +24,10 @@ def _register_late(_: ModuleType) -> None:
 
 @cache
 def register() -> Library:
-    """Register the operators with torch's dispatcher, for as long as the returned library lives.
+    """Register the operators' kernels, and return the library that owns them.
 
-    Tensors on XLA are wrapped for functionalization, which refuses an operator that writes and is not ATen's. So these
-    are registered above it, on autograd's key; fake tensors have that key too, and are passed on.
+    Functionalization wraps all XLA tensors, and raises for an operator that writes and is not ATen's. So such operators
+    are registered above it, on autograd's key. Fake tensors have that key too; their calls are redispatched.
     """
     from polycast.backends.xla_kernels import optim, scale
 

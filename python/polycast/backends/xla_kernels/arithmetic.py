@@ -1,7 +1,7 @@
-"""The element arithmetic of torch.optim's Adam and SGD in XLA ops, in the order of its for-loop.
+"""The element arithmetic of Adam and SGD in XLA ops, in the order of torch.optim's for-loop.
 
-Factors that are the same for all elements of a tensor are made in float64, as the for-loop makes them in Python; the
-elements are computed in float32, or in float64 where the parameter is, and rounded once on the way back.
+Factors that all elements share are computed in float64, as the for-loop computes them in Python. Elements are computed
+in float32, or in float64 for float64 parameters, and rounded once at the end.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from polycast.backends.xla_kernels.ops import Op, constant, like, scalar
 
 @dataclass(frozen=True)
 class Given:
-    """Which of the optional one-element tensors follow the vector of numbers, in this order."""
+    """Says which of the optional one-element tensors follow the vector of numbers. They have this order."""
 
     lr: bool
     found_inf: bool
@@ -22,7 +22,7 @@ class Given:
 
 
 class Controls(NamedTuple):
-    """The one-element inputs of a step, as scalars; the numbers and lr in float64."""
+    """The one-element inputs of a step, as scalars. The numbers are float64, and lr is the first of them."""
 
     numbers: list[Op]
     found_inf: Op | None
@@ -31,7 +31,7 @@ class Controls(NamedTuple):
 
     @classmethod
     def read(cls, given: Given, ops: Sequence[Op]) -> "Controls":
-        """Take the vector of numbers, whose first is lr, and what is given after it."""
+        """Read the vector of numbers, whose first element is lr, and the optional tensors after it."""
         vector, rest = ops[0], iter(ops[1:])
         numbers = [scalar(vector, index) for index in range(vector.shape().sizes[0])]
         if given.lr:
@@ -40,7 +40,7 @@ class Controls(NamedTuple):
         return cls(numbers, *[scalar(next(rest)) if flag else None for flag in flags])
 
     def gradient(self, grad: Op, dtype: str, maximize: bool) -> Op:
-        """Return the gradient unscaled and clipped, of the sign to descend."""
+        """Return the gradient, unscaled and clipped, and negated to maximize."""
         grad = grad.cast(dtype)
         if self.grad_scale is not None:
             grad = grad / like(self.grad_scale, grad)
@@ -49,7 +49,7 @@ class Controls(NamedTuple):
         return -grad if maximize else grad
 
     def keep(self, old: Op, new: Op) -> Op:
-        """Return the new value in the old one's dtype, or the old value on a step to skip."""
+        """Return the new value in the old one's dtype, or the old value if the step is skipped."""
         new = new.cast(old.shape().dtype)
         if self.found_inf is None:
             return new
@@ -58,30 +58,31 @@ class Controls(NamedTuple):
 
 
 def compute_dtype(param: Op) -> str:
-    """Return the dtype in which the elements of a parameter are computed."""
+    """Return the dtype that the elements of a parameter are computed in."""
     return "f64" if param.shape().dtype == "f64" else "f32"
 
 
 def carried(new: Op, kept: Op) -> Op:
-    """Return what the parameter's update should read: the value already in memory, unless it is rounded.
+    """Return the value that the parameter's update reads: the kept one, unless its dtype rounds it.
 
-    XLA computes again, from all of its inputs, what it reads before the selection. A skipped update is of no effect.
+    If the update read the new value, XLA would compute it twice from all of its inputs. In a skipped step the kept
+    value is the old one, which does no harm, because the update is not kept either.
     """
     return kept if kept.shape().dtype == new.shape().dtype else new
 
 
 @dataclass(frozen=True)
 class Adam:
-    """One step of Adam or AdamW; its numbers are lr, beta1, beta2, weight_decay, eps."""
+    """One step of Adam or AdamW. Its numbers are lr, beta1, beta2, weight_decay, eps."""
 
     maximize: bool
     weight_decay: bool
     decoupled: bool
     towards_grad: bool
-    """How lerp_ is written for a weight 1 - beta1 of at least one half."""
+    """Use lerp_'s formula for a weight (1 - beta1) of at least one half."""
 
     def update(self, controls: Controls, grad: Op, param: Op, *state: Op) -> list[Op]:
-        """Return param, exp_avg, exp_avg_sq, max_exp_avg_sq if there is one, and step, one step later."""
+        """Return the new param, exp_avg, exp_avg_sq, max_exp_avg_sq (with amsgrad only) and step."""
         *moments, step = state
         dtype = compute_dtype(param)
         value, first, second, *maximum = [op.cast(dtype) for op in (param, *moments)]
@@ -122,7 +123,7 @@ class Adam:
 
 @dataclass(frozen=True)
 class SGD:
-    """One step of SGD; its numbers are lr, weight_decay, momentum, dampening."""
+    """One step of SGD. Its numbers are lr, weight_decay, momentum, dampening."""
 
     maximize: bool
     weight_decay: bool
@@ -130,7 +131,7 @@ class SGD:
     nesterov: bool
 
     def update(self, controls: Controls, grad: Op, param: Op, *state: Op) -> list[Op]:
-        """Return param, momentum_buffer and momentum_started if there are such, one step later."""
+        """Return the new param and, where they are used, momentum_buffer and momentum_started."""
         lr, weight_decay, momentum, _ = controls.numbers
         dtype = compute_dtype(param)
         value = param.cast(dtype)

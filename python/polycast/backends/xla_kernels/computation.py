@@ -1,7 +1,7 @@
-"""One XLA computation over whole lists of tensors: built once, called lazily, its results written back in place.
+"""XLA computations over whole lists of tensors. Each is built once and called lazily; results are written in place.
 
-torch_xla traces every operator into a graph whose nodes cost host time, at each step again. A user computation is one
-node, however many tensors it takes. This module alone of the operators' on XLA touches torch_xla.
+torch_xla traces every operator into nodes of a graph, which cost host time in each step. A user computation is one node
+for any number of tensors. Of the kernels' modules only this one imports torch_xla.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -17,46 +17,46 @@ from polycast.backends.xla_kernels.ops import Op
 
 Build: TypeAlias = Callable[[list[Op]], list[Op]]
 
-# More than the groups of parameters of any program: with fewer places than groups, which come in turn, each would be
-# built anew at each step. Each takes some kilobytes.
+# The number of computations that are kept, of a few kilobytes each. A program whose groups of parameters outnumber it
+# would build each computation anew in each step.
 _LIMIT = 4096
 _computations: dict[Hashable, Any] = {}
-# Without this key torch_xla returns bare tensors, which are what the write-back wants.
+# If this key is excluded, torch_xla returns tensors without functionalization's wrapper. write_back needs these.
 _FUNCTIONALIZE = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
 
 
-def update(rule: Hashable, build: Build, written: Sequence[Tensor], read: Sequence[Tensor]) -> list[Tensor]:
-    """Give the tensors to be written the first values that ``build`` makes of both lists; return the further ones."""
+def update(kind: Hashable, build: Build, written: Sequence[Tensor], read: Sequence[Tensor]) -> list[Tensor]:
+    """Compute ``build`` over both lists. Store the first results in the written tensors and return the others."""
     with torch._C._ExcludeDispatchKeyGuard(_FUNCTIONALIZE):
-        results = call(rule, build, [*written, *read])
+        results = call(kind, build, [*written, *read])
     further = results[len(written) :]
     write_back(written, results[: len(written)] if further else results)
     return list(map(torch._to_functional_tensor, further)) if torch._is_functional_tensor(written[0]) else further
 
 
-def call(rule: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Trace ``build`` over the inputs' shapes, once for each (rule, dtypes, shapes), and apply it lazily.
+def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Trace ``build``, once for each (kind, dtypes, shapes), and apply it lazily.
 
     Args:
-        rule: What distinguishes this computation from others over the same shapes; its text must not depend on values.
-        build: From the inputs as ops to at least one result.
-        inputs: Tensors on one XLA device; those to be overwritten first, in the order of the results.
+        kind: It distinguishes this computation from others over the same shapes. It must not depend on values.
+        build: It takes the inputs as ops and returns one or more results.
+        inputs: Tensors on one XLA device. Those to be overwritten come first, in the order of the results.
 
     Returns:
-        The results, not executed before the next step marker.
+        The results, which are executed at the next step marker.
     """
     import torch_xla
 
-    # torch_xla numbers a node's inputs from the last to the first, and XLA gives the first result the first buffer that
-    # is free and fits. In this order each result gets its own old buffer; in any other, every tensor is copied twice.
+    # torch_xla numbers a node's inputs from the last to the first. XLA gives each result the first free buffer that
+    # fits. In this order each result gets its own old buffer. In any other order every tensor is copied twice.
     inputs = inputs[::-1]
-    computation = _computation(rule, build, inputs)
+    computation = _computation(kind, build, inputs)
     results: list[Tensor] = torch_xla._XLAC._xla_user_computation("xla::polycast", inputs, computation)
     return results
 
 
-def _computation(rule: Hashable, build: Build, inputs: Sequence[Tensor]) -> Any:
-    key = (rule, signature(inputs))
+def _computation(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> Any:
+    key = (kind, signature(inputs))
     if key not in _computations:
         if len(_computations) >= _LIMIT:
             del _computations[next(iter(_computations))]
@@ -75,16 +75,16 @@ def _built(build: Build, inputs: Sequence[Tensor]) -> Any:
 
 @lru_cache(maxsize=_LIMIT)
 def upload(values: tuple[float, ...], device: torch.device, owner: int = 0) -> Tensor:  # noqa: ARG001
-    """Return a vector of the values in float64, resident on the device for as long as the same values are asked for.
+    """Return a float64 vector of the values on the device. It is cached, so the same values are uploaded once.
 
-    A vector: torch_xla makes constants of the graph out of scalars such as 0 and 1, and compiles for each of them. One
-    for each owner: where two sets had the same vector, and then values that differ, the graph would be another one.
+    It is a vector because torch_xla turns scalars such as 0 and 1 into constants of the graph, and recompiles for each.
+    Each owner has its own, because the graph would change if two owners first shared a vector and later did not.
     """
     return torch.tensor(values, dtype=torch.float64).to(device)
 
 
 def on_device(device: torch.device, *given: Tensor | None) -> list[Tensor]:
-    """Return those tensors of one element that are given, uploaded as vectors where they are not on the device."""
+    """Return the tensors that are not None, each of one element. Those on the host are uploaded as vectors."""
     tensors = []
     for tensor in given:
         if tensor is not None:
@@ -93,12 +93,12 @@ def on_device(device: torch.device, *given: Tensor | None) -> list[Tensor]:
 
 
 def as_real(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return complex tensors as pairs, which are views if functionalization wraps them; the others as they are."""
+    """Return complex tensors as pairs of reals, and the others unchanged. Pairs are views under functionalization."""
     if not any(map(torch.is_complex, tensors)):
         return tensors
     return [_pairs(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor for tensor in tensors]
 
 
 def _pairs(tensor: Tensor) -> Tensor:
-    # Below functionalization XLA has no views.
+    # XLA has views under functionalization only.
     return torch.view_as_real(tensor) if torch._is_functional_tensor(tensor) else torch.view_as_real_copy(tensor)

@@ -1,4 +1,4 @@
-"""What the computations on XLA are built of: functions of ``torch_xla.core.xla_builder.Op``."""
+"""Functions over ``torch_xla.core.xla_builder.Op``, of which the computations are built."""
 
 from collections.abc import Callable, Sequence
 from math import inf, nan, prod
@@ -9,13 +9,13 @@ Op: TypeAlias = Any
 
 
 def scalar(op: Op, index: int = 0) -> Op:
-    """Return one element of an op of any shape, of rank 0."""
+    """Return one element of an op of any shape, as a scalar."""
     flat = op.reshape((prod(op.shape().sizes),))
     return flat.slice_in_dim(index, index + 1, 0).reshape(())
 
 
 def like(op: Op, other: Op) -> Op:
-    """Spread a scalar over the shape and dtype of the other op."""
+    """Return a scalar broadcast to the shape of the other op, in its dtype."""
     shape = other.shape()
     return op.cast(shape.dtype).broadcast(shape.sizes)
 
@@ -26,22 +26,22 @@ def constant(op: Op, value: float) -> Op:
 
 
 def boolean(op: Op, value: bool) -> Op:
-    """Return a truth value of rank 0, on the op's builder."""
+    """Return a boolean scalar, on the op's builder."""
     return type(op).scalar(op.builder(), value, dtype="pred")
 
 
 def concatenated(ops: Sequence[Op]) -> Op:
-    """Return the scalars as a vector."""
+    """Return a vector of the scalars."""
     return ops[0].concat_in_dim([op.reshape((1,)) for op in ops], 0)
 
 
 def reduced(op: Op, start: float, combine: Callable[[Op, Op], Op]) -> Op:
-    """Return all elements combined into one, of the op's dtype."""
+    """Return the reduction of all elements to a scalar of the op's dtype."""
     return op.reduce_all(type(op).scalar(op.builder(), start, dtype=op.shape().dtype), combine)
 
 
 def all_finite(op: Op) -> Op:
-    """Return whether no element is inf or NaN; every comparison with NaN is false."""
+    """Return whether no element is inf or NaN. A comparison with NaN is false."""
     return reduced(op.max(-op) < constant(op, inf), True, lambda a, b: a & b)
 
 
@@ -55,12 +55,12 @@ def non_finite_flags(ops: Sequence[Op]) -> list[Op]:
 def total_norm(ops: Sequence[Op], pairs: Sequence[bool], norm_type: float) -> Op:
     """Return the norm of all elements of all ops, in float64 if any op is, else in float32.
 
-    Args:
-        ops: What to take the norm of.
-        pairs: Whether the last dimension of each op holds the parts of complex elements.
-        norm_type: A positive number, or infinity.
+    Sums are in float64. If they could overflow, all elements are first divided by the largest one.
 
-    Sums are in float64. Where they could overflow, all elements are divided by the largest one first.
+    Args:
+        ops: The ops to take the norm of, together.
+        pairs: For each op, whether its last dimension holds the parts of complex elements.
+        norm_type: A positive number, or infinity.
     """
     dtype = "f64" if any(op.shape().dtype == "f64" for op in ops) else "f32"
     sizes = [
@@ -69,14 +69,14 @@ def total_norm(ops: Sequence[Op], pairs: Sequence[bool], norm_type: float) -> Op
     if dtype == "f32" and norm_type <= _SAFE_NORM:
         return _norm(sizes, norm_type).cast(dtype)
     largest = _folded(sizes, lambda a, b: a.max(b))
-    if norm_type == inf:  # XLA's maximum passes over NaNs
+    if norm_type == inf:  # XLA's maximum ignores NaNs
         has_nan = _folded([(op != op).cast("f64") for op in ops], lambda a, b: a.max(b))
         return (has_nan > constant(has_nan, 0)).select(constant(largest, nan), largest).cast(dtype)
     divisor = _divisor(largest)
     return (_norm([size / like(divisor, size) for size in sizes], norm_type) * divisor).cast(dtype)
 
 
-# Squares of squares of float32 values, subnormal ones too, are normal float64 values.
+# The fourth power of a float32 value, also of a subnormal one, is a normal float64 value.
 _SAFE_NORM = 4.0
 
 
@@ -89,7 +89,7 @@ def _size(op: Op) -> Op:
 
 
 def _magnitudes(op: Op) -> Op:
-    """Return the magnitudes of complex elements, given as pairs."""
+    """Return the magnitudes of complex elements. They are given as pairs of reals."""
     last = op.shape().rank - 1
     real, imaginary = [_size(op.slice_in_dim(part, part + 1, last)) for part in (0, 1)]
     large = real.max(imaginary)
@@ -98,7 +98,7 @@ def _magnitudes(op: Op) -> Op:
 
 
 def _divisor(op: Op) -> Op:
-    """Return the op where it is positive and finite, else 1."""
+    """Return the op, with 1 in place of elements that are not positive and finite."""
     return ((op > constant(op, 0)) & (op < constant(op, inf))).select(op, constant(op, 1))
 
 

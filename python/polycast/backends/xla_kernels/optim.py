@@ -1,4 +1,4 @@
-"""The steps of SGD and Adam on XLA: each call is one computation over all its tensors, and no value is read back."""
+"""The steps of SGD and Adam on XLA. Each call is one computation over all its tensors, and never syncs."""
 
 from collections.abc import Sequence
 from itertools import chain, islice
@@ -14,7 +14,7 @@ from polycast.backends.xla_kernels.ops import Op
 
 
 def _step(
-    rule: Adam | SGD,
+    arithmetic: Adam | SGD,
     lists: Sequence[Sequence[Tensor]],
     numbers: tuple[float, ...],
     lr: Tensor,
@@ -22,7 +22,7 @@ def _step(
     grad_scale: Tensor | None,
     clip_coef: Tensor | None,
 ) -> None:
-    """Update the lists of tensors by the rule; the second holds the gradients, which are only read."""
+    """Update the tensors of all lists, except the second list: it holds the gradients, which are only read."""
     tensors = list(filter(len, lists))
     if not tensors:
         return
@@ -38,9 +38,9 @@ def _step(
         count = len(written)
         gradients, controls = ops[count : count + len(rows)], Controls.read(given, ops[count + len(rows) :])
         taken = iter(ops[:count])
-        return [op for grad in gradients for op in rule.update(controls, grad, *islice(taken, len(rows[0])))]
+        return [op for grad in gradients for op in arithmetic.update(controls, grad, *islice(taken, len(rows[0])))]
 
-    update((rule, given, len(rows)), build, written, [*grads, vector, *scalars])
+    update((arithmetic, given, len(rows)), build, written, [*grads, vector, *scalars])
 
 
 def adam_step_(
@@ -65,8 +65,8 @@ def adam_step_(
     """Take a step of Adam or AdamW."""
     lists = [params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps]
     check_adam_step(lists, lr, found_inf, grad_scale, clip_coef)
-    rule = Adam(maximize, weight_decay != 0, decoupled_weight_decay, beta1 <= 0.5)
-    _step(rule, lists, (beta1, beta2, weight_decay, eps), lr, found_inf, grad_scale, clip_coef)
+    arithmetic = Adam(maximize, weight_decay != 0, decoupled_weight_decay, beta1 <= 0.5)
+    _step(arithmetic, lists, (beta1, beta2, weight_decay, eps), lr, found_inf, grad_scale, clip_coef)
 
 
 def sgd_step_(
@@ -88,5 +88,5 @@ def sgd_step_(
     """Take a step of SGD."""
     lists = [params, grads, momentum_buffers, momentum_started]
     check_sgd_step(lists, lr, found_inf, grad_scale, clip_coef)
-    rule = SGD(maximize, weight_decay != 0, bool(momentum_buffers), nesterov)
-    _step(rule, lists, (weight_decay, momentum, dampening), lr, found_inf, grad_scale, clip_coef)
+    arithmetic = SGD(maximize, weight_decay != 0, bool(momentum_buffers), nesterov)
+    _step(arithmetic, lists, (weight_decay, momentum, dampening), lr, found_inf, grad_scale, clip_coef)

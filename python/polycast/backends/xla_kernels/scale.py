@@ -1,4 +1,4 @@
-"""What a gradient scaler does on XLA: each call is one computation over all its tensors; no value is read back."""
+"""The gradient scaler's operators on XLA. Each call is one computation over all its tensors, and never syncs."""
 
 from torch import Tensor
 
@@ -9,18 +9,18 @@ from polycast.backends.xla_kernels.ops import Op, all_finite, constant, like, no
 
 
 def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return whether any tensor holds an inf or NaN, and for each tensor whether it does, as 0 or 1 in float32."""
+    """Return whether any tensor holds an inf or NaN, and a vector with the same of each, as 0 or 1 in float32."""
     found_inf, non_finite = call("find_non_finite", non_finite_flags, as_real(tensors))
     return found_inf, non_finite
 
 
 def norm(tensors: list[Tensor], norm_type: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the norm of all tensors as one vector, in float64 if any of them is, and what ``find_non_finite`` returns.
+    """Return the norm of all tensors as one vector, in float64 if any of them is, and the results of find_non_finite.
 
-    Finite gradients of any size have the norm that they have.
+    The norm does not overflow if its value is finite.
 
     Raises:
-        ValueError: ``norm_type`` is no positive number.
+        ValueError: ``norm_type`` is not positive.
     """
     if not norm_type > 0:
         raise ValueError(f"norm: norm_type is {norm_type}; it takes a positive number, or infinity")
@@ -34,10 +34,10 @@ def norm(tensors: list[Tensor], norm_type: float) -> tuple[Tensor, Tensor, Tenso
 
 
 def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tensor:
-    """Multiply the gradients by ``inv_scale``, and set ``found_inf`` where one of them holds an inf or NaN.
+    """Multiply the gradients by ``inv_scale``, and set ``found_inf`` to 1 if one of them holds an inf or NaN.
 
     Returns:
-        For each gradient whether it does, as 0 or 1 in float32.
+        Whether each gradient does, as 0 or 1 in float32.
     """
 
     def build(ops: list[Op]) -> list[Op]:
@@ -63,7 +63,7 @@ def update_scale_(
     min_scale: float,
     max_scale: float,
 ) -> None:
-    """Lower the scale, not below its floor, after an overflow; raise it, not above its ceiling, after enough steps."""
+    """Lower the scale after an overflow, but not below its minimum. Raise it after enough steps, up to its maximum."""
     numbers = upload((growth_factor, backoff_factor, growth_interval, min_scale, max_scale), scale.device)
     update("scale", _next_scale, [scale, growth_tracker], [*on_device(scale.device, found_inf), numbers])
 
@@ -73,7 +73,7 @@ def _next_scale(ops: list[Op]) -> list[Op]:
     growth, backoff, interval, floor, ceiling = [scalar(ops[3], index) for index in range(5)]
     found, wide = scalar(ops[2]) != constant(scalar(ops[2]), 0), old.cast("f64")
     following = tracker + constant(tracker, 1)
-    reached = following.cast("f64") == interval  # as torch has it, also where the interval was lowered
+    reached = following.cast("f64") == interval  # torch compares with ==, too
     grown = (wide * growth).cast(old.shape().dtype)
     raised = all_finite(grown).select(grown.cast("f64").min(ceiling), wide)
     new = found.select((wide * backoff).max(floor), reached.select(raised, wide)).cast(old.shape().dtype)
