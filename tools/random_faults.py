@@ -17,7 +17,10 @@ from typing import Any, NamedTuple
 
 import polycast
 import torch
-from polycast.debug.values import Computed, Site, Values, floating, is_cast, is_view, read_numbers, unique, written
+from polycast.debug.calls import Site
+from polycast.debug.measure import read_numbers
+from polycast.debug.ops import floating, is_cast, is_view, unique, written
+from polycast.debug.values import Op, Values
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from tqdm import tqdm
@@ -64,11 +67,11 @@ def _computes(function: Any) -> bool:
 
 
 def _is_of_program() -> bool:
-    """Whether the tracing mode above passes a call on, rather than makes it."""
+    """Return whether the observer above runs the program's own call, rather than makes one to measure it."""
     frame = sys._getframe(2)
     while frame.f_code.co_name == "__call__" and frame.f_back is not None:
         frame = frame.f_back
-    return frame.f_code.co_name == "__torch_dispatch__"
+    return frame.f_code in (Op.run.__code__, Values.__torch_dispatch__.__code__)
 
 
 def one_percent(tensor: Tensor) -> object:
@@ -129,13 +132,14 @@ def places(train: Training, run: Callable[[], None], *, twice: bool) -> list[Pla
     sizes: list[Tensor] = []
     count = 0
 
-    def visit(computed: Computed, _: object) -> None:
+    def visit(op: Op) -> None:
         nonlocal count
-        if computed.outputs and _computes(computed.function):
-            same = torch.Tag.nondeterministic_seeded not in computed.function.tags
-            if computed.outputs[0].numel() > 0 and (same or not twice):
-                found.append(Place(count, computed.site))
-                sizes.append(computed.outputs[0].detach().any().float())
+        op.run()
+        if op.outputs and _computes(op.function):
+            same = torch.Tag.nondeterministic_seeded not in op.function.tags
+            if op.outputs[0].numel() > 0 and (same or not twice):
+                found.append(Place(count, op.site))
+                sizes.append(op.outputs[0].detach().any().float())
             count += 1
 
     with Values(train.model, visit):
@@ -237,8 +241,8 @@ def advised(seeds: Iterable[int]) -> Iterator[str | None]:
 
 def _follow(remedy: str, model: nn.Module, rules: polycast.Policy) -> polycast.Policy:
     """Do as a finding's text says, with all that was advised before."""
-    _, _, code = remedy.partition("may be avoided by ")
-    given = eval(code, {"polycast": polycast, "model": model}) if code else None
+    _, _, code = remedy.partition("polycast.")
+    given = eval(f"polycast.{code}", {"polycast": polycast, "model": model}) if code else None
     if isinstance(given, polycast.Policy):
         rules = rules | given
         polycast.use(rules)

@@ -4,8 +4,10 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autocast/table.h"
@@ -17,51 +19,41 @@ namespace polycast::bindings {
 
 namespace {
 
-py::object rule_of(const trace::Call& call) {
-  if (!call.rule) {
-    return py::none();
+// The rule as policies write it. A call that no kernel of polycast's took is "stock" or "unlisted".
+std::string rule_of(const trace::Call& call) {
+  const auto category = call.taken ? autocast::Category::stock : autocast::Category::unlisted;
+  const autocast::Rule rule = call.rule.value_or(autocast::Rule{category});
+  if (rule.to != at::ScalarType::Undefined && rule.category == autocast::Category::lower_precision_fp) {
+    return c10::getDtypeNames(rule.to).first;
   }
   for (const autocast::Sentence& sentence : autocast::sentences()) {
-    if (call.rule->to != at::ScalarType::Undefined && call.rule->category == autocast::Category::lower_precision_fp) {
-      return py::str(c10::getDtypeNames(call.rule->to).first);
-    }
-    if (sentence.category == call.rule->category) {
-      return py::str(sentence.name);
+    if (sentence.category == rule.category) {
+      return sentence.name;
     }
   }
-  return py::none();
+  return "unlisted";  // the one category that policy.yaml has no sentence for
 }
 
-py::list tensors_of(const std::vector<trace::Tensor>& tensors) {
-  py::list result;
-  for (const trace::Tensor& tensor : tensors) {
-    result.append(py::make_tuple(tensor.type, tensor.elements));
-  }
-  return result;
-}
-
-// As polycast._compiled names the fields.
+// The order of the fields is that of `_made` in polycast/debug/calls.py.
 py::tuple tuple_of(const trace::Call& call) {
   py::list casts;
   for (const trace::Cast& cast : call.casts) {
     const auto address = reinterpret_cast<intptr_t>(cast.tensor);
-    casts.append(py::make_tuple(cast.given.type, cast.to, cast.given.elements, address, cast.reused, cast.nanoseconds));
+    casts.append(py::make_tuple(cast.given, cast.to, cast.elements, cast.reused, address));
   }
   return py::make_tuple(
       call.order,
+      call.node,
       call.name,
       c10::DeviceTypeName(call.device, true),
-      call.taken,
       rule_of(call),
       call.origin,
       call.place,
       call.backward,
-      call.node,
-      tensors_of(call.given),
+      call.given,
       call.arrived,
       call.returned,
       casts,
-      call.nanoseconds,
       call.source);
 }
 
@@ -94,18 +86,23 @@ std::string line_outside_of(const std::vector<std::string>& folders) {
   return line;
 }
 
-void start_recording(const std::optional<std::vector<std::string>>& lines_outside_of, size_t limit) {
-  if (!lines_outside_of) {
-    trace::start(nullptr, limit);
-    return;
+void start_recording(std::string recorder, std::optional<std::vector<std::string>> lines_outside_of, size_t limit) {
+  std::function<std::string()> source;
+  if (lines_outside_of) {
+    source = [folders = *std::move(lines_outside_of)] { return line_outside_of(folders); };
   }
-  trace::start([folders = *lines_outside_of] { return line_outside_of(folders); }, limit);
+  trace::start(std::move(recorder), std::move(source), limit);
 }
 
 }  // namespace
 
 void bind_trace(py::module_& module) {
-  module.def("start_recording", &start_recording, py::arg("lines_outside_of").none(true), py::arg("limit"));
+  module.def(
+      "start_recording",
+      &start_recording,
+      py::arg("recorder"),
+      py::arg("lines_outside_of").none(true),
+      py::arg("limit"));
   module.def("stop_recording", &trace::stop);
   module.def("take_calls", &take_calls);
   module.def("set_place", &trace::set_place, py::arg("place"));

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <iterator>
 #include <memory>
 #include <mutex>
@@ -25,20 +24,14 @@ namespace polycast::trace {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-int64_t nanoseconds_since(Clock::time_point start) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
-}
-
 struct State {
   std::mutex mutex;
   std::vector<Call> ended;
   std::function<std::string()> source;
+  std::string recorder;  // who asked for the recording that runs; empty while none does
   size_t limit = 0;
   std::atomic<size_t> room{0};  // for calls
   std::atomic<uint64_t> next{0};
-  std::atomic<bool> runs{false};
   std::atomic<at::CallbackHandle> handle{at::INVALID_CALLBACK_HANDLE};  // of the recording that runs
 };
 
@@ -87,10 +80,9 @@ void visit_inputs(const at::RecordFunction& function, const Visit& visit) {
   visit_last(function.inputs(), function.num_inputs(), visit);
 }
 
-// A cast that was made for a call: of which tensor, and how long it took.
-struct Made {
+struct Argument {
   const c10::TensorImpl* tensor;
-  int64_t nanoseconds;
+  int64_t elements;
 };
 
 // A call while it runs.
@@ -105,10 +97,9 @@ struct Frame final : at::ObserverContext {
 
   const Kind kind;
   Frame* const parent;
-  const Clock::time_point start = Clock::now();
   Call call{};
-  std::vector<const c10::TensorImpl*> tensors;  // of its arguments
-  std::vector<Made> made;
+  std::vector<Argument> arguments;
+  std::vector<const c10::TensorImpl*> made;  // of which tensors a cast was made for the call
   bool composite = false;
   bool has_recorded = false;   // calls within it
   bool within_kernel = false;  // of a device
@@ -162,8 +153,8 @@ std::unique_ptr<Frame> meet(const at::RecordFunction& function, c10::DispatchKey
   call.backward = torch::autograd::get_current_graph_task_id() != -1;
   call.node = at::sequence_number::peek();
   visit_inputs(function, [&](const at::Tensor& tensor) {
-    call.given.push_back({tensor.scalar_type(), tensor.numel()});
-    frame->tensors.push_back(tensor.unsafeGetTensorImpl());
+    call.given.push_back(tensor.scalar_type());
+    frame->arguments.push_back({tensor.unsafeGetTensorImpl(), tensor.numel()});
   });
   if (state().source) {
     call.source = state().source();
@@ -194,7 +185,8 @@ std::unique_ptr<Frame> follow(const at::RecordFunction& function) {
   const c10::OperatorName name = *function.operator_name();
   if (is_cast(name) && !function.inputs().empty() && function.inputs()[0].isTensor()) {
     auto frame = std::make_unique<Frame>(Frame::Kind::cast, innermost);
-    frame->tensors.push_back(function.inputs()[0].toTensor().unsafeGetTensorImpl());
+    const at::Tensor& tensor = function.inputs()[0].toTensor();
+    frame->arguments.push_back({tensor.unsafeGetTensorImpl(), tensor.numel()});
     return frame;
   }
   const std::string& caller = innermost->call.name;
@@ -222,17 +214,16 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
 void find_casts(Frame& frame) {
   Call& call = frame.call;
   for (size_t place = 0; place < std::min(call.given.size(), call.arrived.size()); ++place) {
-    if (call.given[place].type == call.arrived[place]) {
+    if (call.given[place] == call.arrived[place]) {
       continue;
     }
-    const auto made = std::find_if(
-        frame.made.begin(), frame.made.end(), [&](const Made& one) { return one.tensor == frame.tensors[place]; });
-    Cast cast{call.given[place], call.arrived[place], frame.tensors[place], made == frame.made.end(), 0};
-    if (made != frame.made.end()) {
-      cast.nanoseconds = made->nanoseconds;
+    const Argument& argument = frame.arguments[place];
+    const auto made = std::find(frame.made.begin(), frame.made.end(), argument.tensor);
+    const bool reused = made == frame.made.end();
+    if (!reused) {
       frame.made.erase(made);
     }
-    call.casts.push_back(cast);
+    call.casts.push_back({call.given[place], call.arrived[place], argument.elements, argument.tensor, reused});
   }
 }
 
@@ -252,7 +243,7 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   auto& frame = static_cast<Frame&>(*context);
   innermost = frame.parent;
   if (frame.kind == Frame::Kind::cast) {
-    frame.parent->made.push_back({frame.tensors[0], nanoseconds_since(frame.start)});
+    frame.parent->made.push_back(frame.arguments[0].tensor);
   }
   if (frame.kind != Frame::Kind::met) {
     return;
@@ -264,7 +255,6 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   if (!recorded) {
     return;
   }
-  frame.call.nanoseconds = nanoseconds_since(frame.start);
   visit_last(function.outputs(), function.num_outputs(), [&](const at::Tensor& tensor) {
     frame.call.returned.push_back(tensor.scalar_type());
   });
@@ -276,12 +266,20 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
 
 }  // namespace
 
-void start(std::function<std::string()> source, size_t limit) {
-  TORCH_CHECK(!state().runs.exchange(true), "calls are recorded already; end that recording first");
+void start(std::string recorder, std::function<std::string()> source, size_t limit) {
   has_been_stopped();
-  place_of_thread = -1;
   const std::lock_guard<std::mutex> lock(state().mutex);
+  TORCH_CHECK(
+      state().recorder.empty(),
+      recorder,
+      " cannot begin while ",
+      state().recorder,
+      " runs, since a process records its calls for one of them at a time; leave the ",
+      state().recorder,
+      " first");
+  place_of_thread = -1;
   state().ended.clear();
+  state().recorder = std::move(recorder);
   state().source = std::move(source);
   state().room = state().limit = limit;
   autocast::set_witness(&follow_rule);
@@ -299,7 +297,7 @@ void stop() {
   has_been_stopped();
   const std::lock_guard<std::mutex> lock(state().mutex);
   state().source = nullptr;
-  state().runs = false;
+  state().recorder.clear();
 }
 
 std::vector<Call> take() {

@@ -20,18 +20,13 @@
 
 namespace polycast::trace {
 
-struct Tensor {
-  at::ScalarType type;
-  int64_t elements;
-};
-
 // An argument that arrived in another type than it was given in.
 struct Cast {
-  Tensor given;
+  at::ScalarType given;
   at::ScalarType to;
-  const void* tensor;   // that was given: what Tensor._cdata is in Python
-  bool reused;          // from the cast cache, or of an argument that was cast for this very call
-  int64_t nanoseconds;  // on the host
+  int64_t elements;
+  const void* tensor;  // that was given: what Tensor._cdata is in Python
+  bool reused;         // from the cast cache, or of an argument that was cast for this very call
 };
 
 struct Call {
@@ -39,24 +34,23 @@ struct Call {
   std::string name;  // "aten::conv1d.padding"
   c10::DeviceType device;
   bool taken;                          // by a kernel of autocasting, polycast's or torch's
-  std::optional<autocast::Rule> rule;  // that polycast's kernel followed, as the kernel tells it
-  std::string origin;                  // of the rule: who says it, and where
-  int64_t place;                       // what set_place was told in this thread
+  std::optional<autocast::Rule> rule;  // that polycast's kernel followed, as the kernel reports it
+  std::string origin;                  // of the rule: the policy and the place in it; empty for the compiled one
+  int64_t place;                       // what set_place said last in this thread
   bool backward;                       // whether autograd's engine made the call
   uint64_t node;                       // the first number that an autograd node of the call can have
-  std::vector<Tensor> given;
+  std::vector<at::ScalarType> given;
   std::vector<at::ScalarType> arrived;  // empty where the call did not arrive below by its own name
   std::vector<at::ScalarType> returned;
   std::vector<Cast> casts;
-  int64_t nanoseconds = 0;
   std::string source;
 };
 
 // Records the calls of this thread, and of those that torch runs its backward in. One recording runs at a time, and any
-// thread may stop it. Without `source` calls have none; it is asked as a call begins, and must not throw: torch
-// swallows what a recorder throws, and the call is lost. Once `limit` calls are held no more begin, until they are
-// taken.
-void start(std::function<std::string()> source, size_t limit);
+// thread may stop it. `recorder` is who asks, for the error where another one runs. Without `source` calls have none.
+// It is called as a call begins, and must not throw: torch swallows what a recorder throws, and the call is lost. Once
+// `limit` calls are held no more begin, until they are taken.
+void start(std::string recorder, std::function<std::string()> source, size_t limit);
 void stop();
 
 // Returns what has ended since the last time, in the order in which it began.

@@ -53,43 +53,6 @@ class Row(NamedTuple):
     note: str
 
 
-class Cast(NamedTuple):
-    """An argument of a call that arrived in another type than it was given in."""
-
-    given: torch.dtype
-    to: torch.dtype
-    elements: int
-    address: int
-    reused: bool
-    nanoseconds: int
-
-
-class RecordedCall(NamedTuple):
-    """A call as csrc/trace/recorder.h has it."""
-
-    order: int
-    name: str
-    device: str
-    taken: bool
-    rule: str | None
-    origin: str
-    place: int
-    backward: bool
-    node: int
-    given: list[tuple[torch.dtype, int]]
-    arrived: list[torch.dtype]
-    returned: list[torch.dtype]
-    casts: list[Cast]
-    nanoseconds: int
-    source: str
-
-
-def take_calls() -> list[RecordedCall]:
-    """Return the calls that have ended since the last time."""
-    calls = map(RecordedCall._make, _C.take_calls())
-    return [call._replace(casts=[Cast(*cast) for cast in call.casts]) for call in calls]
-
-
 DEVICES: dict[str, Device] = {
     name: Device(name, key, tuple(getattr(torch, dtype) for dtype in dtypes))
     for name, key, dtypes, _, _ in _C.devices()
@@ -131,6 +94,7 @@ use_patch = _C.use_patch
 used_patch = _C.used_patch
 start_recording = _C.start_recording
 stop_recording = _C.stop_recording
+take_calls = _C.take_calls
 set_place = _C.set_place
 current_call = _C.current_call
 cast_counts = _C.cast_counts

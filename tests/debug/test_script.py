@@ -41,6 +41,10 @@ def test_a_script_runs_with_its_arguments_and_its_status_and_is_summed_up(script
     assert (call["module"], call["op"]) == ("Linear", "linear")
 
 
+def test_lines_alone_are_printed(script: str) -> None:
+    assert f"{script}:7\n" in traced("--lines", script).stderr
+
+
 def test_an_error_of_the_script_is_its_own(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text("raise ValueError('mine')")

@@ -13,9 +13,9 @@ import polycast
 import pytest
 import torch
 from polycast import Policy
-from polycast._compiled import RecordedCall, current_call, start_recording, stop_recording, take_calls
+from polycast.debug.ops import floating, is_cast
 from polycast.debug.trace import trace
-from polycast.debug.values import Values, floating, is_cast
+from polycast.debug.values import Op, Values
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounter
 from torch.nn.functional import cross_entropy, linear, mse_loss, relu
@@ -61,7 +61,7 @@ def test_a_call_has_its_rule_its_types_and_its_casts(
     why: str,
 ) -> None:
     found = traced(call).calls[-1]
-    assert (found.op, found.rule, list(found.given), list(found.arrived)) == (op, rule, given, computed)
+    assert (found.site.op, found.rule, list(found.given), list(found.arrived)) == (op, rule, given, computed)
     assert len(found.casts) == casts
     assert why in found.why
 
@@ -75,7 +75,7 @@ def test_rules_come_from_where_they_were_set() -> None:
             mse_loss(nn.functional.gelu(relu(model(ONES))), HALF)
     finally:
         polycast.use(None)
-    assert [(call.module, call.op, call.rule, call.origin) for call in t.calls] == [
+    assert [(call.site.module, call.site.op, call.rule, call.origin) for call in t.calls] == [
         ("0", "linear", "lower_precision_fp", "policy.yaml"),
         ("1", "linear", "fp32", "module: Policy: linear"),
         ("", "relu", "fp32", "process: Policy: relu"),
@@ -107,18 +107,7 @@ def test_a_cached_cast_is_told_from_one_that_is_made() -> None:
         [(None, False), ("weight", False)],
         [(None, False), ("weight", True)],
     ]
-    assert [call.n for call in t.calls] == [0, 1]
-
-
-@contextmanager
-def recorded() -> Iterator[list[RecordedCall]]:
-    calls: list[RecordedCall] = []
-    start_recording(None, 1_000_000)
-    try:
-        yield calls
-    finally:
-        stop_recording()
-        calls += take_calls()
+    assert [call.site.n for call in t.calls] == [0, 1]
 
 
 @pytest.mark.parametrize("device", ["cpu", "xla"])
@@ -134,12 +123,13 @@ def test_the_types_of_a_models_calls_are_those_below(
     model.to(device)
     below: list[tuple[int | None, bool, set[torch.dtype]]] = []
 
-    def before(function: Any, args: Any, kwargs: Any) -> None:
-        below.append((current_call(), is_cast(function), {tensor.dtype for tensor in floating((args, kwargs))}))
+    def visit(op: Op) -> None:
+        below.append((op.call, is_cast(op.function), {tensor.dtype for tensor in floating((op.args, op.kwargs))}))
+        op.run()
 
-    with recorded() as calls, Values(model, lambda _computed, _kept: None, before), polycast.autocast(device):
+    with polycast.trace(model) as t, Values(model, visit), polycast.autocast(device):
         model(batch.to(device))
-    taken = [call for call in calls if call.taken and call.casts]
+    taken = [call for call in t.calls if call.casts]
     assert len(taken) > 5
     for call in taken:
         inside = [(cast, kinds) for order, cast, kinds in below if order == call.order]
@@ -157,10 +147,9 @@ def test_sums_are_those_of_the_calls() -> None:
     assert summary.calls == len(t.calls) == sum(row.calls for row in totals)
     assert summary.casts == sum(row.casts for row in totals) > 0
     assert summary.bytes == sum(row.bytes for row in totals) == sum(c.bytes for call in t.calls for c in call.casts)
-    assert summary.modules == len({call.module for call in t.calls})
-    assert json.loads(t.to_json())["calls"][0]["module"] == t.calls[0].module
+    assert summary.modules == len({call.site.module for call in t.calls})
+    assert json.loads(t.to_json())["calls"][0]["module"] == t.calls[0].site.module
     assert len(t.table().splitlines()) == len(t.calls) + 1
-    assert 0 < summary.cast_seconds < summary.seconds
 
 
 @pytest.mark.parametrize("build", ARCHITECTURES)
@@ -220,12 +209,16 @@ def test_an_error_ends_the_trace_and_keeps_what_was_seen() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(3, 3))
     with pytest.raises(RuntimeError, match="shapes"), polycast.trace(model) as t, polycast.autocast("cpu"):
         model(ONES)
-    assert [call.module for call in t.calls] == ["0", "1"]
-    assert [call.module for call in traced(lambda: linear(ONES, ONES)).calls] == [""]
+    assert [call.site.module for call in t.calls] == ["0", "1"]
+    assert [call.site.module for call in traced(lambda: linear(ONES, ONES)).calls] == [""]
 
 
-def test_two_traces_at_once_are_refused() -> None:
-    with polycast.trace(), pytest.raises(RuntimeError, match="recorded already"), polycast.trace():
+@pytest.mark.parametrize("inner", ["trace", "watch"])
+@pytest.mark.parametrize("outer", ["trace", "watch"])
+def test_two_at_once_are_refused_by_their_names(outer: str, inner: str) -> None:
+    model = nn.Linear(2, 2)
+    text = f"polycast.{inner} cannot begin while polycast.{outer} runs.*leave the polycast.{outer} first"
+    with getattr(polycast, outer)(model), pytest.raises(RuntimeError, match=text), getattr(polycast, inner)(model):
         pass
     assert traced(lambda: linear(ONES, ONES)).calls
 
@@ -238,8 +231,8 @@ def test_lines_lose_no_call_of_a_thread_that_runs_no_python() -> None:
         x = torch.ones(2, 2, device="xla", requires_grad=True)
         with polycast.trace(lines=lines) as t, polycast.autocast("xla"):
             linear(x, x).sum().backward()  # type: ignore[no-untyped-call]
-        assert not lines or {bool(call.source) for call in t.calls if call.phase == "backward"} == {False}
-        return [call.op for call in t.calls]
+        assert not lines or {bool(call.source) for call in t.calls if call.site.phase == "backward"} == {False}
+        return [call.site.op for call in t.calls]
 
     assert calls(lines=True) == calls(lines=False)
 
@@ -255,7 +248,7 @@ def test_lines_are_found_at_any_depth() -> None:
 
     with polycast.trace(lines=True) as t, polycast.autocast("cpu"):
         dive()
-    assert {call.op for call in t.calls} == {"linear"}
+    assert {call.site.op for call in t.calls} == {"linear"}
     assert all(call.source.startswith(__file__) for call in t.calls)
 
 
@@ -321,7 +314,7 @@ def test_each_of_many_modules_has_its_own_rule_and_origin() -> None:
         polycast.assign(layer, {"": rules | Policy({"sin": kinds[number // 64 % 4], "cos": kinds[number // 256]})})
     with polycast.trace(model) as t, torch.no_grad(), polycast.autocast("cpu"):
         model(ONES)
-    found = [(call.module, call.rule, call.origin) for call in t.calls if call.op == "linear"]
+    found = [(call.site.module, call.rule, call.origin) for call in t.calls if call.site.op == "linear"]
     assert found == [(str(number), kinds[number % 4], "module: Policy: linear") for number in range(500)]
 
 
@@ -332,7 +325,7 @@ def test_a_policy_that_was_left_within_the_trace_is_named() -> None:
             with polycast.autocast("cpu", policy=Policy({"linear": kind, "mul": kind})):
                 linear(ONES, ONES) * 2
         linear(ONES, ONES) * 2
-    found = [(call.op.partition(".")[0], call.rule, call.origin) for call in t.calls]
+    found = [(call.site.op.partition(".")[0], call.rule, call.origin) for call in t.calls]
     expected = [
         (op, kind, f"region: Policy: {op}") for kind in ("float16", "fp32", "bfloat16") for op in ("linear", "mul")
     ]
@@ -386,7 +379,7 @@ def test_calls_of_backward_inside_of_the_region_are_told_apart() -> None:
     model = nn.Linear(2, 2)
     with polycast.trace(model) as t, polycast.autocast("cpu"):
         model(ONES).sum().backward()
-    assert {call.phase for call in t.calls} == {"forward", "backward"}
+    assert {call.site.phase for call in t.calls} == {"forward", "backward"}
     assert "of the calls are of backward" in str(t)
     ruled = t.table(ruled=True)
     assert "linear" in ruled and "unlisted" not in ruled and "unlisted" in t.table()

@@ -117,7 +117,7 @@ def test_evaluation_runs_in_the_types_of_training(name: str, masked: bool) -> No
         ):
             encoder(x, src_key_padding_mask=mask)
         for call in trace.calls:
-            if call.module.endswith(name) and call.is_ruled:
+            if call.site.module.endswith(name) and call.is_ruled:
                 assert set(call.arrived) <= {F32, torch.bool}, call
                 kinds.setdefault(str(training), set()).update(call.arrived)
     assert set(kinds) == {"True", "False"}
@@ -130,7 +130,7 @@ def test_a_layer_whose_rules_are_taken_back_takes_torchs_fast_path_again() -> No
     def ops() -> set[str]:
         with torch.no_grad(), polycast.autocast("cpu"), polycast.trace() as trace:
             model(x)
-        return {call.op for call in trace.calls}
+        return {call.site.op for call in trace.calls}
 
     assert "_transformer_encoder_layer_fwd" in ops()
     polycast.assign(model, {"linear1": "fp32"})
@@ -151,7 +151,9 @@ def test_rules_of_a_layer_and_of_what_is_around_it_hold_in_the_fused_operator() 
         with torch.no_grad(), polycast.autocast("cpu"), polycast.trace() as trace:
             model(x)
         below = [
-            call for call in trace.calls if call.op in ("_native_multi_head_attention", "linear", "_addmm_activation")
+            call
+            for call in trace.calls
+            if call.site.op in ("_native_multi_head_attention", "linear", "_addmm_activation")
         ]
         assert below
         assert any(call.rule == "fp32" for call in below)
@@ -167,4 +169,4 @@ def test_parametrizations_and_lazy_modules_are_called() -> None:
     polycast.assign(model, {"0.parametrizations.weight.0": {"matmul": "float16"}, "1": "fp32"})
     with polycast.autocast("cpu"), polycast.trace(model) as trace:
         assert model(torch.ones(2, 4)).dtype == F32
-    assert [call.returned for call in trace.calls if call.op == "matmul"] == [(torch.float16,)]
+    assert [call.returned for call in trace.calls if call.site.op == "matmul"] == [(torch.float16,)]

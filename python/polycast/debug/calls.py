@@ -1,21 +1,56 @@
-"""Calls of operators on their way through autocasting."""
+"""The calls that autocasting meets, and their recording."""
 
+import os
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 
 from polycast import backends
-from polycast._compiled import ROWS, RecordedCall
-from polycast.debug.values import BACKWARD, FORWARD
+from polycast._compiled import ROWS, start_recording, stop_recording, take_calls
+from polycast.debug.places import Places
 from polycast.policy.operators import ATEN, shown
 from polycast_grammar.categories import UNLISTED, Category
 
-TORCH = "torch"
-BASE = "policy.yaml"
+FORWARD, BACKWARD, STEP = "forward", "backward", "step"
+LOWER = (torch.float16, torch.bfloat16)
+WIDE = (torch.float32, torch.float64)
+# A line of the program is in none of these folders.
+_LIBRARIES = [str(folder) + os.sep for folder in (Path(str(torch.__file__)).parent, Path(__file__).parents[1])]
+
+
+class Site(NamedTuple):
+    """Where a call is made."""
+
+    phase: str
+    """"forward"; "backward" where autograd made the call; "step" within an optimizer's step."""
+    module: str
+    """The name of the innermost module that made it; "" for the model itself, and outside of modules."""
+    op: str
+    n: int
+    """How many calls of the op were made before it in this phase and module."""
+
+    def __str__(self) -> str:
+        """Return the site as people read it."""
+        where = f" of '{self.module}'" if self.module else ", in no submodule"
+        return f"{self.op}, call {self.n}, in {self.phase}{where}"
+
+
+class Sites:
+    """Numbers the calls of each op in each phase and module."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[str, str, str]] = Counter()
+
+    def next(self, phase: str, module: str, op: str) -> Site:
+        """Return the site of the next call."""
+        key = phase, module, op
+        self._counts[key] += 1
+        return Site(*key, self._counts[key] - 1)
 
 
 @dataclass(frozen=True)
@@ -27,14 +62,12 @@ class Cast:
     elements: int
     reused: bool
     """Whether the cast cache had it, so that nothing was computed."""
-    nanoseconds: int
-    """On the host."""
     weight: str | None
-    """The name of the weight that it is of."""
+    """The name of the weight that was cast."""
 
     @property
     def bytes(self) -> int:
-        """What is read and written for it."""
+        """The bytes that the cast reads and writes."""
         return 0 if self.reused else self.elements * (self.given.itemsize + self.to.itemsize)
 
 
@@ -42,41 +75,36 @@ class Cast:
 class Call:
     """A call of an op where autocasting was on.
 
-    Types are of its tensors in the order of its arguments, those in lists too.
+    The types are those of its tensors in the order of its arguments, the tensors of lists included.
     """
 
-    module: str
-    """The name of the innermost module that made it; "" for the model itself, and outside of modules."""
-    op: str
-    n: int
-    """How many calls of the op there were in the module before it."""
-    phase: str
-    """"forward", or "backward" where autograd made it."""
+    site: Site
     device: str
     rule: str
-    """A category or a dtype; "unlisted" where no rule is for the op, "stock" where torch's own kernel took it."""
+    """A category or a dtype; "unlisted" where the op has no rule, "stock" where torch's own kernel took the call."""
     origin: str
-    """Where the rule stands: "policy.yaml" with the reason where it is not torch's own, "process: ...", "region: ...",
-    "module: ..." with the place of the rule, or "torch"."""
+    """Where the rule stands: "policy.yaml", with the reason where it is not torch's own; "process: ...",
+    "region: ..." or "module: ..." with the place in that policy; or "torch"."""
     given: tuple[torch.dtype, ...]
     arrived: tuple[torch.dtype, ...]
-    """The types that the op computed from."""
+    """The types that the op computed in."""
     returned: tuple[torch.dtype, ...]
     casts: tuple[Cast, ...]
-    nanoseconds: int
-    """On the host, with its casts."""
     source: str
-    """File and line, where that was asked for."""
+    """File and line, where lines were asked for."""
+    order: int
+    """Calls are numbered in the order in which they began."""
+    node: int
+    """The number of the first autograd node that the call can have made."""
 
     @property
     def is_ruled(self) -> bool:
-        """Whether a rule says in which type it computes: its op is neither unlisted nor left to its inputs' type."""
+        """Whether the rule decides the type that the op computes in: "unlisted" and "fallthrough" do not."""
         return self.rule not in (UNLISTED, Category.FALLTHROUGH.value)
 
-    @cached_property
+    @property
     def why(self) -> str:
         """Why the op computed in the types that it did."""
-        kinds = {kind for kind in self.given if kind.is_floating_point}
         if self.rule == UNLISTED:
             return f"no rule is for it on {self.device}"
         if self.rule == Category.STOCK.value:
@@ -87,78 +115,78 @@ class Call:
             return f"its rule is {self.rule}"
         if self.rule in (Category.FP32_SET_OPT_DTYPE.value, Category.FP32_APPEND_DTYPE.value):
             return f"its rule is {self.rule}: it computes in float32 by an argument"
-        if not kinds:
+        if not any(kind.is_floating_point for kind in self.given):
             return "it was given no floating-point tensor"
         return f"its rule is {self.rule}, and what it was given needs no cast"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
-        values = vars(self) | {"why": self.why}
-        values["casts"] = [vars(cast) | {"given": text(cast.given), "to": text(cast.to)} for cast in self.casts]
-        return values | {key: [text(kind) for kind in values[key]] for key in ("given", "arrived", "returned")}
+        """Return the call as JSON can hold it."""
+        texts = {key: getattr(self, key) for key in ("device", "rule", "origin", "why", "source")}
+        types = {key: [text(kind) for kind in getattr(self, key)] for key in ("given", "arrived", "returned")}
+        casts = [vars(cast) | {"given": text(cast.given), "to": text(cast.to)} for cast in self.casts]
+        return {**self.site._asdict(), **texts, **types, "casts": casts}
 
 
-def read(recorded: Iterable[RecordedCall], module: Callable[[int], str], weights: Mapping[int, str]) -> Iterator[Call]:
-    """Yield calls that have a floating-point tensor, in order."""
-    counts: Counter[tuple[str, str]] = Counter()
-    sources = Sources()
-    for call in recorded:
-        given = tuple(kind for kind, _ in call.given)
-        if not any(kind.is_floating_point for kind in (*given, *call.returned)):
-            continue
-        key = module(call.place), shown(*split(call.name))
-        rule, origin = sources.find(call)
-        yield Call(
-            *key,
-            counts[key],
-            BACKWARD if call.backward else FORWARD,
-            call.device,
-            rule,
-            origin,
-            given,
-            tuple(call.arrived) or given,
-            tuple(call.returned),
-            tuple(
-                Cast(cast.given, cast.to, cast.elements, cast.reused, cast.nanoseconds, weights.get(cast.address))
-                for cast in call.casts
-            ),
-            call.nanoseconds,
-            call.source,
-        )
-        counts[key] += 1
+class Recording:
+    """Records the calls of this thread, and of the threads that torch runs its backward in.
+
+    Nothing runs but the program: torch reports the calls, and polycast's kernels report the rules that they follow.
+    """
+
+    def __init__(self, recorder: str, places: Places, *, lines: bool = False, limit: int = sys.maxsize) -> None:
+        self.complete = True
+        self._places = places
+        self._arguments = recorder, _LIBRARIES if lines else None, limit
+
+    def __enter__(self) -> "Recording":
+        start_recording(*self._arguments)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        stop_recording()
+        take_calls()
+
+    def take(self) -> list[Call]:
+        """Return the calls since the last time that have a floating-point tensor, in order."""
+        taken = take_calls()
+        self.complete = len(taken) < self._arguments[2]
+        sites = Sites()
+        calls = []
+        for order, node, name, device, rule, origin, place, backward, given, arrived, returned, casts, source in taken:
+            if any(kind.is_floating_point for kind in (*given, *returned)):
+                call = Call(
+                    sites.next(BACKWARD if backward else FORWARD, self._places.name(place), shown(name)),
+                    device,
+                    rule,
+                    origin or _origin(name, rule, device),
+                    tuple(given),
+                    tuple(arrived or given),
+                    tuple(returned),
+                    tuple(
+                        Cast(kind, to, elements, reused, self._places.weights.get(address))
+                        for kind, to, elements, reused, address in casts
+                    ),
+                    source,
+                    order,
+                    node,
+                )
+                calls.append(call)
+        return calls
 
 
-def split(name: str) -> tuple[str, str]:
-    """Return the operator and the overload of a name as the dispatcher has it."""
-    operator, _, overload = name.partition(".")
-    return operator, overload or "default"
+def _origin(name: str, rule: str, device: str) -> str:
+    """Return where a rule stands that no policy of a process, a region or a module has made."""
+    if rule in (UNLISTED, Category.STOCK.value):
+        return "" if rule == UNLISTED else "torch"
+    note = _notes().get((name, backends.column(device)))
+    return f"policy.yaml: {note}" if note else "policy.yaml"
 
 
-class Sources:
-    """Finds where the rules of calls stand."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, str, str, bool, str | None], tuple[str, str]] = {}
-
-    def find(self, call: RecordedCall) -> tuple[str, str]:
-        """Return the rule that a call followed, and where it stands."""
-        key = call.name, call.device, call.origin, call.taken, call.rule
-        if key not in self._found:
-            self._found[key] = _find(call)
-        return self._found[key]
-
-
-def _find(call: RecordedCall) -> tuple[str, str]:
-    if call.rule is not None and call.origin:
-        return call.rule, call.origin
-    column = backends.column(call.device)
-    if call.rule is None:
-        return (Category.STOCK.value, TORCH) if call.taken else (UNLISTED, "")
-    op, overload = split(call.name)
-    for base in ROWS:
-        if (ATEN + base.op, base.overload, base.device) == (op, overload, column):
-            return base.category, f"{BASE}: {base.note}" if base.note else BASE
-    return UNLISTED, ""
+@cache
+def _notes() -> dict[tuple[str, str], str]:
+    """Return the notes of policy.yaml, by the dispatcher's name of an overload and by device."""
+    rows = ((f"{ATEN}{row.op}" + f".{row.overload}" * (row.overload != "default"), row) for row in ROWS)
+    return {(name, row.device): row.note for name, row in rows}
 
 
 def text(kind: torch.dtype) -> str:

@@ -1,16 +1,15 @@
-"""Infinities and NaNs that were found, and what would have avoided them."""
+"""Infinities and NaNs that were found, and what may avoid them."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
-
-from polycast.debug.calls import text
-from polycast.debug.values import BACKWARD, Site
+from polycast.debug.calls import BACKWARD, WIDE, Call, Site, text
+from polycast.debug.measure import Magnitude
 from polycast.policy.policy import Policy, PolicyError
+from polycast_grammar.categories import UNLISTED
 
-WIDE = (torch.float32, torch.float64)
 CAST = "_to_copy"
 FLOAT32 = ("fp32", "float32", "float64", "fp32_set_opt_dtype", "fp32_append_dtype")
 
@@ -19,35 +18,35 @@ FLOAT32 = ("fp32", "float32", "float64", "fp32_set_opt_dtype", "fp32_append_dtyp
 class Finding:
     """An op whose result is infinite or NaN though what it was given was not.
 
-    That NaNs were given is a finding too where no op of the watch made them. Magnitudes are the largest absolute values
-    of its floating-point tensors, in the order of its arguments.
+    An op that was given NaNs is a finding, too, where no op of the watch made them.
     """
 
     step: int
     """How many steps were read before it."""
     site: Site
-    op: str
-    """The op as policies name it: the one that was called, which may run several; for backward, that of its forward."""
-    rule: str
-    origin: str
-    inputs: tuple[torch.dtype, ...]
-    magnitudes: tuple[float, ...]
-    outputs: tuple[torch.dtype, ...]
-    result: float
-    """The magnitude of the result: infinite, or NaN."""
+    """The op below autograd and autocasting."""
+    call: Call | None
+    """The call that autocasting met and that the op is a part of; in backward, of the forward whose gradient it is."""
+    inputs: tuple[Magnitude, ...]
+    """Of its floating-point tensors, in the order of its arguments."""
+    result: Magnitude
     remedy: str
-    """A rule that may avoid it, or why there is none."""
+    """A rule that may avoid it, or why none does."""
+
+    @property
+    def op(self) -> str:
+        """The op as policies name it."""
+        return named(self.site, self.call)
 
     def __str__(self) -> str:
         """Return a few lines."""
-        what = "NaN" if math.isnan(self.result) else "infinite"
-        given = ", ".join(
-            f"{text(kind)} up to {most:.3g}" for kind, most in zip(self.inputs, self.magnitudes, strict=True)
-        )
-        rule = f"{self.rule} ({self.origin})" if self.origin else self.rule
+        what = "NaN" if math.isnan(self.result.value) else "infinite"
+        given = ", ".join(f"{text(one.type)} up to {one.value:.3g}" for one in self.inputs)
+        rule = UNLISTED if self.call is None else self.call.rule
+        origin = f" ({self.call.origin})" if self.call is not None and self.call.origin else ""
         return (
-            f"step {self.step}: {what} in {', '.join(dict.fromkeys(map(text, self.outputs)))}: {self.site}\n"
-            f"  given {given or 'no floating-point tensor'}; rule of {self.op}: {rule}\n"
+            f"step {self.step}: {what} in {text(self.result.type)}: {self.site}\n"
+            f"  given {given or 'no floating-point tensor'}; rule of {self.op}: {rule}{origin}\n"
             f"  {self.remedy}"
         )
 
@@ -59,32 +58,49 @@ class Flushed(NamedTuple):
     site: Site
     share: float
 
+    def __str__(self) -> str:
+        """Return a line."""
+        return f"step {self.step}: {self.share:.1%} became zero in float16: {self.site}"
 
-def remedy_of(finding: Finding, wider: bool | None, module: str | None = None) -> str:
-    """Return what may avoid a finding: the op alone was tried, not the program.
+
+def named(site: Site, call: Call | None) -> str:
+    """Return an op as policies name it: the one that was called, which may run several."""
+    return (site if call is None else call.site).op.partition(".")[0]
+
+
+def remedy_of(site: Site, call: Call | None, inputs: Sequence[Magnitude], result: Magnitude, wider: bool | None) -> str:
+    """Return what may avoid a finding.
 
     Args:
-        finding: It.
-        wider: Whether the op gives finite results in a wider type, from the same values; None where that is unknown.
-        module: The name of the module that made the call, where a module's rule decides: its own come before that.
+        site: The op below autograd and autocasting.
+        call: The call that it is a part of, as Finding has it.
+        inputs: What it was given.
+        result: What it returned.
+        wider: Whether the op alone gives finite results in a wider type, from the same values; None where that is
+            unknown.
     """
-    if any(map(math.isnan, finding.magnitudes)):
+    if any(math.isnan(one.value) for one in inputs):
         return "it was given NaNs from outside of the watch: look at the data and the weights"
-    if not all(map(math.isfinite, finding.magnitudes)):
+    if not all(math.isfinite(one.value) for one in inputs):
         return "it was given infinities that no op of the watch made, as from a row that is masked as a whole"
-    if all(kind in WIDE for kind in (*finding.inputs, *finding.outputs)):
+    if all(one.type in WIDE for one in (*inputs, result)):
         return "no rule would have avoided it: it computes in float32"
     if wider is False:
         return "no rule would have avoided it: in a wider type it is not finite either"
-    if finding.op == CAST:
+    op = named(site, call)
+    if op == CAST:
         return "the program itself casts it, which no rule changes"
-    scale = "a smaller scale may avoid it, which GradScaler finds by itself; " if finding.site.phase == BACKWARD else ""
+    scale = "a smaller scale may avoid it, which GradScaler finds by itself; " if site.phase == BACKWARD else ""
     try:
-        Policy({finding.op: "fp32"})
+        Policy({op: "fp32"})
     except PolicyError as error:
         return f"{scale}no rule can avoid it: {str(error).splitlines()[0]}"
-    if finding.rule in FLOAT32:
-        return f"{scale}no rule of {finding.op} would have avoided it: it has {finding.rule} already"
-    rule = f'{{"{finding.op}": "fp32"}}'
-    how = f"polycast.Policy({rule})" if module is None else f'polycast.assign(model, {{"{module}": {rule}}})'
+    if call is not None and call.rule in FLOAT32:
+        return f"{scale}no rule of {op} would have avoided it: it has {call.rule} already"
+    rule = f'{{"{op}": "fp32"}}'
+    how = f"polycast.Policy({rule})"
+    if call is not None and call.origin.startswith("module: "):  # whose rules decide over all others
+        how = f'polycast.assign(model, {{"{call.site.module}": {rule}}})'
+    if wider and site.phase != BACKWARD:
+        return f"in float32 the op alone is finite: {how}"
     return f"{scale}may be avoided by {how}"

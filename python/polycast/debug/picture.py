@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from polycast.debug.calls import Call, text
-from polycast.debug.errors import Comparison
-from polycast.debug.values import BACKWARD, FORWARD, STEP
+from polycast.debug.calls import BACKWARD, FORWARD, STEP, Call, text
+from polycast.debug.measure import Error
 
 COLORS = {"float32": "#c44e52", "bfloat16": "#4c72b0", "float16": "#55a868", "float64": "#8172b3"}
 OTHER = "#999999"
@@ -18,7 +17,7 @@ MARKERS = "os^"  # of errors that grow the most
 
 def draw(calls: Sequence[Call]) -> Figure:
     """Return a figure: over the calls in order, the type that each computed in by its module, and the bytes cast."""
-    parts = _parts([call.module for call in calls])
+    parts = _parts([call.site.module for call in calls])
     places = list(dict.fromkeys(parts))
     figure = Figure(figsize=(10, 2 + 0.25 * len(places)), layout="constrained")
     strip, bars = figure.subplots(2, sharex=True, height_ratios=(max(1, len(places)), 3))
@@ -42,8 +41,14 @@ def draw(calls: Sequence[Call]) -> Figure:
     return figure
 
 
-def draw_errors(errors: Comparison) -> Figure:
-    """Return a figure: over the calls in order, the error so far, and what each op itself adds, by phase."""
+def draw_errors(errors: Sequence[Error], non_finite: Error | None, growing: Sequence[Error]) -> Figure:
+    """Return a figure: over the calls in order, the error so far, and what each op itself adds, by phase.
+
+    Args:
+        errors: One for each call.
+        non_finite: The one to mark as not finite.
+        growing: Those to mark as growing, the worst first.
+    """
     figure = Figure(figsize=(10, 5), layout="constrained")
     axes = figure.subplots()
     so_far = [math.nan if row.so_far is None or row.so_far == 0 else row.so_far for row in errors]
@@ -55,11 +60,9 @@ def draw_errors(errors: Comparison) -> Figure:
         if places:
             axes.axvspan(places[0], places[-1] + 1, color=color, zorder=-1)
             axes.annotate(phase, (places[0], 1), xycoords=("data", "axes fraction"), va="bottom")
-    for place, row in enumerate(errors):
-        if row.so_far is not None and not math.isfinite(row.so_far):
-            axes.axvline(place, color=COLORS["float32"], label=f"not finite: {row.site}")
-            break
-    for row, marker in zip(errors.worst("growth"), MARKERS, strict=False):
+    if non_finite is not None:
+        axes.axvline(errors.index(non_finite), color=COLORS["float32"], label=f"not finite: {non_finite.site}")
+    for row, marker in zip(growing, MARKERS, strict=False):
         if row.so_far is not None and math.isfinite(row.so_far):
             label = f"grows the most: {row.site.op} in '{row.site.module}'"
             axes.plot(errors.index(row), row.so_far, marker, color=COLORS["float32"], fillstyle="none", label=label)
@@ -71,7 +74,7 @@ def draw_errors(errors: Comparison) -> Figure:
 
 
 def _parts(modules: Sequence[str]) -> list[str]:
-    """Return the beginnings of modules' names: as many of their parts as give no more than ROWS of them."""
+    """Return modules' names without their last parts, so that no more than ROWS of them remain."""
     depths = range(max((module.count(".") for module in modules), default=0) + 1, 0, -1)
     for depth in depths:
         parts = [".".join(module.split(".")[:depth]) for module in modules]
@@ -81,6 +84,6 @@ def _parts(modules: Sequence[str]) -> list[str]:
 
 
 def _computed(call: Call) -> str:
-    """Return the narrowest type of floating point that a call computed in."""
+    """Return the narrowest floating-point type that a call computed in."""
     kinds = [kind for kind in (*call.arrived, *call.returned) if kind.is_floating_point]
     return text(min(kinds, key=lambda kind: kind.itemsize))

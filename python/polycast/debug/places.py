@@ -15,29 +15,30 @@ from torch.utils.hooks import RemovableHandle
 from polycast._compiled import set_place
 
 OUTSIDE = -1
-# What torch says of hooks for all modules; ours pass over the wrapper that it speaks of.
+# Torch warns of hooks for all modules beside compiled ones; ours ignore the wrapper that it warns of.
 COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 
 class Places:
     """Follows which module's forward a thread is in, by its name in the model.
 
-    Without a model all modules that are called have names: the class of the outermost one, and those in it. The hooks
-    are torch's for all modules: it takes other ways through a module that has hooks of its own, scripted modules take
-    none, and a copy would keep them. Unlike ``torch.utils.module_tracker`` it knows which module is the innermost, and
-    hooks no gradient.
+    Without a model every module that is called gets a name: the class of the outermost one, and the names within it.
+    The hooks are torch's hooks for all modules. Hooks of a single module would change the program: torch runs other
+    code for a module that has some, scripted modules take none, and a copy keeps them. ``torch.utils.module_tracker``
+    does not say which module is the innermost, and hooks gradients.
     """
 
     def __init__(self, model: nn.Module | None) -> None:
         self.names: list[str] = []
+        # The names of the model's weights, by Tensor._cdata.
+        self.weights = {} if model is None else {weight._cdata: name for name, weight in model.named_parameters()}
         self._numbers: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
         self._local = threading.local()
-        # From which number on autograd nodes were made where; numbers only grow.
+        # From each of these numbers on, autograd nodes were made in that module; numbers only grow.
         self._nodes: list[tuple[int, int]] = []
         self._handles: list[RemovableHandle] = []
         self._thread = threading.get_ident()
         self._finds = model is None
-        self._weights = {id(weight): name for name, weight in model.named_parameters()} if model is not None else {}
         if model is not None:
             self._name(model, "")
 
@@ -60,16 +61,16 @@ class Places:
         set_place(OUTSIDE)
 
     def name(self, place: int) -> str:
-        """Return the name of a module by its number; "" outside of all, as for the model itself."""
+        """Return the name of a module by its number; "" for the model itself and outside of modules."""
         return "" if place == OUTSIDE else self.names[place]
 
     def name_in_backward(self, node: torch.autograd.graph.Node) -> str:
         """Return the name of the module whose forward made a node, or of the weight whose gradient it adds."""
         weight = getattr(node, "variable", None)
-        return self.name(self._of_node(node)) if weight is None else self._weights.get(id(weight), "")
+        return self.name(self._of_node(node)) if weight is None else self.weights.get(weight._cdata, "")
 
     def forget_nodes(self) -> None:
-        """Forget where nodes were made, whose backward is over."""
+        """Forget the nodes so far, whose backward is over."""
         self._nodes.clear()
 
     def here(self) -> int:

@@ -19,7 +19,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--by-op", action="store_true", help="print a line for each op, too")
     parser.add_argument("--ruled", action="store_true", help="print a line for each call that took a rule, too")
     parser.add_argument("--table", action="store_true", help="print a line for each call, too")
-    parser.add_argument("--lines", action="store_true", help="find the line of the program for each call")
+    parser.add_argument(
+        "--lines", action="store_true", help="show the program's line for each call; alone as with --ruled"
+    )
     parser.add_argument("--json", metavar="PATH", type=Path, help="write the calls to a file")
     parser.add_argument("--plot", metavar="PATH", type=Path, help="draw a picture of them")
     parser.add_argument("--limit", metavar="CALLS", type=int, default=1_000_000, help="(default: %(default)s)")
@@ -82,7 +84,8 @@ def _run(script: str, *, module: bool) -> None:
 def _report(record: trace, asked: argparse.Namespace) -> None:
     parts = ["", str(record.summary())]
     parts += ["", str(record.by_op())] if asked.by_op and record.calls else []
-    parts += ["", record.table(ruled=not asked.table)] if asked.table or asked.ruled else []
+    shows_calls = asked.table or asked.ruled or (asked.lines and asked.json is None)
+    parts += ["", record.table(ruled=not asked.table)] if shows_calls else []
     print("\n".join(parts), file=sys.stderr)
     if asked.json is not None:
         record.to_json(asked.json)

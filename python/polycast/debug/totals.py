@@ -1,24 +1,20 @@
-"""What the calls of a program come to: by op, altogether, and which of its casts a rule would save."""
+"""The sums of a program's calls, by op and altogether, and the casts that a rule would save."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-import torch
-
 from polycast._text_table import lines_of
-from polycast.debug.calls import Call, Cast, text
-from polycast.debug.values import BACKWARD
+from polycast.debug.calls import BACKWARD, LOWER, Call, Cast, text
 from polycast_grammar.categories import Category
 
-LOWER = (torch.float16, torch.bfloat16)
 TO_FLOAT32 = {Category.FP32.value, "float32", Category.PROMOTE.value}
 
 
 class OpTotal(NamedTuple):
-    """The calls of an op under one rule. Bytes are read and written, seconds spent on the host, by its casts."""
+    """The calls of an op under one rule. Bytes are those that its casts read and write."""
 
     op: str
     rule: str
@@ -26,7 +22,6 @@ class OpTotal(NamedTuple):
     casts: int
     reused: int
     bytes: int
-    seconds: float
 
 
 class OpTotals(tuple[OpTotal, ...]):
@@ -34,15 +29,13 @@ class OpTotals(tuple[OpTotal, ...]):
 
     def __str__(self) -> str:
         """Return the table."""
-        head = ("op", "rule", "calls", "casts", "reused", "bytes cast", "ms in casts")
-        rows = [
-            (row.op, row.rule, *map(str, row[2:5]), bytes_text(row.bytes), f"{row.seconds * 1e3:.3g}") for row in self
-        ]
+        head = ("op", "rule", "calls", "casts", "reused", "bytes cast")
+        rows = [(row.op, row.rule, *map(str, row[2:5]), bytes_text(row.bytes)) for row in self]
         return "\n".join(lines_of([head, *rows]))
 
 
 class Saving(NamedTuple):
-    """Casts that were made and that what is written in `by` would save."""
+    """Casts that were made, and that the code in `by` would save."""
 
     by: str
     casts: int
@@ -52,20 +45,18 @@ class Saving(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """A program's calls, altogether. Bytes are read and written, seconds spent on the host."""
+    """The sums of a program's calls. Bytes are those that casts read and write."""
 
     calls: int
     ops: int
     modules: int
     ruled: int
-    """Calls that took a rule: whose op is neither unlisted nor left to the type of its inputs."""
+    """Calls that took a rule: not those of unlisted ops, nor of those that take the type of their inputs."""
     backward: int
-    """Calls that autograd made: a region is for forward, and backward ops run in the types of theirs without one."""
+    """Calls that autograd made. Backward is better run after the region: its ops have the types of the forward's."""
     casts: int
     reused: int
     bytes: int
-    cast_seconds: float
-    seconds: float
     savings: tuple[Saving, ...]
     complete: bool
     """Whether all calls were recorded: not so where there were more than the limit of the trace."""
@@ -80,8 +71,7 @@ class Summary:
         lines = [
             f"{_count(self.calls, 'call')} of {_count(self.ops, 'op')} in {_count(self.modules, 'module')}; "
             f"{self.ruled} ({self.ruled / self.calls:.0%}) took a rule",
-            f"{_count(self.casts, 'cast')}, {bytes_text(self.bytes)} read and written, {self.reused} more reused; "
-            f"{self.cast_seconds / self.seconds:.0%} of the time that the host spent in these calls",
+            f"{_count(self.casts, 'cast')}, {bytes_text(self.bytes)} read and written, {self.reused} more reused",
         ]
         if self.backward:
             lines.append(f"{self.backward} of the calls are of backward, which is better run after the region")
@@ -97,36 +87,28 @@ def by_op(calls: Iterable[Call]) -> OpTotals:
     """Return the calls of each op under each rule, the most bytes first, then the most calls."""
     groups: defaultdict[tuple[str, str], list[Call]] = defaultdict(list)
     for call in calls:
-        groups[call.op, call.rule].append(call)
-    rows = []
-    for (op, rule), group in groups.items():
-        casts, reused, moved, seconds = _totals(group)
-        rows.append(OpTotal(op, rule, len(group), casts, reused, moved, seconds))
+        groups[call.site.op, call.rule].append(call)
+    rows = [OpTotal(op, rule, len(group), *_totals(group)) for (op, rule), group in groups.items()]
     return OpTotals(sorted(rows, key=lambda row: (-row.bytes, -row.calls, row.op)))
 
 
-def summarize(calls: Sequence[Call], frozen: frozenset[str], *, complete: bool) -> Summary:
-    """Return what the calls come to; `frozen` are the names of weights that require no gradient."""
-    casts, reused, moved, seconds = _totals(calls)
+def summarize(calls: Sequence[Call], frozen: Collection[str], *, complete: bool) -> Summary:
+    """Return the sums of the calls; `frozen` are the names of weights that require no gradient."""
     return Summary(
         len(calls),
-        len({call.op for call in calls}),
-        len({call.module for call in calls}),
+        len({call.site.op for call in calls}),
+        len({call.site.module for call in calls}),
         sum(call.is_ruled for call in calls),
-        sum(call.phase == BACKWARD for call in calls),
-        casts,
-        reused,
-        moved,
-        seconds,
-        sum(call.nanoseconds for call in calls) / 1e9,
+        sum(call.site.phase == BACKWARD for call in calls),
+        *_totals(calls),
         tuple(sorted(_savings(calls, frozen), key=lambda saving: -saving.bytes)),
         complete,
     )
 
 
-def _savings(calls: Iterable[Call], frozen: frozenset[str]) -> Iterable[Saving]:
+def _savings(calls: Iterable[Call], frozen: Collection[str]) -> Iterable[Saving]:
     made = [(call, cast) for call in calls for cast in call.casts if not cast.reused]
-    up = sorted(((call.op, cast) for call, cast in made if _widens(call, cast)), key=lambda pair: pair[0])
+    up = sorted(((call.site.op, cast) for call, cast in made if _widens(call, cast)), key=lambda pair: pair[0])
     for op, group in groupby(up, key=lambda pair: pair[0]):
         casts = [cast for _, cast in group]
         kinds = " and ".join(sorted({text(cast.given) for cast in casts}))
@@ -151,11 +133,11 @@ def _widens(call: Call, cast: Cast) -> bool:
     return call.rule in TO_FLOAT32 and cast.given in LOWER and len({*call.given}) == 1
 
 
-def _totals(calls: Iterable[Call]) -> tuple[int, int, int, float]:
+def _totals(calls: Iterable[Call]) -> tuple[int, int, int]:
+    """Return the numbers of casts that were made and that were reused, and the bytes."""
     casts = [cast for call in calls for cast in call.casts]
-    made = [cast for cast in casts if not cast.reused]
-    seconds = sum(cast.nanoseconds for cast in made) / 1e9
-    return len(made), len(casts) - len(made), sum(cast.bytes for cast in made), seconds
+    reused = sum(cast.reused for cast in casts)
+    return len(casts) - reused, reused, sum(cast.bytes for cast in casts)
 
 
 def _count(number: int, noun: str) -> str:
@@ -163,7 +145,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def bytes_text(count: float) -> str:
-    """Return a number of bytes for people."""
+    """Return a number of bytes in its largest unit."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.3g} {unit}"

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
 from types import TracebackType
@@ -11,35 +12,31 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from polycast._compiled import start_recording, stop_recording, take_calls
 from polycast._text_table import lines_of
-from polycast.debug.calls import Call, read, text
+from polycast.debug.calls import Call, Recording, text
 from polycast.debug.places import Places
 from polycast.debug.totals import OpTotals, Summary, by_op, bytes_text, summarize
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Whose frames are not the user's.
-_LIBRARIES = [str(folder) + os.sep for folder in (Path(str(torch.__file__)).parent, Path(__file__).parents[1])]
-
 
 class trace:  # noqa: N801 - is used as a function is, as torch.autocast
     """Record each call of an op that autocasting meets, in this thread: where, by which rule, and what was cast.
 
-    What is recorded is what runs: no random state is touched and no result is changed. Calls in code that torch.compile
-    has compiled are not seen, nor those whose tensors are none of floating point.
+    A trace runs nothing besides the program, so no result and no random number changes. It does not see calls in code
+    that torch.compile has compiled, nor calls without a floating-point tensor.
 
     Args:
-        model: Whose modules calls are named after. Without it they go by the class of the outermost module that is
-            called, and the names in that.
-        lines: Whether the line of the program is found for each call, which takes longer.
-        limit: How many calls are held, one or more; those after them are not recorded, which the summary says.
+        model: Calls are named after its modules. Without it they are named after the class of the outermost module that
+            is called, and the names within that.
+        lines: Whether to find the line of the program for each call, which takes longer.
+        limit: How many calls to hold, one or more. Later calls are not recorded, and the summary says so.
 
     Raises:
         TypeError: The model is no module.
         ValueError: The limit is below 1.
-        RuntimeError: Calls are recorded already.
+        RuntimeError: Another trace or a watch runs.
 
     Example:
         >>> import torch, polycast
@@ -66,26 +63,24 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         self._limit = limit
 
     def __enter__(self) -> "trace":
-        self._places = Places(self._model)
-        start_recording(_LIBRARIES if self._lines else None, self._limit)
-        try:
-            self._places.__enter__()
-        except BaseException:
-            stop_recording()
-            raise
+        places = Places(self._model)
+        with ExitStack() as stack:
+            recording = Recording("polycast.trace", places, lines=self._lines, limit=self._limit)
+            self._recording = stack.enter_context(recording)
+            stack.callback(self._take)
+            stack.enter_context(places)
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        stop_recording()
-        self._places.__exit__(kind, error, traceback)
-        parameters = dict(self._model.named_parameters() if self._model is not None else ())
-        weights = {weight._cdata: name for name, weight in parameters.items()}
-        self._frozen = frozenset(name for name, weight in parameters.items() if not weight.requires_grad)
-        recorded = take_calls()
-        self._seen = len(recorded)
-        self._calls = tuple(read(recorded, self._places.name, weights))
+        self._stack.close()
+
+    def _take(self) -> None:
+        self._calls = tuple(self._recording.take())
+        weights = () if self._model is None else self._model.named_parameters()
+        self._frozen = {name for name, weight in weights if not weight.requires_grad}
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -103,7 +98,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         return str(self.summary()) if self._calls is not None else repr(self)
 
     def table(self, *, ruled: bool = False) -> str:
-        """Return a line for each call, or with `ruled` for each that took a rule."""
+        """Return a line for each call; with `ruled` only for those that took a rule."""
         head = ("module", "op", "n", "rule", "given", "computed", "returned", "cast", "from")
         calls = [call for call in self.calls if call.is_ruled or not ruled]
         return "\n".join(lines_of([head + ("line",) * self._lines, *map(self._cells, calls)]))
@@ -113,7 +108,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         if call.casts and all(cast.reused for cast in call.casts):
             moved = "reused"
         types = (_folded(call.given), _types(call.arrived), _types(call.returned))
-        cells = (call.module, call.op, str(call.n), call.rule, *types, moved, call.origin)
+        cells = (call.site.module, call.site.op, str(call.site.n), call.rule, *types, moved, call.origin)
         return (*cells, call.source) if self._lines else cells
 
     def by_op(self) -> OpTotals:
@@ -121,8 +116,8 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         return by_op(self.calls)
 
     def summary(self) -> Summary:
-        """Return what the calls come to, and what would save casts; it prints as a few lines."""
-        return summarize(self.calls, self._frozen, complete=self._seen < self._limit)
+        """Return the sums of the calls, and what would save casts; it prints as a few lines."""
+        return summarize(self.calls, self._frozen, complete=self._recording.complete)
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the calls as JSON, and write them to a file where one is named."""
@@ -146,7 +141,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
 
 
 def _folded(kinds: Sequence[torch.dtype]) -> str:
-    """Return types in order, those that follow one another together."""
+    """Return types in order; "2 float32" is two that follow one another."""
     groups = [(kind, len(list(group))) for kind, group in groupby(map(text, kinds))]
     return ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in groups)
 

@@ -1,57 +1,42 @@
-"""The errors of a program's ops."""
+"""The errors of a run's ops, as tables and pictures."""
 
 import math
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
-
-import torch
+from typing import TYPE_CHECKING
 
 from polycast._text_table import lines_of
-from polycast.debug.calls import text
-from polycast.debug.values import LOWER, Site
+from polycast.debug.calls import LOWER, Site, text
+from polycast.debug.measure import Error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-class Error(NamedTuple):
-    """What an op's result is off by, relative to the norm of what it should be; the worst of its results."""
-
-    site: Site
-    types: tuple[torch.dtype, ...]
-    """Of its results."""
-    local: float | None
-    """Against the same op, given the same, in a wider type: what the op itself does. None for what cannot be run twice,
-    such as random ops."""
-    so_far: float | None
-    """Against the reference run: what has come together until here. None where the reference has no such call."""
-    before: float
-    """The largest error so far among what it was given."""
+ORDERS: dict[str, Callable[[Error], float | None]] = {
+    "local": lambda row: row.local,
+    "so_far": lambda row: row.so_far,
+    "growth": lambda row: None if row.so_far is None else row.so_far - row.before,
+}
 
 
 class Comparison(tuple[Error, ...]):
-    """The errors of a run's ops, in the order of the calls; prints as the worst of them."""
+    """The errors of a run's ops, in the order of the calls; it prints as the worst of them."""
 
     missing: int
     """How many calls of one run the other does not have."""
     redrawn: list[Site]
-    """Calls whose kernels drew other random numbers in the reference run: errors below them are of these, too."""
+    """Calls whose kernels drew other random numbers in the reference run: errors below them come from these, too."""
 
     def worst(self, by: str = "local") -> list[Error]:
         """Return the errors, the worst first: by "local", by "so_far", or by "growth", how much worse than before.
 
         What is not finite is the worst.
         """
-        ways: dict[str, Callable[[Error], float | None]] = {
-            "local": lambda row: row.local,
-            "so_far": lambda row: row.so_far,
-            "growth": lambda row: None if row.so_far is None else row.so_far - row.before,
-        }
-        if by not in ways:
-            raise ValueError(f"errors are sorted by {', '.join(ways)}, not by {by!r:.60}")
-        known = [(size, row) for row in self if (size := ways[by](row)) is not None]
-        return [row for size, row in sorted(known, key=lambda pair: _rank(pair[0]), reverse=True)]
+        if by not in ORDERS:
+            raise ValueError(f"errors are sorted by {', '.join(ORDERS)}, not by {by!r:.60}")
+        known = [(size, row) for row in self if (size := ORDERS[by](row)) is not None]
+        known.sort(key=lambda pair: math.inf if math.isnan(pair[0]) else pair[0], reverse=True)
+        return [row for _, row in known]
 
     @property
     def first_non_finite(self) -> Error | None:
@@ -87,14 +72,10 @@ class Comparison(tuple[Error, ...]):
         """
         from polycast.debug.picture import draw_errors
 
-        figure = draw_errors(self)
+        figure = draw_errors(self, self.first_non_finite, self.worst("growth"))
         if path is not None:
             figure.savefig(path)
         return figure
-
-
-def _rank(size: float) -> float:
-    return math.inf if math.isnan(size) else size
 
 
 def _cells(row: Error) -> tuple[str, ...]:

@@ -1,0 +1,188 @@
+"""What is measured of tensors, on their device: magnitudes, and errors relative to other results."""
+
+import contextlib
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from polycast import backends
+from polycast.debug.calls import WIDE, Site
+from polycast.debug.ops import floating, is_plain
+from polycast.debug.values import Contents, Op
+
+# A sum may change by this many times itself where its terms are rounded to bfloat16: float32 does not know it better.
+KNOWN = 2.0**8
+
+
+class Error(NamedTuple):
+    """The error of an op's result, relative to the norm of what it should be; of several results the worst."""
+
+    site: Site
+    types: tuple[torch.dtype, ...]
+    """The types of its results."""
+    local: float | None
+    """Against the same op in a wider type, given the same: the error that the op itself makes. None for what cannot be
+    run twice, such as random ops."""
+    so_far: float | None
+    """Against the reference run: the error that has come together until here. None where the reference has no such
+    call."""
+    before: float
+    """The largest error so far among what it was given."""
+
+
+class Magnitude(NamedTuple):
+    """The type of a tensor, and its largest absolute value: NaN where one is."""
+
+    type: torch.dtype
+    value: float
+
+
+class Magnitudes:
+    """The magnitudes of tensors, each computed once for what the memory holds, and read together."""
+
+    def __init__(self) -> None:
+        self.contents: Contents[int] = Contents()
+        # The results that an input may hold values of where it is none itself: a part of one, or several.
+        self.sources: dict[int, tuple[int, ...]] = {}
+        self._scalars: list[Tensor] = []
+        self._types: list[torch.dtype] = []
+
+    def of(self, tensor: Tensor) -> int:
+        """Return the place, in what is read, of the magnitude of an input."""
+        held = self.contents.of(tensor)
+        is_whole = torch._C._has_storage(tensor) and _is_whole(tensor)
+        if is_whole and len(held) == 1 and self._types[held[0]] is tensor.dtype:
+            return held[0]
+        place = self.add(largest(tensor), tensor.dtype)
+        self.sources[place] = held
+        if is_whole and not held:  # a weight, or data
+            self.contents.write(tensor, place)
+        return place
+
+    def put(self, tensor: Tensor) -> int:
+        """Return the place of the magnitude of a result."""
+        place = self.add(largest(tensor), tensor.dtype)
+        self.contents.write(tensor, place)
+        return place
+
+    def add(self, scalar: Tensor, kind: torch.dtype) -> int:
+        """Return the place of another number, which belongs to a tensor of this type."""
+        self._scalars.append(scalar)
+        self._types.append(kind)
+        return len(self._scalars) - 1
+
+    def read(self) -> list[Magnitude]:
+        """Read all of them, in one copy from each device."""
+        return [Magnitude(*pair) for pair in zip(self._types, read_numbers(self._scalars), strict=True)]
+
+
+def _is_whole(tensor: Tensor) -> bool:
+    """Return whether a tensor is all of its memory; an expanded one shows some of it several times."""
+    return tensor.numel() * tensor.itemsize == tensor.untyped_storage().nbytes() and 0 not in tensor.stride()
+
+
+def read_numbers(scalars: list[Tensor]) -> list[float]:
+    """Return the numbers in tensors of one element each, in one copy from each device."""
+    by_device: dict[torch.device, list[int]] = {}
+    for place, scalar in enumerate(scalars):
+        by_device.setdefault(scalar.device, []).append(place)
+    numbers = [0.0] * len(scalars)
+    for places in by_device.values():
+        wide = any(scalars[place].dtype is torch.float64 for place in places)
+        together = torch.stack([scalars[place].to(torch.float64 if wide else torch.float32) for place in places])
+        for place, number in zip(places, together.tolist(), strict=True):
+            numbers[place] = number
+    return numbers
+
+
+def local(tensor: Tensor) -> Tensor | None:
+    """Return what a tensor holds in this process, dense; None where there is nothing that can be read."""
+    with contextlib.suppress(Exception):  # subclasses refuse by errors of any kind
+        part = tensor.to_local() if hasattr(tensor, "to_local") else tensor  # a DTensor's shard
+        part = part.detach()
+        part = part if part.layout is torch.strided else part.to_dense()
+        part = torch.view_as_real(part.resolve_conj()) if part.is_complex() else part
+        return part if is_plain(part) and part.numel() > 0 else None
+    return None
+
+
+def locals_of(tensors: list[Tensor]) -> list[Tensor]:
+    """Return what tensors hold in this process, of those that can be read."""
+    return [part for part in map(local, tensors) if part is not None]
+
+
+@torch.no_grad()
+def largest(tensor: Tensor) -> Tensor:
+    """Return the largest absolute value of a tensor, NaN if one is, as a float32 (of float64, float64).
+
+    It is 0 for what cannot be read, such as a tensor without memory.
+    """
+    plain = local(tensor)
+    if plain is None:
+        return torch.zeros((), device=backends.HOST)
+    wide = plain.dtype if plain.dtype in WIDE else torch.float32
+    plain = plain.to(wide) if plain.itemsize < 2 else plain
+    most = torch.linalg.vector_norm(plain, math.inf).to(wide)
+    return torch.where(plain.isnan().any(), math.nan, most)  # XLA's maximum ignores NaNs
+
+
+@torch.no_grad()
+def flushed_share(given: Tensor, output: Tensor) -> Tensor:
+    """Return the share of the elements that are zero in the output, and not in what was given."""
+    zeros: Tensor = ((output == 0) & (given != 0)).sum() / max(1, given.numel())
+    return zeros.float()
+
+
+@torch.no_grad()
+def relative_errors(results: list[Tensor], expected: list[Tensor], moved: Tensor | None = None) -> Tensor | None:
+    """Return the error of each result relative to its norm, on its device; None where the shapes differ.
+
+    Where what is expected is not finite, the same is no error, and all else is an infinite one.
+
+    Args:
+        results: They.
+        expected: What they should be.
+        moved: How far rounding its terms moves each that is a sum; see :func:`moved_by_rounding`.
+    """
+    if [one.shape for one in results] != [one.shape for one in expected]:
+        return None
+    errors = []
+    for place, (result, other) in enumerate(zip(results, expected, strict=True)):
+        kind = torch.float64 if torch.float64 in (result.dtype, other.dtype) else torch.float32
+        one, right = result.to(kind), other.to(result.device, kind)
+        same = (one == right) | (one.isnan() & right.isnan())
+        off = torch.where(same, 0, one - right)
+        off = _norm(torch.where(off.isnan(), math.inf, off))
+        size = _norm(torch.where(right.isfinite(), right, 0))
+        if moved is not None:
+            move = moved[place].to(size)
+            size = torch.where(move > KNOWN * size, KNOWN * move, size)
+        errors.append(torch.where(off == 0, 0, off / torch.where(size == 0, 1, size)))
+    return torch.stack(errors)
+
+
+@torch.no_grad()
+def moved_by_rounding(op: Op, results: list[Tensor]) -> Tensor | None:
+    """Return how far an op's results move where what it was given is rounded: of those that are sums, else 0.
+
+    None for an op that has no such result, and for one that cannot be run again.
+    """
+    most = max((tensor.numel() for tensor in floating((op.args, op.kwargs))), default=0)
+    if all(result.numel() >= most for result in results) or (again := op.of_rounded()) is None:
+        return None
+    moves = []
+    for one, two in zip(results, locals_of(again), strict=True):
+        is_sum, is_finite = one.numel() < most, one.isfinite() & two.isfinite()
+        moves.append(_norm(torch.where(is_finite, one - two, 0)) * is_sum)
+    return torch.stack(moves)
+
+
+def _norm(values: Tensor) -> Tensor:
+    """Return the norm of values that may be too large to be squared."""
+    wide = values if values.dtype is torch.float64 else values.float()
+    most = torch.linalg.vector_norm(wide, math.inf)  # XLA's amax() reduces nothing
+    by = torch.where((most > 0) & most.isfinite(), most, 1)
+    norm: Tensor = torch.linalg.vector_norm(wide / by) * by
+    return norm

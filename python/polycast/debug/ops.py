@@ -1,0 +1,108 @@
+"""What torch's operators do: which view, cast, draw random numbers, write."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+Function = torch._ops.OpOverload
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+
+DRAWS = tuple(f"aten::{name}_" for name in ("bernoulli", "cauchy", "exponential", "log_normal", "normal", "uniform"))
+# These overwrite all that was there.
+FILLS = ("aten::copy_", "aten::fill_", "aten::zero_", *DRAWS)
+# These random ops do not return what they draw: they change what they are given by it.
+WITHIN = ("dropout", "attention", "rnn", "lstm", "gru", "rrelu")
+
+
+def floating(values: Any) -> Iterator[Tensor]:
+    """Yield the floating-point and complex tensors in nested values."""
+    for leaf in tree_leaves(values):
+        if isinstance(leaf, Tensor) and (leaf.is_floating_point() or leaf.is_complex()):
+            yield leaf
+
+
+def unique(tensors: list[Tensor]) -> list[Tensor]:
+    """Return tensors once each."""
+    return list({id(tensor): tensor for tensor in tensors}.values())
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Return whether a tensor has values, strided in memory of its own."""
+    return (
+        type(tensor) in (Tensor, nn.Parameter)
+        and tensor.layout is torch.strided
+        and not tensor.is_meta
+        and not tensor.is_nested
+        and not tensor._is_zerotensor()
+    )
+
+
+def written(function: Function, args: Args, kwargs: Kwargs) -> Iterator[Tensor]:
+    """Yield the floating-point tensors that a call writes into."""
+    for place, argument in enumerate(function._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            yield from floating(args[place] if place < len(args) else kwargs.get(argument.name))
+
+
+def read(function: Function, args: Args, kwargs: Kwargs) -> Iterator[Tensor]:
+    """Yield the floating-point tensors whose values a call reads, which those that it overwrites are not."""
+    fills = function._schema.name in FILLS
+    for place, argument in enumerate(function._schema.arguments):
+        writes = argument.alias_info is not None and argument.alias_info.is_write
+        if not (writes and (fills or argument.is_out)):
+            yield from floating(args[place] if place < len(args) else kwargs.get(argument.name))
+
+
+def named(function: Function, args: Args, kwargs: Kwargs) -> Kwargs:
+    """Return the arguments of a call by their names, without those that are left out."""
+    return dict(zip((argument.name for argument in function._schema.arguments), args, strict=False)) | kwargs
+
+
+def is_cast(function: Function) -> bool:
+    """Return whether an op only changes the type or the device of its input."""
+    return function._schema.name in ("aten::_to_copy", "aten::to")
+
+
+def is_empty(function: Function) -> bool:
+    """Return whether an op returns memory that nobody has written yet."""
+    return function._schema.name.startswith(("aten::empty", "aten::new_empty"))
+
+
+def is_view(function: Function) -> bool:
+    """Return whether an op computes no values: it returns its input's memory, or memory without values."""
+    named = function._schema.name in ("aten::detach", "aten::_unsafe_view")
+    return named or function.is_view or is_empty(function) or torch.Tag.view_copy in function.tags
+
+
+def is_draw(function: Function) -> bool:
+    """Return whether an op returns, or writes, the random numbers that it draws."""
+    is_random = torch.Tag.nondeterministic_seeded in function.tags and function.namespace == "aten"
+    return is_random and not any(name in function._schema.name for name in WITHIN)
+
+
+def draws_within(function: Function, args: Args, kwargs: Kwargs) -> bool:
+    """Return whether a call draws random numbers that only its kernel knows."""
+    if torch.Tag.nondeterministic_seeded not in function.tags or is_draw(function):
+        return False
+    given = named(function, args, kwargs)
+    drops = [given[name] for name in ("p", "dropout_p", "dropout") if name in given]
+    is_on = given.get("train") is not False and given.get("training") is not False
+    return is_on and any(drops or ["training" in given or function.namespace != "aten"])
+
+
+def can_rerun(function: Function, args: Args, kwargs: Kwargs) -> bool:
+    """Return whether a call may be made once more, with copies in another type.
+
+    The op is ATen's own, which only computes, and gives the same each time. Bytes among its arguments may be the
+    workspace that a forward kernel has left for its backward in the one type.
+    """
+    return (
+        function.namespace == "aten"
+        and torch.Tag.nondeterministic_seeded not in function.tags
+        and all(map(is_plain, floating((args, kwargs))))
+        and not any(isinstance(leaf, Tensor) and leaf.dtype is torch.uint8 for leaf in tree_leaves((args, kwargs)))
+    )

@@ -1,0 +1,110 @@
+"""The two runs of a comparison."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from polycast.debug.calls import Site
+from polycast.debug.measure import local, locals_of, moved_by_rounding, relative_errors
+from polycast.debug.ops import draws_within, is_cast, is_draw, is_view, named
+from polycast.debug.values import Contents, Op, Values
+
+
+class Ran(NamedTuple):
+    """An op that has run."""
+
+    site: Site
+    types: tuple[torch.dtype, ...]
+    """The types of its results."""
+    local: Tensor | None
+    moved: Tensor | None
+    inputs: tuple[tuple[int, int], ...]
+    """What it was computed from: the numbers of the ops, and which of their results."""
+
+
+class First:
+    """The run that is looked at: its results are held, and each op runs a second time in a wider type.
+
+    A run that is recorded as a reference runs no op in a wider type, but measures how far rounding moves its sums.
+    """
+
+    def __init__(self, model: nn.Module | None, *, is_reference: bool = False) -> None:
+        self.ops: list[Ran] = []
+        self.results: dict[Site, list[Tensor]] = {}
+        self.masks: dict[Site, Tensor] = {}
+        self._is_reference = is_reference
+        self._contents: Contents[tuple[int, int]] = Contents()
+        self.values = Values(model, self._visit)
+
+    def _visit(self, op: Op) -> None:
+        if is_cast(op.function) or is_view(op.function):
+            self._contents.follow(op)
+            return
+        inputs = self._contents.of(*op.reads())
+        wider = None if self._is_reference else op.in_wider_type()
+        op.run()
+        outputs = {tensor: part for tensor in op.outputs if (part := local(tensor)) is not None}
+        if not outputs:
+            return
+        for place, tensor in enumerate(outputs):
+            self._contents.write(tensor, (len(self.ops), place))
+        if _is_dropout(op):
+            self.masks[op.site] = op.result[1].clone()
+        errors = None if wider is None else relative_errors(list(outputs.values()), locals_of(wider))
+        self.results[op.site] = results = [part.clone() for part in outputs.values()]
+        moved = moved_by_rounding(op, results) if self._is_reference else None
+        types = tuple(tensor.dtype for tensor in outputs)
+        self.ops.append(Ran(op.site, types, None if errors is None else errors.max(), moved, inputs))
+
+
+class Second:
+    """The reference run: each result is compared as it comes, and let go with the first run's."""
+
+    def __init__(self, model: nn.Module | None, first: First) -> None:
+        self.errors: dict[Site, list[Tensor]] = {}
+        self.missing = 0
+        self.redrawn: list[Site] = []
+        self._held = first.results
+        self._masks = first.masks
+        self.values = Values(model, self._visit)
+
+    def _visit(self, op: Op) -> None:
+        op.run()
+        if is_cast(op.function) or is_view(op.function) or not (results := locals_of(op.outputs)):
+            return
+        if is_draw(op.function):
+            self._draw_again(op.site, results)
+        elif _is_dropout(op):
+            self._drop_again(op)
+        elif draws_within(op.function, op.args, op.kwargs):
+            self.redrawn.append(op.site)
+        self.meet(op.site, results, moved_by_rounding(op, results))
+
+    @torch.no_grad()
+    def _draw_again(self, site: Site, results: list[Tensor]) -> None:
+        held = self._held.get(site, [])
+        if [one.shape for one in held] == [one.shape for one in results]:
+            for result, first in zip(results, held, strict=True):
+                result.copy_(first)
+
+    @torch.no_grad()
+    def _drop_again(self, op: Op) -> None:
+        held, (output, mask) = self._masks.get(op.site), op.result
+        if held is not None and held.shape == mask.shape:
+            given = named(op.function, op.args, op.kwargs)
+            mask.copy_(held)
+            output.copy_(given["input"] * held / max(1 - given["p"], torch.finfo(output.dtype).tiny))
+
+    def meet(self, site: Site, expected: list[Tensor], moved: Tensor | None) -> None:
+        """Compare the results of a call with those that are held of it."""
+        errors = relative_errors(self._held.pop(site, []), expected, moved)
+        if errors is None:
+            self.missing += 1
+        else:
+            self.errors[site] = list(errors.unbind())
+
+
+def _is_dropout(op: Op) -> bool:
+    """Return whether an op is dropout in one kernel, and drops something."""
+    return op.function._schema.name == "aten::native_dropout" and draws_within(op.function, op.args, op.kwargs)
