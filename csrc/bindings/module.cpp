@@ -5,7 +5,7 @@
 #include "autocast/registry.h"
 #include "autocast/table.h"
 #include "bindings/cast_cache.h"
-#include "bindings/gather.h"
+#include "bindings/lists.h"
 #include "bindings/rules.h"
 #include "bindings/trace.h"
 #include "bindings/write_back.h"
@@ -74,6 +74,6 @@ PYBIND11_MODULE(_C, module) {
   polycast::bindings::bind_rules(module);
   polycast::bindings::bind_trace(module);
   polycast::bindings::bind_cast_cache(module);
-  polycast::bindings::bind_batches(module);
+  polycast::bindings::bind_lists(module);
   polycast::bindings::bind_write_back(module);
 }

@@ -106,21 +106,13 @@ limit_casts = _C.limit_casts
 set_recording_probe = _C.set_recording_probe
 verify_casts = _C.verify_casts
 
-Batch = _C.Batch
-DeviceGradients = _C.Batch
-gather_gradients = _C.gather_gradients
-gather_step = _C.gather_step
-is_sharded = _C.is_sharded
+all_plain = _C.all_plain
+adam_step_one_by_one = _C.adam_step_one_by_one
+sgd_step_one_by_one = _C.sgd_step_one_by_one
 check_adam_step = _C.check_adam_step
 check_sgd_step = _C.check_sgd_step
+check_gradients = _C.check_gradients
 own_memory = _C.own_memory
 trust_torch_kernels = _C.trust_torch_kernels
-update_scale = _C.update_scale
 signature = _C.signature
 write_back = _C.write_back
-
-find_non_finite = torch.ops.polycast.find_non_finite.default
-norm = torch.ops.polycast.norm.default
-unscale = torch.ops.polycast.unscale_.default
-adam_step = torch.ops.polycast.adam_step_.default
-sgd_step = torch.ops.polycast.sgd_step_.default

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 from polycast import syncfree
-from polycast._compiled import gather_gradients
+from polycast.syncfree.batches import on_gradients
+from polycast.syncfree.gather import gather_gradients
 from torch import Tensor
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.testing._internal.two_tensor import TwoTensor
@@ -103,12 +104,16 @@ def check_steps(pairs: Callable[[], list[Pair]]) -> None:
 def check_gradients(pairs: Callable[[], list[Pair]]) -> None:
     """Look at gradients, take their norm, and multiply them in place."""
     params = leaves(pairs())
-    (batch,) = gather_gradients([{"params": params, "param_names": ["layer0", "layer1"]}])
-    assert [item.tolist() for item in batch.find_non_finite()] == [0.0, [False, False]]
+    groups: list[dict[str, Any]] = [{"params": params, "param_names": ["layer0", "layer1"]}]
+    (gathered,) = gather_gradients(groups)
+    operators = torch.ops.polycast
+    found = on_gradients(operators.find_non_finite.default, gathered, groups)
+    assert [item.tolist() for item in found] == [0.0, [False, False]]
     grads = [usual(grad) for _, grad in pairs()]
-    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(grad).double() for grad in grads]))
-    torch.testing.assert_close(batch.norm(2.0)[0].double(), norm, rtol=1e-6, atol=0)
-    batch.unscale_(torch.zeros(()), torch.tensor(0.5))
+    wanted = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(grad).double() for grad in grads]))
+    norm, *_ = on_gradients(operators.norm.default, gathered, groups, 2.0)
+    torch.testing.assert_close(norm.double(), wanted, rtol=1e-6, atol=0)
+    on_gradients(operators.unscale_.default, gathered, groups, torch.zeros(()), torch.tensor(0.5))
     for param, grad in zip(params, grads, strict=True):
         assert param.grad is not None
         torch.testing.assert_close(usual(param.grad), grad / 2)

@@ -1,8 +1,5 @@
 """Sharded parameters (DTensors): all checks of tests/sharded, in a world of one and in one of two."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
-
 import pytest
 import torch
 from polycast.scaler import sharding
@@ -39,28 +36,20 @@ class Mesh:
         return None
 
 
-class Gradients(NamedTuple):
-    device: torch.device
-    mesh: Mesh | None
-    split_dims: list[int]
-    positions: Sequence[tuple[int, int]] = ((0, 0), (0, 1), (0, 3))
-
-
 @pytest.mark.parametrize("device", ["cuda:0", "xpu:0"])
 def test_findings_are_brought_together_without_a_read(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On fake tensors any read raises. Of five sharded parameters this rank has gradients of three."""
     reductions: list[torch.Size] = []
     monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor, *_, **__: reductions.append(tensor.shape))
     place, mesh = torch.device(device), Mesh()
-    gathered: Any = [Gradients(place, mesh, [0]), Gradients(place, None, [])]
-    shards = sharding.Shards(
-        {sharding.Place(sharding.Ranks(mesh, place), (0,)): [(0, index) for index in range(5)]}, set()
-    )
+    params = [torch.ones(1) for _ in range(5)]
+    there = sharding.Place(sharding.Ranks(mesh, place), (0,))
+    shards = sharding.Shards({there: params}, set())
     with FakeTensorMode():
         zero = torch.zeros((), device=place)
         flags = torch.zeros(3, device=place)
         found = shards.agreed(
-            [sharding.Finding(place, gradients, zero, flags, zero) for gradients in gathered], with_norms=True
+            [sharding.Finding(place, params[::2], zero, flags, zero, where) for where in (there, None)], with_norms=True
         )
         norm = sharding.total_norm(found, 2.0, place)
     assert [finding.found_inf.device for finding in found] == [place] * 2

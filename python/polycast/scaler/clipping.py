@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
-from polycast._compiled import DeviceGradients, gather_gradients
 from polycast.scaler.sharding import measured, shards_of, total_norm
+from polycast.syncfree.batches import Gradients, Group, on_gradients
+from polycast.syncfree.gather import gather_gradients
 
 
 def check_clipping(max_norm: float, norm_type: float) -> tuple[float, float]:
@@ -29,17 +30,20 @@ def clip_in_place(optimizer: torch.optim.Optimizer, max_norm: float, norm_type: 
 
     Torch's own adds up no shards of several meshes, and torch_xla replaces it by one that loses a NaN.
     """
-    gathered: list[DeviceGradients] = gather_gradients(optimizer.param_groups, coalesce_in_place=True)
-    findings, shards = measured(gathered, norm_type), shards_of(optimizer.param_groups)
+    groups = optimizer.param_groups
+    gathered = gather_gradients(groups, coalesce_in_place=True)
+    findings, shards = measured(groups, gathered, norm_type), shards_of(groups)
     if shards:
         findings = shards.agreed(findings, with_norms=True)
     norm = total_norm(findings, norm_type, findings[0].device if findings else torch.device("cpu"))
-    multiply(gathered, clip_coef(norm, max_norm))
+    coef = clip_coef(norm, max_norm)
+    for gradients in gathered:
+        multiply(gradients, coef, groups)
     return norm
 
 
-def multiply(gathered: list[DeviceGradients], factor: Tensor) -> None:
-    """Multiply gradients in place by one element."""
-    for gradients in gathered:
-        unused = torch.zeros((), dtype=torch.float32, device=gradients.device)
-        gradients.unscale_(unused, factor.to(gradients.device, non_blocking=True))
+def multiply(gradients: Gradients, factor: Tensor, param_groups: list[Group]) -> tuple[Tensor, Tensor]:
+    """Multiply gradients in place by one element; return whether any was not finite, and which."""
+    found_inf = torch.zeros((), dtype=torch.float32, device=gradients.device)
+    factor = factor.to(gradients.device, non_blocking=True)
+    return found_inf, on_gradients(torch.ops.polycast.unscale_.default, gradients, param_groups, found_inf, factor)

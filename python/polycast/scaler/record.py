@@ -5,9 +5,10 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from polycast._compiled import DeviceGradients, gather_gradients
 from polycast.scaler.clipping import multiply
 from polycast.scaler.sharding import Finding, Ranks, measured, shards_of, total_norm
+from polycast.syncfree.batches import Gradients, name_of, on_gradients
+from polycast.syncfree.gather import gather_gradients
 
 Optimizer = torch.optim.Optimizer
 
@@ -37,9 +38,10 @@ class StepRecord:
 
     def look(self, optimizer: Optimizer) -> FoundInf:
         """Look for infinities and NaNs, in one pass that writes nothing."""
-        findings = []
-        for gradients in gather_gradients(optimizer.param_groups):
-            findings.append(Finding(gradients.device, gradients, *gradients.find_non_finite()))
+        findings, groups = [], optimizer.param_groups
+        for gradients in gather_gradients(groups):
+            found = on_gradients(torch.ops.polycast.find_non_finite.default, gradients, groups)
+            findings.append(Finding.of(gradients, *found))
         return self._remember(optimizer, findings)
 
     def unscale(self, optimizer: Optimizer, inv_scale: Tensor, allow_float16: bool) -> FoundInf:
@@ -50,14 +52,13 @@ class StepRecord:
         """
         findings = []
         for gradients in _to_write(optimizer, allow_float16):
-            found_inf = torch.zeros((), dtype=torch.float32, device=gradients.device)
-            non_finite = gradients.unscale_(found_inf, inv_scale.to(gradients.device, non_blocking=True))
-            findings.append(Finding(gradients.device, gradients, found_inf, non_finite))
+            found_inf, non_finite = multiply(gradients, inv_scale, optimizer.param_groups)
+            findings.append(Finding.of(gradients, found_inf, non_finite))
         return self._remember(optimizer, findings)
 
     def measure(self, optimizer: Optimizer, norm_type: float, device: torch.device) -> tuple[Tensor, FoundInf]:
         """Return the norm of all gradients, and what `look` does, in the same pass."""
-        findings = measured(gather_gradients(optimizer.param_groups), norm_type)
+        findings = measured(optimizer.param_groups, gather_gradients(optimizer.param_groups), norm_type)
         found_infs = self._remember(optimizer, findings, with_norms=True)
         return total_norm(self._findings, norm_type, device), found_infs
 
@@ -67,7 +68,8 @@ class StepRecord:
         Raises:
             ValueError: As `unscale`.
         """
-        multiply(_to_write(optimizer, allow_float16=False), factor)
+        for gradients in _to_write(optimizer, allow_float16=False):
+            multiply(gradients, factor, optimizer.param_groups)
 
     def count(self, found_inf: Tensor) -> None:
         """Record a step, skipped where the element is 1 instead of 0."""
@@ -95,19 +97,17 @@ class StepRecord:
 
     def non_finite(self, optimizer: Optimizer) -> list[str]:
         """Return the names of the parameters whose gradients were not finite; reads from the devices."""
-        found = [
-            position
+        found = {
+            id(param)
             for each in self._findings
-            for position, flag in zip(each.positions, each.non_finite.tolist(), strict=True)
+            for param, flag in zip(each.params, each.non_finite.tolist(), strict=True)
             if flag
-        ]
-        return [_name(optimizer, group, index) for group, index in sorted(found)]
+        }
+        groups = optimizer.param_groups
+        return [name_of(groups, param) for group in groups for param in group["params"] if id(param) in found]
 
     def _remember(self, optimizer: Optimizer, findings: list[Finding], with_norms: bool = False) -> FoundInf:
         """Keep what the ranks agree on, and return on each device whether any gradient was not finite."""
-        for each in findings:
-            assert each.gradients is not None
-            each.gradients.release()
         distributed: Any = torch.distributed
         is_alone = not (distributed.is_available() and distributed.is_initialized())
         shards = None if is_alone else shards_of(optimizer.param_groups)
@@ -119,27 +119,16 @@ class StepRecord:
         return found_infs
 
 
-def _to_write(optimizer: Optimizer, allow_float16: bool) -> list[DeviceGradients]:
-    gathered: list[DeviceGradients] = gather_gradients(optimizer.param_groups, coalesce_in_place=True)
-    if not allow_float16 and any(gradients.has_float16() for gradients in gathered):
-        raise ValueError(_float16_text(optimizer))
+def _to_write(optimizer: Optimizer, allow_float16: bool) -> list[Gradients]:
+    gathered = gather_gradients(optimizer.param_groups, coalesce_in_place=True)
+    if not allow_float16:
+        for gradients in gathered:
+            for param, grad in zip(gradients.params, gradients.grads, strict=True):
+                if grad.dtype is torch.float16:
+                    raise ValueError(
+                        f"Attempting to unscale FP16 gradients. That of {name_of(optimizer.param_groups, param)} is "
+                        "float16: keep the parameters in float32 and let autocast choose, or take an optimizer of "
+                        "polycast.syncfree whose step unscales in registers, without unscale_, step hooks, a closure "
+                        "or a step that is not its own"
+                    )
     return gathered
-
-
-def _name(optimizer: Optimizer, group: int, index: int) -> str:
-    names = optimizer.param_groups[group].get("param_names")
-    return str(names[index]) if names else f"param_groups[{group}]['params'][{index}]"
-
-
-def _float16_text(optimizer: Optimizer) -> str:
-    places: list[tuple[int, int, Any]] = [
-        (number, index, param)
-        for number, group in enumerate(optimizer.param_groups)
-        for index, param in enumerate(group["params"])
-    ]
-    number, index, _ = next(place for place in places if getattr(place[2].grad, "dtype", None) is torch.float16)
-    return (
-        f"Attempting to unscale FP16 gradients. That of {_name(optimizer, number, index)} is float16: keep the "
-        "parameters in float32 and let autocast choose, or take an optimizer of polycast.syncfree whose step unscales "
-        "in registers, without unscale_, step hooks, a closure or a step that is not its own"
-    )

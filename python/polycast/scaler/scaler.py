@@ -12,10 +12,10 @@ from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 from torch.utils.weak import WeakIdKeyDictionary
 
 from polycast import _caller, backends
-from polycast._compiled import update_scale
 from polycast.scaler.clipping import check_clipping, clip_coef, clip_in_place
 from polycast.scaler.record import StepRecord
 from polycast.scaler.step import ALREADY_UNSCALED, SteppingScaler, has_lone_shards, read, unwrapped
+from polycast.syncfree.batches import call
 
 Optimizer = torch.optim.Optimizer
 T = TypeVar("T")
@@ -331,7 +331,8 @@ class GradScaler(SteppingScaler):
                 "clip_grad_norm since the last one has a parameter with a gradient; leave update out where nothing was"
             )
         factors = self._growth_factor, self._backoff_factor, self._growth_interval
-        update_scale(scale, growth_tracker, found_inf, *factors, *self._bounds)
+        operator = torch.ops.polycast.update_scale_.default
+        call(operator, scale.device, scale, growth_tracker, found_inf, *factors, *self._bounds)
         self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def step_count(self, optimizer: Optimizer) -> int:

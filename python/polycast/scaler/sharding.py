@@ -7,31 +7,31 @@ has no gradient at all.
 
 import math
 import sys
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from polycast._compiled import DeviceGradients, norm
-
-#: A parameter's group, and its index there.
-Position = tuple[int, int]
+from polycast.syncfree.batches import Gradients, Group, on_gradients
 
 
 class Finding(NamedTuple):
     """What a look at gradients of one device, and of one mesh if they are sharded, has found."""
 
     device: torch.device
-    gradients: DeviceGradients | None  # None once all ranks agree
+    params: Sequence[Tensor]  # whose gradients they are
     found_inf: Tensor  # whether any is not finite, as 0 or 1
     non_finite: Tensor  # which of them are not
     norms: Tensor | None = None  # if asked for, of this rank's part; once all ranks agree a vector, of all their parts
-    agreed_positions: tuple[Position, ...] = ()
+    place: "Place | None" = None  # of shards, until all ranks agree
 
-    @property
-    def positions(self) -> list[Position]:
-        """The parameters that non_finite is about."""
-        return list(self.agreed_positions) if self.gradients is None else self.gradients.positions
+    @classmethod
+    def of(cls, gradients: Gradients, found_inf: Tensor, non_finite: Tensor, norms: Tensor | None = None) -> "Finding":
+        """Return what was found in these gradients, which it does not keep."""
+        device, mesh = gradients.device, gradients.mesh
+        place = None if mesh is None else Place(Ranks(mesh, device), gradients.split_dims)
+        return cls(device, gradients.params, found_inf, non_finite, norms, place)
 
 
 class Ranks(NamedTuple):
@@ -48,35 +48,36 @@ class Place(NamedTuple):
     split_dims: tuple[int, ...]
 
 
-def measured(gathered: list[DeviceGradients], norm_type: float) -> list[Finding]:
+def measured(param_groups: list[Group], gathered: list[Gradients], norm_type: float) -> list[Finding]:
     """Look for infinities and NaNs, and compute norms, in one pass that writes nothing."""
     findings = []
     for gradients in gathered:
-        part, found_inf, non_finite = gradients.norm(norm_type)
-        findings.append(Finding(gradients.device, gradients, found_inf, non_finite, part))
+        operator = torch.ops.polycast.norm.default
+        norms, found_inf, non_finite = on_gradients(operator, gradients, param_groups, norm_type)
+        findings.append(Finding.of(gradients, found_inf, non_finite, norms))
     return findings
 
 
-def shards_of(param_groups: list[dict[str, Any]]) -> "Shards | None":
+def shards_of(param_groups: list[Group]) -> "Shards | None":
     """Return the sharded parameters of an optimizer, with or without gradients; None if there are none."""
     package: Any = sys.modules.get("torch.distributed.tensor")
     if package is None:
         return None
-    positions: dict[Place, list[Position]] = {}
+    params: dict[Place, list[Tensor]] = {}
     doubles: set[Ranks] = set()
     last, place, there = None, None, []
-    for group, options in enumerate(param_groups):
-        for index, param in enumerate(options["params"]):
+    for group in param_groups:
+        for param in group["params"]:
             if not isinstance(param, package.DTensor):
                 continue
             layout = param.device_mesh, param.device, param.placements
             if layout != last or place is None:  # most lie as the one before
                 last, place = layout, _place(*layout)
-                there = positions.setdefault(place, [])
-            there.append((group, index))
+                there = params.setdefault(place, [])
+            there.append(param)
             if param.dtype in (torch.float64, torch.complex128):
                 doubles.add(place.ranks)
-    return Shards(positions, doubles) if positions else None
+    return Shards(params, doubles) if params else None
 
 
 def _place(mesh: Any, device: torch.device, placements: Any) -> "Place":
@@ -88,13 +89,13 @@ def _place(mesh: Any, device: torch.device, placements: Any) -> "Place":
 class Shards(NamedTuple):
     """The sharded parameters of an optimizer by their places, and the ranks on which some are of float64."""
 
-    positions: dict[Place, list[Position]]
+    params: dict[Place, list[Tensor]]
     doubles: set[Ranks]
 
     @property
     def ranks(self) -> tuple[Ranks, ...]:
         """The ranks that have to agree, in the order of the parameters."""
-        return tuple({place.ranks: None for place in self.positions})
+        return tuple({place.ranks: None for place in self.params})
 
     def agreed(self, findings: list[Finding], with_norms: bool) -> list[Finding]:
         """Return findings that every rank of the meshes agrees on: what one rank has found, all have.
@@ -106,13 +107,13 @@ class Shards(NamedTuple):
         found = [each.found_inf.to(device, non_blocking=True) for each in findings]
         # Whether anything is not finite, and whether there is a gradient.
         head = torch.stack([torch.stack(found).max(), torch.ones_like(found[0])]) if found else torch.zeros(2)
-        own, results = {}, []
+        own: dict[Place, Finding] = {}
+        results = []
         for each in findings:
-            gathered = each.gradients
-            if gathered is None or gathered.mesh is None:
+            if each.place is None:
                 results.append(each)
             else:
-                own[Place(Ranks(gathered.mesh, each.device), tuple(gathered.split_dims))] = each
+                own[each.place] = each
         for ranks in self.ranks:
             # What a rank of one mesh has found reaches those of the next.
             head, some = self._summed(ranks, head.to(ranks.device, non_blocking=True), own, with_norms)
@@ -126,8 +127,8 @@ class Shards(NamedTuple):
         self, ranks: Ranks, head: Tensor, own: dict[Place, Finding], with_norms: bool
     ) -> tuple[Tensor, list[Finding]]:
         """Sum over the ranks of one mesh; return the head, and a finding for each place there."""
-        places = [place for place in self.positions if place.ranks == ranks]
-        parts = [head, *(_flags(own.get(place), self.positions[place], ranks.device) for place in places)]
+        places = [place for place in self.params if place.ranks == ranks]
+        parts = [head, *(_flags(own.get(place), self.params[place], ranks.device) for place in places)]
         if with_norms:
             parts += [_among_all(own.get(place), place) for place in places]
         both = torch.cat(parts).to(torch.float64 if with_norms and ranks in self.doubles else torch.float32)
@@ -136,7 +137,7 @@ class Shards(NamedTuple):
         head = head.clamp(max=1).float()
         norms = sums[len(places) :] if with_norms else [None] * len(places)
         return head, [
-            Finding(ranks.device, None, head.select(0, 0), flags.clamp(max=1), norm, tuple(self.positions[place]))
+            Finding(ranks.device, self.params[place], head.select(0, 0), flags.clamp(max=1), norm)
             for place, flags, norm in zip(places, sums, norms, strict=False)
         ]
 
@@ -147,7 +148,7 @@ def total_norm(findings: list[Finding], norm_type: float, device: torch.device) 
     if not norms:
         return torch.zeros((), device=device)
     # The parts themselves: a sum of their powers might overflow.
-    return norms[0] if len(norms) == 1 and norms[0].dim() == 0 else norm(norms, norm_type)[0]
+    return norms[0] if len(norms) == 1 and norms[0].dim() == 0 else torch.ops.polycast.norm(norms, norm_type)[0]
 
 
 def sum_over(tensor: Tensor, ranks: Ranks) -> None:
@@ -158,15 +159,15 @@ def sum_over(tensor: Tensor, ranks: Ranks) -> None:
             distributed.all_reduce(tensor, distributed.ReduceOp.SUM, group=mesh.get_group(dim))
 
 
-def _flags(own: Finding | None, positions: list[Position], device: torch.device) -> Tensor:
+def _flags(own: Finding | None, params: list[Tensor], device: torch.device) -> Tensor:
     """Return which of all parameters at a place have a gradient on this rank that is not finite."""
     if own is None:
-        return torch.zeros(len(positions), device=device)
-    if len(own.non_finite) == len(positions):
+        return torch.zeros(len(params), device=device)
+    if len(own.non_finite) == len(params):
         return own.non_finite
-    there = {position: number for number, position in enumerate(own.positions)}
+    there = {id(param): number for number, param in enumerate(own.params)}
     # The flag behind the last one is that of a gradient that is not there.
-    wanted = [there.get(position, len(there)) for position in positions]
+    wanted = [there.get(id(param), len(there)) for param in params]
     padded = torch.nn.functional.pad(own.non_finite, (0, 1))
     return padded.index_select(0, torch.tensor(wanted).to(device, non_blocking=True))
 

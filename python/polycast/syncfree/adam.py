@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from polycast._compiled import Batch
+from polycast._compiled import adam_step_one_by_one, check_adam_step
 from polycast.syncfree.arguments import (
     check_group,
     check_options,
@@ -15,7 +15,8 @@ from polycast.syncfree.arguments import (
     numbers,
     refuse_options,
 )
-from polycast.syncfree.step import Arguments, Group, SyncFreeOptimizer
+from polycast.syncfree.batches import Group
+from polycast.syncfree.step import Arguments, SyncFreeOptimizer
 
 # By a name of our own: users who cannot edit a library put ours in the place of torch's.
 Stock = torch.optim.Adam
@@ -54,8 +55,9 @@ class Adam(SyncFreeOptimizer, Stock):
     """
 
     _average_names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
-    _check_batch = staticmethod(Batch.check_adam_step)
-    _step_batch = staticmethod(Batch.adam_step)
+    _operator = torch.ops.polycast.adam_step_.default
+    _check = staticmethod(check_adam_step)
+    _one_by_one = staticmethod(adam_step_one_by_one)
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from polycast._compiled import Batch, is_sharded, sgd_step
+from polycast._compiled import check_sgd_step, sgd_step_one_by_one
 from polycast.syncfree.arguments import (
     check_group,
     check_options,
@@ -15,8 +15,10 @@ from polycast.syncfree.arguments import (
     numbers,
     refuse_options,
 )
+from polycast.syncfree.batches import Group
+from polycast.syncfree.sharding import local_of
 from polycast.syncfree.sparse import negated, step_with_momentum, step_without_momentum
-from polycast.syncfree.step import Arguments, Group, SyncFreeOptimizer
+from polycast.syncfree.step import Arguments, SyncFreeOptimizer
 
 # By a name of our own: users who cannot edit a library put ours in the place of torch's.
 Stock = torch.optim.SGD
@@ -55,8 +57,9 @@ class SGD(SyncFreeOptimizer, Stock):
     """
 
     _average_names = ("momentum_buffer",)
-    _check_batch = staticmethod(Batch.check_sgd_step)
-    _step_batch = staticmethod(Batch.sgd_step)
+    _operator = torch.ops.polycast.sgd_step_.default
+    _check = staticmethod(check_sgd_step)
+    _one_by_one = staticmethod(sgd_step_one_by_one)
 
     def __init__(
         self,
@@ -168,7 +171,7 @@ class SGD(SyncFreeOptimizer, Stock):
             self._init_state(param, group)
             self._convert_state(param)
             started = [state["momentum_started"]] if group["dampening"] != 0 else []
-            sgd_step([param], [param.grad.to_dense()], [state["momentum_buffer"]], started, **arguments)
+            self._operator([param], [param.grad.to_dense()], [state["momentum_buffer"]], started, **arguments)
             return
         if param.is_cpu and param.element_size() > 2:
             step_without_momentum(param, param.grad, **arguments)
@@ -176,7 +179,7 @@ class SGD(SyncFreeOptimizer, Stock):
         grad = param.grad.coalesce()
         where = tuple(grad.indices())
         rows = param[where]
-        sgd_step([rows], [grad.values()], [], [], **arguments)
+        self._operator([rows], [grad.values()], [], [], **arguments)
         param[where] = rows
 
 
@@ -184,7 +187,7 @@ def _has_started(buffer: Tensor | None, device: torch.device) -> Tensor:
     """Return 1, on the device, if a step has written the momentum buffer, else 0; nothing is read back."""
     if buffer is None or buffer.layout != torch.strided:
         return torch.full((), float(buffer is not None), dtype=torch.float32, device=device)
-    values: Any = buffer.to_local() if is_sharded(buffer) else buffer  # type: ignore[attr-defined]
+    values = local_of(buffer)
     real = torch.view_as_real(values) if values.is_complex() else values
     # A shard without elements follows the others, of which most have started.
     untouched = (real == 0) & real.signbit() if real.numel() else real.new_zeros(1, dtype=torch.bool)

@@ -1,20 +1,71 @@
-"""The placement of an optimizer's state on a mesh."""
+"""DTensors: the shard of this process, and how gradients and state are placed on a mesh."""
 
+import sys
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from polycast._compiled import is_sharded
+from polycast.syncfree.batches import Group, name_of
 
 
-def placed_like(value: Tensor, param: Tensor) -> Tensor:
+def is_sharded(tensor: Any) -> bool:
+    """Return whether it is a DTensor. Where nobody has imported their package there is none."""
+    package: Any = sys.modules.get("torch.distributed.tensor")
+    return package is not None and isinstance(tensor, package.DTensor)
+
+
+def local_of(tensor: Any) -> Tensor:
+    """Return the shard of a DTensor, or any other tensor, once a collective that computes it is done."""
+    local: Any = tensor._local_tensor if is_sharded(tensor) else tensor
+    if hasattr(local, "trigger_wait"):
+        local = local.trigger_wait()
+    result: Tensor = local
+    return result
+
+
+def place_of(param: Any, param_groups: list[Group]) -> tuple[Any, tuple[int, ...]]:
+    """Return the mesh that a parameter lies on, None for no DTensor, and the dimensions that split it into parts.
+
+    Raises:
+        ValueError: It is a pending sum, which no step can update.
+    """
+    if not is_sharded(param):
+        return None, ()
+    if any(placement.is_partial() for placement in param.placements):
+        raise ValueError(
+            f"{name_of(param_groups, param)} is placed as {param.placements}, a sum that is still to be made; "
+            "redistribute it to Replicate() or Shard(dim) before the optimizer gets it"
+        )
+    splits = enumerate(param.placements)
+    return param.device_mesh, tuple(dim for dim, placement in splits if not placement.is_replicate())
+
+
+def align_grad(param: Any, param_groups: list[Group]) -> None:
+    """Bring the gradient of a DTensor to the parameter's placements, in ``.grad``.
+
+    Raises:
+        ValueError: The gradient is no DTensor, or lies on another mesh.
+    """
+    grad = param.grad
+    same_mesh = is_sharded(grad) and grad.device_mesh == param.device_mesh
+    if not same_mesh:
+        found = f"placed as {grad.placements} on {grad.device_mesh}" if is_sharded(grad) else "no DTensor"
+        raise ValueError(
+            f"the gradient of {name_of(param_groups, param)} is {found} and the parameter is placed as "
+            f"{param.placements} on {param.device_mesh}; give it a DTensor on the same mesh"
+        )
+    if grad.placements != param.placements:
+        with torch.no_grad():
+            param.grad = grad.redistribute(param.device_mesh, param.placements)
+
+
+def placed_like(value: Any, param: Any) -> Tensor:
     """Return state placed as its parameter is, if both are DTensors; a checkpoint may come from another layout."""
+    placed: Tensor = value
     if not is_sharded(value) or not is_sharded(param):
-        return value
-    left: Any = value
-    right: Any = param
-    same = left.device_mesh == right.device_mesh and left.placements == right.placements
-    if same or any(placement.is_partial() for placement in right.placements):  # which is refused elsewhere
-        return value
-    placed: Tensor = left.redistribute(right.device_mesh, right.placements)
-    return placed
+        return placed
+    same = value.device_mesh == param.device_mesh and value.placements == param.placements
+    if same or any(placement.is_partial() for placement in param.placements):  # which a step refuses
+        return placed
+    return value.redistribute(param.device_mesh, param.placements)  # type: ignore[no-any-return]

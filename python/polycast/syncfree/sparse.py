@@ -6,8 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polycast._compiled import sgd_step
-
 
 def step_with_momentum(
     param: Tensor, grad: Tensor, buffer: Tensor | None, dtype: torch.dtype, **options: Any
@@ -36,7 +34,7 @@ def step_with_momentum(
         indices, values, momentum = _joined(grad, buffer)
     rows = tuple(indices)
     updated = param[rows]
-    sgd_step([updated], [values], [momentum], [], **options)
+    torch.ops.polycast.sgd_step_([updated], [values], [momentum], [], **options)
     param[rows] = updated
     if buffer is not None and momentum.data_ptr() == buffer.values().data_ptr():
         torch.autograd.graph.increment_version(buffer)

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
 
-from polycast._compiled import Batch, gather_step
 from polycast.syncfree.arguments import learning_rate
+from polycast.syncfree.batches import Batch, Group, Operator, call, name_of, named_errors
+from polycast.syncfree.gather import gather_group
 from polycast.syncfree.sharding import placed_like
+from polycast.syncfree.unusual import is_ready, sort_batches
 
-Group: TypeAlias = dict[str, Any]
 #: What an operator takes beside its lists, in the order of its schema.
 Arguments: TypeAlias = dict[str, Any]
 Closure: TypeAlias = Callable[[], Any]
@@ -91,39 +92,76 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             if scalar is not None and not isinstance(scalar, Tensor):
                 raise TypeError(f"{name} is {scalar!r}; it takes a tensor of one element")
         batches, sparse = self._gather()
-        calls = []
-        for batch in batches:
-            calls.append((batch, self._arguments(batch.group, batch.device, scalars)))
+        steps = [(batch, self._arguments(batch.group, batch.device, scalars)) for batch in batches]
         # One call checks all that it is given before it writes; several must be checked before the first.
-        if len(calls) > 1 or sparse:
+        if len(steps) + len(sparse) > 1:
             for group, param in sparse:
-                self._check_sparse(param, self.param_groups[group])
-            for batch, arguments in calls:
-                self._check_batch(batch, *arguments.values())
+                self._check_sparse(param, group)
+            for batch, arguments in steps:
+                self._check_batch(batch, arguments)
         for group, param in sparse:
-            self._step_sparse(param, self.param_groups[group], self._arguments(group, param.device, scalars))
-        for batch, arguments in calls:
-            self._step_batch(batch, *arguments.values())
+            self._step_sparse(param, group, self._arguments(group, param.device, scalars))
+        for batch, arguments in steps:
+            self._step_batch(batch, arguments)
 
-    def _gather(self) -> tuple[list[Batch], list[tuple[int, Tensor]]]:
-        """Return what the operators take, and the parameters with sparse gradients, each with the index of its group.
-
-        A parameter is given the state that it lacks, and then all are gathered again.
-        """
-        names = list(map(self._state_names, self.param_groups))
-        batches, sparse, not_ready = gather_step(self.param_groups, self.state, names, False)
-        if not_ready:
-            # What is made in inference mode could not be written outside of it.
-            with torch.inference_mode(False):
-                for index, param in not_ready:
-                    self._init_state(param, self.param_groups[index])
-                    self._convert_state(param)
-            batches, sparse, _ = gather_step(self.param_groups, self.state, names, True)
+    def _gather(self) -> tuple[list[Batch], list[tuple[Group, Tensor]]]:
+        """Return what the operator takes, and the parameters with sparse gradients, each with its group."""
+        batches: list[Batch] = []
+        sparse: list[tuple[Group, Tensor]] = []
+        for group in self.param_groups:
+            names = self._state_names(group)
+            batch = gather_group(group, self.state, names)
+            if batch is None:
+                batches += self._gather_unusual(group, names, sparse)
+            elif batch.params:
+                batches.append(batch)
         return batches, sparse
 
-    #: The operator's check of a batch, which raises what the call would, and the call.
-    _check_batch: ClassVar[Callable[..., None]]
-    _step_batch: ClassVar[Callable[..., None]]
+    def _gather_unusual(
+        self, group: Group, names: tuple[str | None, ...], sparse: list[tuple[Group, Tensor]]
+    ) -> list[Batch]:
+        """Gather a group whose tensors are not all plain, after each parameter got the state that it lacks."""
+        params = []
+        for param in group["params"]:
+            if param.grad is None:
+                continue
+            if param.grad.is_sparse:
+                sparse.append((group, param))
+                continue
+            params.append(param)
+            if not is_ready(param, self.state.get(param, {}), names):
+                # What is made in inference mode could not be written outside of it.
+                with torch.inference_mode(False):
+                    self._init_state(param, group)
+                    self._convert_state(param)
+        states = [self.state.get(param, {}) for param in params]
+        return sort_batches(self.param_groups, group, params, states, names)
+
+    def _check_batch(self, batch: Batch, arguments: Arguments) -> None:
+        """Raise what the operator would, with the name of the parameter."""
+        scalars = (arguments[name] for name in ("lr", "found_inf", "grad_scale", "clip_coef"))
+        self._check(batch.lists, *scalars, lambda index: name_of(self.param_groups, batch.params[index]))
+
+    def _step_batch(self, batch: Batch, arguments: Arguments) -> None:
+        first = batch.lists[0][0]
+        before = 0 if first.is_inference() else first._version
+        with named_errors(lambda: self._check_batch(batch, arguments)):
+            if batch.is_opaque:
+                self._one_by_one(batch.lists, *arguments.values())
+            else:
+                call(self._operator, batch.device, *batch.lists, **arguments)
+        if not first.is_inference() and first._version == before:
+            return  # skipped, where the host knows it
+        for view, copy in batch.copies:
+            view.copy_(copy)
+        if batch.wholes:
+            torch.autograd.graph.increment_version(batch.wholes)
+
+    #: The operator, its check, which raises what the call would, and its steps of one tensor after the other by ATen's
+    #: operators, which subclasses know.
+    _operator: ClassVar[Operator]
+    _check: ClassVar[Callable[..., None]]
+    _one_by_one: ClassVar[Callable[..., None]]
 
     @abstractmethod
     def _state_names(self, group: Group) -> tuple[str | None, ...]:
@@ -161,8 +199,8 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             return torch.complex64  # torch's own answer until 2.15, whose complex type of bfloat16 has hardly an op
         return param.dtype if dtype is None else dtype.to_complex() if param.is_complex() else dtype
 
-    def _arguments(self, index: int, device: torch.device, scalars: dict[str, Tensor | None]) -> Arguments:
-        group, moved = self.param_groups[index], {}
+    def _arguments(self, group: Group, device: torch.device, scalars: dict[str, Tensor | None]) -> Arguments:
+        moved = {}
         for name, scalar in scalars.items():
             if scalar is not None and scalar.device != device:
                 scalar = scalar.to(device, non_blocking=True)

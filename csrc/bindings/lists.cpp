@@ -1,0 +1,160 @@
+#include "bindings/lists.h"
+
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <vector>
+
+#include "kernels/checks.h"
+#include "kernels/steps.h"
+#include "kernels/torch_kernels.h"
+
+namespace py = pybind11;
+
+namespace polycast::bindings {
+
+namespace {
+
+using optim::AdamStep;
+using optim::OptionalTensor;
+using optim::SgdStep;
+using Lists = std::vector<std::vector<at::Tensor>>;
+
+// Whether a tensor is its memory: strided, no view of a conjugate or a negative, and of no class that explains it.
+bool is_plain(const at::Tensor& tensor) {
+  using Key = c10::DispatchKey;
+  constexpr c10::DispatchKeySet unusual({Key::Python, Key::Conjugate, Key::Negative, Key::ZeroTensor});
+  return !tensor.key_set().has_any(unusual) && tensor.layout() == at::kStrided;
+}
+
+// Whether operators can take the lists as they are: plain tensors of one device.
+bool all_plain(const std::vector<py::list>& lists) {
+  std::optional<c10::Device> device;
+  for (const py::list& list : lists) {
+    const Py_ssize_t count = PyList_GET_SIZE(list.ptr());
+    for (Py_ssize_t index = 0; index < count; ++index) {
+      PyObject* const object = PyList_GET_ITEM(list.ptr(), index);
+      if (!THPVariable_Check(object)) {
+        return false;
+      }
+      const at::Tensor& tensor = THPVariable_Unpack(object);
+      device = device.value_or(tensor.device());
+      if (!is_plain(tensor) || tensor.device() != *device) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+template <class Step>
+Step step_of(
+    const Lists& lists,
+    const at::Tensor& lr,
+    const OptionalTensor& found_inf,
+    const OptionalTensor& grad_scale,
+    const OptionalTensor& clip_coef) {
+  Step step{};
+  size_t next = 0;
+  const auto fill = [&](auto& argument) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(argument)>, at::TensorList>) {
+      argument = lists.at(next++);
+    }
+  };
+  Step::apply(step, [&](auto&... arguments) { (fill(arguments), ...); });
+  step.lr = lr;
+  step.found_inf = found_inf;
+  step.grad_scale = grad_scale;
+  step.clip_coef = clip_coef;
+  return step;
+}
+
+// Raises what the operator would raise. Where name is given, the message names the parameter, too.
+template <class Step>
+void check_step(
+    const Lists& lists,
+    const at::Tensor& lr,
+    const OptionalTensor& found_inf,
+    const OptionalTensor& grad_scale,
+    const OptionalTensor& clip_coef,
+    const multi_tensor::Names& name) {
+  optim::check(step_of<Step>(lists, lr, found_inf, grad_scale, clip_coef), name);
+}
+
+void check_gradients(
+    const char* op, const std::vector<at::Tensor>& grads, bool written, const multi_tensor::Names& name) {
+  multi_tensor::check_lists(op, {{"grads", grads, written}}, name);
+}
+
+void adam_step_one_by_one(
+    const Lists& lists,
+    const at::Tensor& lr,
+    double beta1,
+    double beta2,
+    double weight_decay,
+    double eps,
+    bool decoupled_weight_decay,
+    bool maximize,
+    const OptionalTensor& found_inf,
+    const OptionalTensor& grad_scale,
+    const OptionalTensor& clip_coef) {
+  AdamStep step = step_of<AdamStep>(lists, lr, found_inf, grad_scale, clip_coef);
+  step.beta1 = beta1;
+  step.beta2 = beta2;
+  step.weight_decay = weight_decay;
+  step.eps = eps;
+  step.decoupled_weight_decay = decoupled_weight_decay;
+  step.maximize = maximize;
+  optim::check(step);
+  optim::compose(step, /*one_by_one=*/true);
+}
+
+void sgd_step_one_by_one(
+    const Lists& lists,
+    const at::Tensor& lr,
+    double weight_decay,
+    double momentum,
+    double dampening,
+    bool nesterov,
+    bool maximize,
+    const OptionalTensor& found_inf,
+    const OptionalTensor& grad_scale,
+    const OptionalTensor& clip_coef) {
+  SgdStep step = step_of<SgdStep>(lists, lr, found_inf, grad_scale, clip_coef);
+  step.weight_decay = weight_decay;
+  step.momentum = momentum;
+  step.dampening = dampening;
+  step.nesterov = nesterov;
+  step.maximize = maximize;
+  optim::check(step);
+  optim::compose(step, /*one_by_one=*/true);
+}
+
+}  // namespace
+
+void bind_lists(py::module_& module) {
+  module.def("all_plain", &all_plain);
+  for (const auto& [name, check] : {
+           std::pair("check_adam_step", &check_step<AdamStep>),
+           std::pair("check_sgd_step", &check_step<SgdStep>),
+       }) {
+    module.def(
+        name,
+        check,
+        py::arg("lists"),
+        py::arg("lr"),
+        py::arg("found_inf"),
+        py::arg("grad_scale"),
+        py::arg("clip_coef"),
+        py::arg("name") = py::none());
+  }
+  module.def("check_gradients", &check_gradients);
+  const auto no_gil = py::call_guard<py::gil_scoped_release>();
+  module.def("adam_step_one_by_one", &adam_step_one_by_one, no_gil);
+  module.def("sgd_step_one_by_one", &sgd_step_one_by_one, no_gil);
+  module.def("trust_torch_kernels", &multi_tensor::trust_torch_kernels);
+}
+
+}  // namespace polycast::bindings

@@ -1,0 +1,97 @@
+"""What an operator takes at once of an optimizer's tensors, and the call of an operator."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from polycast._compiled import check_gradients
+
+Group: TypeAlias = dict[str, Any]
+Operator: TypeAlias = Any  # a torch._ops.OpOverload
+
+
+@dataclass(slots=True)
+class Gradients:
+    """Gradients of one device that lie on a mesh in the same way, or on none."""
+
+    params: list[Tensor]  # as the optimizer holds them
+    grads: list[Tensor]  # of DTensors the shards, of sparse gradients the values
+    mesh: Any = None
+    split_dims: tuple[int, ...] = ()  # the dimensions of the mesh along which the shards are different parts
+    wholes: list[Tensor] = field(default_factory=list)  # the DTensors whose shards stand in grads
+
+    @property
+    def device(self) -> torch.device:
+        """The device that all of them are on."""
+        return self.grads[0].device
+
+
+@dataclass(slots=True)
+class Batch:
+    """The tensors of one group, on one device, that a step updates by one call."""
+
+    group: Group
+    params: list[Tensor]  # as the optimizer holds them
+    lists: list[list[Tensor]]  # what the operator takes: parameters, gradients, state
+    is_opaque: bool = False  # whether only their classes know the values
+    wholes: list[Tensor] = field(default_factory=list)  # the DTensors whose shards stand in lists
+    copies: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # views, and what stands for them in lists
+
+    @property
+    def device(self) -> torch.device:
+        """The device that all of them are on."""
+        return self.lists[0][0].device
+
+
+def name_of(param_groups: Iterable[Group], param: Tensor) -> str:
+    """Return what messages call a parameter: the name that the optimizer was given, else where it stands."""
+    for number, group in enumerate(param_groups):
+        for index, other in enumerate(group["params"]):
+            if other is param:
+                names = group.get("param_names")
+                return str(names[index]) if names else f"param_groups[{number}]['params'][{index}]"
+    return "a parameter that the optimizer no longer has"
+
+
+def on_gradients(operator: Operator, gathered: Gradients, param_groups: list[Group], *arguments: Any) -> Any:
+    """Call an operator whose first argument is a list of gradients; its errors name the parameter."""
+    op = operator.overloadpacket.__name__
+    is_written = op.endswith("_")
+
+    def check() -> None:
+        check_gradients(op, gathered.grads, is_written, lambda index: name_of(param_groups, gathered.params[index]))
+
+    with torch.no_grad(), named_errors(check):
+        result = call(operator, gathered.device, gathered.grads, *arguments)
+    if is_written and gathered.wholes:
+        torch.autograd.graph.increment_version(gathered.wholes)
+    return result
+
+
+@contextmanager
+def named_errors(check: Callable[[], None]) -> Iterator[None]:
+    """Raise instead of an operator's error, which counts tensors, the one of ``check``, which names the parameter."""
+    try:
+        yield
+    except Exception:
+        try:
+            check()
+        except Exception as named:
+            raise named from None
+        raise
+
+
+def call(operator: Operator, device: torch.device, *args: Any, **kwargs: Any) -> Any:
+    """Call an operator on tensors of a device.
+
+    A backend may have its kernel on its autograd key, which inference mode leaves out: there it is called by that key.
+    """
+    if torch.is_inference_mode_enabled():
+        key = getattr(torch._C.DispatchKey, f"Autograd{device.type.upper()}", None)
+        if key is not None and operator.has_kernel_for_dispatch_key(key):
+            return operator.redispatch(torch._C.DispatchKeySet(key), *args, **kwargs)
+    return operator(*args, **kwargs)
