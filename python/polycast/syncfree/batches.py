@@ -1,9 +1,8 @@
 """What an operator takes at once of an optimizer's tensors, and the call of an operator."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,16 +17,12 @@ Operator: TypeAlias = Any  # a torch._ops.OpOverload
 class Gradients:
     """Gradients of one device that lie on a mesh in the same way, or on none."""
 
+    device: torch.device
     params: list[Tensor]  # as the optimizer holds them
     grads: list[Tensor]  # of DTensors the shards, of sparse gradients the values
     mesh: Any = None
     split_dims: tuple[int, ...] = ()  # the dimensions of the mesh along which the shards are different parts
     wholes: list[Tensor] = field(default_factory=list)  # the DTensors whose shards stand in grads
-
-    @property
-    def device(self) -> torch.device:
-        """The device that all of them are on."""
-        return self.grads[0].device
 
 
 @dataclass(slots=True)
@@ -35,16 +30,12 @@ class Batch:
     """The tensors of one group, on one device, that a step updates by one call."""
 
     group: Group
+    device: torch.device
     params: list[Tensor]  # as the optimizer holds them
     lists: list[list[Tensor]]  # what the operator takes: parameters, gradients, state
     is_opaque: bool = False  # whether only their classes know the values
     wholes: list[Tensor] = field(default_factory=list)  # the DTensors whose shards stand in lists
     copies: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # views, and what stands for them in lists
-
-    @property
-    def device(self) -> torch.device:
-        """The device that all of them are on."""
-        return self.lists[0][0].device
 
 
 def name_of(param_groups: Iterable[Group], param: Tensor) -> str:
@@ -65,24 +56,23 @@ def on_gradients(operator: Operator, gathered: Gradients, param_groups: list[Gro
     def check() -> None:
         check_gradients(op, gathered.grads, is_written, lambda index: name_of(param_groups, gathered.params[index]))
 
-    with torch.no_grad(), named_errors(check):
-        result = call(operator, gathered.device, gathered.grads, *arguments)
+    try:
+        with torch.no_grad():
+            result = call(operator, gathered.device, gathered.grads, *arguments)
+    except Exception as error:
+        raise_named(error, check)
     if is_written and gathered.wholes:
         torch.autograd.graph.increment_version(gathered.wholes)
     return result
 
 
-@contextmanager
-def named_errors(check: Callable[[], None]) -> Iterator[None]:
-    """Raise instead of an operator's error, which counts tensors, the one of ``check``, which names the parameter."""
+def raise_named(error: Exception, check: Callable[[], None]) -> NoReturn:
+    """Raise what ``check`` raises, which names the parameter, where the operator's error counts tensors."""
     try:
-        yield
-    except Exception:
-        try:
-            check()
-        except Exception as named:
-            raise named from None
-        raise
+        check()
+    except Exception as named:
+        raise named from None
+    raise error
 
 
 def call(operator: Operator, device: torch.device, *args: Any, **kwargs: Any) -> Any:

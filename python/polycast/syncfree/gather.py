@@ -11,6 +11,7 @@ gradient, and ``all_plain``, in C++, says of whole lists whether an operator can
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from polycast._compiled import all_plain
@@ -18,6 +19,7 @@ from polycast.syncfree import unusual
 from polycast.syncfree.batches import Batch, Gradients, Group
 
 _NOTHING: dict[str, Any] = {}
+_NOWHERE = torch.device("meta")
 
 
 def gather_gradients(param_groups: list[Group], coalesce_in_place: bool = False) -> list[Gradients]:
@@ -38,7 +40,7 @@ def gather_gradients(param_groups: list[Group], coalesce_in_place: bool = False)
     if not params:
         return []
     if all_plain([params, grads]):
-        return [Gradients(params, grads)]
+        return [Gradients(grads[0].device, params, grads)]
     return unusual.sort_gradients(param_groups, params, coalesce_in_place)
 
 
@@ -53,12 +55,14 @@ def gather_group(group: Group, state: Mapping[Tensor, dict[str, Any]], names: Se
     params: list[Tensor] = []
     grads: list[Tensor] = []
     _add_gradients(group, params, grads)
+    if not params:
+        return Batch(group, _NOWHERE, params, [])
     states = [state.get(param, _NOTHING) for param in params]
     try:
         lists = [params, grads, *([values[name] for values in states] if name else [] for name in names)]
     except KeyError:
         return None
-    return Batch(group, params, lists) if all_plain(lists) else None
+    return Batch(group, grads[0].device, params, lists) if all_plain(lists) else None
 
 
 def _add_gradients(group: Group, params: list[Tensor], grads: list[Tensor]) -> None:

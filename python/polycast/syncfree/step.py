@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._compile import _disable_dynamo
 
 from polycast.syncfree.arguments import learning_rate
-from polycast.syncfree.batches import Batch, Group, Operator, call, name_of, named_errors
+from polycast.syncfree.batches import Batch, Group, Operator, call, name_of, raise_named
 from polycast.syncfree.gather import gather_group
 from polycast.syncfree.sharding import placed_like
 from polycast.syncfree.unusual import is_ready, sort_batches
@@ -145,11 +145,13 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     def _step_batch(self, batch: Batch, arguments: Arguments) -> None:
         first = batch.lists[0][0]
         before = 0 if first.is_inference() else first._version
-        with named_errors(lambda: self._check_batch(batch, arguments)):
+        try:
             if batch.is_opaque:
                 self._one_by_one(batch.lists, *arguments.values())
             else:
                 call(self._operator, batch.device, *batch.lists, **arguments)
+        except Exception as error:
+            raise_named(error, lambda: self._check_batch(batch, arguments))
         if not first.is_inference() and first._version == before:
             return  # skipped, where the host knows it
         for view, copy in batch.copies:

@@ -30,7 +30,7 @@ def sort_gradients(param_groups: list[Group], params: list[Tensor], coalesce_in_
         place = memory.device, mesh, split_dims
         gradients = next((found for there, found in gathered if there == place), None)
         if gradients is None:
-            gradients = Gradients([], [], mesh, split_dims)
+            gradients = Gradients(memory.device, [], [], mesh, split_dims)
             gathered.append((place, gradients))
         gradients.params.append(param)
         gradients.grads.append(memory)
@@ -66,7 +66,7 @@ def sort_batches(
         wholes = [param, grad, *kept]
         locals_ = list(map(local_of, wholes))
         place = locals_[0].device, any(map(is_opaque, locals_))
-        batch = batches.setdefault(place, Batch(group, [], [[] for _ in range(2 + len(names))], place[1]))
+        batch = batches.setdefault(place, Batch(group, place[0], [], [[] for _ in range(2 + len(names))], place[1]))
         batch.params.append(param)
         filled = [0, 1, *(number for number, key in enumerate(names, 2) if key)]
         for number, local in zip(filled, locals_, strict=True):
@@ -134,7 +134,9 @@ def _memory_of(grad: Tensor) -> Tensor:
 
 def _values_of(grad: Tensor) -> Tensor:
     """Return the values of a tensor that is only read."""
-    return torch.zeros_like(grad) if grad._is_zerotensor() else grad.resolve_conj().resolve_neg()
+    if grad._is_zerotensor():
+        return torch.zeros_like(grad)
+    return grad.resolve_conj().resolve_neg() if grad.is_conj() or grad.is_neg() else grad
 
 
 def _writable(batch: Batch, tensor: Tensor) -> Tensor:
