@@ -93,7 +93,7 @@ def numbers(*options: tuple[str, Any]) -> list[float]:
     """
     values = []
     for name, value in options:
-        if type(value) is not float or math.isnan(value):
+        if type(value) not in (float, int) or math.isnan(value):
             _check_number(f"param_groups[...]['{name}']", value, value)
         values.append(float(value))
     return values
