@@ -129,7 +129,7 @@ def test_the_names_in_a_walk_are_defined_in_their_files() -> None:
     walked = re.findall(r"`([\w/]+\.\w+)`\s\(((?:`\w+`(?:, )?)+)\)", page("CONTRIBUTING.md"))
     named = [(path, name) for path, names in walked for name in re.findall(r"\w+", names)]
     assert len(named) > 10
-    defined = r"(\bdef|\bclass|\bstruct|^[\w:&<> ]+) {}\b"
+    defined = r"(\bdef |\bclass |\bstruct |^[\w:&<> ]+[ :]){}\b"
     missing = [
         (path, name)
         for path, name in named
