@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "kernels/checks.h"
+#include "kernels/lists.h"
+#include "kernels/scale_checks.h"
 #include "kernels/steps.h"
-#include "kernels/torch_kernels.h"
 
 namespace py = pybind11;
 
@@ -88,48 +89,28 @@ void check_gradients(
   multi_tensor::check_lists(op, {{"grads", grads, written}}, name);
 }
 
-void adam_step_one_by_one(
-    const Lists& lists,
-    const at::Tensor& lr,
-    double beta1,
-    double beta2,
-    double weight_decay,
-    double eps,
-    bool decoupled_weight_decay,
-    bool maximize,
-    const OptionalTensor& found_inf,
-    const OptionalTensor& grad_scale,
-    const OptionalTensor& clip_coef) {
-  AdamStep step = step_of<AdamStep>(lists, lr, found_inf, grad_scale, clip_coef);
-  step.beta1 = beta1;
-  step.beta2 = beta2;
-  step.weight_decay = weight_decay;
-  step.eps = eps;
-  step.decoupled_weight_decay = decoupled_weight_decay;
-  step.maximize = maximize;
-  optim::check(step);
-  optim::compose(step, /*one_by_one=*/true);
+void check_tensors(const char* op, const std::vector<at::Tensor>& tensors) {
+  scale::check_not_empty(op, tensors);
+  scale::check_tensors(op, tensors);
 }
 
-void sgd_step_one_by_one(
-    const Lists& lists,
-    const at::Tensor& lr,
-    double weight_decay,
-    double momentum,
-    double dampening,
-    bool nesterov,
-    bool maximize,
-    const OptionalTensor& found_inf,
-    const OptionalTensor& grad_scale,
-    const OptionalTensor& clip_coef) {
-  SgdStep step = step_of<SgdStep>(lists, lr, found_inf, grad_scale, clip_coef);
-  step.weight_decay = weight_decay;
-  step.momentum = momentum;
-  step.dampening = dampening;
-  step.nesterov = nesterov;
-  step.maximize = maximize;
-  optim::check(step);
-  optim::compose(step, /*one_by_one=*/true);
+void check_norm(const std::vector<at::Tensor>& tensors, double norm_type) {
+  scale::check_not_empty("norm", tensors);
+  scale::check_norm_type(norm_type);
+  scale::check_tensors("norm", tensors);
+}
+
+void check_unscale(const std::vector<at::Tensor>& grads, const at::Tensor& found_inf, const at::Tensor& inv_scale) {
+  scale::check_unscale(grads, found_inf, inv_scale);
+}
+
+// Whether any two tensors share memory, or one tensor is in the lists twice.
+bool any_overlap(const Lists& lists) {
+  std::vector<multi_tensor::List> all;
+  for (const auto& list : lists) {
+    all.push_back({"", list, true});
+  }
+  return multi_tensor::any_overlap(all);
 }
 
 }  // namespace
@@ -151,10 +132,11 @@ void bind_lists(py::module_& module) {
         py::arg("name") = py::none());
   }
   module.def("check_gradients", &check_gradients);
-  const auto no_gil = py::call_guard<py::gil_scoped_release>();
-  module.def("adam_step_one_by_one", &adam_step_one_by_one, no_gil);
-  module.def("sgd_step_one_by_one", &sgd_step_one_by_one, no_gil);
-  module.def("trust_torch_kernels", &multi_tensor::trust_torch_kernels);
+  module.def("check_tensors", &check_tensors);
+  module.def("check_norm", &check_norm);
+  module.def("check_unscale", &check_unscale);
+  module.def("check_update_scale", &scale::check_update);
+  module.def("any_overlap", &any_overlap);
 }
 
 }  // namespace polycast::bindings

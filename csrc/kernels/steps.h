@@ -199,26 +199,6 @@ void check(const Step& step, const multi_tensor::Names& names = {}) {
   check_counters(step, names);
 }
 
-// The type of the arithmetic of an item where lists are copied into its type: copies of a skipped step must lose
-// nothing.
-template <class Step>
-at::ScalarType widest_type(const Step& step, size_t index) {
-  const auto streams = step.streams();
-  const auto is_double = [&](const multi_tensor::List& list) {
-    return !list.tensors.empty() && multi_tensor::real_type(list.tensors[index]) == at::kDouble;
-  };
-  return std::any_of(streams.begin(), streams.end(), is_double) ? at::kDouble : at::kFloat;
-}
-
-// Whether tensors of a step share memory, so that the order counts in which it reads and writes them.
-template <class Step>
-bool any_overlap(const Step& step) {
-  const auto streams = step.streams();
-  std::vector<multi_tensor::List> lists(streams.begin(), streams.end());
-  lists.push_back(step.counters());
-  return multi_tensor::any_overlap(lists);
-}
-
 template <class Step>
 void raise_versions(const Step& step) {
   for (const multi_tensor::List& list : step.streams()) {
@@ -228,10 +208,5 @@ void raise_versions(const Step& step) {
   }
   multi_tensor::raise_versions(step.counters().tensors);
 }
-
-// A step as a composition of ATen ops, for what torch's fused kernels do not take: as many calls for many tensors as
-// for one, or each tensor by itself, for parameters that may share memory and for subclasses, which know ATen's ops.
-void compose(const AdamStep& step, bool one_by_one);
-void compose(const SgdStep& step, bool one_by_one);
 
 }  // namespace polycast::optim

@@ -18,6 +18,7 @@ from polycast.debug.trace import trace
 from polycast.debug.watch import watch
 from polycast.installation import install, install_on_import, installed, uninstall, use, use_on_import
 from polycast.policy.policy import Policy, PolicyError
+from polycast.scaler import elsewhere  # noqa: F401
 from polycast.scaler.scaler import GradScaler
 from polycast.scaler.schedule import RealStepLR
 from polycast.scope import checkpoint, scopes

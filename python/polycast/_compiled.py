@@ -107,12 +107,14 @@ set_recording_probe = _C.set_recording_probe
 verify_casts = _C.verify_casts
 
 all_plain = _C.all_plain
-adam_step_one_by_one = _C.adam_step_one_by_one
-sgd_step_one_by_one = _C.sgd_step_one_by_one
 check_adam_step = _C.check_adam_step
 check_sgd_step = _C.check_sgd_step
+any_overlap = _C.any_overlap
 check_gradients = _C.check_gradients
+check_norm = _C.check_norm
+check_tensors = _C.check_tensors
+check_unscale = _C.check_unscale
+check_update_scale = _C.check_update_scale
 own_memory = _C.own_memory
-trust_torch_kernels = _C.trust_torch_kernels
 signature = _C.signature
 write_back = _C.write_back

@@ -15,7 +15,7 @@ from polycast import syncfree
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.amp.grad_scaler import GradScaler as TorchScaler
 
-VIEWS = ("detach", "detach_", "reshape", "as_strided", "expand", "unbind")
+VIEWS = ("detach", "detach_", "reshape", "view", "split", "split_with_sizes", "expand", "unbind")
 IDLE = {"aten::" + name for name in (*VIEWS, "empty", "empty_like", "new_empty", "lift_fresh")}
 
 

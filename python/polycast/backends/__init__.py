@@ -7,14 +7,14 @@ from typing import Any
 import torch
 import wrapt
 
-from polycast._compiled import DEVICES, SPOKEN, trust_torch_kernels
+from polycast._compiled import DEVICES, SPOKEN
 from polycast._suggest import suggestion
 from polycast.backends import xla
 
 HOST = "cpu"
 # Devices that have float64 and whose fused optimizers skip and unscale as documented. In torch 2.9 those of MPS ignore
 # found_inf and grad_scale, and those of XPU compute in float64, which not every XPU has.
-FUSED = (HOST, "cuda")
+FUSED: tuple[str, ...] = (HOST, "cuda")
 PRIVATEUSE1 = "privateuse1"  # the column of an out-of-tree backend without a column of its own name
 # The columns of out-of-tree backends. A process can load one of these backends.
 PRIVATE = tuple(name for name, other in DEVICES.items() if other.dispatch_key == DEVICES[PRIVATEUSE1].dispatch_key)
@@ -28,7 +28,6 @@ CHECKPOINTS = ("torch.utils.checkpoint", xla.CHECKPOINT)
 # The columns of backends outside of torch's repository. Their kernels are overridden on request only, after the backend
 # is loaded: if it then has registered no fallback, we register one.
 ON_REQUEST = ("hpu", *PRIVATE)
-trust_torch_kernels(FUSED)
 # The names of package and action of each import hook. A reload of this module keeps them, because the hooks stay.
 _waiting: set[tuple[str, str]] = globals().get("_waiting", set())
 
@@ -166,6 +165,11 @@ def is_here(device_type: str) -> bool:
         return xla.is_loaded()
     module = getattr(torch, device_type, None)
     return module is not None and getattr(module, "is_available", lambda: True)()
+
+
+def has_fused_kernels(device_type: str) -> bool:
+    """Return whether torch's kernels over lists of tensors do what its documents say on devices of a type."""
+    return device_type in FUSED
 
 
 def has_float64(device_type: str) -> bool:

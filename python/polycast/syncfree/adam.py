@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from polycast._compiled import adam_step_one_by_one, check_adam_step
+from polycast._compiled import check_adam_step
+from polycast.syncfree import elsewhere
 from polycast.syncfree.arguments import (
     check_group,
     check_options,
@@ -57,7 +58,7 @@ class Adam(SyncFreeOptimizer, Stock):
     _average_names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
     _operator = torch.ops.polycast.adam_step_.default
     _check = staticmethod(check_adam_step)
-    _one_by_one = staticmethod(adam_step_one_by_one)
+    _elsewhere = staticmethod(elsewhere.adam_step_)
 
     def __init__(
         self,

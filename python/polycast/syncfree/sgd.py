@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from polycast._compiled import check_sgd_step, sgd_step_one_by_one
+from polycast._compiled import check_sgd_step
+from polycast.syncfree import elsewhere
 from polycast.syncfree.arguments import (
     check_group,
     check_options,
@@ -59,7 +60,7 @@ class SGD(SyncFreeOptimizer, Stock):
     _average_names = ("momentum_buffer",)
     _operator = torch.ops.polycast.sgd_step_.default
     _check = staticmethod(check_sgd_step)
-    _one_by_one = staticmethod(sgd_step_one_by_one)
+    _elsewhere = staticmethod(elsewhere.sgd_step_)
 
     def __init__(
         self,

@@ -147,7 +147,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         before = 0 if first.is_inference() else first._version
         try:
             if batch.is_opaque:
-                self._one_by_one(batch.lists, *arguments.values())
+                self._elsewhere(*batch.lists, **arguments)
             else:
                 call(self._operator, batch.device, *batch.lists, **arguments)
         except Exception as error:
@@ -159,11 +159,10 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         if batch.wholes:
             torch.autograd.graph.increment_version(batch.wholes)
 
-    #: The operator, its check, which raises what the call would, and its steps of one tensor after the other by ATen's
-    #: operators, which subclasses know.
+    #: The operator; its check, which raises what the call would; and its kernel in ATen's ops, which subclasses know.
     _operator: ClassVar[Operator]
     _check: ClassVar[Callable[..., None]]
-    _one_by_one: ClassVar[Callable[..., None]]
+    _elsewhere: ClassVar[Callable[..., None]]
 
     @abstractmethod
     def _state_names(self, group: Group) -> tuple[str | None, ...]:

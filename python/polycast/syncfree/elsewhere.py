@@ -1,0 +1,349 @@
+"""The steps of Adam and SGD on every device but the CPU and XLA, and on meta and fake tensors.
+
+Torch's fused kernels take the step where they are known to skip and to unscale. Elsewhere it is plain ATen ops: small
+parameters are joined into one tensor, so the number of ops does not grow with them. Nothing is read back on the host;
+a skipped step writes the old values.
+
+Status: tested with CPU tensors, and with fake tensors of cuda, xpu and mps. No accelerator has run it yet.
+"""
+
+import math
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.library import Library
+
+from polycast import backends
+from polycast._compiled import any_overlap, check_adam_step, check_sgd_step
+
+Tensors: TypeAlias = list[Tensor]
+# This many elements keep a device busy for longer than a kernel takes to launch, and copies of them need little memory.
+LIMIT = 1 << 22
+
+
+class Scalars(NamedTuple):
+    """What every step takes beside its lists and options."""
+
+    lr: Tensor
+    maximize: bool
+    found_inf: Tensor | None
+    grad_scale: Tensor | None
+    clip_coef: Tensor | None
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam and AdamW over params, grads, exp_avgs, exp_avg_sqs and, with amsgrad, max_exp_avg_sqs."""
+
+    beta1: float
+    beta2: float
+    weight_decay: float
+    eps: float
+    decoupled: bool
+
+    def can_fuse(self, params: Tensors, steps: Tensors) -> bool:  # noqa: ARG002
+        return all(step.dtype is torch.float32 for step in steps)  # torch's kernel reads no other type
+
+    def fused(self, lists: list[Tensors], steps: Tensors, found_inf: Tensor | None, **scalars: Any) -> None:
+        """Step by torch's kernel, which takes the number of this step. A skipped step is not counted."""
+        params, grads, exp_avgs, exp_avg_sqs, *maxima = lists
+        torch._foreach_add_(steps, 1)
+        (torch._fused_adamw_ if self.decoupled else torch._fused_adam_)(
+            params, grads, exp_avgs, exp_avg_sqs, maxima[0] if maxima else [], steps, amsgrad=bool(maxima),
+            beta1=self.beta1, beta2=self.beta2, weight_decay=self.weight_decay, eps=self.eps, found_inf=found_inf,
+            **scalars,
+        )  # fmt: skip
+        if found_inf is not None:
+            torch._foreach_sub_(steps, [found_inf.reshape(())] * len(steps))
+
+    def count(self, steps: Tensor) -> Tensor:
+        return steps + 1
+
+    def constants(self, lr: Tensor, steps: Tensor) -> Tensors:
+        """Return the step size and eps of each parameter, with the bias corrections."""
+        first, second = (_bias_correction(beta, self.count(steps)) for beta in (self.beta1, self.beta2))
+        return [lr / first * second.sqrt(), second.sqrt() * self.eps]
+
+    def update(self, lr: Tensor, constants: Tensors, param: Tensor, grad: Tensor, *state: Tensor) -> Tensors:
+        """Return the new values of the parameter and of its state, as torch.optim computes them."""
+        exp_avg, exp_avg_sq, *maximum = state
+        step_size, eps = constants
+        if self.weight_decay and self.decoupled:
+            param = param * (1 - lr * self.weight_decay)
+        elif self.weight_decay:
+            grad = grad + param * self.weight_decay
+        if self.beta1 > 0.5:  # from the nearer end, as torch.lerp: exact where beta1 is 0 or 1
+            exp_avg = exp_avg + (grad - exp_avg) * (1 - self.beta1)
+        else:
+            exp_avg = grad - (grad - exp_avg) * self.beta1
+        exp_avg_sq = exp_avg_sq * self.beta2 + grad * (1 - self.beta2) * grad
+        maximum = [torch.maximum(old, exp_avg_sq) for old in maximum]
+        denominator = (maximum[0] if maximum else exp_avg_sq).sqrt() + eps
+        return [param - exp_avg / denominator * step_size, exp_avg, exp_avg_sq, *maximum]
+
+
+def _bias_correction(beta: float, steps: Tensor) -> Tensor:
+    # In float32, 1 - beta ** step loses its digits at the first steps.
+    return -torch.expm1(steps * math.log(beta)) if beta else torch.ones_like(steps)
+
+
+@dataclass(frozen=True)
+class SGD:
+    """SGD over params, grads and, with momentum, momentum_buffers."""
+
+    weight_decay: float
+    momentum: float
+    dampening: float
+    nesterov: bool
+
+    def can_fuse(self, params: Tensors, started: Tensors) -> bool:
+        return not started and not _is_fake(params[0])  # torch has no such kernel for fake tensors
+
+    def fused(self, lists: list[Tensors], started: Tensors, **scalars: Any) -> None:  # noqa: ARG002
+        """Step by torch's kernel. A momentum buffer of zeros takes the first gradient as it is."""
+        params, grads, *buffers = lists
+        torch._fused_sgd_(
+            params, grads, buffers[0] if buffers else [], weight_decay=self.weight_decay, momentum=self.momentum,
+            dampening=self.dampening, nesterov=self.nesterov, is_first_step=False, **scalars,
+        )  # fmt: skip
+
+    def count(self, started: Tensor) -> Tensor:
+        return torch.ones_like(started)
+
+    def constants(self, lr: Tensor, started: Tensor) -> Tensors:  # noqa: ARG002
+        """Return the share of each gradient that its momentum buffer takes: all of the first one."""
+        whole = torch.ones_like(started)
+        return [torch.where(started != 0, whole * (1 - self.dampening), whole)]
+
+    def update(self, lr: Tensor, constants: Tensors, param: Tensor, grad: Tensor, *state: Tensor) -> Tensors:
+        """Return the new values of the parameter and of its state, as torch.optim computes them."""
+        share = constants[0] if constants else 1 - self.dampening
+        if self.weight_decay:
+            grad = grad + param * self.weight_decay
+        buffers = [old * self.momentum + grad * share for old in state]
+        if buffers:
+            grad = grad + buffers[0] * self.momentum if self.nesterov else buffers[0]
+        return [param - grad * lr, *buffers]
+
+
+def adam_step_(
+    params: Tensors, grads: Tensors, exp_avgs: Tensors, exp_avg_sqs: Tensors, max_exp_avg_sqs: Tensors, steps: Tensors,
+    *, lr: Tensor, beta1: float, beta2: float, weight_decay: float, eps: float, decoupled_weight_decay: bool,
+    maximize: bool, found_inf: Tensor | None = None, grad_scale: Tensor | None = None, clip_coef: Tensor | None = None,
+) -> None:  # fmt: skip
+    """Take a step of Adam or AdamW: the operator ``polycast::adam_step_``."""
+    lists = [params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs]
+    check_adam_step([*lists, steps], lr, found_inf, grad_scale, clip_coef)
+    rule = Adam(beta1, beta2, weight_decay, eps, decoupled_weight_decay)
+    _step(rule, lists, steps, Scalars(lr, maximize, found_inf, grad_scale, clip_coef))
+
+
+def sgd_step_(
+    params: Tensors, grads: Tensors, momentum_buffers: Tensors, momentum_started: Tensors, *, lr: Tensor,
+    weight_decay: float, momentum: float, dampening: float, nesterov: bool, maximize: bool,
+    found_inf: Tensor | None = None, grad_scale: Tensor | None = None, clip_coef: Tensor | None = None,
+) -> None:  # fmt: skip
+    """Take a step of SGD: the operator ``polycast::sgd_step_``."""
+    lists = [params, grads, momentum_buffers]
+    check_sgd_step([*lists, momentum_started], lr, found_inf, grad_scale, clip_coef)
+    rule = SGD(weight_decay, momentum, dampening, nesterov)
+    _step(rule, lists, momentum_started, Scalars(lr, maximize, found_inf, grad_scale, clip_coef))
+
+
+def _step(rule: Adam | SGD, lists: list[Tensors], counters: Tensors, scalars: Scalars) -> None:
+    params, written = lists[0], [lists[0], *lists[2:], counters]
+    if not params:
+        return
+    with torch._C._AutoDispatchBelowAutograd():
+        reals = [as_real(tensors) for tensors in lists if tensors]
+        types = [_widest(tensors) for tensors in zip(*reals, strict=True)]
+        divides = scalars.grad_scale is not None or scalars.clip_coef is not None
+        # Overlapping parameters see each other's new values. A class of tensors may know ATen's ops alone.
+        if any_overlap([*lists, counters]) or any(map(_is_opaque, chain.from_iterable(lists))):
+            for place in range(len(params)):
+                one = slice(place, place + 1)
+                _step_plain(rule, [tensors[one] for tensors in reals], types[one], counters[one], scalars)
+        # Torch's kernels divide by a number of float32.
+        elif trusts_torch(params[0]) and rule.can_fuse(params, counters) and not (divides and torch.float64 in types):
+            _step_fused(rule, reals, types, counters, scalars)
+            written += [lists[1]] if divides else []
+        else:
+            _step_plain(rule, reals, types, counters, scalars)
+    torch.autograd.graph.increment_version(chain.from_iterable(written))
+
+
+def _step_plain(
+    rule: Adam | SGD, lists: list[Tensors], types: list[torch.dtype], counters: Tensors, scalars: Scalars
+) -> None:
+    lr, skip = scalars.lr.reshape(()), None if scalars.found_inf is None else scalars.found_inf.reshape(()) != 0
+
+    def choose(before: Tensor, after: Tensor) -> Tensor:
+        return after if skip is None else torch.where(skip, before, after)
+
+    counters = [counter.reshape(()) for counter in counters]
+    counts = torch.stack(counters) if counters else lr
+    constants = {each: rule.constants(lr.to(each), counts.to(each)) if counters else [] for each in set(types)}
+    for type_, places, pieces in parts(lists, types):
+        values = [joined(tensors, type_) for tensors in pieces]
+        param, grad, *state = values
+        spread = [_spread(numbers, places, pieces[0]) for numbers in constants[type_]]
+        new = rule.update(lr.to(type_), spread, param, _gradient(grad, scalars), *state)
+        for tensors, before, after in zip([pieces[0], *pieces[2:]], [param, *state], new, strict=True):
+            write(tensors, choose(before, after))
+    if counters:
+        torch._foreach_copy_(counters, choose(counts, rule.count(counts)).unbind())
+
+
+def _gradient(grad: Tensor, scalars: Scalars) -> Tensor:
+    """Return the gradient unscaled, clipped and, to maximize, negated."""
+    if scalars.grad_scale is not None:
+        grad = grad / scalars.grad_scale.reshape(()).to(grad.dtype)
+    if scalars.clip_coef is not None:
+        grad = grad * scalars.clip_coef.reshape(()).to(grad.dtype)
+    return -grad if scalars.maximize else grad
+
+
+def _spread(numbers: Tensor, places: list[int], tensors: Tensors) -> Tensor:
+    """Return for each element of joined tensors the number of its parameter."""
+    taken = numbers.unbind()
+    if len(tensors) == 1:
+        return taken[places[0]]
+    return torch.cat([taken[place].expand(tensor.numel()) for place, tensor in zip(places, tensors, strict=True)])
+
+
+def _step_fused(
+    rule: Adam | SGD, lists: list[Tensors], types: list[torch.dtype], counters: Tensors, scalars: Scalars
+) -> None:
+    """Step by torch's kernels. They take lists of one type whose tensors lie alike: others are copied.
+
+    They skip where found_inf is 1, take one divisor, and write the divided gradients back.
+    """
+    lr, found_inf = scalars.lr, scalars.found_inf
+    if found_inf is not None:
+        found_inf = torch.ne(found_inf, 0, out=torch.empty_like(found_inf))
+    number = 0.0 if _is_fake(lr) else lr.item() if lr.is_cpu else lr.reshape(()).to(torch.float32)
+    fits = [_fits(tensors) for tensors in zip(*lists, strict=True)]
+    kinds = [(lists[0][place].dtype if fit else types[place], fit) for place, fit in enumerate(fits)]
+    sizes = [0 if fit else numel(param) for param, fit in zip(lists[0], fits, strict=True)]
+    for places in chunks(kinds, sizes):
+        originals = [[tensors[place] for place in places] for tensors in lists]
+        taken = [_laid_out(originals[0], tensors, kinds[places[0]][0]) for tensors in originals]
+        rule.fused(
+            taken, [counters[place] for place in places] if counters else [], lr=number, maximize=scalars.maximize,
+            grad_scale=_divisor(scalars), found_inf=found_inf,
+        )  # fmt: skip
+        for original, copies in zip([originals[0], *originals[2:]], [taken[0], *taken[2:]], strict=True):
+            if copies is not original:
+                torch._foreach_copy_(original, copies)
+
+
+def _divisor(scalars: Scalars) -> Tensor | None:
+    scale, coef = (
+        None if each is None else each.reshape(()).to(torch.float32) for each in (scalars.grad_scale, scalars.clip_coef)
+    )
+    if coef is None:
+        return scale
+    return coef.reciprocal() if scale is None else scale / coef
+
+
+def _fits(tensors: Sequence[Tensor]) -> bool:
+    """Return whether torch's kernels take a parameter and what belongs to it as they are."""
+    return all(_lies_like(tensors[0], each) and each.dtype is tensors[0].dtype for each in tensors)
+
+
+def _lies_like(param: Tensor, tensor: Tensor) -> bool:
+    layouts = (torch.contiguous_format, torch.channels_last, torch.channels_last_3d)
+    return tensor.stride() == param.stride() and any(param.is_contiguous(memory_format=layout) for layout in layouts)
+
+
+def _laid_out(params: Tensors, tensors: Tensors, type_: torch.dtype) -> Tensors:
+    """Return the tensors, or copies of all where one is of another type or lies otherwise than its parameter."""
+    if all(each.dtype is type_ and _lies_like(param, each) for param, each in zip(params, tensors, strict=True)):
+        return tensors
+    copies = [torch.empty_like(param, dtype=type_) for param in params]
+    torch._foreach_copy_(copies, tensors)
+    return copies
+
+
+def parts(lists: list[Tensors], types: list[torch.dtype]) -> Iterator[tuple[torch.dtype, list[int], list[Tensors]]]:
+    """Yield what is computed at once: its type, the places in the lists, and of each list the tensors, or pieces."""
+    rows = [(place, row) for place, tensors in enumerate(zip(*lists, strict=True)) for row in _pieces(tensors)]
+    for chunk in chunks([types[place] for place, _ in rows], [numel(row[0]) for _, row in rows]):
+        places, taken = zip(*(rows[index] for index in chunk), strict=True)
+        yield types[places[0]], list(places), [list(tensors) for tensors in zip(*taken, strict=True)]
+
+
+def _pieces(tensors: Sequence[Tensor]) -> Iterable[Sequence[Tensor]]:
+    """Return the tensors, large ones in pieces, so that what is computed on the way needs little memory."""
+    if numel(tensors[0]) <= LIMIT or not all(tensor.is_contiguous() for tensor in tensors):
+        return [tensors]
+    return zip(*(torch.split(tensor.view(-1), LIMIT) for tensor in tensors), strict=True)
+
+
+def chunks(kinds: Sequence[Hashable], sizes: Sequence[int]) -> list[list[int]]:
+    """Return the places of all in chunks of one kind, of up to LIMIT elements."""
+    result: list[list[int]] = []
+    last: dict[Hashable, tuple[list[int], int]] = {}
+    for place, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
+        chunk, total = last.get(kind, ([], 0))
+        if not chunk or total + size > LIMIT:
+            chunk, total = [], 0
+            result.append(chunk)
+        chunk.append(place)
+        last[kind] = chunk, total + size
+    return result
+
+
+def joined(tensors: Tensors, type_: torch.dtype) -> Tensor:
+    """Return the values of tensors one after the other; of a single tensor, in its shape."""
+    return (tensors[0] if len(tensors) == 1 else torch.cat([tensor.reshape(-1) for tensor in tensors])).to(type_)
+
+
+def write(tensors: Tensors, values: Tensor) -> None:
+    """Copy what was computed of joined tensors back."""
+    if len(tensors) == 1:
+        tensors[0].copy_(values)
+    else:
+        rows = torch.split(values, [tensor.numel() for tensor in tensors])
+        torch._foreach_copy_(tensors, [row.view(tensor.shape) for row, tensor in zip(rows, tensors, strict=True)])
+
+
+def numel(tensor: Tensor) -> int:
+    """Return the number of elements; of a symbolic shape, as many as are computed with at once."""
+    count: Any = tensor.numel()
+    return count if isinstance(count, int) else LIMIT
+
+
+def as_real(tensors: Tensors) -> Tensors:
+    """Return complex tensors as real ones with a last dimension of two; the others as they are."""
+    return [torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor for tensor in tensors]
+
+
+def _widest(tensors: Sequence[Tensor]) -> torch.dtype:
+    """Return the type of the arithmetic, which holds the values of all tensors exactly."""
+    return torch.float64 if any(tensor.dtype is torch.float64 for tensor in tensors) else torch.float32
+
+
+def trusts_torch(tensor: Tensor) -> bool:
+    """Return whether torch's kernels over lists do all that is asked, where the tensor lies, or would lie if fake."""
+    return backends.has_fused_kernels(getattr(tensor, "fake_device", tensor.device).type)
+
+
+def _is_fake(tensor: Tensor) -> bool:
+    return hasattr(tensor, "fake_device")
+
+
+def _is_opaque(tensor: Tensor) -> bool:
+    """Return whether a tensor is of a class that alone knows its values."""
+    if type(tensor) in (Tensor, nn.Parameter) or _is_fake(tensor):
+        return False
+    return torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python)
+
+
+LIBRARY = Library("polycast", "IMPL")  # type: ignore[no-untyped-call]
+for _function in (adam_step_, sgd_step_):
+    LIBRARY.impl(_function.__name__, _function, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
