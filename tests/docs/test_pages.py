@@ -124,6 +124,20 @@ def test_a_path_that_is_named_exists(name: str) -> None:
     assert [path for path in [*links, *paths] if not (ROOT / path).exists()] == []
 
 
+def test_the_names_in_a_walk_are_defined_in_their_files() -> None:
+    """The walks of CONTRIBUTING.md write them as `path` (`name`, `name`)."""
+    walked = re.findall(r"`([\w/]+\.\w+)`\s\(((?:`\w+`(?:, )?)+)\)", page("CONTRIBUTING.md"))
+    named = [(path, name) for path, names in walked for name in re.findall(r"\w+", names)]
+    assert len(named) > 10
+    defined = r"(\bdef |\bclass |\bstruct |^[\w:&<> ]+[ :]){}\b"
+    missing = [
+        (path, name)
+        for path, name in named
+        if not re.search(defined.format(name), (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert missing == []
+
+
 # Runs blocks one after the other and prints what each printed. A warning fails, but one that the block prints as well.
 RUN = """
 import contextlib, io, json, sys, warnings
