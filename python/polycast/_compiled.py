@@ -44,7 +44,7 @@ class Device(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One overload of an ATen op on one device. The note is empty where the row is torch's own."""
+    """One overload of an ATen op on one device. The note is empty if the row does not differ from torch's."""
 
     op: str
     overload: str
@@ -60,13 +60,12 @@ DEVICES: dict[str, Device] = {
 CATEGORIES: dict[str, str] = _C.categories()
 ROWS: tuple[Row, ...] = tuple(Row(*row) for row in _C.rows())
 DEVICES_LIKE: dict[str, str | None] = {name: like or None for name, _, _, like, _ in _C.devices()}
-# What else users call devices, which no function takes: errors name the device that is meant.
+# Other names that users write for devices. No function takes them; errors suggest the device.
 SPOKEN: dict[str, str] = {word: name for name, _, _, _, words in _C.devices() for word in words}
-# Public names, and the ops that they run; a space stands between two.
+# Pairs of public names and the ops that they call, each separated by spaces.
 NAMES: list[tuple[str, str]] = _C.names()
 
 BUILD = SOURCES
-Context = _C.Context
 Patch = _C.Patch
 Scope = _C.Scope
 enter_owner = _C.enter_owner
