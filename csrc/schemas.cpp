@@ -1,15 +1,14 @@
-// Every operator of polycast on one page.
+// All operators of polycast. They are the only way from Python's optimizers and scaler to the kernels.
 //
-// An operator over lists takes tensors of one device. It checks all of its arguments before it writes anything, and
-// raises the version of every tensor that it may write, also where it skips, unless the CPU's kernel knows that it has
-// written nothing. Its kernels: one fused pass on the CPU,
-// one computation on XLA, and on other devices torch's own kernels over lists, or a composition of ATen ops; these
-// also tell what an operator does to meta and fake tensors. A step by torch's kernels that is told of grad_scale or
-// clip_coef writes the gradients that it has made of them.
+// The tensors of all lists are on one device. An operator checks all of its arguments before it writes. It raises the
+// version of every tensor that it may write, also if it skips; only the CPU's kernels, which know that they skip, do
+// not. The CPU has one fused pass over all tensors, and XLA one computation. On other devices, and for meta and fake
+// tensors, the operators are registered in Python, over torch's kernels. With grad_scale or clip_coef torch's fused
+// steps write the unscaled and clipped gradients, too.
 //
-// - found_inf: one float32 element. Where it is not zero a step writes nothing.
-// - grad_scale: what the gradients were multiplied by; a step divides by it.
-// - clip_coef: a factor of the gradients.
+// - found_inf: one float32 element. If it is not zero, a step writes nothing.
+// - grad_scale: one element. A step divides the gradients by it.
+// - clip_coef: one element. A step multiplies the gradients by it.
 // - lr: one element, on the host or on the device of the parameters.
 #include <torch/library.h>
 
@@ -19,19 +18,19 @@ TORCH_LIBRARY(polycast, library) {
       "Tensor(d!)[] max_exp_avg_sqs, Tensor(e!)[] steps, *, Tensor lr, float beta1, float beta2, float weight_decay, "
       "float eps, bool decoupled_weight_decay, bool maximize, Tensor? found_inf=None, Tensor? grad_scale=None, "
       "Tensor? clip_coef=None) -> ()");
-  // momentum_started: empty, or for each parameter one float32 element, 0 until the step that makes its momentum buffer
-  // the gradient itself, which dampening leaves alone.
+  // momentum_started: empty, or one float32 element for each parameter. While it is 0, the next step sets the momentum
+  // buffer to the gradient, without dampening, and sets it to 1.
   library.def(
       "sgd_step_(Tensor(a!)[] params, Tensor(d!)[] grads, Tensor(b!)[] momentum_buffers, Tensor(c!)[] "
       "momentum_started, *, "
       "Tensor lr, float weight_decay, float momentum, float dampening, bool nesterov, bool maximize, "
       "Tensor? found_inf=None, Tensor? grad_scale=None, Tensor? clip_coef=None) -> ()");
 
-  // found_inf is 1 where any tensor holds a NaN or an infinity, else 0; non_finite says it of each.
+  // found_inf is 1 if any tensor holds a NaN or an infinity, else 0. non_finite has the same for each tensor.
   library.def("find_non_finite(Tensor[] tensors) -> (Tensor found_inf, Tensor non_finite)");
-  // The norm of all elements together, float32 (float64 where a tensor is), beside what find_non_finite gives.
+  // Returns the norm of all elements together, in float32 (float64 if a tensor is), and the results of find_non_finite.
   library.def("norm(Tensor[] tensors, float norm_type) -> (Tensor norm, Tensor found_inf, Tensor non_finite)");
-  // Multiplies by inv_scale. Sets found_inf to 1 where an element was not finite before, and otherwise leaves it.
+  // Multiplies by inv_scale. Sets found_inf to 1 if an element was not finite before, and does not change it otherwise.
   library.def("unscale_(Tensor(a!)[] grads, Tensor(b!) found_inf, Tensor inv_scale) -> Tensor non_finite");
   // growth_tracker counts the steps since the scale last changed.
   library.def(
@@ -39,7 +38,7 @@ TORCH_LIBRARY(polycast, library) {
       "float backoff_factor, int growth_interval, float min_scale, float max_scale) -> ()");
 }
 
-// None of them has a derivative. Without this, autograd's own fallback would copy each list on the way.
+// The operators have no derivative. Without this, autograd's own fallback would copy each list.
 TORCH_LIBRARY_IMPL(polycast, Autograd, library) {
   for (const char* name : {"adam_step_", "sgd_step_", "find_non_finite", "norm", "unscale_", "update_scale_"}) {
     library.impl(name, torch::CppFunction::makeFallthrough());
