@@ -15,7 +15,6 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from testing.probe import HAS_XLA, NO_XLA
-from tools.random_faults import advised
 
 F16 = torch.float16
 
@@ -181,10 +180,6 @@ def test_a_gradient_that_overflows_in_a_cast_is_the_matter_of_what_was_cast() ->
     assert finding.startswith("_to_copy a smaller scale may avoid it")
     assert finding.endswith('may be avoided by polycast.Policy({"linear": "fp32"})')
     assert first(polycast.Policy({"linear": "fp32"})) == []
-
-
-def test_advice_for_branches_beside_a_float32_residual_avoids_what_was_found() -> None:
-    assert list(advised(range(6))) == [None] * 6
 
 
 def test_where_a_modules_rule_decides_the_advice_is_a_rule_of_the_module() -> None:

@@ -51,16 +51,6 @@ def explained(command: str) -> None:
     run(sys.executable, *shlex.split(command)[1:], "--help")
 
 
-def fewer(command: str) -> None:
-    """Run a command that is given a large number with a small one."""
-    run(sys.executable, *re.sub(r"\d{3,}$", "20", command).split()[1:])
-
-
-def one(command: str) -> None:
-    """Run a command that does something a number of times for one time."""
-    run(sys.executable, *re.sub(r"\d+$", "1", command).split()[1:])
-
-
 def installed(command: str) -> None:
     """Have pip install nothing; what it needs is not asked for, and a package of the source tree is prepared."""
     run(sys.executable, "-m", *shlex.split(command), "--dry-run", "--no-deps", "--quiet", "--no-index")
@@ -95,14 +85,9 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "python -m codegen --check": as_it_stands,
     "python -m testing.samples.rules": as_it_stands,
     "python -m tests.workflows": as_it_stands,
-    "python -m tools.mutations 20000": fewer,
-    "python -m tools.random_patches 2000": fewer,
     "python -m polycast trace examples/inference.py": as_it_stands,
-    "python -m tools.random_faults 20 50": explained,
-    "python -m tools.survival 20": one,
     "python -m tools.newcomer": explained,
     "python -m tools.history check 2.12.1": explained,
-    "python -m tools.history pins": explained,
     "python -m tools.history record 2.16.0": explained,
     "python -m benchmarks.cast_cache": explained,
 }

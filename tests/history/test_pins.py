@@ -4,18 +4,20 @@ from pathlib import Path
 
 import polycast
 import pytest
-from polycast._compiled import DEVICES_LIKE, ROWS
+import torch
+from polycast._compiled import DEVICES, DEVICES_LIKE, ROWS
 from polycast.policy import operators
 from polycast.policy.pin import rows_of
 from polycast.policy.records import history
 
 from polycast_grammar.history import ABSENT, Record, name_of
+from testing.cases import RELEASE
+from testing.probe import in_force, kernels_of
 from testing.process import python
-from testing.release_probe import STOCK
-from tools.history.pins import compared
+from testing.properties import TIMES
+from testing.release_probe import STOCK, probe
 
-from .test_records import RUNNING
-
+RUNNING = f"torch-{RELEASE[0]}.{RELEASE[1]}"
 RECORDS = list(history().values())
 NAMES = ", ".join(history())
 
@@ -35,13 +37,20 @@ def policy_of(record: Record) -> polycast.Policy:
     return polycast.Policy.load(record.name)
 
 
-def test_the_pin_of_the_release_that_runs_does_what_its_wheel_does() -> None:
-    rows = list(compared(RUNNING))
-    assert [row for row in rows if row.found not in (None, row.wanted)] == []
-    assert {row.name for row in rows if row.found is None} == {
-        name_of(op, overload) for (op, overload, _), held in history()[RUNNING].rows.items() if held == STOCK
-    }
-    assert len(rows) > 1000
+@pytest.mark.parametrize("record", [history()[RUNNING]] if TIMES == 1 else RECORDS, ids=lambda record: record.name)
+def test_the_kernels_under_a_pin_do_what_is_recorded(record: Record) -> None:
+    """Of the release that runs; TIMES=2 compares the pins of the others, too, as far as this torch has their ops."""
+    here = {text.removeprefix("aten::") for text in torch._C._dispatch_get_all_op_names()}
+    keys = sorted({(row.op, row.overload) for row in ROWS} | record.overloads())
+    assert record.name != RUNNING or {name_of(*key) for key in record.overloads() - record.absent} <= here
+    compared = 0
+    for column in record.devices:
+        rows = {name_of(*key): record.category(*key, column) for key in keys}
+        wanted = {name: kind for name, kind in rows.items() if name in here and kind not in (ABSENT, STOCK)}
+        with kernels_of(column), in_force(policy_of(record)):
+            assert dict(probe(DEVICES[column].dispatch_key.removeprefix("Autocast"), list(wanted))) == wanted
+        compared += len(wanted)
+    assert compared > 1000
 
 
 @pytest.mark.parametrize(("name", "category"), [("torch-2.11", "unlisted"), ("torch-2.12", "fp32")])

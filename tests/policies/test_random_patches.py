@@ -1,10 +1,28 @@
-"""Random rules come to rows that fit, or to problems with places; random_patches.py checks many more."""
+"""Rules of any form, valid and broken: they come to rows that fit, or each problem names its place."""
 
+import re
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from tools.random_patches import check_patches
+from hypothesis import event, given
+from polycast import Policy
+
+from testing.properties import examples
+from tests.policies.patches import check, files, rules
 
 
-def test_random_rules_are_valid_or_have_proper_problems(tmp_path: Path) -> None:
-    verdicts = check_patches(tmp_path, range(60))
-    assert verdicts.keys() == {(form, valid) for form in ("dict", "file") for valid in (True, False)}
+@given(given_rules=rules())
+@examples(60)
+def test_rules_as_a_dict(tmp_path: Path, given_rules: dict[Any, object]) -> None:
+    event("valid" if check(partial(Policy, given_rules), "Policy: .+", tmp_path) else "has problems")
+
+
+@given(content=files())
+@examples(60)
+def test_rules_as_a_file(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(content)
+    event(
+        "valid" if check(partial(Policy.load, path), rf"{re.escape(str(path))}:\d+:\d+", tmp_path) else "has problems"
+    )

@@ -1,15 +1,16 @@
-"""Trainings that are killed go on as if they had not been; `python -m tools.survival 20` kills more often."""
+"""Trainings that are killed go on as if they had not been; TIMES=10 kills ten times as often."""
 
 from pathlib import Path
 
 import pytest
 import torch
 
-from tools import survival
+from testing.properties import TIMES
+from tests.workflows import survival
 
 
 def test_a_training_that_is_killed_twice_resumes_bit_for_bit(tmp_path: Path) -> None:
-    assert survival.survive(2, tmp_path).differences == []
+    assert survival.survive(2 * TIMES, tmp_path).differences == []
 
 
 @pytest.mark.filterwarnings("ignore:Seems like `optimizer.step:UserWarning")

@@ -2,7 +2,6 @@
 
     python -m tools.history record 2.12.1   # writes history/torch-2.12.yaml; probes the release before it, too
     python -m tools.history check 2.12.1    # probes the wheel again beside what is recorded
-    python -m tools.history pins            # probes our kernels under each release's pin, beside what is recorded
 
 Environments are made in build/history/ from the package index, minutes and 5 GB each, and removed; --keep keeps them.
 """
@@ -29,12 +28,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.history", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=("record", "check", "pins"))
-    parser.add_argument("versions", nargs="*", help="releases such as 2.12.1, the oldest first; pins: names, or all")
+    parser.add_argument("command", choices=("record", "check"))
+    parser.add_argument("versions", nargs="*", help="releases such as 2.12.1, the oldest first")
     parser.add_argument("--keep", action="store_true", help="keep the environments that are made")
     options = parser.parse_args(arguments)
-    if options.command == "pins":
-        return _pins(options.versions)
     wrong = [version for version in options.versions if not _VERSION.fullmatch(version)]
     if wrong or not options.versions:
         given = f"was given '{wrong[0]}'" if wrong else "was given none"
@@ -95,21 +92,6 @@ def _check(found: dict[str, dict[str, Any]]) -> int:
         print(f"torch {version}: {len(seen)} rows on {len(part['devices'])} devices, {len(lines)} not as recorded")
         print("".join(f"{line}\n" for line in lines), end="")
         status |= bool(lines)
-    return status
-
-
-def _pins(names: list[str]) -> int:
-    from tools.history.pins import compared, told  # needs a polycast that is built
-
-    status = 0
-    for name in names or read_history(HISTORY):
-        rows = list(tqdm(compared(name), name, disable=None, leave=False))
-        apart = [row for row in rows if row.found is None]
-        different = [row for row in rows if row.found not in (None, row.wanted)]
-        same = len(rows) - len(apart) - len(different)
-        print(f"{name}: {same} rows as recorded, {len(different)} not, {len(apart)} that cannot be compared here")
-        print("".join(f"  {text}\n" for text in (*told(different), *told(apart))), end="")
-        status |= bool(different)
     return status
 
 

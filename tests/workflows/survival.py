@@ -1,4 +1,4 @@
-"""Kills trainings at random moments and resumes them: `python -m tools.survival 20` kills twenty times.
+"""Trainings that are killed at random moments and resumed.
 
 A training with a scaler, a schedule and two optimizers saves all of it after every step, into another file that then
 takes the place of the last. Its process is killed (SIGKILL) at a random moment, in the midst of a step or of saving as
@@ -11,7 +11,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +20,9 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
-from tqdm import tqdm
 
 distributed: Any = torch.distributed
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 STEPS_PER_KILL = 40
 BAD = 7  # every such step has an infinity
 
@@ -152,7 +150,7 @@ def launch_replicas(folder: Path, steps: int) -> None:
 
 def survive_elastic(folder: Path, steps: int = 40) -> Survived:
     """Kill one of two workers once, and compare with two that are left alone."""
-    command = [sys.executable, "-m", "tools.survival", "launch", str(folder), str(steps)]
+    command = [sys.executable, "-m", "tests.workflows.survival", "launch", str(folder), str(steps)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     different = differences(torch.load(folder / "killed.pt"), torch.load(folder / "alone.pt"))
     return Survived(int((folder / "killed.restarts").read_text()), 0, different)
@@ -164,7 +162,7 @@ def survive(kills: int, folder: Path, seed: int = 0) -> Survived:
     alone, killed = folder / "alone.pt", folder / "killed.pt"
     start(alone, steps).communicate()
     moments, while_saving = random.Random(seed), 0
-    for _ in tqdm(range(kills), "kills", leave=False):
+    for _ in range(kills):
         with start(killed, steps) as process:
             assert process.stdout is not None
             for _ in range(moments.randint(1, STEPS_PER_KILL // 2)):
@@ -178,7 +176,7 @@ def survive(kills: int, folder: Path, seed: int = 0) -> Survived:
 
 
 def start(path: Path, steps: int) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "tools.survival", "train", str(path), str(steps)]
+    command = [sys.executable, "-m", "tests.workflows.survival", "train", str(path), str(steps)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
@@ -199,21 +197,6 @@ def differences(found: Any, wanted: Any, place: str = "state") -> list[str]:
     return [] if same else [place]
 
 
-def main(arguments: list[str]) -> int:
-    """Kill as often as is asked, and print what came of it; return whether anything differs."""
-    if arguments[0] in ("train", "launch"):
-        run: Any = train if arguments[0] == "train" else launch_replicas
-        run(Path(arguments[1]), *map(int, arguments[2:]))
-        return 0
-    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
-        kills, while_saving, different = survive(int(arguments[0]), Path(first))
-        print(f"{kills} kills, {while_saving} of them while saving; {len(different)} values differ from a run without")
-        elastic = survive_elastic(Path(second)).differences
-    print(f"one of two workers killed under torchrun; {len(elastic)} values differ from a run without")
-    different += elastic
-    print(*different, sep="\n", end="\n" if different else "")
-    return int(bool(different))
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run: Any = train if sys.argv[1] == "train" else launch_replicas
+    run(Path(sys.argv[2]), *map(int, sys.argv[3:]))

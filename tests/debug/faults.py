@@ -1,32 +1,26 @@
-"""Faults at random places of real models' training: `python -m tools.random_faults 20 50 20 [--device xla]`.
+"""Faults at places of real models' training that hypothesis draws.
 
 A dispatch mode below everything makes one op's result 1 % wrong, which polycast.compare has to name as the worst, or
-puts an infinity or a NaN into it, which polycast.watch has to name as the first. Networks of random branches beside a
-residual have their float16 gradients scaled too far: following what polycast.watch advises has to avoid its findings.
-
-On XLA ask for one kind at a time (20 0, then 0 50): together they compile more programs than a process may map.
+puts an infinity or a NaN into it, which polycast.watch has to name as the first. Networks of branches beside a residual
+have their float16 gradients scaled too far: following what polycast.watch advises has to avoid its findings.
 """
 
-import argparse
-import math
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from random import Random
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import polycast
 import torch
+from hypothesis import strategies as st
 from polycast.debug.calls import Site
 from polycast.debug.measure import read_numbers
 from polycast.debug.ops import floating, is_cast, is_view, unique, written
 from polycast.debug.values import Op, Values
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from tqdm import tqdm
 
 from testing.models.architectures import bert, llama, resnet
-from testing.probe import HAS_XLA
 
 
 def attention() -> tuple[nn.Module, list[Tensor]]:
@@ -40,6 +34,8 @@ ARCHITECTURES: dict[str, tuple[Callable[[], tuple[nn.Module, Any]], ...]] = {
     "xla": (attention,),  # each op's check is compiled, which takes minutes for more
 }
 Spoil = Callable[[Tensor], object]
+MODELS = st.integers(0, 2)
+INF = float("inf")
 WIDTH = 8  # of the networks of branches
 ROUNDS = 12  # in which their advice is followed
 
@@ -110,11 +106,11 @@ class Training(NamedTuple):
         self.optimizer.step()
 
 
-def training(seed: int, device: str) -> Training:
+def training(number: int, device: str) -> Training:
     """Return a training of one of the architectures."""
-    torch.manual_seed(seed)
+    torch.manual_seed(number)
     builds = ARCHITECTURES[device]
-    model, batches = builds[seed % len(builds)]()
+    model, batches = builds[number % len(builds)]()
     model.to(device)
     return Training(model, polycast.syncfree.AdamW(model.parameters()), batches[0].to(device), device)
 
@@ -148,43 +144,49 @@ def places(train: Training, run: Callable[[], None], *, twice: bool) -> list[Pla
     return [place for place, size in zip(found, read_numbers(sizes), strict=True) if size > 0]
 
 
-def compared(seeds: Iterable[int], device: str) -> Iterator[str | None]:
-    """Yield, for each seed, what compare names in the place of the planted error; None where it names that."""
-    for seed in seeds:
-        train = training(seed, device)
-        place = Random(seed).choice(places(train, train.run, twice=True))
-        with Plant(place.number, one_percent):
-            worst = polycast.compare(train.run, model=train.model).worst()[0]
-        yield None if worst.site == place.site else f"seed {seed}: {place.site} is wrong, named was {worst}"
+def check_compare(data: st.DataObject, device: str) -> None:
+    """Make an op 1 % wrong; compare names it as the worst."""
+    train = training(data.draw(MODELS, "model"), device)
+    place = data.draw(st.sampled_from(places(train, train.run, twice=True)), "place")
+    with Plant(place.number, one_percent):
+        worst = polycast.compare(train.run, model=train.model).worst()[0]
+    assert worst.site == place.site
 
 
-def watched(seeds: Iterable[int], device: str) -> Iterator[str | None]:
-    """Yield, for each seed, what watch names in the place of the planted value; None where it names that."""
-    for seed in seeds:
-        train = training(seed, device)
-        place = Random(seed).choice(places(train, train.step, twice=False))
-        value = Random(seed).choice([math.inf, -math.inf, math.nan])
-        train = training(seed, device)
-        with warnings.catch_warnings(), Plant(place.number, put(value)):
-            warnings.simplefilter("ignore")
-            with polycast.watch(train.model, train.optimizer) as watch:
-                train.step()
-        named = watch.findings[0].site if watch.findings else None
-        yield None if named == place.site else f"seed {seed}: {value} is in {place.site}, named was {named}"
+def check_watch(data: st.DataObject, device: str) -> None:
+    """Put a value that is not finite into an op's result; watch names the op first."""
+    number = data.draw(MODELS, "model")
+    train = training(number, device)
+    place = data.draw(st.sampled_from(places(train, train.step, twice=False)), "place")
+    value = data.draw(st.sampled_from([INF, -INF, float("nan")]), "value")
+    train = training(number, device)
+    with warnings.catch_warnings(), Plant(place.number, put(value)):
+        warnings.simplefilter("ignore")
+        with polycast.watch(train.model, train.optimizer) as watch:
+            train.step()
+    assert watch.findings and watch.findings[0].site == place.site
+
+
+class Plan(NamedTuple):
+    """What a branch is made of."""
+
+    activation: Callable[[], nn.Module]
+    norm: Callable[[int], nn.Module]
+    attends: bool
+    dropout: float
+    gain: float
 
 
 class Branch(nn.Module):
-    """A pre-norm branch of random layers beside a residual, which stays in float32."""
+    """A pre-norm branch beside a residual, which stays in float32."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, plan: Plan) -> None:
         super().__init__()
-        activation = random.choice([nn.GELU, nn.ReLU, nn.SiLU, nn.Tanh, nn.Identity])
-        norm: nn.Module = random.choice([nn.LayerNorm, nn.RMSNorm])(WIDTH)
-        inner = [nn.Linear(WIDTH, 2 * WIDTH), activation(), nn.Linear(2 * WIDTH, WIDTH)]
-        self.attention = nn.MultiheadAttention(WIDTH, 2, batch_first=True) if random.random() < 0.5 else None
-        self.norm = norm
-        self.inner = nn.Sequential(*inner, nn.Dropout(random.choice([0.0, 0.1])))
-        self.gain = random.choice([1.0, 0.5, 30.0])
+        inner = [nn.Linear(WIDTH, 2 * WIDTH), plan.activation(), nn.Linear(2 * WIDTH, WIDTH)]
+        self.attention = nn.MultiheadAttention(WIDTH, 2, batch_first=True) if plan.attends else None
+        self.norm = plan.norm(WIDTH)
+        self.inner = nn.Sequential(*inner, nn.Dropout(plan.dropout))
+        self.gain = plan.gain
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the sum of the residual and of the branch."""
@@ -194,49 +196,74 @@ class Branch(nn.Module):
         return x + self.inner(y) * self.gain  # type: ignore[no-any-return]
 
 
-def branches(seed: int) -> tuple[nn.Module, Callable[[], polycast.watch]]:
-    """Return a network, and what watches its forward and backward under a scale that is too large for it."""
-    random = Random(seed)
-    torch.manual_seed(seed)
-    model = nn.Sequential(nn.Embedding(16, WIDTH), *(Branch(random) for _ in range(random.randint(1, 3))))
-    model.append(random.choice([nn.Identity(), nn.LayerNorm(WIDTH)])).append(nn.Linear(WIDTH, 16))
-    if random.random() < 0.3:
+class Network(NamedTuple):
+    """A network of branches, and the logarithm of the scale of its loss, which is too large for it."""
+
+    branches: list[Plan]
+    ends_in_norm: bool
+    has_rule: bool
+    scale: int
+
+
+NETWORKS = st.builds(
+    Network,
+    st.lists(
+        st.builds(
+            Plan,
+            st.sampled_from([nn.Identity, nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh]),
+            st.sampled_from([nn.LayerNorm, nn.RMSNorm]),
+            st.booleans(),
+            st.sampled_from([0.0, 0.1]),
+            st.sampled_from([1.0, 0.5, 30.0]),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    st.booleans(),
+    st.sampled_from([False, False, True]),
+    st.integers(18, 30),
+)
+
+
+def watched(network: Network) -> tuple[nn.Module, Callable[[], polycast.watch]]:
+    """Return a network, and a function that watches its forward and backward."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(16, WIDTH), *map(Branch, network.branches))
+    model.append(nn.LayerNorm(WIDTH) if network.ends_in_norm else nn.Identity()).append(nn.Linear(WIDTH, 16))
+    if network.has_rule:
         polycast.assign(model, {str(len(model) - 3): {"linear": "float16"}})
-    tokens, scale = torch.randint(0, 16, (2, 4)), 2.0 ** random.randint(18, 30)
+    tokens = torch.randint(0, 16, (2, 4))
 
     def run() -> polycast.watch:
-        torch.manual_seed(seed)
+        torch.manual_seed(0)
         model.zero_grad()
         with polycast.watch(model) as found:
             with polycast.autocast("cpu", torch.float16):
                 loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
-            (loss * scale).backward()  # type: ignore[no-untyped-call]
+            (loss * 2.0**network.scale).backward()  # type: ignore[no-untyped-call]
         return found
 
     return model, run
 
 
-def advised(seeds: Iterable[int]) -> Iterator[str | None]:
-    """Yield, for each seed, the finding that stays, though its advice was followed; None where none does."""
-    for seed in seeds:
-        model, run = branches(seed)
-        rules, stays = polycast.Policy({}), None
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+def check_advice(network: Network) -> None:
+    """Follow the advice of the first finding until there is none; no finding stays whose advice was followed."""
+    model, run = watched(network)
+    rules = polycast.Policy({})
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            findings = run().findings
+            for _ in range(ROUNDS):
+                if not findings:
+                    break
+                first = findings[0]
+                rules = _follow(first.remedy, model, rules)
                 findings = run().findings
-                for _ in range(ROUNDS):
-                    if not findings or stays is not None:
-                        break
-                    first = findings[0]
-                    rules = _follow(first.remedy, model, rules)
-                    findings = run().findings
-                    if any((one.site, one.op) == (first.site, first.op) for one in findings):
-                        stays = first
-        finally:
-            polycast.use(None)
-        stays = findings[0] if stays is None and findings else stays
-        yield None if stays is None else f"seed {seed}: {stays}"
+                assert not any((one.site, one.op) == (first.site, first.op) for one in findings), first
+    finally:
+        polycast.use(None)
+    assert not findings
 
 
 def _follow(remedy: str, model: nn.Module, rules: polycast.Policy) -> polycast.Policy:
@@ -247,29 +274,3 @@ def _follow(remedy: str, model: nn.Module, rules: polycast.Policy) -> polycast.P
         rules = rules | given
         polycast.use(rules)
     return rules
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Plant the faults and print what was named otherwise; return the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("errors", type=int, nargs="?", default=20)
-    parser.add_argument("values", type=int, nargs="?", default=50)
-    parser.add_argument("advice", type=int, nargs="?", default=20)
-    parser.add_argument("--device", default="cpu", choices=ARCHITECTURES)
-    asked = parser.parse_args(arguments)
-    if asked.device == "xla" and not HAS_XLA:
-        parser.error("torch_xla is not installed beside this torch")
-    wrong = 0
-    for title, outcomes, count in (
-        ("1 % errors that compare names", compared(range(asked.errors), asked.device), asked.errors),
-        ("infinities and NaNs that watch names", watched(range(asked.values), asked.device), asked.values),
-        ("overflows that watch's advice avoids", advised(range(asked.advice)), asked.advice),
-    ):
-        missed = [outcome for outcome in tqdm(outcomes, total=count, desc=title, disable=None) if outcome]
-        print(*missed, f"{title}: {count - len(missed)} of {count}", sep="\n")
-        wrong += len(missed)
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,101 @@
+"""Which way the arrows between the parts of the repository go, and that none of them closes a circle."""
+
+import ast
+import re
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+Graph = dict[str, set[str]]
+# What each part of the repository may import of the others; `polycast` is the package as it is installed.
+MAY_IMPORT = {
+    "polycast_grammar": set[str](),
+    "python": {"polycast", "polycast_grammar"},
+    "codegen": {"polycast_grammar"},
+    "examples": {"polycast"},
+    "testing": {"polycast", "polycast_grammar", "codegen"},
+    "tests": {"polycast", "polycast_grammar", "codegen", "testing"},
+    "tools": {"polycast", "polycast_grammar", "codegen", "testing"},
+    "benchmarks": {"polycast", "polycast_grammar", "codegen", "testing"},
+}
+PARTS = {*MAY_IMPORT, "polycast"}
+CSRC = ROOT / "csrc"
+
+
+def modules(part: str) -> dict[str, Path]:
+    """Return the files of a part by the names of their modules."""
+    top = ROOT / part
+    paths = [path for path in top.rglob("*.py") if "__pycache__" not in path.parts]
+    base = top if part == "python" else ROOT
+    names = {path: ".".join(path.relative_to(base).with_suffix("").parts) for path in paths}
+    return {name.removesuffix(".__init__"): path for path, name in names.items()}
+
+
+def imported(name: str, path: Path, *, only_at_import: bool) -> Iterator[str]:
+    """Yield the names that a module imports; with `only_at_import` not those within functions or for types alone."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+
+    def visit(node: ast.AST) -> Iterator[str]:
+        if only_at_import and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            return
+        if only_at_import and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            return
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            origin = ".".join([*above, *([node.module] if node.module else [])])
+            yield origin
+            yield from (f"{origin}.{alias.name}" for alias in node.names)
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child)
+
+    yield from visit(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def circle(graph: Graph) -> list[str]:
+    """Return the nodes of a circle; empty where there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+@pytest.mark.parametrize("part", MAY_IMPORT)
+def test_a_part_imports_only_what_it_may(part: str) -> None:
+    for name, path in modules(part).items():
+        tops = {origin.partition(".")[0] for origin in imported(name, path, only_at_import=False)}
+        assert tops & PARTS - {part} <= MAY_IMPORT[part], path
+
+
+@pytest.mark.parametrize("part", MAY_IMPORT)
+def test_no_modules_of_a_part_import_each_other_in_a_circle(part: str) -> None:
+    found = modules(part)
+    graph: Graph = {}
+    for name, path in found.items():
+        packages = {name.rsplit(".", level)[0] for level in range(1, name.count(".") + 1)}
+        origins = {*imported(name, path, only_at_import=True)} & found.keys()
+        graph[name] = origins - packages - {name}
+    assert circle(graph) == []
+
+
+def includes(folder: Path) -> Iterator[str]:
+    """Yield the rooms that the files of a folder of csrc include files of."""
+    for path in [*folder.rglob("*.h"), *folder.rglob("*.cpp")]:
+        for name in re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8")):
+            target = CSRC / name if (CSRC / name).exists() else path.parent / name
+            yield target.resolve().relative_to(CSRC).parts[0]
+
+
+def test_no_rooms_of_csrc_include_each_other_in_a_circle() -> None:
+    rooms = sorted(path for path in CSRC.iterdir() if path.is_dir())
+    assert circle({room.name: {*includes(room)} - {room.name} for room in rooms}) == []
+
+
+def test_a_circle_is_found() -> None:
+    assert circle({"one": {"two"}, "two": {"three"}, "three": {"one"}, "four": {"one"}})
+    assert not circle({"one": {"two", "three"}, "two": {"three"}})

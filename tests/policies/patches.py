@@ -1,0 +1,148 @@
+"""Rules, valid and broken, drawn by hypothesis as dicts and as files."""
+
+import pickle
+import re
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from hypothesis import strategies as st
+from polycast import Policy, policy
+from polycast._compiled import DEVICES, DEVICES_LIKE, NAMES, ROWS
+from polycast.policy import operators
+from polycast.policy.operators import ATEN
+from polycast.policy.policy import PolicyError
+from polycast.policy.rows import VALUES
+
+from polycast_grammar.categories import FUNCTIONAL, Category
+from testing.mutations import CHARACTERS, damaged
+
+OPERATORS = sorted(torch._C._dispatch_get_all_op_names())
+BASE = sorted({row.op for row in ROWS})
+PUBLIC = sorted({name for names, _ in NAMES for name in names.split()})
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+# Values and keys that have no form in a policy.
+STRANGE: list[object] = [None, 3, 0.5, True, b"fp32", object(), {1}, print, torch.ones(1), float("nan"), (), [], {}, ""]
+STRANGE += [
+    "\ud800",
+    "\x07",
+    "fp\n32",
+    "é",
+    "a" * 9999,
+    "::",
+    "aten::",
+    "torch.",
+    "torch.ops.",
+    ".",
+    "mv.",
+    "aten::mv.x.y",
+]
+
+
+@st.composite
+def misspelt(draw: st.DrawFn, name: str) -> str:
+    at = draw(st.integers(0, len(name) - 1))
+    return name[:at] + draw(st.sampled_from(("", "x", "_", ".", "::"))) + name[at + draw(st.integers(0, 1)) :]
+
+
+@st.composite
+def operators_(draw: st.DrawFn) -> str:
+    """Draw a name of an operator, most often one that has the name."""
+    name = draw(st.sampled_from(draw(st.sampled_from((BASE, BASE, BASE, PUBLIC, OPERATORS)))))
+    if "::" in name:
+        spelled = name.replace("::", ".", 1)
+        name = draw(
+            st.sampled_from((name, name.partition(".")[0], f"torch.ops.{spelled}", name.removeprefix("aten::")))
+        )
+    return draw(misspelt(name)) if draw(st.integers(0, 19)) == 19 else name
+
+
+CATEGORIES = [*["fp32", "lower_precision_fp", "bfloat16"] * 4, *VALUES]
+COLUMNS: list[object] = [*[*DEVICES, "others"] * 3, torch.device("cuda", 1), torch.device("meta")]
+CATEGORY = st.one_of(
+    *[st.sampled_from(CATEGORIES)] * 7, st.sampled_from(DTYPES), st.sampled_from(CATEGORIES).flatmap(misspelt)
+)
+EXTRAS = {
+    "torch": st.sampled_from((">=2.9", "<2.9", ">=2.0,<3.0", "soon")),
+    "note": st.just("Why.") | st.text(st.sampled_from(CHARACTERS), max_size=8),
+    "overloads": st.sampled_from((["default"], ["int", "Tensor"], "default", ["Tensor_Scalar"])),
+}
+
+
+def _cast(given: object, extras: dict[str, object]) -> dict[str, object]:
+    return {"as": given, **extras}
+
+
+def _values() -> st.SearchStrategy[object]:
+    """Return what a rule may give an op, or something like it."""
+    cast = st.builds(_cast, CATEGORY, st.fixed_dictionaries({}, optional=EXTRAS))
+    several = st.lists(CATEGORY | cast, min_size=1, max_size=3)
+    value: st.SearchStrategy[object] = CATEGORY | cast | several | several.map(tuple)
+    for _ in range(2):
+        value = st.one_of(value, value, st.dictionaries(st.sampled_from(COLUMNS), value, min_size=1, max_size=4))
+    return st.one_of(*[value] * 19, st.sampled_from(STRANGE))
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> dict[Any, object]:
+    """Draw a few rules; at times one with an impossible key, or one that holds itself."""
+    found: dict[Any, object] = draw(st.dictionaries(operators_(), _values(), min_size=1, max_size=3))
+    kind = draw(st.integers(0, 49))
+    if kind == 49:
+        found["softmax"] = {"cuda": found}
+    elif kind > 46:
+        found[draw(st.sampled_from([part for part in STRANGE if isinstance(part, Hashable)]))] = draw(_values())
+    return found
+
+
+def check(made: Callable[[], Policy], place: str, folder: Path) -> bool:
+    """Return whether rules are valid; assert that they come to rows that fit, or that each problem has its place."""
+    try:
+        patch = made()
+    except PolicyError as error:
+        assert error.problems
+        for problem in error.problems:
+            assert re.fullmatch(rf"{place}: error: \S.*; \S.*", str(problem)), problem
+            assert str(problem).isprintable(), problem
+        return False
+    for row in patch.rows():
+        signature = operators.signatures(row.name)[row.overload]
+        target = operators.Target(row.name, row.overload)
+        assert signature.variant == FUNCTIONAL and signature.tensors, row
+        assert operators.obstacle(target, signature, VALUES[row.value][0]) is None, row
+        assert row.column in DEVICES and (row.dtype is None or hasattr(torch, row.dtype)), row
+        assert bool(row.message) == (row.category == Category.BANNED.value), row
+    held = {row.key for row in patch.rows()}
+    kept = {(ATEN + row.op, row.overload, row.device) for row in ROWS if row.category == Category.STOCK.value}
+    like = {(*key, column) for *key, other in held for column in DEVICES if DEVICES_LIKE[column] == other}
+    assert like <= held | kept, patch
+    patch.save(folder / "saved.yaml")
+    others = (Policy(patch.rules), Policy.load(folder / "saved.yaml"), pickle.loads(pickle.dumps(patch)), patch | patch)
+    assert all(other == patch for other in others), patch
+    assert patch.diff(others[0]) == "" and str(patch) and policy.resolved(patch, device="cpu")
+    return True
+
+
+def as_file(given: dict[Any, object], flow: bool | None) -> str | None:
+    """Return the rules as the text of a file; None where no file can hold them."""
+    try:
+        return yaml.safe_dump({"ops": _plain(given)}, sort_keys=False, default_flow_style=flow)
+    except (yaml.YAMLError, RecursionError, TypeError):
+        return None
+
+
+def files() -> st.SearchStrategy[bytes]:
+    """Return rules as files, whole or damaged."""
+    texts = st.builds(as_file, rules(), st.sampled_from((None, True, False)))
+    return texts.filter(lambda text: text is not None).flatmap(lambda text: damaged(str(text), least=0))
+
+
+def _plain(part: object) -> object:
+    """Return what a file can hold of a value."""
+    if isinstance(part, dict):
+        return {_plain(key): _plain(value) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return [_plain(value) for value in part]
+    return str(part).removeprefix("torch.") if isinstance(part, torch.dtype | torch.device) else part
