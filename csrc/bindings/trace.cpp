@@ -34,7 +34,7 @@ std::string rule_of(const trace::Call& call) {
   return "unlisted";  // the one category that policy.yaml has no sentence for
 }
 
-// The order of the fields is that of `_made` in polycast/debug/calls.py.
+// Recording.take in polycast/debug/calls.py unpacks these fields.
 py::tuple tuple_of(const trace::Call& call) {
   py::list casts;
   for (const trace::Cast& cast : call.casts) {
@@ -65,9 +65,9 @@ py::list take_calls() {
   return result;
 }
 
-// The file and line of the innermost frame that is in none of these folders; that of the outermost frame where all are,
-// and nothing in a thread that runs no Python, as autograd's for a device. It runs no Python either: torch swallows
-// what a recorder raises, with the call that it was to record.
+// Returns the file and line of the innermost frame whose file is in none of these folders. Where all are, it is that of
+// the outermost frame; a thread without Python frames, as autograd has for a device, gives an empty text. This runs no
+// Python, since torch swallows what a recorder raises, and loses the call.
 std::string line_outside_of(const std::vector<std::string>& folders) {
   const py::gil_scoped_acquire acquired;
   auto frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));

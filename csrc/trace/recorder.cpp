@@ -28,7 +28,7 @@ struct State {
   std::mutex mutex;
   std::vector<Call> ended;
   std::function<std::string()> source;
-  std::string recorder;  // who asked for the recording that runs; empty while none does
+  std::string recorder;  // of the recording that runs; empty while none does
   size_t limit = 0;
   std::atomic<size_t> room{0};  // for calls
   std::atomic<uint64_t> next{0};
@@ -42,10 +42,10 @@ State& state() {
 }
 
 thread_local int64_t place_of_thread = -1;
-// Of the last recording that this thread has started. Only the thread that has added a callback can remove it.
+// The callback of the last recording that this thread started. Only the thread that added a callback can remove it.
 thread_local at::CallbackHandle handle_of_thread = at::INVALID_CALLBACK_HANDLE;
 
-// Removes the callback of a recording that another thread has stopped.
+// Removes the callback if another thread has stopped its recording. Returns whether no recording runs here.
 bool has_been_stopped() {
   if (handle_of_thread != at::INVALID_CALLBACK_HANDLE && handle_of_thread != state().handle) {
     at::removeCallback(std::exchange(handle_of_thread, at::INVALID_CALLBACK_HANDLE));
@@ -67,7 +67,7 @@ void visit_tensors(const c10::IValue& value, const Visit& visit) {
   }
 }
 
-// The last values: a boxed call shows its whole stack, with what calls around it have on that.
+// Visits the last values: a boxed call shows its whole stack, which holds values of the calls around it, too.
 template <class Visit>
 void visit_last(c10::ArrayRef<c10::IValue> values, size_t count, const Visit& visit) {
   for (const c10::IValue& value : values.slice(values.size() - std::min(count, values.size()))) {
@@ -99,12 +99,12 @@ struct Frame final : at::ObserverContext {
   Frame* const parent;
   Call call{};
   std::vector<Argument> arguments;
-  std::vector<const c10::TensorImpl*> made;  // of which tensors a cast was made for the call
+  std::vector<const c10::TensorImpl*> made;  // the tensors that were cast for the call
   bool composite = false;
-  bool has_recorded = false;   // calls within it
-  bool within_kernel = false;  // of a device
+  bool has_recorded = false;   // whether calls within it are recorded
+  bool within_kernel = false;  // whether a device's kernel made it
 
-  // Whether what it calls is within the kernel of a device. Once its own kernel runs, it is known which one that is.
+  // Whether calls within it are made by a device's kernel. Ask once its own kernel runs, which decides `taken`.
   bool holds_kernel() const {
     return kind == Kind::met && (within_kernel || !(call.taken || composite));
   }
@@ -116,7 +116,7 @@ std::string full_name(const c10::OperatorName& name) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
-// Whether a call has tensors whose sizes are symbols, as when a compiler rehearses it.
+// Whether a call has tensors with symbolic sizes, as when a compiler traces it.
 bool is_symbolic(const at::RecordFunction& function) {
   bool found = false;
   visit_inputs(
@@ -162,7 +162,7 @@ std::unique_ptr<Frame> meet(const at::RecordFunction& function, c10::DispatchKey
   return frame;
 }
 
-// A kernel of polycast's follows a rule: that of the innermost call, unless the kernel's own call is not recorded.
+// Stores the rule that a kernel of polycast's follows in the innermost call, unless that is another operator's.
 void follow_rule(autocast::Slot slot, const autocast::Found& found) {
   if (innermost == nullptr || innermost->kind != Frame::Kind::met || innermost->call.rule ||
       autocast::slot_of(innermost->call.name) != slot) {
@@ -176,7 +176,7 @@ void follow_rule(autocast::Slot slot, const autocast::Found& found) {
   }
 }
 
-// What a call calls once autocasting is off for it.
+// Follows a call with autocasting off: a cast for the innermost call, or its arrival.
 std::unique_ptr<Frame> follow(const at::RecordFunction& function) {
   if (innermost == nullptr || innermost->kind != Frame::Kind::met || !innermost->call.taken ||
       !innermost->call.arrived.empty()) {
@@ -201,7 +201,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
   if (has_been_stopped() || !function.operator_name() || (innermost == nullptr && state().room == 0) ||
       c10::impl::TorchDispatchModeTLS::get_mode(c10::impl::TorchDispatchModeKey::FAKE).has_value() ||
       is_symbolic(function)) {
-    return nullptr;  // what has no tensors' types, or is a rehearsal of the compiler
+    return nullptr;  // a compiler only traces such calls
   }
   const c10::DispatchKeySet keys = autocast_keys_of(function);
   std::unique_ptr<Frame> frame = keys.empty() ? follow(function) : meet(function, keys.highestPriorityTypeId());
@@ -227,7 +227,7 @@ void find_casts(Frame& frame) {
   }
 }
 
-// Whether a call is one of those that Note [Which calls autocasting meets] has.
+// See Note [Which calls autocasting meets].
 bool is_recorded(const Frame& frame) {
   const Call& call = frame.call;
   if (frame.within_kernel && !call.taken) {

@@ -1,10 +1,11 @@
-// The calls of operators as autocasting meets them, recorded while somebody asks for it.
+// Records the calls that autocasting meets, while somebody asks for it.
 //
 // Note [Which calls autocasting meets]
-// torch reports each call that goes through its dispatcher, and each that is made within it. Autocasting meets one when
-// the autocast key of its tensors is on. Where a kernel takes it, the same operator is called again below, with that
-// key off and with its arguments cast: the arrival, from which the casts are told. An operator that is made of others
-// is not recorded itself, unless a kernel takes it; of what a device's own kernel calls, only that is which one takes.
+// torch reports each call that goes through its dispatcher, and each call within it. Autocasting meets a call when the
+// autocast key of its tensors is on. If a kernel of autocasting takes it, the kernel calls the same operator again with
+// that key off. That is the arrival: its types differ from those of the call where an argument was cast. An operator
+// that is composed of others is recorded only if a kernel takes it. Of the calls within a device's own kernel, only
+// those that a kernel of autocasting takes are recorded.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -20,25 +21,25 @@
 
 namespace polycast::trace {
 
-// An argument that arrived in another type than it was given in.
+// A cast of an argument.
 struct Cast {
   at::ScalarType given;
   at::ScalarType to;
   int64_t elements;
-  const void* tensor;  // that was given: what Tensor._cdata is in Python
-  bool reused;         // from the cast cache, or of an argument that was cast for this very call
+  const void* tensor;  // Tensor._cdata of what was given
+  bool reused;         // the cast cache had it, or another argument of this call is the same tensor
 };
 
 struct Call {
-  uint64_t order;    // in which calls began, in the whole process
+  uint64_t order;    // numbers the calls of the process in the order in which they began
   std::string name;  // "aten::conv1d.padding"
   c10::DeviceType device;
-  bool taken;                          // by a kernel of autocasting, polycast's or torch's
-  std::optional<autocast::Rule> rule;  // that polycast's kernel followed, as the kernel reports it
-  std::string origin;                  // of the rule: the policy and the place in it; empty for the compiled one
-  int64_t place;                       // what set_place said last in this thread
-  bool backward;                       // whether autograd's engine made the call
-  uint64_t node;                       // the first number that an autograd node of the call can have
+  bool taken;                          // a kernel of autocasting took it, polycast's or torch's
+  std::optional<autocast::Rule> rule;  // reported by polycast's kernel as it follows it
+  std::string origin;                  // the policy that has the rule, and where; empty for the compiled policy
+  int64_t place;                       // set last by set_place in this thread
+  bool backward;                       // autograd's engine made the call
+  uint64_t node;                       // the call's autograd nodes have this number or higher ones
   std::vector<at::ScalarType> given;
   std::vector<at::ScalarType> arrived;  // empty where the call did not arrive below by its own name
   std::vector<at::ScalarType> returned;
@@ -46,20 +47,20 @@ struct Call {
   std::string source;
 };
 
-// Records the calls of this thread, and of those that torch runs its backward in. One recording runs at a time, and any
-// thread may stop it. `recorder` is who asks, for the error where another one runs. Without `source` calls have none.
-// It is called as a call begins, and must not throw: torch swallows what a recorder throws, and the call is lost. Once
-// `limit` calls are held no more begin, until they are taken.
+// Records the calls of this thread, and of the threads that torch runs its backward in. One recording runs at a time,
+// and any thread may stop it. `recorder` names it in the error that a second one raises. `source` is called as a call
+// begins and must not throw, since torch swallows what a recorder throws, and the call is lost. It may be empty. Once
+// `limit` calls are held, no more are recorded until they are taken.
 void start(std::string recorder, std::function<std::string()> source, size_t limit);
 void stop();
 
-// Returns what has ended since the last time, in the order in which it began.
+// Returns the calls that have ended since the last time, in the order in which they began.
 std::vector<Call> take();
 
-// Where calls of this thread are made from now on, as the caller numbers it.
+// Sets the place that later calls of this thread have. The caller numbers places.
 void set_place(int64_t place);
 
-// The order of the innermost call that this thread is in.
+// Returns the order of the innermost recorded call that this thread is in.
 std::optional<uint64_t> current();
 
 }  // namespace polycast::trace

@@ -81,7 +81,7 @@ def test_the_program_is_as_if_it_had_run_once() -> None:
 
 @pytest.mark.parametrize("cell", ["LSTM", "GRU"])
 def test_a_backward_that_reads_its_forwards_workspace_is_not_run_again(cell: str) -> None:
-    """In another type a kernel would take the workspace for what it is not, and write where it should not."""
+    """In another type a kernel would misread the workspace, and write out of bounds."""
     code = f"""
 import torch, polycast
 model, batch = torch.nn.{cell}(64, 64), torch.randn(50, 8, 64)
@@ -105,7 +105,7 @@ def test_a_file_of_a_run_with_other_names_is_refused(tmp_path: Path) -> None:
         polycast.compare(lambda: model(torch.ones(1, 2)), model=model, reference=tmp_path / "run.pt")
 
 
-def test_a_program_without_a_region_is_told_so() -> None:
+def test_of_a_program_without_a_region_the_comparison_says_so() -> None:
     model = nn.Linear(2, 2)
     assert "does the program open its region itself?" in str(polycast.compare(lambda: model(torch.ones(1, 2))))
 
@@ -204,7 +204,7 @@ def test_a_gradient_that_is_zero_in_theory_has_no_error_of_its_rounding(
 
 
 def test_a_sum_that_is_wrong_by_more_than_itself_has_that_error() -> None:
-    """Unlike one whose terms cancel, which nobody knows."""
+    """Its terms do not cancel, so that float32 knows it."""
     x = torch.linspace(1, 2, 64)
 
     def run() -> None:
@@ -228,7 +228,7 @@ def test_what_is_read_through_another_view_is_given_its_errors() -> None:
 
 
 class DrawsByType(TorchDispatchMode):
-    """Has a device's own way to draw: other numbers for bfloat16."""
+    """Draws other numbers for bfloat16, as some devices do."""
 
     def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         if torch.Tag.nondeterministic_seeded in function.tags and getattr(args[0], "dtype", None) is torch.bfloat16:
@@ -289,7 +289,7 @@ def test_on_xla_random_numbers_are_drawn_once() -> None:
 def test_an_accelerator_has_its_random_state_put_back_if_it_can(
     has_state: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As torch.random.fork_rng asks for it: MPS, MTIA and others have no states of all devices at once."""
+    """MPS, MTIA and others have no function for the states of all devices, so each device is asked."""
     states = {0: 3, 1: 4}
     functions = {
         "get_rng_state": states.__getitem__,

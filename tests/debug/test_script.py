@@ -1,4 +1,4 @@
-"""`python -m polycast trace` runs a script as it stands, and says at its end what autocasting did."""
+"""`python -m polycast trace` runs a script as it is, and prints at its end what autocasting did."""
 
 import json
 import subprocess
@@ -65,7 +65,7 @@ def test_an_error_of_the_script_is_its_own(tmp_path: Path) -> None:
         (("--by-op",), "the following arguments are required: script\n"),
     ],
 )
-def test_what_would_fail_at_the_end_is_told_before(arguments: tuple[str, ...], text: str) -> None:
+def test_what_would_fail_at_the_end_fails_before(arguments: tuple[str, ...], text: str) -> None:
     done = traced(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert text in done.stderr

@@ -1,4 +1,4 @@
-"""A trace has what autocasting did to each call, and changes nothing."""
+"""A trace says what autocasting did to each call, and changes nothing."""
 
 import json
 import time
@@ -85,7 +85,7 @@ def test_rules_come_from_where_they_were_set() -> None:
     ]
 
 
-def test_calls_with_symbolic_sizes_are_passed_over(capfd: pytest.CaptureFixture[str]) -> None:
+def test_calls_with_symbolic_sizes_are_ignored(capfd: pytest.CaptureFixture[str]) -> None:
     sizes = ({0: torch.export.Dim("batch")},)
     with torch.autocast("cpu", BF16), polycast.trace():
         torch.export.export(nn.Linear(4, 4), (torch.ones(2, 4),), dynamic_shapes=sizes)
@@ -98,7 +98,7 @@ def test_under_stock_kernels_casts_are_seen_too() -> None:
     assert [(call.rule, call.origin, call.arrived) for call in t.calls] == [("stock", "torch", (BF16, BF16))]
 
 
-def test_a_cached_cast_is_told_from_one_that_is_made() -> None:
+def test_a_cast_says_whether_the_cache_had_it() -> None:
     weight = nn.Linear(2, 2, bias=False)
     with polycast.trace(weight) as t, polycast.autocast("cpu"):
         weight(ONES)
@@ -115,7 +115,7 @@ def test_a_cached_cast_is_told_from_one_that_is_made() -> None:
 def test_the_types_of_a_models_calls_are_those_below(
     build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str
 ) -> None:
-    """What a dispatch mode sees below is the oracle."""
+    """The oracle is a dispatch mode below."""
     if device == "xla" and not HAS_XLA:
         pytest.skip(NO_XLA)
     torch.manual_seed(0)
@@ -225,7 +225,7 @@ def test_two_at_once_are_refused_by_their_names(outer: str, inner: str) -> None:
 
 @pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 def test_lines_lose_no_call_of_a_thread_that_runs_no_python() -> None:
-    """Torch runs the backward of a device in such a thread. The lines are those of the forward's thread."""
+    """Torch runs the backward of a device in such a thread, whose calls have no line."""
 
     def calls(*, lines: bool) -> list[str]:
         x = torch.ones(2, 2, device="xla", requires_grad=True)
@@ -292,7 +292,7 @@ def test_lines_are_those_of_the_program() -> None:
 
 
 def test_the_table_of_many_calls_takes_time_by_their_number() -> None:
-    """Ten times the calls took a hundred times as long: 72 s at 12,000."""
+    """It once took time by the square of the number: 72 s for 12,000 calls."""
     (call,) = traced(lambda: linear(ONES, ONES)).calls
     t = trace()
 
@@ -306,7 +306,7 @@ def test_the_table_of_many_calls_takes_time_by_their_number() -> None:
 
 
 def test_each_of_many_modules_has_its_own_rule_and_origin() -> None:
-    """There are more policies than torch.compile could tell apart, and a rule is of the time of the call."""
+    """These are more policies than torch.compile can tell apart. The rule is that of the time of the call."""
     kinds = ("bfloat16", "float16", "fp32", "lower_precision_fp")
     model = nn.Sequential(*(nn.Linear(2, 2, bias=False) for _ in range(500)))
     for number, layer in enumerate(model):
@@ -319,7 +319,7 @@ def test_each_of_many_modules_has_its_own_rule_and_origin() -> None:
 
 
 def test_a_policy_that_was_left_within_the_trace_is_named() -> None:
-    """Nothing of it is alive when the trace is read."""
+    """No part of the policy is alive when the trace is read."""
     with polycast.trace() as t, polycast.autocast("cpu"):
         for kind in ("float16", "fp32", "bfloat16"):
             with polycast.autocast("cpu", policy=Policy({"linear": kind, "mul": kind})):
@@ -333,7 +333,7 @@ def test_a_policy_that_was_left_within_the_trace_is_named() -> None:
 
 
 def test_a_rule_is_that_of_the_kernel_while_another_thread_changes_the_process() -> None:
-    """What the kernel followed shows in the type that it computed in."""
+    """The returned type shows which rule the kernel followed."""
     ended = False
 
     def change() -> None:
@@ -375,7 +375,7 @@ def test_a_trace_that_has_not_ended_says_so() -> None:
         polycast.trace().summary()
 
 
-def test_calls_of_backward_inside_of_the_region_are_told_apart() -> None:
+def test_calls_of_backward_inside_of_the_region_are_counted() -> None:
     model = nn.Linear(2, 2)
     with polycast.trace(model) as t, polycast.autocast("cpu"):
         model(ONES).sum().backward()

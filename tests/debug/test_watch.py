@@ -1,4 +1,4 @@
-"""A watch names the op that makes an infinity or a NaN, and what would have avoided it."""
+"""A watch names the op that makes an infinity or a NaN, and what may avoid it."""
 
 import math
 import warnings
@@ -9,6 +9,7 @@ import polycast
 import pytest
 import torch
 from polycast.debug.findings import Finding
+from polycast.debug.measure import Magnitudes
 from polycast.debug.watch import watch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
@@ -51,7 +52,7 @@ def rehearse_for_graph(model: nn.Module) -> str:
 
 
 def watched(function: Callable[[Tensor], Tensor], policy: polycast.Policy | None = None) -> watch:
-    """Watch a model whose middle is the function."""
+    """Watch a model with the function in its middle."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), Function(function), nn.Linear(4, 4))
     with polycast.watch(model) as found, polycast.autocast("cpu", F16, policy=policy):
@@ -61,7 +62,7 @@ def watched(function: Callable[[Tensor], Tensor], policy: polycast.Policy | None
 
 
 @pytest.mark.parametrize("rehearse", [rehearse_with_fakes, rehearse_for_export, rehearse_for_graph])
-def test_a_program_that_is_only_traced_is_passed_over(rehearse: Callable[[nn.Module], str]) -> None:
+def test_a_program_that_is_only_traced_is_ignored(rehearse: Callable[[nn.Module], str]) -> None:
     model = nn.Linear(4, 4)
     expected = rehearse(model)
     with polycast.watch(model) as found:
@@ -82,7 +83,7 @@ def test_an_interrupt_while_it_is_entered_leaves_nothing(enter: Callable[[nn.Mod
         pass
 
 
-def test_findings_that_repeat_are_told_once() -> None:
+def test_findings_that_repeat_are_printed_once() -> None:
     model = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     with polycast.watch(model, optimizer) as found, polycast.autocast("cpu", F16):
@@ -101,7 +102,7 @@ def test_one_finding_is_printed_as_it_is() -> None:
     assert str(found) == str(finding)
 
 
-# What the middle does; the op as policies name it, and a part of what is said of it.
+# The middle; the op as policies name it; a part of the remedy.
 FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str]] = [
     (lambda x: (x + 300) * 300, "mul", 'in float32 the op alone is finite: polycast.Policy({"mul": "fp32"})'),
     (lambda x: torch.exp(x + 20), "exp", 'in float32 the op alone is finite: polycast.Policy({"exp": "fp32"})'),
@@ -164,8 +165,8 @@ def test_overflow_under_a_scaler_is_found_in_backward_and_the_step_is_skipped() 
     assert found.steps >= 3
 
 
-def test_a_gradient_that_overflows_in_a_cast_is_the_matter_of_what_was_cast() -> None:
-    """Whose rule avoids it; that of the op which was given the cast does not."""
+def test_a_gradient_that_overflows_in_a_cast_belongs_to_the_op_whose_result_was_cast() -> None:
+    """The rule of that op avoids it. A rule of the op that was given the cast does not."""
 
     def first(policy: polycast.Policy) -> list[str]:
         torch.manual_seed(0)
@@ -216,14 +217,14 @@ def test_a_rule_that_is_in_force_is_not_named_again() -> None:
     assert found.findings
 
 
-def test_nans_from_outside_are_told_apart() -> None:
+def test_nans_from_outside_are_called_so() -> None:
     model = nn.Linear(2, 2)
     with polycast.watch(model) as found, polycast.autocast("cpu"):
         model(torch.full((1, 2), math.nan))
     assert "from outside of the watch" in found.findings[0].remedy
 
 
-def test_casts_that_flush_to_zero_are_counted() -> None:
+def test_casts_that_flush_to_zero_are_counted_and_printed() -> None:
     model = nn.Linear(4, 4, bias=False)
     nn.init.constant_(model.weight, 1e-9)
     with polycast.watch(model) as found, polycast.autocast("cpu", F16):
@@ -231,6 +232,19 @@ def test_casts_that_flush_to_zero_are_counted() -> None:
     assert [(one.site.module, one.share) for one in found.flushed] == [("", 1.0)]
     assert str(found).startswith("no finding; ops: ")
     assert "100.0% became zero in float16: _to_copy, call " in str(found)
+
+
+def test_a_magnitude_is_that_of_the_elements_that_a_tensor_shows() -> None:
+    """A view of all elements needs no magnitude of its own; any other view does, also one of as many elements."""
+    whole, unknown = torch.arange(1.0, 17).reshape(4, 4), torch.arange(1.0, 5)
+    magnitudes = Magnitudes()
+    first = magnitudes.put(whole)
+    magnitudes.put(unknown[:2])
+    shown = [whole.T, whole.view(-1), whole[:2], whole[0], whole[:, 0], whole[0, :1].expand(16), unknown[2:]]
+    places = [magnitudes.of(tensor) for tensor in shown]
+    found = magnitudes.read()
+    assert [found[place].value for place in places] == [tensor.max().item() for tensor in shown]
+    assert [place == first for place in places] == [True] * 2 + [False] * 5
 
 
 def test_a_step_reads_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,17 +40,13 @@ class Site(NamedTuple):
         return f"{self.op}, call {self.n}, in {self.phase}{where}"
 
 
-class Sites:
-    """Numbers the calls of each op in each phase and module."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[tuple[str, str, str]] = Counter()
+class Sites(Counter[tuple[str, str, str]]):
+    """How many calls of each op there were in each phase and module."""
 
     def next(self, phase: str, module: str, op: str) -> Site:
         """Return the site of the next call."""
-        key = phase, module, op
-        self._counts[key] += 1
-        return Site(*key, self._counts[key] - 1)
+        self[phase, module, op] += 1
+        return Site(phase, module, op, self[phase, module, op] - 1)
 
 
 @dataclass(frozen=True)

@@ -48,29 +48,30 @@ class Magnitudes:
         self.sources: dict[int, tuple[int, ...]] = {}
         self._scalars: list[Tensor] = []
         self._types: list[torch.dtype] = []
+        self._extents: list[object] = []
 
     def of(self, tensor: Tensor) -> int:
         """Return the place, in what is read, of the magnitude of an input."""
-        held = self.contents.of(tensor)
-        is_whole = torch._C._has_storage(tensor) and _is_whole(tensor)
-        if is_whole and len(held) == 1 and self._types[held[0]] is tensor.dtype:
+        held, extent = self.contents.of(tensor), _extent(tensor)
+        if len(held) == 1 and extent is not None and self._extents[held[0]] == extent:
             return held[0]
+        if not held:  # a weight, or data
+            return self.put(tensor)
         place = self.add(largest(tensor), tensor.dtype)
         self.sources[place] = held
-        if is_whole and not held:  # a weight, or data
-            self.contents.write(tensor, place)
         return place
 
     def put(self, tensor: Tensor) -> int:
-        """Return the place of the magnitude of a result."""
-        place = self.add(largest(tensor), tensor.dtype)
+        """Return the place of the magnitude of a result, which its memory holds from now on."""
+        place = self.add(largest(tensor), tensor.dtype, _extent(tensor))
         self.contents.write(tensor, place)
         return place
 
-    def add(self, scalar: Tensor, kind: torch.dtype) -> int:
+    def add(self, scalar: Tensor, kind: torch.dtype, extent: object = None) -> int:
         """Return the place of another number, which belongs to a tensor of this type."""
         self._scalars.append(scalar)
         self._types.append(kind)
+        self._extents.append(extent)
         return len(self._scalars) - 1
 
     def read(self) -> list[Magnitude]:
@@ -78,9 +79,14 @@ class Magnitudes:
         return [Magnitude(*pair) for pair in zip(self._types, read_numbers(self._scalars), strict=True)]
 
 
-def _is_whole(tensor: Tensor) -> bool:
-    """Return whether a tensor is all of its memory; an expanded one shows some of it several times."""
-    return tensor.numel() * tensor.itemsize == tensor.untyped_storage().nbytes() and 0 not in tensor.stride()
+def _extent(tensor: Tensor) -> object:
+    """Return what equals that of another tensor of the same elements, where both share memory; None if unknown."""
+    if not is_plain(tensor):
+        return None
+    # An expanded tensor shows elements several times.
+    if tensor.numel() * tensor.itemsize == tensor.untyped_storage().nbytes() and 0 not in tensor.stride():
+        return tensor.dtype
+    return tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset()
 
 
 def read_numbers(scalars: list[Tensor]) -> list[float]:

@@ -1,12 +1,21 @@
-"""Which ops of a step make what is not finite, found in the magnitudes that were read."""
+"""Which ops of a step make what is not finite, and the calls that they belong to."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from polycast.debug.calls import STEP, WIDE
+import torch
+
+from polycast.debug.calls import LOWER, STEP, WIDE, Call
 from polycast.debug.measure import Magnitude
+from polycast.debug.ops import is_cast
 from polycast.debug.values import Op
+from polycast.policy.operators import qualified, signatures
+from polycast_grammar.categories import VIEW
+
+MAKERS = 8
 
 
 @dataclass(frozen=True)
@@ -60,3 +69,45 @@ def is_exact(one: Seen, numbers: Sequence[Magnitude]) -> bool:
     if one.wider is not None:
         return not all(math.isfinite(numbers[place].value) for place in one.wider)
     return all(numbers[place].type in WIDE for place in (*one.inputs, *one.outputs))
+
+
+def call_of(one: Seen, calls: Sequence[Call]) -> Call | None:
+    """Return the call that autocasting met and that an op is a part of; in backward, the one whose gradient it is.
+
+    A gradient has the type of its tensor, which is due to the last call with a rule that made the tensor.
+    """
+    if one.op.node is None or one.op.call is not None:
+        return next((call for call in calls if call.order == one.op.call), None)
+    by_node = sorted((call for call in calls if call.given), key=lambda call: call.node)
+
+    def of_node(node: int) -> Call | None:
+        place = bisect_right(by_node, node, key=lambda call: call.node) - 1
+        return by_node[place] if place >= 0 else None
+
+    nodes = one.makers if is_cast(one.op.function) else (one.op.node, *one.makers)
+    makers = [maker for node in nodes if (maker := of_node(node)) is not None and not _is_view_or_cast(maker)]
+    return next((maker for maker in makers if maker.is_ruled), makers[0] if makers else of_node(one.op.node))
+
+
+def makers_of(op: Op) -> tuple[int, ...]:
+    """Return the autograd nodes of what made the tensor whose gradient an op gives, and of what that was made from.
+
+    They are those whose own gradients have the gradient's type: a float32 branch beside a float16 one made nothing.
+    """
+    if op.node is None or op.outputs[0].dtype not in LOWER:
+        return ()
+    kind = op.outputs[0].dtype
+    found: list[int] = []
+    node: Any = torch._C._current_autograd_node()
+    while node is not None and len(found) < MAKERS:
+        functions = [function for function, _ in node.next_functions if function is not None]
+        node = next((one for one in functions if any(put.dtype is kind for put in one._input_metadata)), None)
+        if node is not None:
+            found.append(node._sequence_nr())
+    return tuple(found)
+
+
+def _is_view_or_cast(call: Call) -> bool:
+    operator, _, overload = qualified(call.site.op).partition(".")
+    signature = signatures(operator).get(overload or "default")
+    return operator == "aten::_to_copy" or (signature is not None and signature.variant == VIEW)

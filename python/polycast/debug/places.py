@@ -5,7 +5,6 @@ import threading
 import warnings
 import weakref
 from bisect import bisect_right
-from types import TracebackType
 
 import torch
 from torch import nn
@@ -17,6 +16,13 @@ from polycast._compiled import set_place
 OUTSIDE = -1
 # Torch warns of hooks for all modules beside compiled ones; ours ignore the wrapper that it warns of.
 COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
+
+
+class _Stack(threading.local):
+    """The modules whose forward a thread is in, by their numbers."""
+
+    def __init__(self) -> None:
+        self.modules: list[int] = []
 
 
 class Places:
@@ -33,7 +39,7 @@ class Places:
         # The names of the model's weights, by Tensor._cdata.
         self.weights = {} if model is None else {weight._cdata: name for name, weight in model.named_parameters()}
         self._numbers: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
-        self._local = threading.local()
+        self._stack = _Stack()
         # From each of these numbers on, autograd nodes were made in that module; numbers only grow.
         self._nodes: list[tuple[int, int]] = []
         self._handles: list[RemovableHandle] = []
@@ -51,9 +57,7 @@ class Places:
         ]
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for handle in self._handles:
             handle.remove()
         with contextlib.suppress(ValueError):  # the program may have reset them
@@ -75,8 +79,8 @@ class Places:
 
     def here(self) -> int:
         """Return the number of the module that this thread is in."""
-        stack = self._stack()
-        return stack[-1] if stack else OUTSIDE
+        modules = self._stack.modules
+        return modules[-1] if modules else OUTSIDE
 
     def _of_node(self, node: torch.autograd.graph.Node) -> int:
         number: int = node._sequence_nr()  # type: ignore[attr-defined]
@@ -98,23 +102,15 @@ class Places:
             name = type(module).__name__
             count = sum(one == name or one.startswith(f"{name}#") for one in self.names)
             self._name(module, f"{name}#{count + 1}" if count else name)
-        self._stack().append(self._numbers[module])
+        self._stack.modules.append(self._numbers[module])
         self._moved()
 
     def _leave(self, module: nn.Module, _args: object, _output: object) -> None:
-        stack = self._stack()
-        if torch.compiler.is_compiling() or not stack or self._numbers.get(module) != stack[-1]:
-            return
-        stack.pop()
-        self._moved()
+        if not torch.compiler.is_compiling() and self._numbers.get(module, OUTSIDE) == self.here() != OUTSIDE:
+            self._stack.modules.pop()
+            self._moved()
 
     def _moved(self) -> None:
         set_place(self.here())
         if threading.get_ident() == self._thread:  # other threads number their nodes themselves
             self._nodes.append((torch._C._autograd._get_sequence_nr(), self.here()))
-
-    def _stack(self) -> list[int]:
-        if not hasattr(self._local, "stack"):
-            self._local.stack = []
-        stack: list[int] = self._local.stack
-        return stack

@@ -2,7 +2,7 @@
 
 import random
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,58 +11,41 @@ from torch.nn.parameter import is_lazy
 from polycast import backends
 
 
-class _Buffer(NamedTuple):
-    module: nn.Module
-    name: str
-    tensor: Tensor
-    values: Tensor
-
-
-class _Gradient(NamedTuple):
-    weight: nn.Parameter
-    tensor: Tensor | None
-    values: Tensor | None
-
-
 class _Snapshot:
-    """Buffers, gradients and random state: which tensors there are, and what is in them."""
+    """Buffers, gradients and random state: which tensors there are, and copies of what they hold."""
 
     def __init__(self, model: nn.Module | None) -> None:
-        self._random = backends.random_state()
-        self._python_random = random.getstate()
+        self._random = backends.random_state(), random.getstate()
         self._numpy_random = None if _numpy_random() is None else _numpy_random().get_state()
-        modules = [] if model is None else list(model.modules())
         self._buffers = [
-            _Buffer(module, name, buffer, buffer.clone())
-            for module in modules
+            (module, name, buffer, buffer.clone())
+            for module in (() if model is None else model.modules())
             for name, buffer in module.named_buffers(recurse=False)
             if _is_kept(buffer)
         ]
-        weights = [] if model is None else [weight for weight in model.parameters() if _is_kept(weight)]
         self._gradients = [
-            _Gradient(weight, weight.grad, None if weight.grad is None else weight.grad.clone()) for weight in weights
+            (weight, weight._version, weight.grad, None if weight.grad is None else weight.grad.clone())
+            for weight in (() if model is None else model.parameters())
+            if _is_kept(weight)
         ]
-        self._versions = [weight._version for weight in weights]
 
     @torch.no_grad()
     def put_back(self) -> None:
-        """Have all be as it was, in the tensors that were there."""
-        backends.set_random_state(self._random)
-        random.setstate(self._python_random)
+        """Put back all values, in the tensors that were there."""
+        backends.set_random_state(self._random[0])
+        random.setstate(self._random[1])
         if self._numpy_random is not None:
             _numpy_random().set_state(self._numpy_random)
-        for buffer in self._buffers:
-            buffer.tensor.copy_(buffer.values)
-            buffer.module._buffers[buffer.name] = buffer.tensor
-        for gradient in self._gradients:
-            if gradient.tensor is not None and gradient.values is not None:
-                gradient.tensor.copy_(gradient.values)
-            gradient.weight.grad = gradient.tensor
+        for module, name, buffer, values in self._buffers:
+            module._buffers[name] = buffer.copy_(values)
+        for weight, _, gradient, given in self._gradients:
+            weight.grad = gradient
+            if gradient is not None and given is not None:
+                gradient.copy_(given)
 
     def changed_weight(self) -> nn.Parameter | None:
         """Return a weight that has been written since."""
-        pairs = zip(self._gradients, self._versions, strict=True)
-        return next((gradient.weight for gradient, version in pairs if gradient.weight._version != version), None)
+        return next((weight for weight, version, *_ in self._gradients if weight._version != version), None)
 
 
 def _numpy_random() -> Any:

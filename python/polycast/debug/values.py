@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
-from types import TracebackType
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -23,24 +23,21 @@ from polycast.policy.operators import shown
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
 class Op:
-    """A call of an op below autograd and autocasting. Who is shown it runs it, and may keep it: not so its tensors."""
+    """A call of an op below autograd and autocasting. Its visitor runs it, and may keep it, but not its tensors."""
 
-    def __init__(
-        self, site: Site, function: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        self.site = site
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
-        self.result: Any = None
-        # The floating-point tensors of the result, and those that the op writes into.
-        self.outputs: list[Tensor] = []
-        # The order of the recorded call that this op is a part of.
-        self.call = current_call()
-        node: Any = torch._C._current_autograd_node()
-        # The number of the autograd node that this op is a part of; None in forward.
-        self.node: int | None = None if node is None else node._sequence_nr()
+    site: Site
+    function: torch._ops.OpOverload
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    call: int | None
+    """The order of the recorded call that it is a part of."""
+    node: int | None
+    """The number of the autograd node that it is a part of; None in forward."""
+    result: Any = None
+    outputs: list[Tensor] = field(default_factory=list)
+    """The floating-point tensors of the result, and those that it writes into."""
 
     def run(self) -> None:
         """Run the op."""
@@ -117,10 +114,8 @@ class Values(TorchDispatchMode):
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._stack.close()
 
     def begin_again(self) -> None:
@@ -142,18 +137,19 @@ class Values(TorchDispatchMode):
         kwargs = kwargs or {}
         if not isinstance(function, torch._ops.OpOverload) or _is_rehearsal(args, kwargs):
             return function(*args, **kwargs)  # of higher order, or without values
-        schema = function._schema
-        site = self._sites.next(*self._place(), shown(schema.name, schema.overload_name or None))
-        op = Op(site, function, args, kwargs)
+        node: Any = torch._C._current_autograd_node()
+        name = shown(function._schema.name, function._schema.overload_name or None)
+        site = self._sites.next(*self._place(node), name)
+        op = Op(site, function, args, kwargs, current_call(), None if node is None else node._sequence_nr())
         try:
             self._visit(op)
             return op.result
         finally:
             op.forget()
 
-    def _place(self) -> tuple[str, str]:
+    def _place(self, node: torch.autograd.graph.Node | None) -> tuple[str, str]:
         """Return the phase and the module."""
-        place, node = self.places.here(), torch._C._current_autograd_node()
+        place = self.places.here()
         if node is not None:  # a module's forward may run again in backward
             return BACKWARD, self.places.name_in_backward(node) if place == OUTSIDE else self.places.name(place)
         if place == OUTSIDE and self._steps > 0:  # else a forward in an optimizer's closure

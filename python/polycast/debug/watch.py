@@ -1,11 +1,8 @@
 """A watch for the first value that is not finite, and for what may avoid it."""
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from types import TracebackType
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +15,9 @@ from polycast.debug.calls import BACKWARD, FORWARD, LOWER, STEP, WIDE, Call, Rec
 from polycast.debug.findings import Finding, Flushed, remedy_of
 from polycast.debug.measure import Magnitude, Magnitudes, flushed_share, largest
 from polycast.debug.ops import is_cast, is_plain, is_view
-from polycast.debug.origins import Seen, is_exact, origins
+from polycast.debug.origins import Seen, call_of, is_exact, makers_of, origins
 from polycast.debug.values import Op, Values
-from polycast.policy.operators import qualified, signatures
-from polycast_grammar.categories import VIEW
 
-MAKERS = 8
 FLUSHED = 1e-3  # a smaller share is not reported
 # A scaler calls these at the end of each step, taken or skipped.
 UPDATES = ("aten::_amp_update_scale_", "polycast::update_scale_")
@@ -103,9 +97,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def _end_step(self, optimizer: Optimizer) -> None:
@@ -149,7 +141,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             if _may_flush(source, op.outputs[0]):
                 flushed = magnitudes.add(flushed_share(source, op.outputs[0]), torch.float32)
         outputs = tuple(map(magnitudes.put, op.outputs))
-        self._seen.append(Seen(op, inputs, outputs, wider, flushed, is_told, _makers(op)))
+        self._seen.append(Seen(op, inputs, outputs, wider, flushed, is_told, makers_of(op)))
 
     def read(self) -> None:
         """End a step: read its magnitudes, in one copy, and find what is not finite."""
@@ -176,7 +168,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         reached = not all(math.isfinite(numbers[place].value) for place in ends)
         for one in origins(seen, numbers, sources):
             if reached or not is_exact(one, numbers):
-                self._found(one, numbers, _call(one, calls), step)
+                self._found(one, numbers, call_of(one, calls), step)
 
     def _ends(self) -> Iterator[Tensor]:
         """Yield what an infinity matters in: weights, and their gradients."""
@@ -194,48 +186,6 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self.findings.append(Finding(step, site, call, inputs, result, remedy))
         if len(self.findings) == 1:
             _caller.warn(str(self.findings[0]))
-
-
-def _call(one: Seen, calls: Sequence[Call]) -> Call | None:
-    """Return the call that autocasting met and that an op is a part of; in backward, the one whose gradient it is.
-
-    A gradient has the type of its tensor, which is due to the last call with a rule that made the tensor.
-    """
-    if one.op.node is None or one.op.call is not None:
-        return next((call for call in calls if call.order == one.op.call), None)
-    by_node = sorted((call for call in calls if call.given), key=lambda call: call.node)
-
-    def of_node(node: int) -> Call | None:
-        place = bisect_right(by_node, node, key=lambda call: call.node) - 1
-        return by_node[place] if place >= 0 else None
-
-    nodes = one.makers if is_cast(one.op.function) else (one.op.node, *one.makers)
-    makers = [maker for node in nodes if (maker := of_node(node)) is not None and not _is_view_or_cast(maker)]
-    return next((maker for maker in makers if maker.is_ruled), makers[0] if makers else of_node(one.op.node))
-
-
-def _makers(op: Op) -> tuple[int, ...]:
-    """Return the autograd nodes of what made the tensor whose gradient an op gives, and of what that was made from.
-
-    They are those whose own gradients have the gradient's type: a float32 branch beside a float16 one made nothing.
-    """
-    if op.node is None or op.outputs[0].dtype not in LOWER:
-        return ()
-    kind = op.outputs[0].dtype
-    found: list[int] = []
-    node: Any = torch._C._current_autograd_node()
-    while node is not None and len(found) < MAKERS:
-        functions = [function for function, _ in node.next_functions if function is not None]
-        node = next((one for one in functions if any(put.dtype is kind for put in one._input_metadata)), None)
-        if node is not None:
-            found.append(node._sequence_nr())
-    return tuple(found)
-
-
-def _is_view_or_cast(call: Call) -> bool:
-    operator, _, overload = qualified(call.site.op).partition(".")
-    signature = signatures(operator).get(overload or "default")
-    return operator == "aten::_to_copy" or (signature is not None and signature.variant == VIEW)
 
 
 def _is_told(op: Op) -> bool:
