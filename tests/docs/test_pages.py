@@ -102,11 +102,18 @@ def test_a_command(command: str) -> None:
     CHECKS[command](command)
 
 
+def place_of(path: str) -> Path:
+    """Return the place of a path that a page names from the root, or from the folder of the package."""
+    inside = ROOT / "python" / "polycast" / path
+    return inside if inside.exists() else ROOT / path
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_path_that_is_named_exists(name: str) -> None:
     links = re.findall(r"\]\(([^)]+)\)", page(name))
     paths = [text for text in inline(name) if re.fullmatch(r"[\w./]+/[\w.]*|\w+\.(py|yaml|md|txt)", text)]
-    assert [path for path in [*links, *paths] if not (ROOT / path).exists()] == []
+    assert [path for path in links if not (ROOT / path).exists()] == []
+    assert [path for path in paths if not place_of(path).exists()] == []
 
 
 def test_the_names_in_a_walk_are_defined_in_their_files() -> None:
@@ -118,7 +125,7 @@ def test_the_names_in_a_walk_are_defined_in_their_files() -> None:
     missing = [
         (path, name)
         for path, name in named
-        if not re.search(defined.format(name), (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+        if not re.search(defined.format(name), place_of(path).read_text(encoding="utf-8"), re.MULTILINE)
     ]
     assert missing == []
 
