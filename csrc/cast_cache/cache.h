@@ -28,7 +28,7 @@ void verify(bool enabled);
 // Sets whether casts are reused on a device at all. The installed column of policy.yaml decides that.
 void allow(c10::DeviceType device, bool allowed);
 
-// Returns whether the current thread records the device's work to replay it later (a CUDA graph, for example). A cast
+// Returns whether the current thread records the device's work as a graph, to replay it later. A cast
 // made inside of a recording must not be used outside of it, nor one made outside be used inside.
 using RecordingProbe = bool (*)(c10::DeviceType device);
 void set_recording_probe(c10::DeviceType device, RecordingProbe probe);

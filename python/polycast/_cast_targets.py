@@ -1,14 +1,16 @@
 """The tensors in a target of cast_cache.keep or cast_cache.release."""
 
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from torch import Tensor, nn
 
-from polycast.backends import sharding
-
 Casts: TypeAlias = nn.Module | Tensor | Iterable[nn.Module | Tensor]
+# The modules of FSDP, which changes the storage of parameters and counts no versions.
+_FSDP = "torch.distributed.fsdp"
+_FSDP_MODULES = ("FSDPModule", "FullyShardedDataParallel")
 
 
 def named_tensors(target: Casts) -> list[tuple[str, Tensor]]:
@@ -26,9 +28,10 @@ def named_tensors(target: Casts) -> list[tuple[str, Tensor]]:
 
 def _walk(target: object, place: str) -> Iterator[tuple[str, Tensor]]:
     if isinstance(target, nn.Module):
-        managed = sharding.managers()
+        fsdp = sys.modules.get(_FSDP)
+        managers = tuple(getattr(fsdp, name) for name in _FSDP_MODULES if hasattr(fsdp, name))
         for module in target.modules():
-            if managed and isinstance(module, managed):
+            if isinstance(module, managers):
                 raise ValueError(f"cannot keep the casts of a {type(module).__name__}: FSDP changes its storage")
         for tensors in (target.named_parameters(), target.named_buffers()):
             yield from ((name, tensor) for name, tensor in tensors if tensor.is_floating_point())

@@ -28,7 +28,6 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from polycast import _compiled, backends
 from polycast._cast_targets import Casts, named_tensors
-from polycast.backends import recording
 
 __all__ = ["Counts", "clear", "info", "keep", "limit", "release", "verify"]
 
@@ -223,5 +222,7 @@ if "_kept" not in globals():  # importlib.reload runs this module again
     # By the tensor's address: a weak reference whose callback frees the casts when the tensor is deleted.
     _kept: dict[int, weakref.ref[Tensor]] = {}
     register_optimizer_step_post_hook(_forget_updated)
-for _kind, _probe in recording.probes(backends.types()).items():
-    _compiled.set_recording_probe(_kind, _probe)
+for _kind in backends.types():
+    # Where a device's work can be recorded as a graph, torch's module of the device says whether the stream records.
+    if (_probe := getattr(getattr(torch, _kind, None), "is_current_stream_capturing", None)) is not None:
+        _compiled.set_recording_probe(_kind, _probe)
