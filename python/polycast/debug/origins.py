@@ -29,8 +29,8 @@ class Seen:
     """Of its results in a wider type; None where it was not run in one."""
     flushed: int | None
     """Of the share that a cast flushes to zero."""
-    is_told: bool
-    """Whether a number among its arguments is not finite."""
+    is_meant: bool
+    """Whether the program asks for a result that is not finite."""
     makers: tuple[int, ...]
     """In backward, where a gradient has a lower type: the autograd nodes of the ops that made the tensor."""
 
@@ -49,7 +49,7 @@ def origins(
     nan_seen = False
     for one in seen:
         given, made = ([numbers[place].value for place in places] for places in (one.inputs, one.outputs))
-        if all(map(math.isfinite, made)) or one.is_told:
+        if all(map(math.isfinite, made)) or one.is_meant:
             continue
         not_finite = [place for place in one.inputs if not math.isfinite(numbers[place].value)]
         held = {source for place in not_finite for source in (place, *sources.get(place, ()))}
@@ -74,7 +74,7 @@ def is_exact(one: Seen, numbers: Sequence[Magnitude]) -> bool:
 def call_of(one: Seen, calls: Sequence[Call]) -> Call | None:
     """Return the call that autocasting met and that an op is a part of; in backward, the one whose gradient it is.
 
-    A gradient has the type of its tensor, which is due to the last call with a rule that made the tensor.
+    A gradient has the type of its tensor, which the last call with a rule decided that made the tensor.
     """
     if one.op.node is None or one.op.call is not None:
         return next((call for call in calls if call.order == one.op.call), None)

@@ -49,17 +49,17 @@ class _Snapshot:
 
 
 def _numpy_random() -> Any:
-    """Return NumPy's module of random numbers, None where nobody has imported it."""
+    """Return NumPy's module of random numbers; None if nobody has imported it."""
     return sys.modules.get("numpy.random")
 
 
 def _is_kept(tensor: Tensor) -> bool:
-    """Whether a tensor has values yet, and can be written."""
+    """Return whether a tensor has values yet, and can be written."""
     return not (is_lazy(tensor) or tensor.is_inference())
 
 
 class ProgramState:
-    """Puts back what was there before, for a second run, and at the end what the first has left."""
+    """Puts back what a first run changed, for a second one, and at the end what the first run left."""
 
     def __init__(self, model: nn.Module | None) -> None:
         self._model = model

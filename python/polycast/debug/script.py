@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         print("\ninterrupted; until then:", file=sys.stderr)
         return 130
     finally:
-        # A script that fails before its first call says enough.
+        # A script that fails before its first call has nothing to sum up.
         if record.calls or sys.exc_info()[0] is None:
             _report(record, asked)
     return 0

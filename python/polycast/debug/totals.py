@@ -65,8 +65,8 @@ class Summary:
         """Return a few lines."""
         if not self.calls:
             return (
-                "autocasting met no call: no region was entered in this thread, or its device is another one, or the "
-                "code was compiled, which is not seen (TORCH_COMPILE_DISABLE=1 runs it as it is written)"
+                "autocasting met no call: no region was entered in this thread, or only regions of other devices, or "
+                "the code was compiled, which a trace does not see (TORCH_COMPILE_DISABLE=1 runs it as it is written)"
             )
         lines = [
             f"{_count(self.calls, 'call')} of {_count(self.ops, 'op')} in {_count(self.modules, 'module')}; "
@@ -76,7 +76,7 @@ class Summary:
         if self.backward:
             lines.append(f"{self.backward} of the calls are of backward, which is better run after the region")
         if not self.complete:
-            lines.append("the calls after these were not recorded: the limit of the trace was reached")
+            lines.append("later calls were not recorded, since the limit of the trace was reached")
         if self.savings:
             lines.append("casts that could be saved:")
         lines += [f"  {one.casts} ({bytes_text(one.bytes)}) by {one.by}: {one.why}" for one in self.savings]

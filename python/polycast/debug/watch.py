@@ -74,7 +74,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
     def _begin(self) -> None:
         self._seen: list[Seen] = []
         self._magnitudes = Magnitudes()
-        self._used: set[int] = set()  # results that an op reads, or that are viewed
+        self._used: set[int] = set()  # the places of results that an op reads or views
 
     def __str__(self) -> str:
         """Return the findings and the flushed casts; of those that repeat in later steps the first."""
@@ -113,7 +113,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             op.run()
         elif is_view(op.function):
             held = self._magnitudes.contents.follow(op)
-            # Nobody reads a program's results; who only detaches one, as for a log, does not either.
+            # A result that is only detached, as for a log, is still one that nobody reads.
             if op.function._schema.name != "aten::detach":
                 self._used.update(held)
         else:
@@ -130,7 +130,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         results = op.in_wider_type() if is_lower else None
         wider = None if results is None else tuple(magnitudes.add(largest(one), one.dtype) for one in results)
         source = op.args[0] if is_cast(op.function) else None
-        is_told = _is_told(op)
+        is_meant = _is_meant(op)
         op.run()
         if not op.outputs:  # a comparison, or a cast to integers
             self._used.update(inputs if op.function._schema.name != "aten::_local_scalar_dense" else ())
@@ -141,7 +141,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             if _may_flush(source, op.outputs[0]):
                 flushed = magnitudes.add(flushed_share(source, op.outputs[0]), torch.float32)
         outputs = tuple(map(magnitudes.put, op.outputs))
-        self._seen.append(Seen(op, inputs, outputs, wider, flushed, is_told, makers_of(op)))
+        self._seen.append(Seen(op, inputs, outputs, wider, flushed, is_meant, makers_of(op)))
 
     def read(self) -> None:
         """End a step: read its magnitudes, in one copy, and find what is not finite."""
@@ -188,8 +188,8 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             _caller.warn(str(self.findings[0]))
 
 
-def _is_told(op: Op) -> bool:
-    """Return whether a number among the arguments is not finite."""
+def _is_meant(op: Op) -> bool:
+    """Return whether a number among the arguments is not finite, so that the program asks for such a result."""
     return any(isinstance(leaf, float) and not math.isfinite(leaf) for leaf in tree_leaves((op.args, op.kwargs)))
 
 
