@@ -1,10 +1,16 @@
-"""What the tests on XLA share: moving tensors there, and counting what torch_xla compiled and read back."""
+"""What the tests on XLA share: marks, moving tensors there, and counting what torch_xla compiled and read back."""
 
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
+
+from testing.probe import HAS_XLA, NO_XLA
+
+NEEDS_XLA = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
+EACH_DEVICE = pytest.mark.parametrize("device", ["cpu", pytest.param("xla", marks=NEEDS_XLA)])
 
 SHAPES = [(5, 3), (7,), (), (0, 2), (2, 3, 4)]
 # Dtypes of parameters, and how near to float64 a few steps of them are.

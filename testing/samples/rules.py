@@ -1,7 +1,4 @@
-"""The rules of the documents, sentence by sentence, and for each what a user would write to see it hold.
-
-python -m testing.samples.rules  # prints the table: sentence | documents | test
-"""
+"""The rules of the documents, sentence by sentence, and for each what a user would write to see it hold."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -312,21 +309,13 @@ XPU, XLA_REPOSITORY = "003_79838daea11dc429.txt", "004_285a24f7706adc78.txt"
 
 @dataclass(frozen=True)
 class Rule:
-    """A sentence, where it stands, and how it is seen to hold: by a check, or by a test in another file."""
+    """A sentence, the documents that have it, and the check that it holds."""
 
     sentence: str
     documents: tuple[str, ...]
-    check: Check | str
+    check: Check
     devices: tuple[str, ...] = tuple(COLUMNS)
     itself: bool = False  # needs the device: fake tensors of it will not do
-
-    @property
-    def test(self) -> str:
-        return (
-            self.check
-            if isinstance(self.check, str)
-            else f"tests/autocast/test_document_rules.py -k {self.check.__name__}"
-        )
 
 
 RULES = [
@@ -428,39 +417,4 @@ RULES = [
     ),
     Rule("torch.xpu.amp.autocast can be used with torch.jit.trace", (XPU,), tracing, ("cpu",)),
     Rule("AMP on XLA:GPU devices reuse Pytorch's AMP rules.", (XLA,), rules_of_cuda, ("xla_gpu",)),
-    Rule(
-        "Do not set XLA_USE_BF16 flag when using AMP on TPUs. This will override the per-operator precision settings",
-        (XLA, XLA_REPOSITORY),
-        "tests/autocast/test_region.py::test_variables_that_override_the_policy_are_told_of_once",
-    ),
-    Rule(
-        "autocast(xm.xla_device()) aliases torch.amp.autocast('xla') when the XLA Device is a TPU.",
-        (XLA,),
-        "tests/autocast/test_region.py::test_a_device_is_a_text_or_a_device",
-    ),
-    Rule(
-        "autocast(xm.xla_device()) aliases torch.cuda.amp.autocast() when the XLA Device is a CUDA device.",
-        (XLA,),
-        "tests/autocast/test_region.py::test_xla_follows_the_hardware_in_use",
-    ),
-    Rule(
-        "These ensure forward executes with the current autocast state and backward executes with the same autocast "
-        "state as forward",
-        (EXAMPLES,),
-        "tests/autocast/test_custom_function.py::test_backward_runs_under_the_state_of_forward",
-    ),
-    Rule(
-        "the decorators cast floating-point CUDA Tensor inputs to float32, and locally disable autocast",
-        (EXAMPLES,),
-        "tests/autocast/test_custom_function.py::test_inputs_are_cast_wherever_they_are",
-    ),
-    Rule(
-        "The following lists describe the behavior of eligible ops",
-        (CUDA, XPU),
-        "tests/autocast/test_documented.py::test_a_documented_row_holds",
-    ),
 ]
-
-if __name__ == "__main__":
-    for rule in RULES:
-        print(" | ".join((rule.sentence, ", ".join(rule.documents), rule.test)))

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 import pytest
 from polycast import _compiled
 
-from testing.cases import ROOT
 from testing.probe import device_type, is_here, is_reachable, kernels_of, tensors_of
 from testing.samples.rules import RULES, Check, Place, Rule
 from testing.tally import Tally
 
-CHECKED = [(rule, rule.check, column) for rule in RULES if not isinstance(rule.check, str) for column in rule.devices]
+CHECKED = [(rule, rule.check, column) for rule in RULES for column in rule.devices]
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +45,3 @@ def test_a_rule_holds(column: str, rule: Rule, check: Check, tally: Tally) -> No
         for lower in _compiled.DEVICES[column].lower_precision:
             for found, said in check(Place(column, lower)):
                 assert found == said, f"{rule.sentence} ({', '.join(rule.documents)}), in {lower}"
-
-
-@pytest.mark.parametrize("test", [rule.check for rule in RULES if isinstance(rule.check, str)])
-def test_a_rule_that_is_tested_elsewhere_is(test: str) -> None:
-    file, name = test.split("::")
-    assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8")

@@ -1,28 +1,37 @@
-"""The graphs that torch.compile traces under the policy's kernels: those that it traces under torch's own.
+"""The graphs that torch.compile traces under the policy's kernels are those that it traces under torch's own.
 
-`python -m tools.graphs` compares those of every device, type and way to trace.
+Fake tensors stand for devices that are not here, without a backward, which they cannot record.
 """
 
 from collections.abc import Callable
 
+import polycast
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from polycast import _compiled
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
 from testing.cases import CASES, Case
 from testing.graphs import Graph, Tracing, nodes, traced
-from testing.probe import stock_kernels
+from testing.probe import HAS_XLA, device_type, kernels_of, stock_kernels
+from testing.properties import examples
 from testing.samples.ops import WITHOUT_SAMPLE
 from testing.tally import Tally
 
-F32, BF16 = torch.float32, torch.bfloat16
+F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 HOST = "cpu"
 ROWS = [case for case in CASES if case.device == HOST and case.name not in WITHOUT_SAMPLE]
 TRACINGS = [
     Tracing(BF16, (F32, BF16), dynamic=False, backward=True),
     Tracing(BF16, (BF16, F32), dynamic=True, backward=False),
 ]
+# The columns for whose devices torch, or torch_xla, has kernels, and whose fake tensors carry an autocast key.
+COLUMNS = ["cpu", "cuda", "xpu", "mps", "mtia", *(["xla"] if HAS_XLA else [])]
+EVERYWHERE = [case for case in CASES if case.device in COLUMNS and case.name not in WITHOUT_SAMPLE]
+PROMOTE_RAISES = "Unexpected floating ScalarType in at::autocast::prioritize"
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),
@@ -52,6 +61,28 @@ def test_the_graph_of_an_op_is_that_of_stock_torch(
     graph = traced(case, tracing)
     with tally.count("errors" if isinstance(graph, str) else "graphs"):
         assert graph == stock[case, tracing]
+
+
+@st.composite
+def cells(draw: st.DrawFn) -> tuple[Case, Tracing]:
+    """Draw an op on a device, and a way to trace it."""
+    case = draw(st.sampled_from(EVERYWHERE))
+    lower = draw(st.sampled_from(_compiled.DEVICES[case.device].lower_precision))
+    given_types = draw(st.sampled_from([(F32,), (lower,), (lower, F32), (HALF, BF16)]))
+    backward = device_type(case.device) == "cpu" and draw(st.booleans())
+    return case, Tracing(lower, given_types, draw(st.booleans()), backward)
+
+
+@given(cell=cells())
+@examples(100)
+def test_the_graph_of_an_op_on_any_device_is_that_of_stock_torch(cell: tuple[Case, Tracing]) -> None:
+    case, _ = cell
+    with kernels_of(case.device):
+        ours = traced(*cell)
+    with stock_kernels():
+        stock = traced(*cell)
+    differs_on_purpose = case.op in polycast.policy.notes(case.device) or PROMOTE_RAISES in stock
+    assert ours == stock or differs_on_purpose or (isinstance(ours, str) and isinstance(stock, str))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -38,7 +38,7 @@ USES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 class Act(NamedTuple):
-    """A use of a weight with a buffer, "refill", which writes to the buffer, or a way to write to the weight."""
+    """A use of a weight with a buffer, "refill" of the buffer, a write to the weight by its name, or "leave"."""
 
     name: str
     buffer: int
@@ -46,22 +46,21 @@ class Act(NamedTuple):
     value: float
 
 
-class Region(NamedTuple):
-    """A region of polycast's or of torch's, in a grad mode."""
+class Enter(NamedTuple):
+    """The start of a region of polycast's or of torch's, in a grad mode."""
 
-    acts: tuple[Any, ...]  # Act or Region
     mode: str
     dtype: torch.dtype
     is_torchs: bool
 
 
 class Program(NamedTuple):
-    """Regions, one after the other, and the tensors that they work on.
+    """Acts in regions that are entered and left in between, and the tensors that they work on.
 
-    With `hidden` it writes to weights without a trace, in no other way, and stays in one type and one mode.
+    With `hidden` it writes to weights without a trace, in no other way, and stays in one type and one region at a time.
     """
 
-    regions: list[Region]
+    acts: list[Act | Enter]
     buffers: tuple[int, ...]
     aliased: tuple[bool, ...]
     kept: tuple[bool, ...]
@@ -72,25 +71,20 @@ class Program(NamedTuple):
 def programs(draw: st.DrawFn, device: str) -> Program:
     """Draw a program for a device."""
     hidden = device == "cpu" and draw(st.sampled_from([False, False, False, True]))  # XLA sees such writes
-    most = 12 if device == "cpu" else 6  # each use compiles on XLA
-    number = st.integers(0, 3)
-    flags = st.tuples(*[st.booleans()] * 4)
     writes = ["hidden"] if hidden else [*CHANGES, *(HOST_CHANGES if device == "cpu" else ())]
-    names = st.one_of(
-        st.sampled_from(list(USES)), st.sampled_from(list(USES)), st.just("refill"), st.sampled_from(writes)
-    )
-    acts: st.SearchStrategy[Any] = st.builds(Act, names, st.integers(0, 2), number, st.sampled_from([1.0, 0.5, 1.3]))
+    uses = st.sampled_from(list(USES))
+    names = st.one_of(uses, uses, uses, st.just("refill"), st.sampled_from(writes), st.just("leave"))
+    values = st.sampled_from([1.0, 0.5, 1.3])
+    acts = st.builds(Act, names, st.integers(0, 2), st.integers(0, 3), values)
     # On XLA no view of a weight can be made in inference mode.
     modes = st.sampled_from(list(MODES)[: 3 if device == "cpu" and not hidden else 2])
     dtypes = st.sampled_from([BF16] if hidden or device == "xla" else [BF16, HALF])
-
-    def regions(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Region]:
-        parts = st.lists(inner, min_size=1, max_size=most).map(tuple)
-        return st.builds(Region, parts, modes, dtypes, st.booleans())
-
-    nested = acts if hidden else st.one_of(*[acts] * 9, regions(st.one_of(*[acts] * 9, regions(acts))))
+    enters = st.builds(Enter, modes, dtypes, st.booleans())
+    flags = st.tuples(*[st.booleans()] * 4)
+    most = 40 if device == "cpu" else 12  # each use compiles on XLA
+    least = draw(st.integers(0, most // 2))
     return Program(
-        draw(st.lists(regions(nested), min_size=1, max_size=3)),
+        [draw(enters), *draw(st.lists(st.one_of(*[acts] * 7, enters), min_size=least, max_size=most))],
         draw(st.tuples(*[st.integers(0, len(BUFFERS) - 1)] * 3)),
         draw(flags),
         (False,) * 4 if hidden else draw(flags),
@@ -114,23 +108,26 @@ class Run:
         self.values: list[Tensor] = []
 
     def run(self, cache: bool) -> list[Tensor]:
-        """Return the values of its uses."""
+        """Return the values of its uses in regions."""
         cast_cache.keep(self.kept)
-        for region in self.program.regions:
-            self._enter(region, cache)
+        regions: list[ExitStack] = []
+        with ExitStack() as all_regions:
+            for act in self.program.acts:
+                if isinstance(act, Enter):
+                    if len(regions) < (1 if self.program.hidden else 3):
+                        regions.append(all_regions.enter_context(ExitStack()))
+                        self._enter(act, regions[-1], cache)
+                elif regions and act.name == "leave":
+                    regions.pop().close()
+                elif regions:
+                    self._act(act)
         cast_cache.release(self.kept)
         return self.values
 
-    def _enter(self, region: Region, cache: bool) -> None:
+    def _enter(self, region: Enter, stack: ExitStack, cache: bool) -> None:
         autocast = torch.autocast if region.is_torchs else polycast.autocast
-        with ExitStack() as stack:
-            stack.enter_context(MODES[region.mode]())
-            stack.enter_context(autocast(self.device, dtype=region.dtype, cache_enabled=cache))
-            for act in region.acts:
-                if isinstance(act, Region):
-                    self._enter(act, cache)
-                else:
-                    self._act(act)
+        stack.enter_context(MODES[region.mode]())
+        stack.enter_context(autocast(self.device, dtype=region.dtype, cache_enabled=cache))
 
     def _act(self, act: Act) -> None:
         (x, refill), weight = self.buffers[act.buffer], self.weights[act.weight]

@@ -8,16 +8,17 @@ from polycast_grammar.categories import Category
 from tests.codegen.sample import HEAD, POLICY, edited, problems
 
 
-def _cases() -> dict[str, tuple[str, str, str]]:
-    """Return what goes, what comes and what is reported for each name in the table."""
+def _cases() -> dict[str, tuple[str, str]]:
+    """Return the policy and what is reported for each name in the table."""
     cases = {}
     blocks = Path(__file__).with_name("bad_policies.txt").read_text(encoding="utf-8").split("\n\n")
     for name, *lines in (block.splitlines() for block in blocks if block.startswith("# ")):
-        old = [line[1:] for line in lines if line.startswith("-")]
-        new = [line[1:] for line in lines if line.startswith("+")]
+        old, new, whole = ([line[1:] for line in lines if line.startswith(sign)] for sign in "-+|")
         expected = [line for line in lines if line.startswith("policy.yaml:")]
-        assert name not in cases and len(old) + len(new) + len(expected) == len(lines), name
-        cases[name] = ("\n".join(old), "\n".join(new), "\n".join(expected))
+        assert name not in cases and len(old) + len(new) + len(whole) + len(expected) == len(lines), name
+        added = "\n".join(new)
+        text = "\n".join([*whole, ""]) if whole else edited("\n".join(old), added) if old else f"{POLICY}{added}\n"
+        cases[name] = (text, "\n".join(expected))
     return cases
 
 
@@ -28,9 +29,9 @@ def test_the_small_policy_is_sound(tmp_path: Path) -> None:
     assert problems(tmp_path, POLICY) == ""
 
 
-@pytest.mark.parametrize(("old", "new", "expected"), CASES.values(), ids=[name.removeprefix("# ") for name in CASES])
-def test_a_problem(tmp_path: Path, old: str, new: str, expected: str) -> None:
-    assert problems(tmp_path, edited(old, new)) == expected
+@pytest.mark.parametrize(("text", "expected"), CASES.values(), ids=[name.removeprefix("# ") for name in CASES])
+def test_a_problem(tmp_path: Path, text: str, expected: str) -> None:
+    assert problems(tmp_path, text) == expected
 
 
 MANY = """\

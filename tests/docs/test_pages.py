@@ -83,8 +83,6 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "python -m polycast diff cuda xpu": as_it_stands,
     "python -m polycast diff torch-2.11 torch-2.12": as_it_stands,
     "python -m codegen --check": as_it_stands,
-    "python -m testing.samples.rules": as_it_stands,
-    "python -m tests.workflows": as_it_stands,
     "python -m polycast trace examples/inference.py": as_it_stands,
     "python -m tools.newcomer": explained,
     "python -m tools.history check 2.12.1": explained,

@@ -1,15 +1,20 @@
 """Real models in training and evaluation: bit for bit what they give with torch's and torch_xla's own kernels."""
 
 from collections.abc import Callable
+from functools import partial
 
 import polycast
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from testing.models.architectures import ARCHITECTURES, faster_rcnn
 from testing.models.runs import WAYS, Way, different, run
+from testing.models.zoo import NAMES, of_transformers
 from testing.probe import HAS_XLA, NO_XLA, stock_kernels
+from testing.properties import examples
 
 CASES = [
     (device, build) for device in ("cpu", "xla") for build in ARCHITECTURES if (device, build) != ("xla", faster_rcnn)
@@ -31,5 +36,16 @@ def test_a_model_gives_what_it_gives_under_stock_kernels(
     ours = run(build, device, way, lambda: polycast.autocast(device, dtype=BF16))
     with stock_kernels():
         stock = run(build, device, way, lambda: torch.autocast(device, dtype=BF16))
+    assert BF16 in ours.values()
+    assert different(ours, stock) == []
+
+
+@given(name=st.sampled_from(NAMES), way=st.sampled_from(WAYS))
+@examples(4)
+def test_an_architecture_of_transformers_gives_what_it_gives_under_stock_kernels(name: str, way: Way) -> None:
+    build = partial(of_transformers, name)
+    ours = run(build, "cpu", way, lambda: polycast.autocast("cpu", dtype=BF16))
+    with stock_kernels():
+        stock = run(build, "cpu", way, lambda: torch.autocast("cpu", dtype=BF16))
     assert BF16 in ours.values()
     assert different(ours, stock) == []

@@ -11,8 +11,8 @@ import pytest
 import torch
 from polycast import syncfree
 
+from testing.xla import EACH_DEVICE
 from tests.scaler.common import started
-from tests.workflows.table import DEVICES
 
 PACKAGE = os.path.dirname(polycast.__file__)  # noqa: PTH120 -- co_filename is text
 MOST = {"cpu": 30, "xla": 45}
@@ -33,7 +33,7 @@ def frames() -> Iterator[list[str]]:
     sys.setprofile(None)
 
 
-@DEVICES
+@EACH_DEVICE
 @pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW"])
 def test_a_step_takes_few_functions(kind: str, device: str) -> None:
     params = [torch.ones(2, 3, device=device).requires_grad_() for _ in range(3)]

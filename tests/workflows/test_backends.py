@@ -1,4 +1,4 @@
-"""The snippets of the XLA and XPU documents, and the examples of this package, which the table names."""
+"""The snippets of the XLA and XPU documents, and the examples of this package."""
 
 from typing import Any
 
@@ -12,7 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from testing.cases import ROOT
 from testing.probe import kernels_of
 from testing.process import python
-from tests.workflows.table import DEVICES, NEEDS_XLA, READS, WORKFLOWS, Workflow, compare, float32, network, ours, train
+from testing.xla import EACH_DEVICE, NEEDS_XLA
+from tests.workflows.loops import READS, compare, float32, network, ours, train
 
 # The documents ask torch_xla for its device the way that it calls deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:Use torch_xla.device instead:DeprecationWarning")
@@ -130,7 +131,7 @@ def test_inference_traced(dtype: torch.dtype, form: str) -> None:
         )
 
 
-@DEVICES
+@EACH_DEVICE
 @LIBRARIES
 def test_xpu_training(device: str, library: Any) -> None:
     """The loop without a scaler: bfloat16 needs none."""
@@ -141,13 +142,6 @@ def test_xpu_training(device: str, library: Any) -> None:
         optimizer.zero_grad()
 
     compare(train(ours(device, library, BF16), step=step).losses, train(float32()).losses, "xla")
-
-
-@pytest.mark.parametrize("row", WORKFLOWS, ids=lambda row: row.section)
-def test_a_test_and_an_example_that_are_named_exist(row: Workflow) -> None:
-    file, name = row.test.split("::")
-    assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8")
-    assert not row.example or (ROOT / row.example).is_file()
 
 
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py") if path.name != "digits.py")

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.workflows.table import DEVICES, LOWER, compare, float32, floats, ours, train
+from testing.xla import EACH_DEVICE
+from tests.workflows.loops import LOWER, compare, float32, floats, ours, train
 
 F32 = torch.float32
 
@@ -77,7 +78,7 @@ def both(device: str, build: Any) -> None:
 
 
 @pytest.mark.parametrize("function", [MyMM, MyMMApart])
-@DEVICES
+@EACH_DEVICE
 def test_functions_with_multiple_inputs(device: str, function: Any) -> None:
     def build(params: list[Tensor], amp: bool) -> Any:
         mymm = function.apply if amp else torch.mm
@@ -86,7 +87,7 @@ def test_functions_with_multiple_inputs(device: str, function: Any) -> None:
     both(device, build)
 
 
-@DEVICES
+@EACH_DEVICE
 def test_functions_that_need_a_particular_dtype(device: str) -> None:
     def build(params: list[Tensor], amp: bool) -> Any:
         def plain(x: Tensor) -> Tensor:
@@ -99,7 +100,7 @@ def test_functions_that_need_a_particular_dtype(device: str) -> None:
     assert MyFloat32Func.seen == (F32, F32)
 
 
-@DEVICES
+@EACH_DEVICE
 def test_an_imported_function(device: str) -> None:
     """A function that cannot be altered, and would raise for inputs of a lower precision."""
 

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from testing.process import python
-from tests.workflows.table import DEVICES, LOWER, compare, float32, network, ours, train
+from testing.xla import EACH_DEVICE
+from tests.workflows.loops import LOWER, compare, float32, network, ours, train
 
 
 class Replicas(nn.Module):
@@ -41,7 +42,7 @@ class Region(Decorated):
 
 
 @pytest.mark.parametrize("form", [Decorated, Region])
-@DEVICES
+@EACH_DEVICE
 def test_threads_as_of_data_parallel(device: str, form: Any) -> None:
     """The region of the loop around them does not reach the threads."""
     model = form(device)

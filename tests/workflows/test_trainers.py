@@ -13,7 +13,7 @@ from torch.optim import lr_scheduler
 
 from testing.sharded import world
 from testing.sharded.models import whole
-from tests.workflows.table import data, floats, loss_fn, network
+from tests.workflows.loops import data, floats, loss_fn, network
 
 ABSENT = "{} is not installed; the tests of its trainer need it"
 STEPS, SKIPPED = 12, 4

@@ -11,9 +11,8 @@ import torch
 from polycast import syncfree
 from torch import Tensor
 
-from tests.workflows.table import (
-    DEVICES,
-    NEEDS_XLA,
+from testing.xla import EACH_DEVICE, NEEDS_XLA
+from tests.workflows.loops import (
     READS,
     Amp,
     compare,
@@ -167,7 +166,7 @@ def penalized(amp: Amp, inverse: str) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("inverse", ["document", "without a read"])
-@DEVICES
+@EACH_DEVICE
 def test_penalty(device: str, inverse: str) -> None:
     compare(penalized(ours(device), inverse), penalized(float32(), "document"), device, fall=0.85)
 

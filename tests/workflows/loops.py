@@ -1,11 +1,7 @@
-"""The training loops and snippets of the documents: what their tests share, and which test and example holds each.
-
-python -m tests.workflows.table  # prints the table: document | section | test | example
-"""
+"""What the tests of the documents' training loops share: data, a network, the loop, and how losses are compared."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import polycast
@@ -15,10 +11,6 @@ from polycast import syncfree
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler as Scaler
 
-from testing.probe import HAS_XLA, NO_XLA
-
-NEEDS_XLA = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
-DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("xla", marks=NEEDS_XLA)])
 READS = pytest.mark.filterwarnings("ignore:each step of .* waits until the device:UserWarning")
 LOWER = {"cpu": torch.float16, "xla": torch.bfloat16}
 TOLERANCE = {"cpu": 0.01, "xla": 0.05}
@@ -122,68 +114,3 @@ def train(
         losses.append(loss.detach())
         dtypes.append(output.dtype)
     return Run(losses, dtypes, scaler, optimizer)
-
-
-@dataclass(frozen=True)
-class Workflow:
-    """A section of a document, the test that runs what it shows, and the example that shows it of this package."""
-
-    document: str
-    section: str
-    test: str
-    example: str = ""
-
-
-XLA, EXAMPLES = "000_1ddc69e16249b2f9.txt", "002_c3618d3a88958c87.txt"
-XPU, XLA_REPOSITORY = "003_79838daea11dc429.txt", "004_285a24f7706adc78.txt"
-TRAINING, MODULES, FUNCTIONS, BACKENDS = (
-    f"tests/workflows/test_{name}.py::test_" for name in ("training", "modules", "functions", "backends")
-)
-
-WORKFLOWS = [
-    Workflow(EXAMPLES, "Typical Mixed Precision Training", TRAINING + "typical_training", "examples/digits.py"),
-    Workflow(EXAMPLES, "Working with Unscaled Gradients", TRAINING + "unscaled_gradients", "examples/accumulate.py"),
-    Workflow(EXAMPLES, "Gradient clipping", TRAINING + "clipping", "examples/accumulate.py"),
-    Workflow(EXAMPLES, "Working with Scaled Gradients", TRAINING + "accumulation", "examples/accumulate.py"),
-    Workflow(EXAMPLES, "Gradient accumulation", TRAINING + "accumulation", "examples/accumulate.py"),
-    Workflow(EXAMPLES, "Gradient penalty", TRAINING + "penalty", "examples/penalty.py"),
-    Workflow(EXAMPLES, "Gradient penalty, without a read", TRAINING + "penalty", "examples/penalty.py"),
-    Workflow(
-        EXAMPLES,
-        "Working with Multiple Models, Losses, and Optimizers",
-        TRAINING + "several_models_losses_and_optimizers",
-        "examples/several.py",
-    ),
-    Workflow(EXAMPLES, "DataParallel in a single process", MODULES + "threads_as_of_data_parallel"),
-    Workflow(
-        EXAMPLES,
-        "DistributedDataParallel, one GPU per process",
-        MODULES + "distributed_data_parallel_skips_on_all_ranks",
-    ),
-    Workflow(EXAMPLES, "DistributedDataParallel, multiple GPUs per process", MODULES + "threads_as_of_data_parallel"),
-    Workflow(EXAMPLES, "Autocast and Custom Autograd Functions", FUNCTIONS + "an_imported_function"),
-    Workflow(
-        EXAMPLES,
-        "Functions with multiple inputs or autocastable ops",
-        FUNCTIONS + "functions_with_multiple_inputs",
-        "examples/custom_function.py",
-    ),
-    Workflow(
-        EXAMPLES,
-        "Functions that need a particular dtype",
-        FUNCTIONS + "functions_that_need_a_particular_dtype",
-        "examples/custom_function.py",
-    ),
-    *(
-        Workflow(document, section, BACKENDS + test, example)
-        for document in (XLA, XLA_REPOSITORY)
-        for section, test, example in (
-            ("AMP for XLA:TPU", "xla_optimizer_step", "examples/digits.py"),
-            ("AMP for XLA:GPU", "xla_all_reduce_before_the_step", "examples/digits.py"),
-        )
-    ),
-    Workflow(XPU, "Default Precision", BACKENDS + "inference", "examples/inference.py"),
-    Workflow(XPU, "Inference with Imperative Path", BACKENDS + "inference", "examples/inference.py"),
-    Workflow(XPU, "Inference with TorchScript Path", BACKENDS + "inference_traced", "examples/inference.py"),
-    Workflow(XPU, "Training Support", BACKENDS + "xpu_training"),
-]
