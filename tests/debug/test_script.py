@@ -58,7 +58,6 @@ def test_an_error_of_the_script_is_its_own(tmp_path: Path) -> None:
     ("arguments", "text"),
     [
         (("--json", "/nowhere/calls.json", __file__), "there is no folder for /nowhere/calls.json"),
-        (("--plot", "calls.pgn", __file__), "calls.pgn is no picture that can be drawn; end it in .eps"),
         (("--limit", "0", __file__), "the limit is 0"),
         (("-m", "no_such_module"), "there is no module 'no_such_module'"),
         (("-m", __file__), f"'{__file__}' is a script; leave -m out, which is for the name of a module"),

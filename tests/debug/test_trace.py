@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
 
-import matplotlib.pyplot
 import polycast
 import pytest
 import torch
@@ -276,12 +275,6 @@ def test_a_trace_that_another_thread_ends_records_no_more() -> None:
 def test_what_is_no_model_is_refused() -> None:
     with pytest.raises(TypeError, match="the model is 'resnet'; give"):
         polycast.trace("resnet")  # type: ignore[arg-type]
-
-
-def test_a_picture_is_drawn_and_saved(tmp_path: Any) -> None:
-    figure = traced(lambda: linear(ONES, ONES)).plot(tmp_path / "trace.png")
-    assert (tmp_path / "trace.png").stat().st_size > 1000
-    matplotlib.pyplot.close(figure)
 
 
 def test_lines_are_those_of_the_program() -> None:

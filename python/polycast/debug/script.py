@@ -23,7 +23,6 @@ def main(arguments: Sequence[str]) -> int:
         "--lines", action="store_true", help="show the program's line for each call; alone as with --ruled"
     )
     parser.add_argument("--json", metavar="PATH", type=Path, help="write the calls to a file")
-    parser.add_argument("--plot", metavar="PATH", type=Path, help="draw a picture of them")
     parser.add_argument("--limit", metavar="CALLS", type=int, default=1_000_000, help="(default: %(default)s)")
     parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
     parser.add_argument("script", help="the script, and its own arguments after it")
@@ -38,10 +37,13 @@ def main(arguments: Sequence[str]) -> int:
     if asked.module and find_spec(asked.script) is None:
         print(f"error: there is no module '{asked.script}'", file=sys.stderr)
         return 2
-    if (problem := _problem(asked)) is not None:
-        parser.error(problem)
+    if asked.json is not None and not asked.json.resolve().parent.is_dir():
+        parser.error(f"there is no folder for {asked.json}")
+    try:
+        record = trace(lines=asked.lines, limit=asked.limit)
+    except ValueError as error:
+        parser.error(str(error))
     sys.argv = [asked.script, *asked.arguments]
-    record = trace(lines=asked.lines, limit=asked.limit)
     try:
         with record:
             _run(asked.script, module=asked.module)
@@ -53,22 +55,6 @@ def main(arguments: Sequence[str]) -> int:
         if record.calls or sys.exc_info()[0] is None:
             _report(record, asked)
     return 0
-
-
-def _problem(asked: argparse.Namespace) -> str | None:
-    """Return what would fail once the script has run."""
-    if asked.limit < 1:
-        return f"the limit is {asked.limit}; give the number of calls to hold, 1 or more"
-    for path in (asked.json, asked.plot):
-        if path is not None and not path.resolve().parent.is_dir():
-            return f"there is no folder for {path}"
-    if asked.plot is not None:
-        from matplotlib.figure import Figure
-
-        kinds = Figure().canvas.get_supported_filetypes()
-        if asked.plot.suffix.removeprefix(".") not in kinds:
-            return f"{asked.plot} is no picture that can be drawn; end it in {', '.join(f'.{kind}' for kind in kinds)}"
-    return None
 
 
 def _run(script: str, *, module: bool) -> None:
@@ -89,5 +75,3 @@ def _report(record: trace, asked: argparse.Namespace) -> None:
     print("\n".join(parts), file=sys.stderr)
     if asked.json is not None:
         record.to_json(asked.json)
-    if asked.plot is not None:
-        record.plot(asked.plot)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -15,9 +14,6 @@ from polycast._text_table import lines_of
 from polycast.debug.calls import Call, Recording, text
 from polycast.debug.places import Places
 from polycast.debug.totals import OpTotals, Summary, by_op, bytes_text, summarize
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 class trace:  # noqa: N801 - is used as a function is, as torch.autocast
@@ -122,19 +118,6 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         if path is not None:
             Path(path).write_text(document, encoding="utf-8")
         return document
-
-    def plot(self, path: str | os.PathLike[str] | None = None) -> "Figure":
-        """Return a picture of the types that calls computed in, and of their casts; needs matplotlib.
-
-        Args:
-            path: Where to save it, too.
-        """
-        from polycast.debug.picture import draw
-
-        figure = draw(self.calls)
-        if path is not None:
-            figure.savefig(path)
-        return figure
 
 
 def _folded(kinds: Sequence[torch.dtype]) -> str:
