@@ -70,6 +70,8 @@ polycast.GradScaler(init_scale=8.0, max_scale=7.0)
   ValueError: init_scale is 8.0, outside of min_scale={torch.finfo(torch.float32).tiny} and max_scale=7.0; choose
 polycast.GradScaler(init_scale=8.0, min_scale=float("nan"), max_scale=9.0)
   ValueError: init_scale is 8.0, outside of min_scale=nan and max_scale=9.0; choose bounds that enclose it
+polycast.GradScaler(min_scale=4.0, max_scale=2.0)
+  ValueError: max_scale is 2.0, below min_scale=4.0; give one that is not smaller
 polycast.GradScaler(init_scale=0.0)
   ValueError: init_scale is 0.0, outside of min_scale={torch.finfo(torch.float32).tiny} and max_scale=inf; choose
 polycast.GradScaler(growth_factor=1.0)

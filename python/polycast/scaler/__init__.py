@@ -1,6 +1,7 @@
 """Gradient scaling without host reads, for optimizers that skip by themselves.
 
-``scaler`` has the gradient scaler; ``step`` how an optimizer is told to skip; ``visibility`` who can see gradients
-within a step; ``record`` what was found in its gradients, and its skipped steps; ``clipping`` the norm of gradients;
-``sharding`` what the ranks of a mesh agree on; ``schedule`` the learning rates that follow the steps that were taken.
+``scaler`` has the gradient scaler, ``arguments`` the checks of what it is given, and ``record`` what it knows of one
+optimizer. ``clipping`` computes and clips the norm of gradients, ``sharding`` brings together what ranks find, and
+``visibility`` says who can see gradients within a step. ``wrapping`` looks into wrapped optimizers. ``elsewhere`` has the
+operators on devices without kernels of ours. ``schedule`` has learning rates that follow the steps that were taken.
 """

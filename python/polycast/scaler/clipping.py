@@ -8,17 +8,6 @@ from polycast.syncfree.batches import Gradients, Group, on_gradients
 from polycast.syncfree.gather import gather_gradients
 
 
-def check_clipping(max_norm: float, norm_type: float) -> tuple[float, float]:
-    """Return both as numbers, or raise a ValueError where one is not positive."""
-    for name, value, wanted in (
-        ("max_norm", max_norm, "a positive number"),
-        ("norm_type", norm_type, "a positive number, or infinity"),
-    ):
-        if not float(value) > 0:
-            raise ValueError(f"{name} is {value}; it takes {wanted}")
-    return float(max_norm), float(norm_type)
-
-
 def clip_coef(norm: Tensor, max_norm: float) -> Tensor:
     """Return what gradients of that norm are multiplied by, as ``torch.nn.utils.clip_grad_norm_`` computes it."""
     # Torch divides by taking the reciprocal, too; said so, it is the same bits without a detour through Python.

@@ -1,9 +1,10 @@
-"""The findings in the gradients of one optimizer, and its skipped steps: tensors on their devices, read when asked."""
+"""What a gradient scaler knows of one optimizer: findings and skipped steps, tensors on their devices."""
 
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.amp.grad_scaler import OptState
 
 from polycast.scaler.clipping import multiply
 from polycast.scaler.sharding import Finding, Ranks, measured, shards_of, total_norm
@@ -24,17 +25,22 @@ class Skips(NamedTuple):
     total: Tensor
 
 
-class StepRecord:
-    """What the last pass over the gradients of an optimizer found, and how many of its steps were skipped."""
+class Record:
+    """What a scaler knows of one optimizer, and of its wrappers."""
 
     def __init__(self, optimizer: Optimizer) -> None:
         # Whether its step takes found_inf, grad_scale and clip_coef, and skips by itself.
         self.is_sync_free = bool(getattr(optimizer, "takes_found_inf", False))
         self.steps = 0  # taken or skipped
-        self.ranks: tuple[Ranks, ...] = ()  # that know what the last pass found
+        self.ranks: tuple[Ranks, ...] = ()  # that agreed on what the last look found
         self._findings: list[Finding] = []
         self._skips: Skips | None = None
-        self._taken = (0, 0)  # steps, and skipped ones, when it was last read that one was taken
+        self._taken = (0, 0)  # steps, and skipped ones, when a read last showed that one was taken
+        # Since the last update. Torch's state has the stage of the step, and what the last look found on each device.
+        self.state: dict[str, Any] = {}
+        self.batch: int | None = None  # in which unscale_ or clip_grad_norm first looked
+        self.clip_coef: Tensor | None = None  # what the step multiplies gradients by
+        self.found_inf: Tensor | None = None  # what the step is skipped for: one element on the device of the scale
 
     def look(self, optimizer: Optimizer) -> FoundInf:
         """Look for infinities and NaNs, in one pass that writes nothing."""
@@ -74,6 +80,7 @@ class StepRecord:
     def count(self, found_inf: Tensor) -> None:
         """Record a step, skipped where the element is 1 instead of 0."""
         before = self._skips or self.skips(found_inf.device)
+        self.state["stage"] = OptState.STEPPED
         self.steps += 1
         self._skips = Skips(found_inf, before.total + found_inf)
 

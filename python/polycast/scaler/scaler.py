@@ -1,66 +1,82 @@
-"""The gradient scaler: ``torch.amp.GradScaler`` for every device, without host reads where the optimizer allows it."""
+"""``torch.amp.GradScaler`` for every device, without host reads where the optimizer allows it."""
 
 import warnings
 from collections import defaultdict
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
+from torch.amp.grad_scaler import GradScaler as TorchGradScaler
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 from torch.utils.weak import WeakIdKeyDictionary
 
 from polycast import _caller, backends
-from polycast.scaler.clipping import check_clipping, clip_coef, clip_in_place
-from polycast.scaler.record import StepRecord
-from polycast.scaler.step import ALREADY_UNSCALED, SteppingScaler, has_lone_shards, read, unwrapped
+from polycast.scaler.arguments import (
+    check_bounds,
+    check_clipping,
+    check_flags,
+    check_interval,
+    check_sequence,
+    check_state,
+    not_an_optimizer,
+)
+from polycast.scaler.clipping import clip_coef, clip_in_place
+from polycast.scaler.record import Record
+from polycast.scaler.sharding import any_in_group, any_of, any_of_looks
+from polycast.scaler.visibility import can_be_seen
+from polycast.scaler.wrapping import has_lone_shards, unwrapped
 from polycast.syncfree.batches import call
 
 Optimizer = torch.optim.Optimizer
 T = TypeVar("T")
 
-# A scale of 0 makes gradients of 0, and NaN of those. The reciprocal of this one is finite.
-_SMALLEST = torch.finfo(torch.float32).tiny
-_STATE = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
-_MANY = 20  # skipped steps in a row, to be told of
+_MANY = 20  # skipped steps in a row that are worth a warning
+_ALREADY_UNSCALED = (
+    "unscale_() has already been called on this optimizer since the last update(). Call update() before the next "
+    "batch, also after one that is dropped; clip_grad_norm() counts as a call of unscale_(), and goes before the next "
+    "loss is scaled."
+)
 
 
-class GradScaler(SteppingScaler):
+class GradScaler(TorchGradScaler):
     """A ``torch.amp.GradScaler`` for every device, without host reads.
 
     With an optimizer whose step takes ``found_inf``, such as those of :mod:`polycast.syncfree`, nothing is read back:
-    one pass over the gradients finds what is not finite, and the step unscales, clips and skips by itself.
+    one pass over the gradients checks them, and the step unscales, clips and skips by itself.
 
-    Each ``update`` sets the scale. Where a gradient that was looked at since the last one held an infinity or a NaN,
-    the scale is multiplied by ``backoff_factor``, not below ``min_scale``. Otherwise the iteration was a good one, and
-    after ``growth_interval`` good ones in a row the scale is multiplied by ``growth_factor``, not above ``max_scale``
-    nor to infinity. Either change starts the count of good ones anew. The looks are ``step``, ``unscale_`` and
-    ``clip_grad_norm``, so a batch that is dropped after one of the latter two counts, and ends with ``update`` too.
+    Each ``update`` sets the scale. If a gradient that was checked since the last update was not finite, the scale is
+    multiplied by ``backoff_factor``, but not below ``min_scale``. Otherwise the iteration was a good one. After
+    ``growth_interval`` good ones in a row the scale is multiplied by ``growth_factor``, but not above ``max_scale`` nor
+    to infinity. Either change starts the count anew. ``step``, ``unscale_`` and ``clip_grad_norm`` check the gradients:
+    if you skip a batch after one of the latter two, still call ``update``.
 
-    bfloat16 has float32's range: its gradients need no scaling. ``GradScaler(init_scale=1.0, min_scale=1.0,
-    max_scale=1.0)`` leaves them as they are and is a guard: it skips the steps whose gradients are not finite.
-    ``enabled=False`` takes every step.
+    bfloat16 has float32's range, so its gradients need no scaling. ``GradScaler(init_scale=1.0, min_scale=1.0,
+    max_scale=1.0)`` is a guard that only skips steps whose gradients are not finite.
+
+    If one scaler serves sharded optimizers and plain ones, all ranks must use the same optimizers in each iteration:
+    what any rank finds in any of them counts on every rank.
 
     Args:
-        device: A device type, "cpu", "cuda", "xla", ..., or a ``torch.device``; None takes that of the first outputs
-            that are scaled. As in torch, "cuda" where torch finds neither CUDA nor torch_xla disables the scaler, with
-            a warning.
+        device: A device type, "cpu", "cuda", "xla", ..., or a ``torch.device``. None takes the device of the first
+            outputs that are scaled. As in torch, "cuda" disables the scaler, with a warning, if torch finds neither
+            CUDA nor torch_xla.
         init_scale: The first scale.
-        growth_factor: What the scale is multiplied by after ``growth_interval`` steps without an infinity or a NaN.
-        backoff_factor: What it is multiplied by after a step with one.
-        growth_interval: See ``growth_factor``.
+        growth_factor: The factor of the scale after ``growth_interval`` good iterations.
+        backoff_factor: The factor of the scale after an iteration with a gradient that is not finite.
+        growth_interval: The number of good iterations in a row after which the scale grows.
         enabled: False gives a scaler that does nothing: ``scale`` returns its argument, ``step`` steps.
-        min_scale: The scale never backs off below it, nor below the smallest normal number of float32.
-        max_scale: The scale never grows above it.
-        report_skips: Read back once in each step whether it is skipped, and then do not call ``optimizer.step``, for
+        min_scale: The lowest scale, at least the smallest normal number of float32.
+        max_scale: The highest scale.
+        report_skips: Read once in each step whether it is skipped, and then do not call ``optimizer.step``. This is for
             trainers that watch whether it is called.
-        process_group: The ranks that parameters are sharded over which are no DTensors, as FSDP1's are
-            (``torch.distributed.group.WORLD``): what one of them finds, all know, by a reduction for each look.
-            DTensors need none. Or the ranks of a pipeline's stages, each of which otherwise skips alone, as in torch.
+        process_group: The ranks of sharded parameters that are no DTensors, as FSDP1's
+            (``torch.distributed.group.WORLD``): each check of gradients is reduced over them. Or the ranks of a
+            pipeline's stages, each of which otherwise skips alone, as in torch. DTensors need none.
 
     Raises:
-        ValueError: The bounds do not enclose ``init_scale``, or there is no such device.
+        ValueError: ``init_scale`` is not between the bounds, or there is no such device.
         TypeError: ``enabled`` or ``report_skips`` is a text, or ``growth_interval`` is no whole number.
         AssertionError: A factor is on the wrong side of 1, as in torch.
 
@@ -82,6 +98,9 @@ class GradScaler(SteppingScaler):
     """
 
     _device: str
+    _scale: Tensor | None = None
+    _per_optimizer_states: dict[int, dict[str, Any]]
+    _records: MutableMapping[Optimizer, Record]  # by identity: optimizers may define equality and hash
 
     def __init__(
         self,
@@ -97,26 +116,20 @@ class GradScaler(SteppingScaler):
         report_skips: bool = False,
         process_group: Any = None,
     ) -> None:
-        for name, value in (("enabled", enabled), ("report_skips", report_skips)):
-            if isinstance(value, str):  # "False" would be true
-                raise TypeError(f"{name} is {value!r}; it takes True or False")
-        _check_interval(growth_interval)
-        low = max(min_scale, _SMALLEST)
-        if not low <= init_scale <= max_scale:
-            raise ValueError(
-                f"init_scale is {init_scale}, outside of min_scale={low} and max_scale={max_scale}; "
-                "choose bounds that enclose it"
-            )
+        check_flags(enabled=enabled, report_skips=report_skips)
+        check_interval(growth_interval)
+        self._bounds = check_bounds(init_scale, min_scale, max_scale)
         kind = "" if device is None else backends.known_type(device)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             super().__init__(kind, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
-        for warning in caught:  # that there is no such device, told to the caller
+        for warning in caught:  # there is no such device: the caller's line is the one to show
             warnings.warn(warning.message, warning.category, stacklevel=2)
-        self._bounds = (low, max_scale)
         self._report_skips, self._process_group = report_skips, process_group
         self._told: set[str] = set()
         self._records = _no_records()
+        # The batch that gradients belong to: a new one begins with the next check after a call of scale().
+        self._batch, self._has_scaled = 0, False
 
     def scale(self, outputs: T) -> T:
         """Multiply outputs, a tensor or nested lists of them, by the scale, as ``torch.amp.GradScaler.scale`` does."""
@@ -127,7 +140,7 @@ class GradScaler(SteppingScaler):
     def unscale(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """Return tensors divided by the scale, such as what ``torch.autograd.grad`` gave for scaled outputs.
 
-        The gradients of an optimizer are divided in place by ``unscale_``.
+        ``unscale_`` divides the gradients of an optimizer, in place.
 
         Raises:
             TypeError: It is no sequence of tensors.
@@ -140,11 +153,7 @@ class GradScaler(SteppingScaler):
             >>> scaler.unscale(grads)
             [tensor([3., 3.])]
         """
-        if isinstance(tensors, Tensor):
-            raise TypeError("unscale was given one tensor, and takes a sequence of them; pass [tensor]")
-        for index, tensor in enumerate(tensors):
-            if not isinstance(tensor, Tensor):
-                raise TypeError(f"tensors[{index}] is {tensor!r}, and no tensor; leave out what has no gradient")
+        check_sequence(tensors)
         if not self._enabled:
             return list(tensors)
         inverse = self._check_scale_growth_tracker("unscale")[0].reciprocal()
@@ -160,40 +169,37 @@ class GradScaler(SteppingScaler):
             ValueError: As in torch: a gradient is of float16.
         """
         if self._enabled:
-            state = self._iteration(optimizer, "unscale_").state
-            if state["stage"] is OptState.UNSCALED:
-                raise RuntimeError(ALREADY_UNSCALED)
-            self._refuse_another_batch(state)
+            record, _ = self._current(optimizer, "unscale_")
+            if record.state["stage"] is OptState.UNSCALED:
+                raise RuntimeError(_ALREADY_UNSCALED)
+            self._refuse_another_batch(record)
             super().unscale_(optimizer)
-            state["looked_in"] = self._batch
+            record.batch = self._batch
 
     @_disable_dynamo
     def clip_grad_norm(self, optimizer: Optimizer, max_norm: float, norm_type: float = 2.0) -> Tensor:
-        """Have the next step of an optimizer clip the norm of its gradients, all together.
+        """Clip the norm of an optimizer's gradients, all together, in its next step.
 
-        With a sync-free optimizer no gradient changes here, hence no underscore: one pass computes the norm and looks
-        for infinities and NaNs, and the step multiplies, as ``step`` says. It goes before or after ``unscale_``. The
-        gradients of any other optimizer are unscaled, if they were not, and clipped here, in place; a disabled scaler
-        clips those of every optimizer in place.
-
-        Of several calls each clips what the ones before leave.
+        With a sync-free optimizer no gradient changes here, hence no underscore: one pass computes the norm and checks
+        the gradients, and the step multiplies them, as ``step`` says. Call it before or after ``unscale_``. With any
+        other optimizer, and with a disabled scaler, the gradients are clipped here in place, unscaled first if needed.
+        Each of several calls clips what the earlier ones leave.
 
         Args:
-            optimizer: What will be stepped.
+            optimizer: The optimizer that will be stepped.
             max_norm: The largest norm that the unscaled gradients may have.
             norm_type: 1, 2, another positive number, or infinity.
 
         Returns:
             The norm of the unscaled gradients before this clipping, one element on the device of the scale. Nothing is
-            read back. It is not finite where a gradient is not.
+            read back. It is not finite if a gradient is not.
 
         Raises:
-            TypeError: What is given is no optimizer.
+            TypeError: The argument is no optimizer.
             ValueError: ``norm_type`` or ``max_norm`` is no positive number.
-            RuntimeError: The optimizer was stepped since the last ``update``, or its gradients were unscaled or clipped
-                in an earlier batch, that is before a loss was last scaled: a batch that is dropped after that ends with
-                ``update``, too. Or parameters are sharded and no DTensors: which gradients each rank holds whole is not
-                known here.
+            RuntimeError: The optimizer was stepped since the last ``update``. Or its gradients were unscaled or clipped
+                in an earlier batch, before a loss was last scaled: ``update`` was left out. Or parameters are sharded
+                and no DTensors, so the scaler cannot know which gradients each rank holds whole.
 
         Example: see :class:`GradScaler`.
         """
@@ -206,11 +212,11 @@ class GradScaler(SteppingScaler):
             )
         if not self._enabled:
             return clip_in_place(optimizer, max_norm, norm_type)
-        _, scale, state = self._iteration(optimizer, "clip_grad_norm")
-        if state["stage"] is OptState.STEPPED:
+        record, scale = self._current(optimizer, "clip_grad_norm")
+        if record.state["stage"] is OptState.STEPPED:
             raise RuntimeError("clip_grad_norm() is being called after step().")
-        self._refuse_another_batch(state)
-        is_scaled = state["stage"] is OptState.READY
+        self._refuse_another_batch(record)
+        is_scaled, earlier = record.state["stage"] is OptState.READY, record.clip_coef
         if not record.is_sync_free:
             if is_scaled:
                 self.unscale_(optimizer)
@@ -218,69 +224,70 @@ class GradScaler(SteppingScaler):
         norm, found_infs = record.measure(optimizer, norm_type, scale.device)
         if is_scaled:
             norm = norm / scale
-            if "clip_coef" not in state:
-                state["found_inf_per_device"], state["looked_in"] = found_infs, self._batch
-        earlier = state.get("clip_coef")
+            if earlier is None:
+                record.state["found_inf_per_device"], record.batch = found_infs, self._batch
         norm = norm if earlier is None else norm * earlier
         coef = clip_coef(norm, max_norm)
-        state["clip_coef"] = coef if earlier is None else coef * earlier
+        record.clip_coef = coef if earlier is None else coef * earlier
         return norm
 
     @_disable_dynamo
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> float | None:
         """Step an optimizer, unless its gradients hold an infinity or a NaN.
 
-        A sync-free optimizer skips by itself. One of torch's fused optimizers is told to. For any other it is read back
-        once whether to step. A disabled scaler steps.
+        A sync-free optimizer skips by itself, and so does a fused one of torch's. For any other, one read decides
+        whether to step. A disabled scaler steps.
 
-        A sync-free optimizer divides and clips the gradients in registers, and ``.grad`` stays scaled. Where somebody
-        can see gradients within the step, they are unscaled and clipped in place before it, as in torch: where the
-        optimizer, or all optimizers, have step hooks (other than polycast's own and the profiler's), and where
-        ``optimizer.step`` is not the one of :mod:`polycast.syncfree`: a subclass's, a wrapper's, or one that was put in
-        its place. A schedule of ``torch.optim.lr_scheduler`` wraps the step and changes nothing of this.
+        A sync-free optimizer divides and clips the gradients in registers, so ``.grad`` stays scaled. If anybody can
+        see gradients within the step, they are first unscaled and clipped in place, as in torch: if the optimizer or
+        all optimizers have step hooks (other than polycast's own and the profiler's), or if ``optimizer.step`` is not
+        the one of :mod:`polycast.syncfree`. A schedule of ``torch.optim.lr_scheduler`` changes nothing of this.
 
         Args:
             optimizer: Any.
             args, kwargs: For ``optimizer.step``. As in torch, a closure is taken by position only. It sees unscaled
-                gradients, is not called where the step is skipped, and costs one read of whether it is.
+                gradients, is not called if the step is skipped, and costs one read.
 
         Raises:
-            TypeError: What is given is no optimizer.
+            TypeError: The argument is no optimizer.
             RuntimeError: As in torch: the optimizer was stepped since the last ``update``, or a closure is given by its
                 name. Or FSDP1 shards its parameters, and the scaler has no ``process_group``.
             ValueError: As in torch: a gradient that is to be unscaled in place is of float16.
             AssertionError: As in torch: nothing was scaled, or no gradient was found on any rank.
         """
         if not self._enabled:
-            if hasattr(optimizer, "param_groups"):  # torch's steps whatever has a step
+            if hasattr(optimizer, "param_groups"):  # torch steps whatever has a step
                 self._record(optimizer).steps += 1
             return super().step(optimizer, *args, **kwargs)
-        record, scale, _ = iteration = self._iteration(optimizer, "step")
+        record, scale = self._current(optimizer, "step")
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         if not record.is_sync_free and backends.reads_stall(scale.device.type):
-            self._tell(
+            self._warn_once(
                 f"each step of {type(optimizer).__name__} waits until the device has told whether to skip it; "
                 "an optimizer of polycast.syncfree does not"
             )
-        found_inf, result = self._look(optimizer, iteration, *args[:1]), None
-        if self._report_skips and read(found_inf):
+        found_inf, result = self._check(optimizer, record, scale, *args[:1]), None
+        if self._report_skips and bool(found_inf.item()):
             pass
         elif record.is_sync_free:
-            result = self._maybe_opt_step(optimizer, iteration.state, *args, **kwargs)
+            result = self._maybe_opt_step(optimizer, record.state, *args, **kwargs)
         else:
             result = super().step(optimizer, *args, **kwargs)
-        iteration.state["stage"] = OptState.STEPPED
         record.count(found_inf)
         return result
 
     @_disable_dynamo
     def step_together(self, *optimizers: Optimizer) -> None:
-        """Step several optimizers, or none of them if a gradient of any holds an infinity or a NaN.
+        """Step all optimizers, or none if a gradient of any is not finite. It counts as the step of each.
 
-        Nothing is read back if all of them are sync-free, or fused ones of torch's. It counts as the step of each. If
-        one is sharded, what any rank of its mesh finds in any of them counts on all, for ``update`` too. If they are
-        not all sharded over the same meshes, that takes one more sum for each mesh.
+        Nothing is read back if all of them are sync-free, or fused ones of torch's. If one is sharded, what any rank of
+        its mesh finds in any of them counts on all ranks, for ``update`` too. If they are not all sharded over the same
+        meshes, that takes one more sum for each mesh.
+
+        Raises:
+            ValueError: One optimizer is given twice.
+            TypeError, RuntimeError, AssertionError: As ``step``.
 
         Example:
             >>> import torch, polycast
@@ -296,26 +303,27 @@ class GradScaler(SteppingScaler):
         if len(set(map(id, map(unwrapped, optimizers)))) < len(optimizers):
             raise ValueError("step_together was given one optimizer twice; name each once")
         if self._enabled:
-            iterations = [self._iteration(optimizer, "step") for optimizer in optimizers]
-            for optimizer, iteration in zip(optimizers, iterations, strict=True):
-                self._look(optimizer, iteration)
-            found_inf = self._known_to_all(iteration.state for iteration in iterations)
-            ranks = tuple(dict.fromkeys(each for iteration in iterations for each in iteration.record.ranks))
-            for record, scale, state in iterations if found_inf is not None else ():  # for the steps to find
-                state["found_inf_per_device"], record.ranks = {scale.device: found_inf}, ranks
+            current = [self._current(optimizer, "step") for optimizer in optimizers]
+            for optimizer, (record, scale) in zip(optimizers, current, strict=True):
+                self._check(optimizer, record, scale)
+            records = [record for record, _ in current]
+            found_inf = self._found_in([record.state for record in records])
+            ranks = tuple(dict.fromkeys(each for record in records for each in record.ranks))
+            if found_inf is not None:
+                for record in records:  # for the steps to find
+                    record.state["found_inf_per_device"], record.ranks = {found_inf.device: found_inf}, ranks
         for optimizer in optimizers:
             self.step(optimizer)
 
     @_disable_dynamo
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Set the scale for the next iteration, by the rule that :class:`GradScaler` has, or to a new one.
+        """Set the scale for the next iteration, by the rule of :class:`GradScaler`, or to a new one.
 
-        It ends a batch that is dropped after a look at its gradients, too: what was found counts. If only some of the
-        optimizers are sharded, or over other meshes, what any rank found in any of them counts on all ranks; so these
-        must use the same optimizers. That takes one more sum for each mesh.
+        If you skip a batch after ``unscale_`` or ``clip_grad_norm``, still call it: what was found counts. If only some
+        of the optimizers are sharded, or on other meshes, it takes one more sum for each mesh.
 
         Raises:
-            AssertionError: As in torch: nothing was scaled, or no gradient was looked at.
+            AssertionError: As in torch: nothing was scaled, or no gradient was checked.
 
         Source: ``torch.amp.GradScaler.update``; here within ``min_scale`` and ``max_scale``.
         """
@@ -324,7 +332,7 @@ class GradScaler(SteppingScaler):
             self._keep_bounds()
             return
         scale, growth_tracker = self._check_scale_growth_tracker("update")
-        found_inf = self._known_to_all(self._per_optimizer_states.values())
+        found_inf = self._found_in(list(self._per_optimizer_states.values()))
         if found_inf is None:
             raise AssertionError(
                 "No inf checks were recorded prior to update. No optimizer that was given to step, unscale_ or "
@@ -348,12 +356,11 @@ class GradScaler(SteppingScaler):
         return self._record(optimizer).skips(self._device_of_scale()).total.to(torch.int64)
 
     def non_finite(self, optimizer: Optimizer) -> list[str]:
-        """Return which parameters had gradients that were not finite when they were last looked at.
+        """Return the names of the parameters whose gradients were not finite in the last check; reads from the device.
 
-        Names are those that the optimizer was given, else "param_groups[0]['params'][3]". What was found is kept until
-        the gradients are looked at again, and read back only here. Of parameters that are DTensors it is what any rank
-        of their mesh found; of others, what this one did. A disabled scaler looks at no gradient but here, at those
-        that are there now.
+        Names are those that the optimizer was given, else "param_groups[0]['params'][3]". Of DTensors it names what any
+        rank of their mesh found, of other parameters what this rank found. A disabled scaler checks the gradients that
+        are there now.
         """
         record = self._record(optimizer)
         if not self._enabled:
@@ -366,21 +373,20 @@ class GradScaler(SteppingScaler):
         Raises:
             TypeError: It is no whole number.
         """
-        _check_interval(new_interval)
+        check_interval(new_interval)
         super().set_growth_interval(new_interval)
 
     def get_scale(self) -> float:
         """Return the scale, or 1.0 if the scaler is disabled; reads from the device.
 
-        Where the scale has fallen below 1, or as far as it may, and 20 or more steps of an optimizer were skipped in a
-        row, as far as such reads can tell, it warns of that, once. No step reads, so it is told here, and where
-        ``state_dict`` is called.
+        It warns, once, if the scale is below 1, or as low as it may be, and 20 or more steps of an optimizer were
+        skipped in a row, as far as such reads show. Only this method and ``state_dict`` warn of it: steps read nothing.
         """
         scale = super().get_scale()
         if scale < 1 or scale <= self._bounds[0]:
             for optimizer, record in self._records.items():
                 if record.row(self._device_of_scale()) >= _MANY:
-                    self._tell(
+                    self._warn_once(
                         f"{_MANY} or more steps of {type(optimizer).__name__} were skipped in a row: its gradients are "
                         "not finite, whatever the scale; scaler.non_finite(optimizer) names them"
                     )
@@ -394,20 +400,15 @@ class GradScaler(SteppingScaler):
             ValueError: It is the state of something else.
             TypeError: Its growth interval is no whole number.
         """
-        if self._enabled and state_dict and not state_dict.keys() >= set(_STATE):
-            raise ValueError(
-                f"a state with {sorted(map(str, state_dict))} is not one of a gradient scaler; load what "
-                "GradScaler.state_dict() returned"
-            )
-        if self._enabled and state_dict:
-            _check_interval(state_dict["growth_interval"])
+        if self._enabled:
+            check_state(state_dict)
         super().load_state_dict(state_dict)
         if self._enabled:
             self._init_scale = min(max(self._init_scale, self._bounds[0]), self._bounds[1])
             self._keep_bounds()
 
     def __repr__(self) -> str:
-        """Return the settings; the scale itself would have to be read."""
+        """Return the settings. The scale is left out: it would have to be read."""
         if not self._enabled:
             return f"{type(self).__name__}(enabled=False)"
         low, high = self._bounds
@@ -424,10 +425,139 @@ class GradScaler(SteppingScaler):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__({**state, "_records": _no_records()})
 
+    # What torch's scaler calls within itself, and a subclass may override.
+
     def _lazy_init_scale_growth_tracker(self, dev: torch.device) -> None:
-        # Checkpoints are loaded into the _device of a scaler that has not scaled yet, a text that may be empty.
+        # A checkpoint may be loaded before anything was scaled: then dev is _device, a text that may be empty.
         super()._lazy_init_scale_growth_tracker(dev or torch.device(backends.current()))
         self._device = self._device or self._device_of_scale().type
+
+    def _unscale_grads_(
+        self,
+        optimizer: Optimizer,
+        inv_scale: Tensor,
+        found_inf: Tensor,  # noqa: ARG002
+        allow_fp16: bool,
+    ) -> dict[torch.device, Tensor]:
+        found = self._record(optimizer).unscale(optimizer, inv_scale, allow_fp16)
+        return found if self._process_group is None else self._reduced(found)
+
+    def _check_inf_per_device(self, optimizer: Optimizer) -> dict[Any, Any]:
+        """Check the gradients, unless step_together has: torch's step calls this again."""
+        state = self._per_optimizer_states[id(optimizer)]
+        if not state["found_inf_per_device"]:
+            found = (state["record"] if "record" in state else self._record(optimizer)).look(optimizer)
+            state["found_inf_per_device"] = found if self._process_group is None else self._reduced(found)
+        found_infs: dict[Any, Any] = state["found_inf_per_device"]
+        return found_infs
+
+    def _maybe_opt_step(
+        self, optimizer: Optimizer, optimizer_state: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> float | None:
+        """Step a sync-free optimizer, which skips by itself, or any other unless it is to be skipped."""
+        step: Callable[..., float | None] = optimizer.step
+        record: Record = optimizer_state["record"]
+        found_inf = record.found_inf
+        assert found_inf is not None
+        # The step of what wraps a sync-free optimizer does not skip by itself, and a closure would be called.
+        has_closure = bool(args) and args[0] is not None
+        if (has_closure or not getattr(optimizer, "takes_found_inf", False)) and bool(found_inf.item()):
+            return None
+        # Once gradients were unscaled in place there is nothing to divide by.
+        grad_scale = self._scale if optimizer_state["stage"] is OptState.READY else None
+        if hasattr(optimizer, "optimizer"):  # a wrapper may call this scaler's step itself
+            optimizer, optimizer_state["stage"] = unwrapped(optimizer), OptState.STEPPED
+        if not record.is_sync_free:
+            return step(*args, **kwargs)
+        if grad_scale is not None and getattr(optimizer, "grad_scale", None) is not None:
+            grad_scale = grad_scale * optimizer.grad_scale  # type: ignore[attr-defined]
+        # As attributes, torch's protocol for fused steps: a subclass's step may have a signature of its own.
+        told = {"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": record.clip_coef}
+        vars(optimizer).update(told)
+        try:
+            return step(*args, **kwargs)
+        finally:
+            for name in told:
+                delattr(optimizer, name)
+
+    # What is known of optimizers.
+
+    def _record(self, optimizer: Optimizer) -> Record:
+        """Return the record of an optimizer, which is also that of its wrappers."""
+        if not hasattr(optimizer, "param_groups"):
+            raise not_an_optimizer(optimizer)
+        if hasattr(optimizer, "optimizer"):
+            optimizer = unwrapped(optimizer)
+        record: Record | None = self._records.get(optimizer)
+        if record is None:
+            if self._enabled and self._process_group is None and has_lone_shards(optimizer):
+                raise RuntimeError(
+                    "FSDP1's parameters tell of no mesh, so each rank would scale and skip by itself; make the scaler "
+                    "by GradScaler(process_group=torch.distributed.group.WORLD), or shard by fully_shard"
+                )
+            record = self._records[optimizer] = Record(optimizer)
+        return record
+
+    def _current(self, optimizer: Optimizer, asked: str) -> tuple[Record, Tensor]:
+        """Return the record of an optimizer, in this iteration, and the scale; raise if nothing was scaled."""
+        record, states = self._record(optimizer), self._per_optimizer_states
+        scale, _ = self._check_scale_growth_tracker(asked)
+        if hasattr(optimizer, "optimizer"):  # torch looks for the state of what it is given
+            states[id(optimizer)] = states[id(unwrapped(optimizer))]
+        state = states[id(optimizer)]
+        if record.state is not state:  # the first call of this iteration
+            state["record"] = record
+            record.state, record.clip_coef, record.batch = state, None, None
+        return record, scale
+
+    def _check(self, optimizer: Optimizer, record: Record, scale: Tensor, closure: Any = None) -> Tensor:
+        """Check the gradients if nobody has, raise what torch raises before a step, and return found_inf.
+
+        Gradients that can be seen within the step are unscaled and clipped here: see Note [Gradients within a step].
+        """
+        if record.state["stage"] is OptState.STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        is_fused = getattr(optimizer, "_step_supports_amp_scaling", False)
+        is_seen = record.is_sync_free and can_be_seen(optimizer, closure)
+        if record.state["stage"] is OptState.READY and record.clip_coef is None:
+            if is_fused or (record.is_sync_free and not is_seen):
+                self._check_inf_per_device(optimizer)
+            else:
+                self.unscale_(optimizer)
+        if is_seen and record.clip_coef is not None:
+            is_scaled = record.state["stage"] is OptState.READY
+            record.multiply(optimizer, record.clip_coef / scale if is_scaled else record.clip_coef)
+            record.state["stage"], record.clip_coef = OptState.UNSCALED, None
+        found_infs = record.state["found_inf_per_device"]
+        if not found_infs and not is_fused:
+            raise AssertionError(
+                "No inf checks were recorded for this optimizer. No parameter of it had a gradient; call backward on "
+                "what scale() returned before"
+            )
+        record.found_inf = any_of(list(found_infs.values()), scale.device)
+        return record.found_inf
+
+    def _refuse_another_batch(self, record: Record) -> None:
+        """Raise if gradients were checked before a loss was last scaled: what unscale_ would raise by itself."""
+        self._batch += self._has_scaled
+        self._has_scaled = False
+        if record.state["stage"] is not OptState.STEPPED and record.batch not in (None, self._batch):
+            raise RuntimeError(_ALREADY_UNSCALED)
+
+    def _reduced(self, found_infs: dict[torch.device, Tensor]) -> dict[torch.device, Tensor]:
+        """Return what any rank of the process group found."""
+        found_inf = any_in_group(list(found_infs.values()), self._device_of_scale(), self._process_group)
+        return {found_inf.device: found_inf}
+
+    def _found_in(self, states: Sequence[dict[str, Any]]) -> Tensor | None:
+        """Return whether the checks of several optimizers found anything; None if there was no gradient."""
+        found_infs = [found_inf for state in states for found_inf in state["found_inf_per_device"].values()]
+        # The ranks of a process group agree already.
+        looks = (
+            [] if self._process_group is not None else [getattr(state.get("record"), "ranks", ()) for state in states]
+        )
+        found_inf = any_of_looks(found_infs, looks, self._device_of_scale())
+        return found_inf if found_infs else None
 
     def _device_of_scale(self) -> torch.device:
         return torch.device("cpu") if self._scale is None else self._scale.device
@@ -436,21 +566,13 @@ class GradScaler(SteppingScaler):
         if self._scale is not None:
             self._scale.clamp_(*self._bounds)
 
-    def _tell(self, message: str) -> None:
-        """Warn once."""
-        if message in self._told:
-            return
-        self._told.add(message)
-        _caller.warn(message)
+    def _warn_once(self, message: str) -> None:
+        if message not in self._told:
+            self._told.add(message)
+            _caller.warn(message)
 
 
-def _no_records() -> MutableMapping[Optimizer, StepRecord]:
+def _no_records() -> MutableMapping[Optimizer, Record]:
     """Return a dictionary that keeps no optimizer alive."""
-    records: MutableMapping[Optimizer, StepRecord] = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
+    records: MutableMapping[Optimizer, Record] = WeakIdKeyDictionary()  # type: ignore[no-untyped-call]
     return records
-
-
-def _check_interval(interval: Any) -> None:
-    """Raise where torch would in the first update, in terms of its operator."""
-    if not hasattr(interval, "__index__"):
-        raise TypeError(f"growth_interval is {interval!r}; it takes a whole number of steps")

@@ -10,7 +10,7 @@ from torch.optim import lr_scheduler
 
 from polycast import backends
 from polycast.scaler.scaler import GradScaler
-from polycast.scaler.step import unwrapped
+from polycast.scaler.wrapping import unwrapped
 
 Scheduler = lr_scheduler.LRScheduler
 

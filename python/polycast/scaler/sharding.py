@@ -151,6 +151,44 @@ def total_norm(findings: list[Finding], norm_type: float, device: torch.device) 
     return norms[0] if len(norms) == 1 and norms[0].dim() == 0 else torch.ops.polycast.norm(norms, norm_type)[0]
 
 
+def any_of(found_infs: Sequence[Tensor], device: torch.device) -> Tensor:
+    """Return one element on the device: 1 if any is, else 0. Torch's fused optimizers skip only if it is 1."""
+    if len(found_infs) == 1:
+        return found_infs[0].to(device, non_blocking=True)
+    moved = [found_inf.to(device, non_blocking=True) for found_inf in found_infs]
+    return torch.stack(moved).max() if moved else torch.zeros((), device=device)
+
+
+def any_in_group(found_infs: Sequence[Tensor], device: torch.device, group: Any) -> Tensor:
+    """Return what any rank of a process group has found, also on a rank that has no gradients."""
+    found_inf = any_of(found_infs, device)
+    distributed: Any = torch.distributed
+    distributed.all_reduce(found_inf, distributed.ReduceOp.MAX, group=group)
+    return found_inf
+
+
+def any_of_looks(found_infs: Sequence[Tensor], looks: Sequence[tuple[Ranks, ...]], device: torch.device) -> Tensor:
+    """Return whether any of several looks at gradients found anything, on every rank of their meshes.
+
+    Args:
+        found_infs: What they found.
+        looks: Of each look, the ranks that agreed on what it found.
+        device: Where the result is.
+
+    If the looks are at other meshes, or some at none, this takes one more sum for each mesh and dimension of it. A rank
+    whose plain optimizers have no gradients takes part, so all ranks must step the same optimizers.
+    """
+    found_inf = any_of(found_infs, device)
+    meshes = dict.fromkeys(ranks for look in looks for ranks in look)
+    if all(len(look) == len(meshes) for look in looks):
+        return found_inf
+    found_inf = found_inf.clone()  # the original may be in a record
+    for ranks in meshes:
+        found_inf = found_inf.to(ranks.device, non_blocking=True)
+        sum_over(found_inf, ranks)
+    return found_inf.clamp(max=1).to(device, non_blocking=True)
+
+
 def sum_over(tensor: Tensor, ranks: Ranks) -> None:
     """Sum in place over all dimensions of a mesh, if this rank is in it."""
     mesh, distributed = ranks.mesh, torch.distributed

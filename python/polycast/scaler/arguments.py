@@ -1,0 +1,77 @@
+"""Checks of a gradient scaler's arguments, where torch checks nothing or names another thing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# A scale of 0 makes gradients of 0, and NaN when they are divided by it. The reciprocal of this one is finite.
+_SMALLEST = torch.finfo(torch.float32).tiny
+_STATE = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
+
+
+def check_flags(**flags: Any) -> None:
+    """Raise a TypeError if a flag is a text: "False" would be true."""
+    for name, value in flags.items():
+        if isinstance(value, str):
+            raise TypeError(f"{name} is {value!r}; it takes True or False")
+
+
+def check_interval(interval: Any) -> None:
+    """Raise a TypeError where torch would in the first update, in terms of its operator."""
+    if not hasattr(interval, "__index__"):
+        raise TypeError(f"growth_interval is {interval!r}; it takes a whole number of steps")
+
+
+def check_bounds(init_scale: float, min_scale: float, max_scale: float) -> tuple[float, float]:
+    """Return the bounds of the scale, or raise a ValueError if the first scale is outside of them."""
+    low = max(min_scale, _SMALLEST)
+    if low > max_scale:
+        raise ValueError(f"max_scale is {max_scale}, below min_scale={low}; give one that is not smaller")
+    if not low <= init_scale <= max_scale:
+        raise ValueError(
+            f"init_scale is {init_scale}, outside of min_scale={low} and max_scale={max_scale}; "
+            "choose bounds that enclose it"
+        )
+    return low, max_scale
+
+
+def check_clipping(max_norm: float, norm_type: float) -> tuple[float, float]:
+    """Return both as numbers, or raise a ValueError if one is not positive."""
+    for name, value, wanted in (
+        ("max_norm", max_norm, "a positive number"),
+        ("norm_type", norm_type, "a positive number, or infinity"),
+    ):
+        if not float(value) > 0:
+            raise ValueError(f"{name} is {value}; it takes {wanted}")
+    return float(max_norm), float(norm_type)
+
+
+def check_sequence(tensors: Any) -> None:
+    """Raise a TypeError unless it is a sequence of tensors."""
+    if isinstance(tensors, Tensor):
+        raise TypeError("unscale was given one tensor, and takes a sequence of them; pass [tensor]")
+    for index, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"tensors[{index}] is {tensor!r}, and no tensor; leave out what has no gradient")
+
+
+def check_state(state_dict: Mapping[str, Any]) -> None:
+    """Raise a ValueError for the state of something else; torch's own error names an empty one."""
+    if not state_dict:
+        return
+    if not state_dict.keys() >= set(_STATE):
+        raise ValueError(
+            f"a state with {sorted(map(str, state_dict))} is not one of a gradient scaler; load what "
+            "GradScaler.state_dict() returned"
+        )
+    check_interval(state_dict["growth_interval"])
+
+
+def not_an_optimizer(given: Any) -> TypeError:
+    """Return the error for an object that is no optimizer and wraps none."""
+    return TypeError(
+        f"a {type(given).__name__} was given for an optimizer and has no param_groups; pass the optimizer itself, not "
+        "its parameters, and each one by itself"
+    )
