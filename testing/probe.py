@@ -14,7 +14,7 @@ from typing import Any
 
 import polycast
 import torch
-from polycast import _compiled
+from polycast import _compiled, installation
 from polycast.scope import scopes
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -87,14 +87,14 @@ def kernels_of(column: str) -> Iterator[None]:
     before = polycast.installed()
     polycast.uninstall()
     _compiled.install_kernels(column, True)
-    scopes.refresh()
+    installation.follow_kernels()
     try:
         yield
     finally:
         _compiled.uninstall_kernels(column)
         for device in before:
             _compiled.install_kernels(device, False)
-        scopes.refresh()
+        installation.follow_kernels()
 
 
 @contextmanager

@@ -10,20 +10,19 @@ are installed when torch_xla is imported, before or after. Set POLYCAST_INSTALL=
     torch.bfloat16
 """
 
-from polycast import cast_cache, policy, syncfree
-from polycast.backends import xla_kernels
+from polycast import cast_cache, installation, policy, syncfree
 from polycast.custom_function import custom_bwd, custom_fwd
 from polycast.debug.compare import compare, record
 from polycast.debug.trace import trace
 from polycast.debug.watch import watch
-from polycast.installation import install, install_on_import, installed, uninstall, use, use_on_import
+from polycast.installation import install, installed, uninstall
 from polycast.policy.policy import Policy, PolicyError
+from polycast.region import autocast
 from polycast.scaler import elsewhere  # noqa: F401
 from polycast.scaler.scaler import GradScaler
 from polycast.scaler.schedule import RealStepLR
-from polycast.scope import checkpoint, scopes
 from polycast.scope.assignment import assign
-from polycast.scope.region import autocast
+from polycast.scope.process import use
 
 __all__ = [
     "GradScaler",
@@ -48,11 +47,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-xla_kernels.register_on_import()
-install_on_import()
-use_on_import()
-scopes.teach_dynamo()
-checkpoint.keep_policies()
+installation.on_import()
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 
 import polycast
-from polycast import backends, installation, policy
+from polycast import backends, policy
 from polycast._compiled import DEVICES, ROWS
 from polycast._suggest import suggestion
 from polycast._text_table import lines_of, wrapped
@@ -19,6 +19,7 @@ from polycast.debug import script
 from polycast.policy import operators
 from polycast.policy.comparison import diff
 from polycast.policy.records import history, is_release
+from polycast.scope import process
 from polycast_grammar.errors import PolicyError
 
 COMMANDS = ("diff", "trace")
@@ -27,8 +28,8 @@ COMMANDS = ("diff", "trace")
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return its exit status."""
     words = sys.argv[1:] if arguments is None else arguments
-    if installation.unusable and words[:1] != ["diff"]:  # which looks at the files that it is given
-        print(f"error: {installation.unusable}", file=sys.stderr)
+    if process.unusable and words[:1] != ["diff"]:  # which looks at the files that it is given
+        print(f"error: {process.unusable}", file=sys.stderr)
         return 1
     if words[:1] == ["trace"] and len(words) > 1:
         return script.main(words[1:])
@@ -100,7 +101,7 @@ def _overview() -> str:
     versions = [("polycast", polycast.__version__), ("torch", str(torch.__version__)), *_backend_versions()]
     lines = [", ".join(f"{name} {number}" for name, number in versions), "", *lines_of(rows)]
     if policy.in_force():
-        lines += ["", f"{installation.ENVIRONMENT_POLICY} decides over these rows: python -m polycast OP shows how"]
+        lines += ["", f"{process.ENVIRONMENT_POLICY} decides over these rows: python -m polycast OP shows how"]
     return "\n".join(lines)
 
 
@@ -153,7 +154,7 @@ def _in_force(ops: set[str]) -> list[str]:
             held.setdefault((row.op, row.value), []).append(row.column)
     rows = [(*key, "all" if columns == [*DEVICES] else ", ".join(columns)) for key, columns in held.items()]
     head = ("op", "category", "devices")
-    title = f"{installation.ENVIRONMENT_POLICY} decides over these:"
+    title = f"{process.ENVIRONMENT_POLICY} decides over these:"
     return ["", title, "", *lines_of(wrapped([head, *rows]))] if rows else []
 
 

@@ -18,7 +18,10 @@ import operator
 import sys
 import warnings
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
+from types import ModuleType
 from typing import Any, NamedTuple, SupportsIndex
 
 import torch
@@ -218,10 +221,20 @@ def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) 
             _compiled.forget_casts(address, release=False)
 
 
+@contextmanager
+def follow_steps(_: ModuleType) -> Iterator[None]:
+    """Drop the casts of parameters after each step of an optimizer. Steps before this one were not seen."""
+    _compiled.clear_casts()
+    hook = register_optimizer_step_post_hook(_forget_updated)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
 if "_kept" not in globals():  # importlib.reload runs this module again
     # By the tensor's address: a weak reference whose callback frees the casts when the tensor is deleted.
     _kept: dict[int, weakref.ref[Tensor]] = {}
-    register_optimizer_step_post_hook(_forget_updated)
 for _kind in backends.types():
     # Where a device's work can be recorded as a graph, torch's module of the device says whether the stream records.
     if (_probe := getattr(getattr(torch, _kind, None), "is_current_stream_capturing", None)) is not None:

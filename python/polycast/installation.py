@@ -1,31 +1,50 @@
-"""Installation of the policy's kernels in torch's dispatcher, and their removal.
+"""What importing polycast does to torch, all in this module, and how it is undone.
 
-Whatever torch.compile has compiled holds the casts of the policy it was compiled under. So after each change of the
-installed policy the compiled code of this process does not run again, and the keys of the on-disk caches are marked
-with what is installed.
+- Autocast kernels of the policy are registered with torch's dispatcher, device by device (`install`).
+- `CHANGES` lists what is replaced or registered elsewhere in torch. It holds as long as any device is installed.
+- Compiled code holds the casts of the policy that it was compiled under. So it does not run again after a change of the
+  kernels, and the keys of the on-disk caches name what is installed (`follow_kernels`).
+
+`uninstall()` undoes all of these, and POLYCAST_INSTALL=0 prevents them until `install` is called. Some registrations
+concern our own functions and operators only, and stay: the operators `torch.ops.polycast` with their kernels for XLA
+(backends/xla_kernels), what dynamo knows of our functions (scope/compiled_code.py), what TorchScript compiles for
+`polycast.autocast` (region.py), and the import hooks that wait for torch_xla and torch._dynamo.
 """
 
 import os
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
 
-import torch
 import torch.compiler.config
 
-from polycast import backends
-from polycast._compiled import BUILD, DEVICES, install_kernels, installed_kernels, uninstall_kernels
-from polycast.policy.policy import Policy, PolicyError
-from polycast.policy.reader import IMPORT_FIRST
-from polycast.scope import scopes
+from polycast import backends, cast_cache, policy
+from polycast._compiled import (
+    BUILD,
+    DEVICES,
+    install_kernels,
+    installed_kernels,
+    refresh_kernels,
+    uninstall_kernels,
+)
+from polycast.backends import xla_kernels
+from polycast.scope import checkpoint, compiled_code, module, process
 
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
-ENVIRONMENT_POLICY = "POLYCAST_POLICY"
+# Each changes a module of torch, when the module is imported, and undoes the change at its end.
+CHANGES: tuple[tuple[str, Callable[[ModuleType], AbstractContextManager[None]]], ...] = (
+    *((name, checkpoint.keep_policies) for name in backends.CHECKPOINTS),
+    ("torch.fx", module.check_models),
+    ("torch.optim.optimizer", cast_cache.follow_steps),
+    ("torch._dynamo", compiled_code.number_scopes),
+)
 _TAG = "polycast:"
-# What is wrong with the policy of the environment, where `python -m polycast` is to say it.
-unusable = ""
 # How often kernels were installed or taken out.
 changes = 0
+# The changes that hold, by their modules. A reload of this module keeps them.
+_held: dict[str, AbstractContextManager[None]] = globals().get("_held", {})
 # Columns with the same dispatch key, of which one can be installed at a time.
 _SIBLINGS = {
     name: [other.name for other in DEVICES.values() if other.name != name and other.dispatch_key == device.dispatch_key]
@@ -33,8 +52,22 @@ _SIBLINGS = {
 }
 
 
+def on_import() -> None:
+    """Do what `import polycast` does."""
+    xla_kernels.register_on_import()
+    backends.once_imported("torch._dynamo", compiled_code.describe)
+    for name, _ in CHANGES:
+        backends.once_imported(name, _change)
+    if os.environ.get(ENVIRONMENT_SWITCH, "1").lower() not in ("0", "false", "no", "off"):
+        install()
+        for package in backends.LATE:
+            if package not in sys.modules:
+                backends.once_imported(package, _install_late)
+    process.use_on_import()
+
+
 def install(*devices: str | torch.device) -> None:
-    """Register the policy's autocast kernels of the named devices on top of torch's.
+    """Register the policy's autocast kernels of the named devices on top of torch's, and what goes with them.
 
     Args:
         devices: Device types as in ``torch.device(...).type``, "xla" standing for the rules of the hardware that
@@ -59,11 +92,14 @@ def install(*devices: str | torch.device) -> None:
                 uninstall_kernels(sibling)
             install_kernels(column, column in backends.ON_REQUEST)
     finally:
-        _forget_compiled_code()
+        follow_kernels()
 
 
 def uninstall(*devices: str | torch.device) -> None:
     """Bring torch's own autocast kernels back, for the named devices, or for all without any.
+
+    With the last device goes all that importing polycast changes in torch: checkpoints, torch.fx, torch.compile and the
+    hook after optimizers' steps are torch's own again. What was compiled meanwhile does not run again.
 
     Args:
         devices: As for :func:`install`, or columns as :func:`installed` names them.
@@ -81,7 +117,7 @@ def uninstall(*devices: str | torch.device) -> None:
     names = [_column(device) for device in devices]
     for column in names if devices else installed_kernels():
         uninstall_kernels(column)
-    _forget_compiled_code()
+    follow_kernels()
 
 
 def _column(device: str | torch.device) -> str:
@@ -95,35 +131,6 @@ def installed() -> tuple[str, ...]:
     return tuple(installed_kernels())
 
 
-def use(policy: Policy | None) -> None:
-    """Make a policy that of the process: it holds in every region, under the policies of regions and modules.
-
-    The environment variable POLYCAST_POLICY names a file whose policy is used from the import on. A forked process,
-    such as a worker of a ``DataLoader``, inherits what is used; one that is spawned has that of the variable, if any.
-
-    Args:
-        policy: The rules over the base, in the place of those used before; None for the base alone.
-
-    Raises:
-        TypeError: It is no policy.
-        ValueError: An operator that it names has an autocast kernel of its own.
-
-    Example:
-        >>> import torch, polycast
-        >>> polycast.use(polycast.Policy({"matmul": "fp32"}))
-        >>> with polycast.autocast("cpu"):
-        ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
-        torch.float32
-        >>> polycast.use(None)
-    """
-    if not (policy is None or isinstance(policy, Policy)):
-        raise TypeError(
-            f"the policy is {policy!r:.60}; give a polycast.Policy, as of polycast.Policy.load, or None for the base"
-        )
-    if scopes.use_in_process(policy or scopes.NO_RULES):
-        _forget_compiled_code()
-
-
 def follow_hardware(column: str) -> None:
     """Put a column in the place of an installed sibling, which stands for what the hardware was taken for before.
 
@@ -133,64 +140,43 @@ def follow_hardware(column: str) -> None:
         install(backends.type_of(column))
 
 
-def install_on_import() -> None:
-    """Install what ``import polycast`` installs; the environment variable POLYCAST_INSTALL=0 switches it off."""
-    if os.environ.get(ENVIRONMENT_SWITCH, "1").lower() in ("0", "false", "no", "off"):
-        return
-    install()
-    for package in backends.LATE:
-        if package not in sys.modules:
-            backends.once_imported(package, _install_late)
-
-
-def use_on_import() -> None:
-    """Use the policy that the environment variable POLYCAST_POLICY names a file of.
-
-    Raises:
-        ImportError: It cannot be used. The command line, which can show what is wrong with a file, goes on without it.
-    """
-    global unusable
-    path = os.environ.get(ENVIRONMENT_POLICY)
-    if path:
-        try:
-            use(Policy.load(path))
-        except ValueError as error:
-            text = f"{ENVIRONMENT_POLICY} names {path}, which cannot be used:\n{error}"
-            problems = error.problems if isinstance(error, PolicyError) else ()
-            if any(problem.remedy.startswith(IMPORT_FIRST) for problem in problems):
-                text += f"\n(before polycast, or unset {ENVIRONMENT_POLICY} and call polycast.use after both)"
-            if not _is_command_line():
-                raise ImportError(text) from None
-            unusable = text
-
-
-def _is_command_line() -> bool:
-    """Return whether the process is `python -m polycast`, which imports the package before its __main__.
-
-    While Python looks for the module of -m, it stands in the place of the first argument.
-    """
-    return sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removeprefix("-m") == __package__
-
-
 def _install_late(package: ModuleType) -> None:
     install(*backends.LATE[package.__name__])
 
 
-class _Tag(str):
-    """What is installed, as keys of on-disk caches hold it; each gets the policy that holds where it is made, too."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        policy = scopes.policy_in_force()
-        return str, (f"{self} {_TAG}{policy.digest}" if policy else str(self),)
-
-
-def _forget_compiled_code() -> None:
+def follow_kernels() -> None:
+    """Make the rest of torch follow the kernels that are registered now."""
     global changes
     changes += 1
-    scopes.refresh()
+    refresh_kernels()
+    _mark_caches()
+    compiled_code.forget()
+    if installed_kernels():
+        for name, _ in CHANGES:
+            if name in sys.modules:
+                _change(sys.modules[name])
+    else:
+        while _held:
+            _held.popitem()[1].__exit__(None, None, None)
+
+
+def _change(torchs: ModuleType) -> None:
+    """Make the change of a module that is imported, if any device is installed."""
+    if installed_kernels() and torchs.__name__ not in _held:
+        change = _held[torchs.__name__] = dict(CHANGES)[torchs.__name__](torchs)
+        change.__enter__()
+
+
+class _Tag(str):
+    """The installed columns, in keys of on-disk caches. A key also gets the policy in force where it is made."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        held = policy.in_force()
+        return str, (f"{self} {_TAG}{held.digest}" if held else str(self),)
+
+
+def _mark_caches() -> None:
     others = [part for part in torch.compiler.config.cache_key_tag.split() if not part.startswith(_TAG)]
     columns = installed_kernels()
-    if columns:
-        others.append(f"{_TAG}{BUILD}:{','.join(columns)}")
-    torch.compiler.config.cache_key_tag = _Tag(" ".join(others))
-    scopes.forget_compiled_code()
+    tag = " ".join([*others, f"{_TAG}{BUILD}:{','.join(columns)}"] if columns else others)
+    torch.compiler.config.cache_key_tag = _Tag(tag) if columns else tag

@@ -11,9 +11,8 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast import backends
+from polycast import backends, region
 from polycast.backends import xla
-from polycast.scope import region
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from testing.probe import HAS_XLA, NO_XLA

@@ -6,8 +6,9 @@ import torch
 from lightning.pytorch.plugins.precision import MixedPrecision
 from lightning.pytorch.utilities import GradClipAlgorithmType
 
+from polycast.region import autocast
 from polycast.scaler.scaler import GradScaler
-from polycast.scope.region import Region, autocast
+from polycast.scope.contexts import Region
 
 
 class Precision(MixedPrecision):  # type: ignore[misc]

@@ -154,6 +154,16 @@ class Policy:
         """Return a policy that somebody holds by its digest, which torch.compile sees of it."""
         return _made[digest]
 
+    @classmethod
+    def of_patch(cls, patch: Patch) -> "Policy":
+        """Return the policy whose rules kernels look up."""
+        rows = []
+        for full, column, category, dtype, message, source in patch.rows():
+            name, _, overload = full.partition(".")
+            kind = None if dtype is None else str(dtype).removeprefix("torch.")
+            rows.append(PatchRow(name, overload or "default", column, category, kind, message, source))
+        return cls._of(rows)
+
     @property
     def patch(self) -> Patch:
         """The rules as kernels look them up. Policies with the same rules from the same places share one."""

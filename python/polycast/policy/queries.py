@@ -5,13 +5,12 @@ from functools import cache
 import torch
 
 from polycast import backends
-from polycast._compiled import CATEGORIES, DEVICES, ROWS, Row
+from polycast._compiled import CATEGORIES, DEVICES, ROWS, Row, scope_in_force, used_patch
 from polycast._suggest import suggestion
 from polycast.policy import operators
 from polycast.policy.listing import Listing, Resolved
 from polycast.policy.operators import ops_by_public_name
 from polycast.policy.policy import Policy
-from polycast.scope import scopes
 from polycast_grammar.categories import UNLISTED
 
 
@@ -135,7 +134,12 @@ def in_force() -> Policy:
         ...     polycast.policy.in_force()
         Policy({'relu': 'fp32'})
     """
-    return scopes.policy_in_force()
+    scope, used = scope_in_force(), used_patch()
+    patches = [patch for _, patch in scope.patches] if scope else []
+    policy = Policy()
+    for patch in reversed([*patches, *([used] if used else [])]):
+        policy |= Policy.of_patch(patch)
+    return policy
 
 
 def resolved(policy: Policy | None = None, *, device: str | torch.device) -> Listing:

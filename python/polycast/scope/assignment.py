@@ -3,16 +3,15 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeAlias
-from weakref import ref
+from typing import TypeAlias
 
 import torch
 from torch import nn
 
-from polycast._compiled import enter_scope, leave_scope
 from polycast.policy.policy import PatchRow, Policy
-from polycast.scope import callers, scopes, tracers
+from polycast.scope import callers
+from polycast.scope.compiled_code import uncompiled
+from polycast.scope.module import set_rules
 from polycast_grammar.errors import Location, PolicyError, Problem, closest
 
 Rules: TypeAlias = str | torch.dtype | Mapping[str, object] | Policy | None
@@ -20,59 +19,7 @@ Rules: TypeAlias = str | torch.dtype | Mapping[str, object] | Policy | None
 PATTERN = "re:"
 
 
-class Assigned(partial[Any]):
-    """The forward of a module under rules. A copy of the module has one of its own.
-
-    It does not keep the module, which keeps it.
-    """
-
-    @classmethod
-    def of(cls, module: nn.Module, policy: Policy, forward: Any) -> "Assigned":
-        """Return the forward of a module, which may have been one of its own before, under the rules of a policy."""
-        return cls(_run, ref(module), policy, policy.digest, forward)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Assigned.of, (self.module, self.policy, self.args[-1])
-
-    @property
-    def module(self) -> nn.Module:
-        """The module."""
-        module: nn.Module = self.args[0]()
-        return module
-
-    @property
-    def policy(self) -> Policy:
-        """Its rules."""
-        policy: Policy = self.args[1]
-        return policy
-
-    @property
-    def __wrapped__(self) -> Any:  # where inspect finds the signature
-        return self.args[-1] or type(self.module).forward.__get__(self.module)
-
-
-@scopes.inlined
-def _run(module: ref[nn.Module], policy: Policy, digest: str, forward: Any, *args: Any, **kwargs: Any) -> Any:
-    if torch.compiler.is_compiling():
-        enter_scope(scopes.keep_scope_in(scopes.MODULE, digest))
-        try:
-            return _forward(module, forward, args, kwargs)
-        finally:
-            leave_scope()
-    tracers.check_call(module(), args, kwargs)
-    with scopes.in_module(policy):
-        return _forward(module, forward, args, kwargs)
-
-
-@scopes.inlined
-def _forward(module: ref[nn.Module], forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if forward is not None:
-        return forward(*args, **kwargs)
-    here: Any = module()
-    return type(here).forward(here, *args, **kwargs)
-
-
-@scopes.uncompiled
+@uncompiled
 def assign(model: nn.Module, rules: Mapping[str, Rules]) -> list[str]:
     """Give modules of a model rules of their own, over those of the region and the process that they are called in.
 
@@ -127,10 +74,9 @@ def assign(model: nn.Module, rules: Mapping[str, Rules]) -> list[str]:
         one.check_called(modules, chosen)
     if problems:
         raise PolicyError(problems)
-    tracers.check_roots(Assigned)
     for name, module in modules.items():
         if module in chosen:
-            _assign(module, chosen[module].policy)
+            set_rules(module, chosen[module].policy)
             callers.have_called(module, chosen[module].policy is not None and callers.is_in_fused_layer(name, modules))
     return [name for name, module in modules.items() if module in chosen and chosen[module].policy is not None]
 
@@ -244,15 +190,3 @@ def _policy_of(value: Rules) -> Policy | None:
     if isinstance(value, Mapping):
         return Policy(value)
     raise TypeError
-
-
-def _assign(module: nn.Module, policy: Policy | None) -> None:
-    own = module.__dict__.get("forward")
-    if isinstance(own, Assigned):
-        own = own.args[-1]
-    if policy is not None:
-        own = Assigned.of(module, policy, own)
-    if own is None:
-        module.__dict__.pop("forward", None)
-    else:
-        module.__dict__["forward"] = own

@@ -1,13 +1,11 @@
-"""Tracers that record what modules do without their rules: they raise where the rules would be lost.
+"""Tracers that would lose the rules of a module: they raise.
 
-torch.fx records no casts, so it raises at modules that it takes apart; those that it leaves whole keep their rules.
-torch.jit.trace records the casts of a region, and where there is none, it raises. An export to ONNX does likewise, and
-is not warned of: ONNX has no regions that its graph could be run in.
+torch.fx records no casts, so it raises at a module that it traces into. A leaf module keeps its rules. torch.jit.trace
+and an export to ONNX record the casts inside a region, and raise outside of one. Only torch.jit.trace warns, because
+ONNX has no regions in which its graph could run.
 """
 
 import warnings
-from functools import cache, wraps
-from typing import Any
 
 import torch
 from torch import nn
@@ -17,32 +15,18 @@ from polycast import backends
 
 
 def check_call(module: nn.Module | None, *args: object) -> None:
-    """Raise where a tracer records the call of a module that has rules without them."""
+    """Raise where a tracer records the call of a module with rules, and would lose the rules."""
     if torch._C._get_tracing_state() is not None:
         _check_trace(module)
     if torch.fx._symbolic_trace.is_fx_symbolic_tracing() and any(  # type: ignore[no-untyped-call]
         isinstance(leaf, torch.fx.Proxy) for leaf in _pytree.tree_leaves(args)
     ):
-        raise _lost("torch.fx records no casts", module)
-
-
-@cache
-def check_roots(has_rules: type) -> None:
-    """Have torch.fx raise for a model whose own forward is one of a class; it would trace that of the model's class."""
-    trace = torch.fx.Tracer.trace
-
-    @wraps(trace)
-    def checked(self: torch.fx.Tracer, root: Any, *args: Any, **kwargs: Any) -> torch.fx.Graph:
-        if isinstance(root, nn.Module) and isinstance(vars(root).get("forward"), has_rules):
-            raise _lost("torch.fx records no casts", root)
-        return trace(self, root, *args, **kwargs)
-
-    torch.fx.Tracer.trace = checked  # type: ignore[method-assign]
+        raise lost("torch.fx records no casts", module)
 
 
 def _check_trace(module: nn.Module | None) -> None:
     if not any(torch.is_autocast_enabled(kind) for kind in backends.types() if kind != backends.CARRIER):
-        raise _lost("torch.jit.trace records no casts outside of a region", module)
+        raise lost("torch.jit.trace records no casts outside of a region", module)
     if not torch.onnx.is_in_onnx_export():
         warnings.warn(
             f"torch.jit.trace records the casts of this {type(module).__name__} by its rules, which holds where the "
@@ -51,7 +35,8 @@ def _check_trace(module: nn.Module | None) -> None:
         )
 
 
-def _lost(what: str, module: nn.Module | None) -> RuntimeError:
+def lost(what: str, module: nn.Module | None) -> RuntimeError:
+    """Return the error of a tracer that would lose the rules of a module."""
     return RuntimeError(
         f"{what}, so the rules of this {type(module).__name__} would be lost; use torch.compile, which keeps them, or "
         "take them back first: polycast.assign(model, {name: None})"

@@ -1,139 +1,19 @@
 """The autocast region: torch's own context, with the devices, dtypes and defaults of the policy."""
 
 import warnings
-from collections.abc import Callable
-from functools import cache, wraps
-from typing import Any, ParamSpec, TypeVar, overload
+from functools import cache
+from typing import Any, overload
 
 import torch
-from torch.amp import autocast_mode
 from torch.amp.autocast_mode import autocast as StockAutocast  # by this name also where ours is put in its place
 
 from polycast import backends, installation
-from polycast._compiled import DEVICES, enter_owner, enter_region, leave_owner, leave_scope, region_context
+from polycast._compiled import DEVICES
 from polycast.policy.policy import Policy
-from polycast.scope import scopes
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from polycast.scope.contexts import CompiledRegion, PolicyRegion, Region
 
 # What torch has for each device type until a region or a user chooses something else.
 _INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.types()}
-
-
-class Region(StockAutocast):
-    """A ``torch.autocast`` that can be entered again while it is entered, and by many threads at once.
-
-    Torch's own remembers in itself what held before it was entered, for one entry.
-    """
-
-    def __init__(self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None) -> None:
-        super().__init__(device_type, dtype, enabled, cache_enabled)
-        self._context = region_context(self.device, self.fast_dtype, self._enabled, self._cache_enabled, None)
-
-    __enter__ = enter_owner
-    __exit__ = leave_owner
-
-    def _tell_modes(self, entered: bool) -> None:
-        """Tell torch.export's modes of the region, as torch does."""
-        enter, leave = autocast_mode._enter_autocast, autocast_mode._exit_autocast
-        for mode in torch.overrides._get_current_function_mode_stack():  # type: ignore[no-untyped-call]
-            if isinstance(mode, torch.fx.experimental.proxy_tensor.PreDispatchTorchFunctionMode):
-                settings = (self.device, self.fast_dtype, self._enabled, self._cache_enabled) if entered else ()
-                mode.__torch_function__(enter if entered else leave, (), settings)
-                return
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Region, (self.device, self.fast_dtype, self._enabled, self._cache_enabled)
-
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Return the function, to be run in this region."""
-
-        decorated: Callable[P, R] = super().__call__(function)  # type: ignore[no-untyped-call]
-        return decorated
-
-    def __repr__(self) -> str:
-        """Return the call that makes such a region."""
-        options = [f"dtype={self.fast_dtype}"]
-        switches = {"enabled": self._enabled, "cache_enabled": self._cache_enabled}
-        options += [f"{name}=False" for name, value in switches.items() if not value]
-        return f"polycast.autocast('{self.device}', {', '.join(options)})"
-
-
-class PolicyRegion:
-    """An autocast region with rules over those that hold around it; can be entered again, and by many threads at once.
-
-    No ``torch.autocast``: torch.compile takes what is one for one without a policy.
-    """
-
-    def __init__(
-        self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None, policy: Policy
-    ) -> None:
-        self.device = device_type
-        self.fast_dtype = dtype
-        self._enabled = enabled
-        self._cache_enabled = cache_enabled
-        self.policy = policy
-        self._context = region_context(device_type, dtype, enabled, cache_enabled, policy.patch)
-
-    __enter__ = enter_owner
-    __exit__ = leave_owner
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return PolicyRegion, (self.device, self.fast_dtype, self._enabled, self._cache_enabled, self.policy)
-
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Return the function, to be run in this region."""
-        settings = self.device, self.fast_dtype, self._enabled, self._cache_enabled, self.policy.digest
-
-        @wraps(function)
-        def run(*args: P.args, **kwargs: P.kwargs) -> R:
-            if torch.compiler.is_compiling():
-                with CompiledRegion(*settings):
-                    return function(*args, **kwargs)
-            with self:
-                return function(*args, **kwargs)
-
-        return run
-
-    def __repr__(self) -> str:
-        """Return the call that makes such a region."""
-        return f"polycast.autocast('{self.device}', dtype={self.fast_dtype}, policy={self.policy!r})"
-
-
-class CompiledRegion:
-    """A region with rules that compiled code makes, written so that torch.compile can read it."""
-
-    def __init__(
-        self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None, digest: str
-    ) -> None:
-        self.device = device_type
-        self.fast_dtype = dtype
-        self._enabled = enabled
-        self._cache_enabled = cache_enabled
-        self._digest = digest
-
-    @scopes.uncompiled
-    def __enter__(self) -> "CompiledRegion":
-        dtype, cache_enabled = self.fast_dtype, self._cache_enabled
-        if dtype is None:
-            dtype = torch.get_autocast_dtype(self.device)
-        if cache_enabled is None:
-            cache_enabled = torch.is_autocast_cache_enabled()
-        scope = scopes.keep_scope_in(scopes.REGION, self._digest)
-        enter_region(self.device, dtype, self._enabled, cache_enabled, scope)
-        return self
-
-    @scopes.uncompiled
-    def __exit__(self, *error: object) -> None:
-        leave_scope()
-
-    def __call__(self, function: Callable[..., R]) -> Callable[..., R]:
-        def run(*args: Any, **kwargs: Any) -> Any:  # torch.compile would guard `P.args`, which is made anew each time
-            with CompiledRegion(self.device, self.fast_dtype, self._enabled, self._cache_enabled, self._digest):
-                return function(*args, **kwargs)
-
-        return run
 
 
 @overload
