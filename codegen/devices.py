@@ -2,9 +2,10 @@
 
 from codegen.model import Device, Op
 from codegen.schemas import Schemas
-from polycast_grammar.casts import OTHERS, Cast, CastReader
+from polycast_grammar.casts import OTHERS, Alternative, CastReader, Casts
 from polycast_grammar.categories import SPOKEN_DTYPES, UNLISTED, Category
 from polycast_grammar.errors import Problem
+from polycast_grammar.names import split_name
 from polycast_grammar.nodes import Mapping, Node, Text
 from polycast_grammar.versions import SUPPORTED, VersionRange
 
@@ -22,7 +23,7 @@ class DeviceReader(CastReader):
     def __init__(self, schemas: Schemas, problems: list[Problem]) -> None:
         super().__init__(problems, like={}, categories=(category.value for category in Category))
         self.schemas = schemas
-        self.exceptions: dict[str, dict[str, Cast]] = {}  # by device, then by op or overload
+        self.exceptions: dict[str, dict[str, Alternative]] = {}  # by device, then by op or overload
         self.spoken: dict[str, str] = {}  # from another name that users write to the device
 
     def read_devices(self, node: Node) -> list[Device]:
@@ -116,9 +117,9 @@ class DeviceReader(CastReader):
             return self.name(node, "dispatch_key", self.schemas.autocast_keys)
         return key
 
-    def read_exceptions(self, device: Text, node: Node, like: str | None) -> dict[str, Cast]:
+    def read_exceptions(self, device: Text, node: Node, like: str | None) -> dict[str, Alternative]:
         """Return the casts that a device has instead of those of the device that it is like, by op or overload."""
-        found: dict[str, Cast] = {}
+        found: dict[str, Alternative] = {}
         if like is None:
             what = f"device '{device.value}' has exceptions and is like no other"
             self.report(node.location, what, "add 'like', or name the device in the ops instead")
@@ -129,9 +130,9 @@ class DeviceReader(CastReader):
                     what = f"device '{device.value}' excepts '{text.value}' twice"
                     self.report(text.location, what, "keep one of them")
                 elif category is not None:
-                    overload = text.value.partition(".")[2]
+                    overload = split_name(text.value)[1]
                     value = None if category == UNLISTED else category
-                    found[text.value] = Cast(value, text, overloads=(overload,) if overload else None)
+                    found[text.value] = Alternative(value, text, overloads=(overload,) if overload else None)
         return found
 
     def check_exceptions(self, ops: dict[str, Op]) -> None:
@@ -139,14 +140,14 @@ class DeviceReader(CastReader):
         known = {name: {row.overload.name for row in op.registrations} for name, op in ops.items()}
         for device, exceptions in self.exceptions.items():
             for name, cast in exceptions.items():
-                op, _, overload = name.partition(".")
+                op, overload = split_name(name)
                 what = f"device '{device}' excepts '{name}', which the policy does not list"
                 if op not in known:
                     self.report_unknown(cast.node.location, what, op, known)
                 elif overload and overload not in known[op]:
                     self.report_unknown(cast.node.location, what, overload, known[op])
 
-    def with_exceptions(self, key: Text, node: Node, casts: dict[str, list[Cast]]) -> dict[str, list[Cast]]:
+    def with_exceptions(self, key: Text, node: Node, casts: Casts) -> Casts:
         """Return the casts of an op by device. Exceptions of the device, and of those that it is like, come first."""
         named = {name.value for name, _ in node.items} if isinstance(node, Mapping) else set()
         found = {}
@@ -163,8 +164,8 @@ class DeviceReader(CastReader):
         alternatives = {device: [*first, *casts.get(device, [])] for device, first in found.items()}
         return {device: parts for device, parts in alternatives.items() if parts}
 
-    def exceptions_for(self, key: Text, device: str) -> list[Cast]:
+    def exceptions_for(self, key: Text, device: str) -> list[Alternative]:
         """Return the exceptions of a device for an op. Those for an overload come before the one for the whole op."""
         exceptions = self.exceptions.get(device, {})
-        mine = [cast for name, cast in exceptions.items() if name.partition(".")[0] == key.value]
+        mine = [cast for name, cast in exceptions.items() if split_name(name)[0] == key.value]
         return sorted(mine, key=lambda cast: cast.overloads is None)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from polycast_grammar.categories import UNLISTED, Category
+from polycast_grammar.names import DEFAULT, join_name
 from polycast_grammar.versions import ALL, VersionRange
 
 
@@ -24,7 +25,7 @@ class Device:
 class Overload:
     """One overload of an op. `dtype_overload` is the one that takes a dtype, for fp32_append_dtype."""
 
-    name: str = "default"
+    name: str = DEFAULT
     torch: VersionRange = ALL
     dtype_overload: str | None = None
     note: str | None = None
@@ -44,25 +45,25 @@ class Registration:
 
     @property
     def schema_name(self) -> str:
-        return _schema_name(self.op, self.overload.name)
+        return join_name(self.op, self.overload.name)
 
     @property
     def cpp_struct(self) -> str:
         """The struct of at::_ops that calls the overload."""
-        return _cpp_struct(self.op, self.overload.name)
+        return join_name(self.op, self.overload.name).replace(".", "_")
 
     @property
     def cpp_target(self) -> str | None:
         """The struct of at::_ops that calls the overload with a dtype, if there is one."""
         if self.overload.dtype_overload is None:
             return None
-        return _cpp_struct(self.op, self.overload.dtype_overload)
+        return join_name(self.op, self.overload.dtype_overload).replace(".", "_")
 
     @property
     def reaches(self) -> str:
         """The overload that is called below autocast."""
         appends = self.category is Category.FP32_APPEND_DTYPE
-        return _schema_name(self.op, (self.overload.dtype_overload if appends else None) or self.overload.name)
+        return join_name(self.op, (self.overload.dtype_overload if appends else None) or self.overload.name)
 
 
 @dataclass(frozen=True)
@@ -151,11 +152,3 @@ class Policy:
     def registrations(self) -> Iterator[Registration]:
         for op in self.ops:
             yield from op.registrations
-
-
-def _schema_name(op: str, overload: str) -> str:
-    return op if overload == "default" else f"{op}.{overload}"
-
-
-def _cpp_struct(op: str, overload: str) -> str:
-    return op if overload == "default" else f"{op}_{overload}"

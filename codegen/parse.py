@@ -10,10 +10,11 @@ from codegen.documents import read_documents, read_ops
 from codegen.model import Op, Overload, Policy, Registration
 from codegen.schema_checks import check_kept_kernels, check_overload, check_registration
 from codegen.schemas import Schemas
-from polycast_grammar.casts import Cast
+from polycast_grammar.casts import Alternative
 from polycast_grammar.categories import Category
 from polycast_grammar.errors import Location, PolicyError, Problem
 from polycast_grammar.files import load
+from polycast_grammar.names import DEFAULT
 from polycast_grammar.nodes import Mapping, Node, Sequence, Text
 from polycast_grammar.versions import ALL, subtract
 
@@ -138,7 +139,7 @@ class _PolicyParser(DeviceReader):
                 place = getattr(place, part)
 
     def rows(
-        self, key: Text, overload: Overload, device: str, alternatives: list[Cast], message: str | None
+        self, key: Text, overload: Overload, device: str, alternatives: list[Alternative], message: str | None
     ) -> Iterator[tuple[Registration, Location]]:
         """Yield the rows of one overload on one device, with their places. For each release the first match wins."""
         alternatives = [cast for cast in alternatives if cast.overloads is None or overload.name in cast.overloads]
@@ -155,7 +156,7 @@ class _PolicyParser(DeviceReader):
 
     def read_overloads(self, key: Text, node: Node | None) -> list[tuple[Text, Overload | None]]:
         if node is None:
-            return [(replace(key, value="default"), Overload())]
+            return [(replace(key, value=DEFAULT), Overload())]
         if not isinstance(node, Sequence) or not node.items:
             self.report(node.location, f"overloads of op '{key.value}' is no list", "write it as [default, other]")
             return []

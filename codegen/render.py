@@ -16,7 +16,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from codegen.model import Op, Policy, Registration
 from polycast_grammar.categories import Category
-from polycast_grammar.history import ABSENT, Change, Record, changes, name_of
+from polycast_grammar.names import join_name
+from polycast_grammar.releases import ABSENT, Change, Release, changes
 from polycast_grammar.versions import ALL, VersionRange
 
 SHARDS = 4
@@ -25,7 +26,7 @@ SHARDS = 4
 _MARKUP = re.compile(r"[\\`*~|\[]|(?<![^\W_])_|_(?![^\W_])")
 
 
-def render(policy: Policy, history: Mapping[str, Record] | None = None) -> dict[str, str]:
+def render(policy: Policy, history: Mapping[str, Release] | None = None) -> dict[str, str]:
     """Return the text of each generated file, by its path below generated/.
 
     Args:
@@ -138,17 +139,17 @@ def _public_names(policy: Policy) -> dict[str, dict[tuple[Category, VersionRange
     return names
 
 
-def _changes(policy: Policy, history: Mapping[str, Record]) -> list[tuple[str, str, str, str]]:
+def _changes(policy: Policy, history: Mapping[str, Release]) -> list[tuple[str, str, str, str]]:
     """Return a row (overload, devices, categories, reasons) for each change of a listed op between releases."""
     listed = {op.name for op in policy.ops}
     return [
-        (name_of(change.op, change.overload), ", ".join(change.devices), _held(change), " ".join(change.reasons))
+        (join_name(change.op, change.overload), ", ".join(change.devices), _held(change), " ".join(change.reasons))
         for change in changes(history)
         if change.op in listed
     ]
 
 
-def _partly(history: Mapping[str, Record]) -> list[tuple[str, str]]:
+def _partly(history: Mapping[str, Release]) -> list[tuple[str, str]]:
     """Return the devices that only some releases have a record of, each with these releases."""
     devices = dict.fromkeys(device for record in history.values() for device in record.devices)
     having = {

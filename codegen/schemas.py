@@ -13,8 +13,9 @@ from pathlib import Path
 from torchgen.model import BaseTy, BaseType, FunctionSchema, OptionalType, SchemaKind
 
 from polycast_grammar.categories import FUNCTIONAL, VIEW, Signature
-from polycast_grammar.history import Record, read_history
-from polycast_grammar.versions import Release
+from polycast_grammar.names import DEFAULT
+from polycast_grammar.releases import Release, read_releases
+from polycast_grammar.versions import Version
 
 HISTORY = Path(__file__).parents[1] / "history"
 
@@ -29,9 +30,9 @@ class Schemas:
     def __init__(
         self,
         text: str,
-        release: Release,
+        release: Version,
         autocast_keys: Iterable[str] = (),
-        history: Mapping[str, Record] | None = None,
+        history: Mapping[str, Release] | None = None,
         torch: object = None,
     ) -> None:
         self.release = release
@@ -41,7 +42,7 @@ class Schemas:
         self._schemas: dict[str, dict[str, str]] = {}
         self._parsed: dict[tuple[str, str], FunctionSchema] = {}
         for match in _FUNC.finditer(text):
-            self._schemas.setdefault(match[2], {})[match[3] or "default"] = match[1]
+            self._schemas.setdefault(match[2], {})[match[3] or DEFAULT] = match[1]
 
     @classmethod
     def installed(cls, torch: object = None) -> "Schemas":
@@ -60,7 +61,7 @@ class Schemas:
         major, minor = version("torch").split(".")[:2]
         header = Path(spec.origin).parent.parent / "torch" / "include" / "c10" / "core" / "DispatchKey.h"
         keys = _AUTOCAST_KEY.findall(header.read_text(encoding="utf-8")) if header.is_file() else []
-        return cls(packaged.read_text(encoding="utf-8"), (int(major), int(minor)), keys, read_history(HISTORY), torch)
+        return cls(packaged.read_text(encoding="utf-8"), (int(major), int(minor)), keys, read_releases(HISTORY), torch)
 
     @cached_property
     def ops(self) -> list[str]:

@@ -2,18 +2,19 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from .categories import UNLISTED
 from .errors import Problem
 from .fields import Reader
 from .nodes import Mapping, Node, Sequence, Text
-from .versions import ALL, Release, VersionRange, parse_range, subtract
+from .versions import ALL, Version, VersionRange, parse_range, subtract
 
 OTHERS = "others"
 
 
 @dataclass(frozen=True)
-class Cast:
+class Alternative:
     """What `cast` says for one device: the name of a category, where it holds, and why. None means unlisted."""
 
     category: str | None
@@ -21,6 +22,9 @@ class Cast:
     torch: VersionRange = ALL
     overloads: tuple[str, ...] | None = None
     note: str | None = None
+
+
+Casts: TypeAlias = dict[str, list[Alternative]]  # of an op, by device
 
 
 class CastReader(Reader):
@@ -34,19 +38,19 @@ class CastReader(Reader):
         problems: list[Problem],
         like: dict[str, str | None],
         categories: Iterable[str],
-        release: Release | None = None,
+        release: Version | None = None,
     ) -> None:
         super().__init__(problems)
         self.release = release
         self.like = like
         self.categories = {*categories, UNLISTED}
 
-    def read_casts(self, key: Text, node: Node, overloads: list[str]) -> dict[str, list[Cast]]:
+    def read_casts(self, key: Text, node: Node, overloads: list[str]) -> Casts:
         """Return what `cast` says for each device that it lists, `like` and `others` resolved."""
         if not isinstance(node, Mapping) or "as" in [name.value for name, _ in node.items]:
             casts = self.read_alternatives(node, overloads)
             return dict.fromkeys(self.like, casts) if casts else {}
-        named: dict[str, list[Cast]] = {}
+        named: Casts = {}
         for device, value in self.entries(node, f"cast of op '{key.value}'"):
             casts = self.read_alternatives(value, overloads)
             if (name := self.device(device)) is not None:
@@ -59,7 +63,7 @@ class CastReader(Reader):
     def category(self, node: Node) -> str | None:
         return self.name(node, "category", self.categories)
 
-    def resolve(self, device: str, named: dict[str, list[Cast]]) -> list[Cast]:
+    def resolve(self, device: str, named: Casts) -> list[Alternative]:
         others = named.get(OTHERS, [])
         if device not in named and others and all(cast.category is None for cast in others):
             return others  # `others: unlisted` keeps an op from the devices that are like a named one
@@ -71,7 +75,7 @@ class CastReader(Reader):
             chain.append(like)
         return named[chain[-1]]
 
-    def read_alternatives(self, node: Node, overloads: list[str]) -> list[Cast]:
+    def read_alternatives(self, node: Node, overloads: list[str]) -> list[Alternative]:
         nodes = node.items if isinstance(node, Sequence) else (node,)
         if not nodes:
             self.report(node.location, "a cast is an empty list", "name a category")
@@ -83,7 +87,7 @@ class CastReader(Reader):
                 self.report(cast.node.location, "those before this alternative leave it no release", "remove it")
         return casts
 
-    def read_cast(self, node: Node, overloads: list[str]) -> Cast | None:
+    def read_cast(self, node: Node, overloads: list[str]) -> Alternative | None:
         keys = ("as", "torch", "overloads", "note")
         fields = {"as": node} if isinstance(node, Text) else self.fields(node, "a cast", keys, ("as",))
         if fields is None:
@@ -98,7 +102,7 @@ class CastReader(Reader):
             only = tuple(text.value for text in texts if elsewhere or self.name(text, "overload", overloads))
         if category is None or torch is None:
             return None
-        return Cast(None if category == UNLISTED else category, fields["as"], torch, only, note)
+        return Alternative(None if category == UNLISTED else category, fields["as"], torch, only, note)
 
     def holds_here(self, node: Node) -> bool:
         """Return whether one of the casts is for the release that they are read for; a broken range is for any."""

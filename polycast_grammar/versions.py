@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-Release = tuple[int, int]
+Version = tuple[int, int]
 
 _CLAUSE = re.compile(r"(>=|<)\s*(\d{1,3})\.(\d{1,3})\s*", re.ASCII)
 
@@ -13,10 +13,10 @@ _CLAUSE = re.compile(r"(>=|<)\s*(\d{1,3})\.(\d{1,3})\s*", re.ASCII)
 class VersionRange:
     """The releases from `first` (included) to `end` (excluded); None leaves that side open."""
 
-    first: Release | None = None
-    end: Release | None = None
+    first: Version | None = None
+    end: Version | None = None
 
-    def __contains__(self, release: Release) -> bool:
+    def __contains__(self, release: Version) -> bool:
         return (self.first is None or release >= self.first) and (self.end is None or release < self.end)
 
     def __and__(self, other: "VersionRange") -> "VersionRange":

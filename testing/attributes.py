@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 from weakref import WeakKeyDictionary
 
 # Counters of torch, which go on after a change was undone.
@@ -42,7 +43,8 @@ def _attributes() -> Iterator[tuple[str, object]]:
                         yield f"{name}.{attribute}.{key}", part
 
 
-def _members(value: object) -> list[int] | None:
-    if isinstance(value, dict | WeakKeyDictionary):
+def _members(value: Any) -> list[int] | None:
+    kind = type(value)  # isinstance would ask a lazy object for its class
+    if issubclass(kind, dict | WeakKeyDictionary):
         return [id(part) for part in value.values()]
-    return [id(part) for part in value] if isinstance(value, list | set) else None
+    return [id(part) for part in value] if issubclass(kind, list | set) else None

@@ -17,10 +17,11 @@ from polycast._suggest import suggestion
 from polycast._text_table import lines_of, wrapped
 from polycast.debug import script
 from polycast.policy import operators
-from polycast.policy.comparison import diff
-from polycast.policy.records import history, is_release
+from polycast.policy.diff import diff
+from polycast.policy.releases import is_release, releases
 from polycast.scope import process
 from polycast_grammar.errors import PolicyError
+from polycast_grammar.names import split_name
 
 COMMANDS = ("diff", "trace")
 
@@ -72,7 +73,7 @@ def _diff(words: list[str]) -> str:
     parser = argparse.ArgumentParser(
         prog="python -m polycast diff",
         description="Show what two sides do differently, with the reasons that are known.",
-        epilog=f"The releases are {', '.join(history())}; the devices are {', '.join(DEVICES)}.",
+        epilog=f"The releases are {', '.join(releases())}; the devices are {', '.join(DEVICES)}.",
     )
     parser.add_argument(
         "sides",
@@ -128,7 +129,7 @@ def _op(name: str) -> str:
     cells: dict[str, dict[str, str]] = {}
     notes: dict[str, list[str]] = {}
     for row in rows:
-        full = row.op if row.overload == "default" else f"{row.op}.{row.overload}"
+        full = operators.shown(row.op, row.overload)
         cells.setdefault(full, {})[row.device] = row.category
         if row.note:
             notes.setdefault(f"{full}: {row.note}", []).append(row.device)
@@ -150,7 +151,7 @@ def _in_force(ops: set[str]) -> list[str]:
     """Return what POLYCAST_POLICY's rules decide over the rows of these ops."""
     held: dict[tuple[str, str], list[str]] = {}
     for row in policy.in_force().rows():
-        if row.op.partition(".")[0] in ops:
+        if split_name(row.op)[0] in ops:
             held.setdefault((row.op, row.value), []).append(row.column)
     rows = [(*key, "all" if columns == [*DEVICES] else ", ".join(columns)) for key, columns in held.items()]
     head = ("op", "category", "devices")

@@ -8,7 +8,7 @@ from codegen.model import Policy
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
 from polycast_grammar.errors import PolicyError
-from polycast_grammar.history import Record
+from polycast_grammar.releases import Release
 
 # Torch has kernels of its own for some ops, and casts one that returns a view.
 _DEVICES = ("cuda", "xla", "npu", "cpu")
@@ -37,7 +37,7 @@ SCHEMAS = Schemas(
 - func: wipe(Tensor(a!) self) -> ()
 """,
     (2, 9),
-    history={"torch-2.9": Record("torch-2.9", {}, _DEVICES, _ROWS)},
+    history={"torch-2.9": Release("torch-2.9", {}, _DEVICES, _ROWS)},
     torch=SimpleNamespace(**dict.fromkeys(_FUNCTIONS), Tensor=_TENSOR),
 )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from polycast.__main__ import main
-from polycast.policy import comparison
+from polycast.policy import diff
 
 from testing.cases import RELEASE
 
@@ -125,10 +125,10 @@ def test_alone_it_is_the_op_of_that_name(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_an_interrupt_prints_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(_: str) -> object:
+    def interrupt(*_: object) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(comparison, "_side", interrupt)
+    monkeypatch.setattr(diff, "_side", interrupt)
     assert main(["diff", "base", "torch-2.11"]) == 130
     assert capsys.readouterr() == ("", "")
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from polycast._compiled import DEVICES, DEVICES_LIKE, ROWS
 from polycast.policy import operators
-from polycast.policy.pin import rows_of
-from polycast.policy.records import history
+from polycast.policy.releases import releases, rules_of
 
-from polycast_grammar.history import ABSENT, Record, name_of
+from polycast_grammar.names import join_name
+from polycast_grammar.releases import ABSENT, Release
 from testing.cases import RELEASE
 from testing.probe import in_force, kernels_of
 from testing.process import python
@@ -18,12 +18,12 @@ from testing.properties import TIMES
 from testing.release_probe import STOCK, probe
 
 RUNNING = f"torch-{RELEASE[0]}.{RELEASE[1]}"
-RECORDS = list(history().values())
-NAMES = ", ".join(history())
+RECORDS = list(releases().values())
+NAMES = ", ".join(releases())
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
-def test_every_row_is_that_of_the_release(record: Record) -> None:
+def test_every_row_is_that_of_the_release(record: Release) -> None:
     resolved = {column: polycast.policy.resolved(policy_of(record), device=column) for column in record.devices}
     for column, rows in resolved.items():
         held = {(row.op, row.overload): row.category for row in rows}
@@ -33,19 +33,19 @@ def test_every_row_is_that_of_the_release(record: Record) -> None:
                 assert (held.get((op, overload), "unlisted"), op, overload, column) == (wanted, op, overload, column)
 
 
-def policy_of(record: Record) -> polycast.Policy:
+def policy_of(record: Release) -> polycast.Policy:
     return polycast.Policy.load(record.name)
 
 
-@pytest.mark.parametrize("record", [history()[RUNNING]] if TIMES == 1 else RECORDS, ids=lambda record: record.name)
-def test_the_kernels_under_a_pin_do_what_is_recorded(record: Record) -> None:
+@pytest.mark.parametrize("record", [releases()[RUNNING]] if TIMES == 1 else RECORDS, ids=lambda record: record.name)
+def test_the_kernels_under_a_pin_do_what_is_recorded(record: Release) -> None:
     """Of the release that runs; TIMES=2 compares the pins of the others, too, as far as this torch has their ops."""
     here = {text.removeprefix("aten::") for text in torch._C._dispatch_get_all_op_names()}
     keys = sorted({(row.op, row.overload) for row in ROWS} | record.overloads())
-    assert record.name != RUNNING or {name_of(*key) for key in record.overloads() - record.absent} <= here
+    assert record.name != RUNNING or {join_name(*key) for key in record.overloads() - record.absent} <= here
     compared = 0
     for column in record.devices:
-        rows = {name_of(*key): record.category(*key, column) for key in keys}
+        rows = {join_name(*key): record.category(*key, column) for key in keys}
         wanted = {name: kind for name, kind in rows.items() if name in here and kind not in (ABSENT, STOCK)}
         with kernels_of(column), in_force(policy_of(record)):
             assert dict(probe(DEVICES[column].dispatch_key.removeprefix("Autocast"), list(wanted))) == wanted
@@ -63,7 +63,7 @@ def test_rms_norm_is_as_the_release_has_it(name: str, category: str) -> None:
 def test_a_device_without_a_record_follows_the_one_that_it_is_like() -> None:
     pin = polycast.Policy.load("torch-2.11")
     for column, like in DEVICES_LIKE.items():
-        if like == "cuda" and column not in history()["torch-2.11"].devices:
+        if like == "cuda" and column not in releases()["torch-2.11"].devices:
             rows = {(row.name, row.overload): row.value for row in pin.rows((column,))}
             assert rows["aten::conv2d", "padding"] == "unlisted"
             assert ("aten::cudnn_convolution", "default") not in rows  # which policy.yaml keeps to cuda
@@ -72,7 +72,7 @@ def test_a_device_without_a_record_follows_the_one_that_it_is_like() -> None:
 
 def test_a_device_that_stays_as_it_is_beside_one_that_it_is_like_is_saved_so() -> None:
     rows = {("mm", "default", "cuda"): "fp32", ("mm", "default", "mtia"): "lower_precision_fp"}
-    pin = polycast.Policy._of(rows_of(Record("torch-2.9", {}, ("cuda", "mtia"), rows)))
+    pin = polycast.Policy._of(rules_of(Release("torch-2.9", {}, ("cuda", "mtia"), rows)))
     held = {row.column: row.value for row in pin.rows() if row.key[:2] == ("aten::mm", "default")}
     assert held == {"cuda": "fp32", "xla_gpu": "fp32", "mtia": "lower_precision_fp"} | dict.fromkeys(
         ("maia", "hpu", "privateuse1", "npu", "musa", "mlu"), "fp32"

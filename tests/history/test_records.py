@@ -5,16 +5,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from polycast.policy.records import RECORDED, history
+from polycast.policy.releases import RECORDED, releases
 
 from codegen.model import Registration
 from polycast_grammar.errors import PolicyError
-from polycast_grammar.history import Change, Record, changes, name_of, read_history
+from polycast_grammar.names import join_name
+from polycast_grammar.releases import Change, Release, changes, read_releases
 from testing.cases import DEVICES, POLICY, RELEASE
 from testing.probe import HAS_XLA, stock_kernels
 from testing.release_probe import STOCK, probe, registered
 
-RECORDS = list(history().values())
+RECORDS = list(releases().values())
 RUNNING = f"torch-{RELEASE[0]}.{RELEASE[1]}"
 FIRST = """\
 recorded: {torch: 2.9.0}
@@ -26,10 +27,10 @@ ops:
 SECOND = "recorded: {torch: 2.10.0}\nafter: torch-2.9\ndevices: [cuda]\n"
 
 
-def read(folder: Path, *texts: str) -> dict[str, Record]:
+def read(folder: Path, *texts: str) -> dict[str, Release]:
     for number, text in enumerate(texts, 9):
         (folder / f"torch-2.{number}.yaml").write_text(text, encoding="utf-8")
-    return read_history(folder)
+    return read_releases(folder)
 
 
 def test_every_release_up_to_the_newest_is_recorded_from_a_wheel_with_cuda() -> None:
@@ -37,14 +38,14 @@ def test_every_release_up_to_the_newest_is_recorded_from_a_wheel_with_cuda() -> 
     assert all("+cu" in record.packages["torch"] for record in RECORDS)
     assert all({*record.devices} <= {*DEVICES} for record in RECORDS)
     assert all({"cpu", "cuda", "xpu", "mps", "mtia", "maia"} <= {*record.devices} for record in RECORDS)
-    assert history()["torch-2.9"].packages["torch_xla"] == "2.9.0"
+    assert releases()["torch-2.9"].packages["torch_xla"] == "2.9.0"
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
-def test_the_policy_differs_from_a_release_only_where_it_has_a_note(record: Record) -> None:
-    rows = {(row.op, row.overload.name, row.device): row for row in rows_of(record)}
+def test_the_policy_differs_from_a_release_only_where_it_has_a_note(record: Release) -> None:
+    rows = {(row.op, row.overload.name, row.device): row for row in rules_of(record)}
     different = {
-        f"{device}-{name_of(op, overload)}"
+        f"{device}-{join_name(op, overload)}"
         for op, overload, device in {*rows, *record.rows}
         if device in record.devices
         and held(rows.get((op, overload, device))) != record.category(op, overload, device)
@@ -54,7 +55,7 @@ def test_the_policy_differs_from_a_release_only_where_it_has_a_note(record: Reco
     assert different == set()
 
 
-def rows_of(record: Record) -> Iterator[Registration]:
+def rules_of(record: Release) -> Iterator[Registration]:
     return (row for row in POLICY.registrations() if record.number in row.torch)
 
 
@@ -63,18 +64,18 @@ def held(row: Registration | None) -> str:
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
-def test_the_policy_lists_nothing_that_a_release_does_not_have(record: Record) -> None:
-    assert {(row.op, row.overload.name) for row in rows_of(record)} & record.absent == set()
+def test_the_policy_lists_nothing_that_a_release_does_not_have(record: Release) -> None:
+    assert {(row.op, row.overload.name) for row in rules_of(record)} & record.absent == set()
 
 
 @pytest.mark.parametrize("key", registered())
 def test_the_wheel_that_runs_does_what_is_recorded(key: str) -> None:
-    record, device = history()[RUNNING], key.lower()
+    record, device = releases()[RUNNING], key.lower()
     if device == "xla" and not HAS_XLA:
         pytest.skip("torch_xla is not installed beside this torch")
     with stock_kernels():
         found = dict(probe(key, registered()[key]))
-    wanted = {name_of(op, overload): held for (op, overload, on), held in record.rows.items() if on == device}
+    wanted = {join_name(op, overload): held for (op, overload, on), held in record.rows.items() if on == device}
     if torch.version.cuda is None:  # only the builds with cuDNN have its kernel
         wanted = {name: category for name, category in wanted.items() if category != STOCK}
     assert found == wanted

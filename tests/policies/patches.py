@@ -14,7 +14,7 @@ from polycast._compiled import DEVICES, DEVICES_LIKE, NAMES, ROWS
 from polycast.policy import operators
 from polycast.policy.operators import ATEN
 from polycast.policy.policy import PolicyError
-from polycast.policy.rows import VALUES
+from polycast.policy.rules import VALUES
 
 from polycast_grammar.categories import FUNCTIONAL, Category
 from testing.mutations import CHARACTERS, damaged

@@ -101,9 +101,11 @@ patches::mean  all       bfloat16     Policy: patches::mean
 add.Tensor     mps       promote      Policy: torch.add.mps"""
 DIFF = """\
 op    device  base                this      other
+dist  xla     unlisted            unlisted  fp32
 mv    cpu     unlisted            fp32      float16
 mv    tpu     lower_precision_fp  fp32      float16
-dist  xla     unlisted            unlisted  fp32"""
+
+unlisted: runs in the type of its inputs; ops that it runs follow their own rules."""
 
 
 def test_a_policy_prints_as_a_table() -> None:

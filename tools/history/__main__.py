@@ -15,7 +15,8 @@ from typing import Any
 from tqdm import tqdm
 
 from polycast_grammar.errors import PolicyError
-from polycast_grammar.history import name_of, number_of, read_history
+from polycast_grammar.names import join_name
+from polycast_grammar.releases import number_of, read_releases
 from tools.history.environments import FOLDER, ROOT, probed, python_of
 from tools.history.files import text_of
 
@@ -52,7 +53,7 @@ def _found(version: str, keep: bool) -> dict[str, Any]:
 
 
 def _record(found: dict[str, dict[str, Any]], keep: bool) -> int:
-    history = read_history(HISTORY)
+    history = read_releases(HISTORY)
     probes = {_name(version): part for version, part in found.items()}
     for name in list(probes):
         names = sorted({*history, *probes}, key=number_of)
@@ -61,7 +62,7 @@ def _record(found: dict[str, dict[str, Any]], keep: bool) -> int:
         text = text_of(probes[name], before, history[name].reasons if name in history else {})
         (HISTORY / f"{name}.yaml").write_text(text, encoding="utf-8")
         print(f"history/{name}.yaml: {text.count(chr(10))} lines")
-        history = read_history(HISTORY)
+        history = read_releases(HISTORY)
     return 0
 
 
@@ -75,7 +76,7 @@ def _before(name: str, probes: dict[str, dict[str, Any]], history: dict[str, Any
 
 
 def _check(found: dict[str, dict[str, Any]]) -> int:
-    history, status = read_history(HISTORY), 0
+    history, status = read_releases(HISTORY), 0
     for version, part in found.items():
         record = history.get(_name(version))
         if record is None:
@@ -83,7 +84,7 @@ def _check(found: dict[str, dict[str, Any]]) -> int:
             status = 1
             continue
         seen = {(device, name): held for device, names in part["devices"].items() for name, held in names.items()}
-        wanted = {(device, name_of(op, overload)): held for (op, overload, device), held in record.rows.items()}
+        wanted = {(device, join_name(op, overload)): held for (op, overload, device), held in record.rows.items()}
         lines = [
             f"  {name} on {device}: recorded {wanted.get((device, name))}, the wheel {seen.get((device, name))}"
             for device, name in sorted({*seen, *wanted})

@@ -5,7 +5,7 @@ from textwrap import fill
 from typing import Any
 
 from polycast_grammar.categories import UNLISTED
-from polycast_grammar.history import ABSENT
+from polycast_grammar.releases import ABSENT
 
 Found = Mapping[str, Any]
 Changes = dict[str, dict[str, str] | str]

@@ -6,7 +6,8 @@ from typing import Any
 import polycast
 import pytest
 
-from polycast_grammar.history import name_of, read_history
+from polycast_grammar.names import join_name
+from polycast_grammar.releases import read_releases
 from testing.probe import in_force, kernels_of
 from testing.release_probe import probe
 from tools.history import __main__ as tool
@@ -75,8 +76,8 @@ def test_what_a_probe_found_is_written_whole_and_then_as_changes(tmp_path: Path)
     assert written == TEXTS
     for name, text in zip(("torch-2.9", "torch-2.10"), written, strict=True):
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
-    for found, record in zip((FOUND, LATER), read_history(tmp_path).values(), strict=True):
-        rows = {f"{device}-{name_of(op, part)}": category for (op, part, device), category in record.rows.items()}
+    for found, record in zip((FOUND, LATER), read_releases(tmp_path).values(), strict=True):
+        rows = {f"{device}-{join_name(op, part)}": category for (op, part, device), category in record.rows.items()}
         assert rows == {f"{on}-{name}": held for on, names in found["devices"].items() for name, held in names.items()}
 
 

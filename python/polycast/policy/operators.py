@@ -11,6 +11,7 @@ import torch
 
 from polycast._compiled import NAMES, ROWS
 from polycast_grammar.categories import FUNCTIONAL, NESTED, VIEW, Category, Signature
+from polycast_grammar.names import DEFAULT, join_name, split_name
 
 ATEN = "aten::"
 _IDENTIFIER = re.compile(r"\w+", re.ASCII)
@@ -44,7 +45,7 @@ class Target(NamedTuple):
 
 def shown(name: str, overload: str | None = None) -> str:
     """Return an operator as people write it: ATen's without its namespace, the default overload without its name."""
-    return name.removeprefix(ATEN) + (f".{overload}" if overload not in (None, "default") else "")
+    return join_name(name.removeprefix(ATEN), overload)
 
 
 def qualified(key: str) -> str:
@@ -57,9 +58,9 @@ def qualified(key: str) -> str:
 def targets(key: str) -> tuple[Target, ...]:
     """Return the operators that a name means, several for a public name that runs several; none for an unknown one."""
     name = qualified(key)
-    operator, _, overload = name.partition(".")
+    operator, overload = split_name(name)
     if _OPERATOR.fullmatch(name) and signatures(operator):
-        return (Target(operator, overload or None),)
+        return (Target(operator, overload),)
     if key in ops_by_public_name():
         return tuple(Target(ATEN + op, None) for op in ops_by_public_name()[key] if signatures(ATEN + op))
     place, _, last = key.rpartition(".")
@@ -100,7 +101,7 @@ def is_public(name: str) -> bool:
 
 def signatures(name: str) -> dict[str, Signature]:
     """Return what categories must know of each overload of an operator; empty for one that is not registered."""
-    return {schema.overload_name or "default": _signature(schema) for schema in _schemas(name)}
+    return {schema.overload_name or DEFAULT: _signature(schema) for schema in _schemas(name)}
 
 
 def castable(name: str) -> dict[str, Signature]:
@@ -129,7 +130,7 @@ def suggest_ops(remedy: str, public_name: str) -> str:
 
 def known() -> Iterator[str]:
     """Yield the names of all operators, without overloads, and the public names of the policy's ops."""
-    yield from {shown(name.partition(".")[0]) for name in torch._C._dispatch_get_all_op_names()}
+    yield from {shown(split_name(name)[0]) for name in torch._C._dispatch_get_all_op_names()}
     for public, _ in NAMES:
         yield from public.split()
 

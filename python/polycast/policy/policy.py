@@ -12,14 +12,17 @@ import torch
 from polycast._compiled import DEVICES, ROWS, Patch, find_patch, make_patch
 from polycast.policy import operators
 from polycast.policy.operators import ATEN, Target
-from polycast.policy.reader import RuleReader
-from polycast.policy.rows import VALUES, PatchRow, make_row, misnamed
-from polycast.policy.text import Rule, rules_of, table_of
+from polycast.policy.reader import PolicyReader
+from polycast.policy.releases import find, is_release, rules_of
+from polycast.policy.rules import VALUES, Rule, make_rule, misnamed
+from polycast.policy.sides import differences, side_of
 from polycast.policy.values import nodes_of
-from polycast_grammar.categories import UNLISTED, Category
+from polycast.policy.writing import Entry, entries_of, table_of
+from polycast_grammar.categories import Category
 from polycast_grammar.errors import PolicyError, Problem, did_you_mean
+from polycast_grammar.names import join_name, split_overload
 
-__all__ = ["PatchRow", "Policy", "PolicyError"]
+__all__ = ["Policy", "PolicyError", "Rule"]
 
 _made: WeakValueDictionary[str, "Policy"] = WeakValueDictionary()  # by digest
 _UNTOUCHED = (Category.BANNED.value, Category.STOCK.value)
@@ -52,7 +55,7 @@ class Policy:
     """
 
     __slots__ = ("__weakref__", "_patch", "_rows", "digest")
-    _rows: tuple[PatchRow, ...]
+    _rows: tuple[Rule, ...]
     _patch: Patch | None
     digest: str
     """What the policy does as 16 hexadecimal digits, the same in every process."""
@@ -61,7 +64,7 @@ class Policy:
         if not isinstance(rules, Mapping | None):
             raise TypeError(f"the rules are a {type(rules).__name__}; give a mapping, as in {{'softmax': 'fp32'}}")
         problems: list[Problem] = []
-        rows = RuleReader(problems).rows(nodes_of(rules or {}, problems))
+        rows = PolicyReader(problems).rows(nodes_of(rules or {}, problems))
         if problems:
             raise PolicyError(problems)
         self._set(rows)
@@ -83,14 +86,13 @@ class Policy:
             >>> polycast.Policy.load("torch-2.11").rules["stack"]  # which policy.yaml has promote on xpu
             {'xpu': 'unlisted'}
         """
-        from polycast.policy import pin, records
         from polycast_grammar.files import load  # needs PyYAML
 
-        if isinstance(path, str) and records.is_release(path):
-            return cls._of(pin.rows_of(records.find(path)))
+        if isinstance(path, str) and is_release(path):
+            return cls._of(rules_of(find(path)))
         problems: list[Problem] = []
         root = load(Path(path), str(path), problems)
-        reader = RuleReader(problems)
+        reader = PolicyReader(problems)
         rows = reader.file(root) if root is not None else ()
         if problems:
             raise PolicyError(problems)
@@ -133,16 +135,16 @@ class Policy:
             if operators.obstacle(target, signature, VALUES[category][0]) is None:
                 columns = [column for column in DEVICES if (op, overload, column) not in kept]
                 source = f"Policy.everywhere('{category}')"
-                rows += [make_row(target.name, overload, column, category, source) for column in columns]
+                rows += [make_rule(target.name, overload, column, category, source) for column in columns]
         return cls._of(rows)
 
     @classmethod
-    def _of(cls, rows: Iterable[PatchRow]) -> "Policy":
+    def _of(cls, rows: Iterable[Rule]) -> "Policy":
         policy = cls.__new__(cls)
         policy._set(tuple(rows))
         return policy
 
-    def _set(self, rows: tuple[PatchRow, ...]) -> None:
+    def _set(self, rows: tuple[Rule, ...]) -> None:
         object.__setattr__(self, "_rows", rows)
         content = sorted((*row.key, row.value) for row in rows)
         object.__setattr__(self, "digest", sha256(repr(content).encode()).hexdigest()[:16])
@@ -159,9 +161,9 @@ class Policy:
         """Return the policy whose rules kernels look up."""
         rows = []
         for full, column, category, dtype, message, source in patch.rows():
-            name, _, overload = full.partition(".")
+            name, overload = split_overload(full)
             kind = None if dtype is None else str(dtype).removeprefix("torch.")
-            rows.append(PatchRow(name, overload or "default", column, category, kind, message, source))
+            rows.append(Rule(name, overload, column, category, kind, message, source))
         return cls._of(rows)
 
     @property
@@ -177,11 +179,11 @@ class Policy:
         return sha256(repr(sorted(self._rows, key=lambda row: row.key)).encode()).hexdigest()
 
     @property
-    def rules(self) -> dict[str, Rule]:
+    def rules(self) -> dict[str, Entry]:
         """The rules in as few words as say the same, from which an equal policy can be made."""
-        return rules_of(self._rows)
+        return entries_of(self._rows)
 
-    def rows(self, columns: tuple[str, ...] = tuple(DEVICES)) -> tuple[PatchRow, ...]:
+    def rows(self, columns: tuple[str, ...] = tuple(DEVICES)) -> tuple[Rule, ...]:
         """Return the rows of these columns of the policy."""
         return tuple(row for row in self._rows if row.column in columns)
 
@@ -194,16 +196,12 @@ class Policy:
             op          device  base      this
             layer_norm  xla     unlisted  fp32
             layer_norm  mps     fp32      fallthrough
+            <BLANKLINE>
+            unlisted: runs in the type of its inputs; ops that it runs follow their own rules.
+            fallthrough: runs in the type of its inputs, and so does all that it runs.
         """
-        base = {(ATEN + row.op, row.overload, row.device): row.category for row in ROWS}
-        mine, others = ({row.key: row.value for row in part._rows} if part else {} for part in (self, other))
-        cells = {}
-        for key in {**mine, **others}:
-            listed = base.get(key, UNLISTED)
-            one, two = mine.get(key, listed), others.get(key, listed)
-            if one != two:
-                cells[key] = (listed, one) if other is None else (listed, one, two)
-        return table_of(cells, "base", "this", *(() if other is None else ("other",))) if cells else ""
+        sides = [side_of("base"), side_of("this", self._rows)]
+        return differences(*sides, *(() if other is None else (side_of("other", other._rows),)))
 
     def __or__(self, other: "Policy") -> "Policy":
         """Return both, the other's rules before this one's."""
@@ -237,7 +235,7 @@ class Policy:
         return f"Policy({self.rules!r})"
 
 
-def _plain(row: PatchRow) -> tuple[str, str, str, torch.dtype | None, str, str]:
-    name = row.name if row.overload == "default" else f"{row.name}.{row.overload}"
+def _plain(row: Rule) -> tuple[str, str, str, torch.dtype | None, str, str]:
+    name = join_name(row.name, row.overload)
     dtype = None if row.dtype is None else getattr(torch, row.dtype)
     return name, row.column, row.category, dtype, row.message, row.source

@@ -8,8 +8,8 @@ from polycast import backends
 from polycast._compiled import DEVICES_LIKE, SPOKEN
 from polycast.policy import operators
 from polycast.policy.operators import Target
-from polycast.policy.rows import VALUES, PatchRow, make_row, misnamed
-from polycast_grammar.casts import Cast, CastReader
+from polycast.policy.rules import VALUES, Rule, make_rule, misnamed
+from polycast_grammar.casts import Alternative, CastReader
 from polycast_grammar.categories import UNLISTED, Signature
 from polycast_grammar.errors import Problem, closest
 from polycast_grammar.nodes import Mapping, Node, Text
@@ -21,13 +21,13 @@ IMPORT_FIRST = "import the library that registers it first"
 _OF_BASE = ("devices", "categories", "documents", "composites")
 
 
-class RuleReader(CastReader):
+class PolicyReader(CastReader):
     """Reads rules; of an overload on a column, one that names the overload decides before one that names the op."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__(problems, DEVICES_LIKE, VALUES, RELEASE)
 
-    def file(self, root: Node) -> tuple[PatchRow, ...]:
+    def file(self, root: Node) -> tuple[Rule, ...]:
         """Return the rows of a file."""
         if self.is_base(root):
             return ()
@@ -36,11 +36,11 @@ class RuleReader(CastReader):
             self.report(ops.location, "ops is no mapping", "give it one, as in {softmax: fp32}")
         return self.rows(ops) if isinstance(ops, Mapping) else ()
 
-    def rows(self, rules: Mapping) -> tuple[PatchRow, ...]:
+    def rows(self, rules: Mapping) -> tuple[Rule, ...]:
         """Return the rows of all rules; the later of two that agree gives none."""
         if self.is_base(rules):
             return ()
-        ranks: dict[bool, dict[tuple[str, str, str], tuple[Text, PatchRow]]] = {False: {}, True: {}}
+        ranks: dict[bool, dict[tuple[str, str, str], tuple[Text, Rule]]] = {False: {}, True: {}}
         for key, node in rules.items:
             targets = self.targets(key) if self.holds_here(node) else ()
             exact = any(target.overload for target in targets)
@@ -69,20 +69,20 @@ class RuleReader(CastReader):
                 return True
         return False
 
-    def rule(self, key: Text, targets: tuple[Target, ...], node: Node) -> list[PatchRow]:
+    def rule(self, key: Text, targets: tuple[Target, ...], node: Node) -> list[Rule]:
         """Return the rows of a rule; that an overload cannot be cast so is reported where no other can.
 
         Nor may a device that is named get no row at all.
         """
         parts = [(target.name, *item) for target in targets for item in self.overloads(key, target).items()]
         casts = self.read_casts(key, node, sorted({overload for _, overload, _ in parts}))
-        rows: dict[Node, list[PatchRow]] = {}
+        rows: dict[Node, list[Rule]] = {}
         obstacles: dict[Node, dict[str, tuple[str, str]]] = {}
         for (name, overload, signature), (column, alternatives) in product(parts, casts.items()):
             cast = _first(alternatives, overload)
             if cast is None:
                 continue
-            row = make_row(name, overload, column, cast.category or UNLISTED, str(cast.node.location), cast.note or "")
+            row = make_rule(name, overload, column, cast.category or UNLISTED, str(cast.node.location), cast.note or "")
             obstacle = operators.obstacle(Target(name, overload), signature, VALUES[row.value][0], column)
             if obstacle is None:
                 rows.setdefault(cast.node, []).append(row)
@@ -132,10 +132,10 @@ class RuleReader(CastReader):
 
     def report_other_release(self, key: Text, op: str, overload: str | None) -> bool:
         """Report what this release of torch does not have and another one has; return whether it is that."""
-        from polycast.policy.records import releases_with  # needs PyYAML
+        from polycast.policy.releases import versions_with  # needs PyYAML
 
         op = op.rpartition(".")[2]
-        releases = releases_with(op, overload)
+        releases = versions_with(op, overload)
         if releases is None or RELEASE in releases:
             return False
         what = f"torch {_MAJOR}.{_MINOR} has no '{operators.shown(op, overload)}', which is there in torch {releases}"
@@ -159,7 +159,7 @@ class RuleReader(CastReader):
         return {name: part for name, part in found.items() if target.overload in (None, name)}
 
 
-def _first(alternatives: list[Cast], overload: str) -> Cast | None:
+def _first(alternatives: list[Alternative], overload: str) -> Alternative | None:
     """Return the first alternative that holds for an overload in the torch that runs."""
     for cast in alternatives:
         if RELEASE in cast.torch and (cast.overloads is None or overload in cast.overloads):

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import torch
 from torch import nn
 
-from polycast.policy.policy import PatchRow, Policy
+from polycast.policy.policy import Policy, Rule
 from polycast.scope import callers
 from polycast.scope.compiled_code import uncompiled
 from polycast.scope.module import set_rules
@@ -176,7 +176,7 @@ class _Assignment:
                 self._report(what, "name the module itself, or make the patterns narrower")
 
 
-def _shown(row: PatchRow) -> str:
+def _shown(row: Rule) -> str:
     return f"{row.op} {row.value} on {row.column}"
 
 

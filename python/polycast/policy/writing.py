@@ -1,4 +1,4 @@
-"""Rows as rules again, and as tables: one entry for an op whose overloads are all given the same."""
+"""Rules written as a file or a dict has them, and tables: one entry for an op whose overloads all have the same."""
 
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias, TypeVar
@@ -6,28 +6,30 @@ from typing import TypeAlias, TypeVar
 from polycast._compiled import DEVICES_LIKE
 from polycast._text_table import lines_of
 from polycast.policy.operators import castable, shown
-from polycast.policy.rows import PatchRow
+from polycast.policy.rules import Rule
+from polycast_grammar.names import DEFAULT
 
 Value: TypeAlias = str | dict[str, str]
-Rule: TypeAlias = Value | dict[str, Value]
+Entry: TypeAlias = Value | dict[str, Value]
 Key: TypeAlias = tuple[str, str, str]
 Cell = TypeVar("Cell")
 
 
-def rules_of(rows: Iterable[PatchRow]) -> dict[str, Rule]:
-    """Return the rules that give these rows."""
-    cells: dict[Key, tuple[str, str]] = {row.key: (row.value, row.note) for row in rows}
-    return {op: _rule(columns) for op, columns in _by_op(cells).items()}
+def entries_of(rules: Iterable[Rule]) -> dict[str, Entry]:
+    """Return the fewest entries from which a policy with these rules can be made."""
+    cells: dict[Key, tuple[str, str]] = {rule.key: (rule.value, rule.note) for rule in rules}
+    return {op: _entry(columns) for op, columns in _by_op(cells).items()}
 
 
 def table_of(cells: Mapping[Key, tuple[str, ...]], *titles: str) -> str:
-    """Return a table of what each overload has on each column; columns that have the same share a line."""
-    lines: list[tuple[str, ...]] = [("op", "device", *titles)]
+    """Return a table with a line for each op; devices with equal cells share a line. Empty columns are left out."""
+    rows: list[tuple[str, ...]] = [("op", "device", *titles)]
     for op, columns in _by_op(cells).items():
         for cell in dict.fromkeys(columns.values()):
             held = [column for column in columns if columns[column] == cell]
-            lines.append((op, "all" if len(held) == len(DEVICES_LIKE) else ", ".join(held), *cell))
-    return "\n".join(lines_of(lines))
+            rows.append((op, "all" if len(held) == len(DEVICES_LIKE) else ", ".join(held), *cell))
+    kept = [index for index in range(len(rows[0])) if any(row[index] for row in rows[1:])]
+    return "\n".join(lines_of([tuple(row[index] for index in kept) for row in rows]))
 
 
 def _by_op(cells: Mapping[Key, Cell]) -> dict[str, dict[str, Cell]]:
@@ -38,15 +40,16 @@ def _by_op(cells: Mapping[Key, Cell]) -> dict[str, dict[str, Cell]]:
     found: dict[str, dict[str, Cell]] = {}
     for name, overloads in ops.items():
         first, *rest = overloads.values()
-        if all(other == first for other in rest) and overloads.keys() == castable(name).keys():
+        known = {*castable(name)} or {DEFAULT}  # the torch that runs may lack an op that a release has
+        if all(other == first for other in rest) and overloads.keys() == known:
             found[shown(name)] = first
         else:
             found |= {f"{shown(name)}.{overload}": columns for overload, columns in overloads.items()}
     return found
 
 
-def _rule(columns: Mapping[str, tuple[str, str]]) -> Rule:
-    """Return the rule for an op or overload; it names no device that takes what the one that it is like takes."""
+def _entry(columns: Mapping[str, tuple[str, str]]) -> Entry:
+    """Return the entry of an op or overload. It leaves out a device that has the rule of the device that it is like."""
     values: dict[str, Value] = {
         column: {"as": columns[column][0], "note": columns[column][1]} if columns[column][1] else columns[column][0]
         for column in DEVICES_LIKE

@@ -14,8 +14,9 @@ from pathlib import Path
 from .categories import UNLISTED, Category
 from .errors import PolicyError, Problem
 from .fields import Reader
+from .names import join_name, split_overload
 from .nodes import Mapping, Node, Text
-from .versions import Release as Number
+from .versions import Version
 
 ABSENT = "absent"
 NAME = re.compile(r"torch-(\d{1,3})\.(\d{1,3})", re.ASCII)
@@ -27,7 +28,7 @@ Overload = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Record:
+class Release:
     """What torch does in a release to every overload, on the devices that it was recorded for."""
 
     name: str
@@ -38,7 +39,7 @@ class Record:
     reasons: dict[str, str] = field(default_factory=dict)  # of overloads, as in "pow.Scalar": why they changed here
 
     @property
-    def number(self) -> Number:
+    def number(self) -> Version:
         return number_of(self.name)
 
     def category(self, op: str, overload: str, device: str) -> str:
@@ -63,14 +64,14 @@ class Change:
     reasons: tuple[str, ...] = ()
 
 
-def number_of(name: str) -> Number:
+def number_of(name: str) -> Version:
     """Return the release that a name such as "torch-2.11" is for."""
     match = NAME.fullmatch(name)
     assert match is not None, name
     return int(match[1]), int(match[2])
 
 
-def read_history(folder: Path) -> dict[str, Record]:
+def read_releases(folder: Path) -> dict[str, Release]:
     """Return the records of a folder by their names, in the order of the releases.
 
     Raises:
@@ -79,7 +80,7 @@ def read_history(folder: Path) -> dict[str, Record]:
     from .files import load  # needs PyYAML
 
     problems: list[Problem] = []
-    reader = _HistoryReader(problems)
+    reader = _ReleaseReader(problems)
     for path in sorted(folder.glob("torch-*.yaml"), key=lambda path: number_of(path.stem)):
         root = load(path, path.name, problems)
         if root is not None:
@@ -89,7 +90,7 @@ def read_history(folder: Path) -> dict[str, Record]:
     return reader.records
 
 
-def changes(history: MappingOf[str, Record]) -> list[Change]:
+def changes(history: MappingOf[str, Release]) -> list[Change]:
     """Return what differs between releases that recorded a device, devices that changed alike joined."""
     joined: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[str]] = {}
     records = list(history.values())
@@ -102,23 +103,23 @@ def changes(history: MappingOf[str, Record]) -> list[Change]:
             if len(spans) > 1:
                 joined.setdefault((op, overload, spans), []).append(device)
     return [
-        Change(op, overload, tuple(on), spans, tuple(_reasons(history, name_of(op, overload), spans[1:])))
+        Change(op, overload, tuple(on), spans, tuple(_reasons(history, join_name(op, overload), spans[1:])))
         for (op, overload, spans), on in joined.items()
     ]
 
 
-def _reasons(history: MappingOf[str, Record], name: str, spans: Iterable[tuple[str, str]]) -> Iterator[str]:
+def _reasons(history: MappingOf[str, Release], name: str, spans: Iterable[tuple[str, str]]) -> Iterator[str]:
     for _, release in spans:
         if name in history[release].reasons:
             yield history[release].reasons[name]
 
 
-class _HistoryReader(Reader):
+class _ReleaseReader(Reader):
     """Reads files in the order of the releases; each begins with what the one before it comes to."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__(problems)
-        self.records: dict[str, Record] = {}
+        self.records: dict[str, Release] = {}
 
     def file(self, name: str, root: Node) -> None:
         fields = self.fields(root, f"the record {name}", _KEYS, ("recorded", "devices"))
@@ -137,21 +138,21 @@ class _HistoryReader(Reader):
             rows = {key: category for key, category in before.rows.items() if key[2] in devices}
             absent = set(before.absent)
         if "new" in fields:
-            new = {overload_of(text.value) for text in self.texts(fields["new"], "new")}
+            new = {split_overload(text.value) for text in self.texts(fields["new"], "new")}
             absent -= new
             for record in list(self.records.values()):
-                self.records[record.name] = Record(**{**vars(record), "absent": record.absent | new})
+                self.records[record.name] = Release(**{**vars(record), "absent": record.absent | new})
         if "ops" in fields:
             self.ops(fields["ops"], devices, rows, absent)
         reasons = self.reasons(fields["reasons"]) if "reasons" in fields else {}
-        self.records[name] = Record(name, packages, devices, rows, frozenset(absent), reasons)
+        self.records[name] = Release(name, packages, devices, rows, frozenset(absent), reasons)
 
     def ops(
         self, node: Node, devices: tuple[str, ...], rows: dict[tuple[str, str, str], str], absent: set[Overload]
     ) -> None:
         """Read the overloads of a file; each replaces all that the release before has for it."""
         for key, value in self.entries(node, "ops"):
-            op, overload = overload_of(key.value)
+            op, overload = split_overload(key.value)
             for device in devices:
                 rows.pop((op, overload, device), None)
             absent.discard((op, overload))
@@ -168,14 +169,3 @@ class _HistoryReader(Reader):
             key.value: self.text(value, f"the reason of '{key.value}'") for key, value in self.entries(node, "reasons")
         }
         return {op: " ".join(text.split()) for op, text in texts.items() if text is not None}
-
-
-def overload_of(name: str) -> Overload:
-    """Return op and overload of a name such as "pow.Scalar", or "mm" for its default overload."""
-    op, _, overload = name.partition(".")
-    return op, overload or "default"
-
-
-def name_of(op: str, overload: str) -> str:
-    """Return the name of an overload, as in "pow.Scalar", or "mm" for its default overload."""
-    return op if overload == "default" else f"{op}.{overload}"

@@ -22,7 +22,7 @@ def misnamed(value: str) -> tuple[str, str] | None:
     return None if meant is None else (f"unknown category '{value}'", f"did you mean '{meant}'?")
 
 
-class PatchRow(NamedTuple):
+class Rule(NamedTuple):
     """One overload of an operator on one column, and what replaces its row of the base there.
 
     Where a dtype is given, the category is lower_precision_fp, with this dtype in the place of the region's. The source
@@ -52,11 +52,11 @@ class PatchRow(NamedTuple):
         return shown(self.name, self.overload)
 
 
-def make_row(name: str, overload: str, column: str, value: str, source: str, note: str = "") -> PatchRow:
+def make_rule(name: str, overload: str, column: str, value: str, source: str, note: str = "") -> Rule:
     """Return the row for one of VALUES."""
     category, dtype = VALUES[value]
     text = UNLISTED if category is None else category.value
-    row = PatchRow(name, overload, column, text, dtype, "", source, note)
+    row = Rule(name, overload, column, text, dtype, "", source, note)
     if category is Category.BANNED:
         return row._replace(message=f"'{row.op}' is banned on {column} by {source}")
     return row
