@@ -27,7 +27,7 @@ struct State {
   std::mutex mutex;
   std::map<std::string, std::vector<torch::Library>> libraries;
   std::map<Place, torch::Library> added;   // the kernels that add_kernels registered
-  std::atomic<uint64_t> installations{1};  // counts them; a patch remembers at which count its kernels were added
+  std::atomic<uint64_t> installations{1};  // counts them; a policy remembers at which count its kernels were added
 };
 
 State& state() {
@@ -43,12 +43,7 @@ class Silence : public c10::WarningHandler {
 };
 
 std::string debug_text(const Row& row) {
-  for (const Sentence& sentence : sentences()) {
-    if (sentence.category == row.category) {
-      return std::string("polycast: ") + sentence.name + " on " + row.device + ", from policy.yaml";
-    }
-  }
-  TORCH_INTERNAL_ASSERT(false, "policy.yaml has a sentence for every category");
+  return std::string("polycast: ") + name_of(row.category) + " on " + row.device + ", from policy.yaml";
 }
 
 const Device& find_device(const std::string& name) {
@@ -196,31 +191,31 @@ void add_kernel(const std::string& name, const Device& device) {
 
 }  // namespace
 
-void add_kernels(const Patch& patch) {
-  if (patch.added == state().installations) {
+void add_kernels(const Policy& policy) {
+  if (policy.added == state().installations) {
     return;
   }
   const std::lock_guard<std::mutex> lock(state().mutex);
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
-  for (const Patch::Ruling& ruling : patch.rulings()) {
-    const Device& device = devices()[ruling.column];
+  for (const Policy::PlacedRule& placed : policy.rules()) {
+    const Device& device = devices()[placed.column];
     if (state().libraries.count(device.name) == 0) {
       continue;
     }
-    const Category listed = base_rule(slot_of(*ruling.name), ruling.column).category;
+    const Category listed = base_rule(slot_of(*placed.name), placed.column).category;
     TORCH_CHECK_VALUE(
         listed != Category::stock,
-        *ruling.name,
+        *placed.name,
         " keeps torch's kernel on ",
         device.name,
         ", which a policy cannot change; remove the rule");
     // The kernel of an op that is listed reads the policies in force already.
     if (listed == Category::unlisted) {
-      add_kernel(*ruling.name, device);
+      add_kernel(*placed.name, device);
     }
   }
-  patch.added = state().installations.load();
+  policy.added = state().installations.load();
 }
 
 }  // namespace polycast::autocast

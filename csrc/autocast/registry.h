@@ -27,6 +27,6 @@ std::vector<std::string> installed();
 //
 // The kernels stay until the device is uninstalled, because other threads may be about to call them. Where no policy
 // in force has a rule for the op, its kernel only redispatches.
-void add_kernels(const Patch& patch);
+void add_kernels(const Policy& policy);
 
 }  // namespace polycast::autocast

@@ -11,11 +11,13 @@ namespace polycast::autocast {
 
 namespace {
 
+constexpr const char* unlisted = "unlisted";  // the one category that policy.yaml has no sentence for
+
 // Python calls what takes the lock, and holds its own meanwhile, as it does while a process forks.
 struct Tables {
   std::mutex mutex;
   std::map<std::string, Slot> slots;
-  std::map<std::string, std::weak_ptr<const Patch>> patches;  // by digest
+  std::map<std::string, std::weak_ptr<const Policy>> policies;  // by digest
 };
 
 Tables& tables() {
@@ -61,6 +63,27 @@ const Base& base() {
 
 }  // namespace
 
+const char* name_of(Category category) {
+  for (const Sentence& sentence : sentences()) {
+    if (sentence.category == category) {
+      return sentence.name;
+    }
+  }
+  return unlisted;
+}
+
+Category category_of(const std::string& name) {
+  if (name == unlisted) {
+    return Category::unlisted;
+  }
+  for (const Sentence& sentence : sentences()) {
+    if (name == sentence.name) {
+      return sentence.category;
+    }
+  }
+  TORCH_CHECK_VALUE(false, "no category '", name, "'");
+}
+
 std::string qualified_name(const Row& row) {
   const std::string overload(row.overload);
   return std::string("aten::") + row.op + (overload == "default" ? "" : "." + overload);
@@ -89,8 +112,8 @@ const char* base_message(Slot slot, Column column) {
   return base().messages.at(place_of(slot, column));
 }
 
-Patch::Patch(const std::vector<PatchRow>& rows) {
-  std::vector<std::pair<Slot, Ruling>> found;
+Policy::Policy(const std::vector<StatedRule>& stated) {
+  std::vector<std::pair<Slot, PlacedRule>> found;
   std::unordered_map<std::string, uint32_t> places;
   const auto place_of_text = [&](const std::string& text) {
     const auto [entry, is_new] = places.emplace(text, static_cast<uint32_t>(texts_.size()));
@@ -99,52 +122,52 @@ Patch::Patch(const std::vector<PatchRow>& rows) {
     }
     return entry->second;
   };
-  for (const PatchRow& row : rows) {
+  for (const StatedRule& row : stated) {
     const auto& [name, slot] = slot_entry(row.name);
     const Column column = column_of(row.device);
     const Rule rule = rule_of(row.category, row.to);
-    found.emplace_back(slot, Ruling{&name, rule, column, place_of_text(row.message), place_of_text(row.origin)});
+    found.emplace_back(slot, PlacedRule{&name, rule, column, place_of_text(row.message), place_of_text(row.origin)});
   }
   std::stable_sort(
       found.begin(), found.end(), [](const auto& one, const auto& other) { return one.first < other.first; });
-  for (const auto& [slot, ruling] : found) {
-    first_.resize(std::max<size_t>(first_.size(), slot + size_t{1}), static_cast<uint32_t>(rulings_.size()));
-    rulings_.push_back(ruling);
+  for (const auto& [slot, placed] : found) {
+    first_.resize(std::max<size_t>(first_.size(), slot + size_t{1}), static_cast<uint32_t>(placed_.size()));
+    placed_.push_back(placed);
   }
-  first_.push_back(static_cast<uint32_t>(rulings_.size()));
+  first_.push_back(static_cast<uint32_t>(placed_.size()));
 }
 
-std::vector<PatchRow> Patch::rows() const {
-  std::vector<PatchRow> rows;
-  for (const Ruling& ruling : rulings_) {
-    const at::ScalarType to = ruling.rule.to;
-    const bool has_type = ruling.rule.category == Category::lower_precision_fp && to != at::ScalarType::Undefined;
+std::vector<StatedRule> Policy::stated() const {
+  std::vector<StatedRule> rows;
+  for (const PlacedRule& placed : placed_) {
+    const at::ScalarType to = placed.rule.to;
+    const bool has_type = placed.rule.category == Category::lower_precision_fp && to != at::ScalarType::Undefined;
     rows.push_back(
-        {*ruling.name,
-         devices()[ruling.column].name,
-         ruling.rule.category,
+        {*placed.name,
+         devices()[placed.column].name,
+         placed.rule.category,
          has_type ? std::optional(to) : std::nullopt,
-         message(ruling),
-         origin(ruling)});
+         message(placed),
+         origin(placed)});
   }
   return rows;
 }
 
-PatchPointer find_patch(const std::string& digest) {
+PolicyPointer find_policy(const std::string& digest) {
   const std::lock_guard<std::mutex> lock(tables().mutex);
-  const auto known = tables().patches.find(digest);
-  return known == tables().patches.end() ? nullptr : known->second.lock();
+  const auto known = tables().policies.find(digest);
+  return known == tables().policies.end() ? nullptr : known->second.lock();
 }
 
-PatchPointer make_patch(const std::string& digest, const std::vector<PatchRow>& rows) {
-  auto patch = std::make_shared<const Patch>(rows);
+PolicyPointer make_policy(const std::string& digest, const std::vector<StatedRule>& stated) {
+  auto policy = std::make_shared<const Policy>(stated);
   const std::lock_guard<std::mutex> lock(tables().mutex);
-  auto& patches = tables().patches;
-  for (auto known = patches.begin(); known != patches.end();) {
-    known = known->second.expired() ? patches.erase(known) : std::next(known);
+  auto& policies = tables().policies;
+  for (auto known = policies.begin(); known != policies.end();) {
+    known = known->second.expired() ? policies.erase(known) : std::next(known);
   }
-  patches[digest] = patch;
-  return patch;
+  policies[digest] = policy;
+  return policy;
 }
 
 }  // namespace polycast::autocast

@@ -1,4 +1,4 @@
-// What rules say: those of policy.yaml, and the policies that patch them.
+// Rules: those of policy.yaml, and policies over them.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -28,6 +28,10 @@ struct Rule {
 
 using Column = uint8_t;  // the place of a device in devices()
 
+// The name of a category, as policy.yaml and rules write it; raises ValueError for a name of none.
+const char* name_of(Category category);
+Category category_of(const std::string& name);
+
 // The name by which the dispatcher knows the overload of a row.
 std::string qualified_name(const Row& row);
 
@@ -40,7 +44,7 @@ Rule base_rule(Slot slot, Column column);
 const char* base_message(Slot slot, Column column);
 
 // What a policy says of one overload on one device, and where the policy says it.
-struct PatchRow {
+struct StatedRule {
   std::string name;
   std::string device;
   Category category;
@@ -49,10 +53,10 @@ struct PatchRow {
   std::string origin;
 };
 
-// A policy: rules over others, which do not change. Equal policies share one patch while somebody holds it.
-class Patch {
+// Rules over those of policy.yaml. They do not change. Equal policies of Python share one while somebody holds it.
+class Policy {
  public:
-  struct Ruling {
+  struct PlacedRule {
     const std::string* name;
     Rule rule;
     Column column;
@@ -60,45 +64,45 @@ class Patch {
     uint32_t origin;
   };
 
-  explicit Patch(const std::vector<PatchRow>& rows);
+  explicit Policy(const std::vector<StatedRule>& stated);
 
   // What the policy says of an overload on a device, if anything.
-  const Ruling* find(Slot slot, Column column) const {
+  const PlacedRule* find(Slot slot, Column column) const {
     if (slot + size_t{1} >= first_.size()) {
       return nullptr;
     }
     for (uint32_t place = first_[slot]; place < first_[slot + size_t{1}]; ++place) {
-      if (rulings_[place].column == column) {
-        return &rulings_[place];
+      if (placed_[place].column == column) {
+        return &placed_[place];
       }
     }
     return nullptr;
   }
 
-  const std::string& message(const Ruling& ruling) const {
-    return texts_[ruling.message];
+  const std::string& message(const PlacedRule& placed) const {
+    return texts_[placed.message];
   }
-  const std::string& origin(const Ruling& ruling) const {
-    return texts_[ruling.origin];
+  const std::string& origin(const PlacedRule& placed) const {
+    return texts_[placed.origin];
   }
-  std::vector<PatchRow> rows() const;
+  std::vector<StatedRule> stated() const;
 
   // For how many installations of devices its kernels were added, as the registry counts them.
   mutable std::atomic<uint64_t> added{0};
-  const std::vector<Ruling>& rulings() const {
-    return rulings_;
+  const std::vector<PlacedRule>& rules() const {
+    return placed_;
   }
 
  private:
-  std::vector<uint32_t> first_;     // by slot, where its rulings begin; those of the next slot follow
-  std::vector<Ruling> rulings_;     // ordered by slot
+  std::vector<uint32_t> first_;     // by slot, where its rules begin; those of the next slot follow
+  std::vector<PlacedRule> placed_;  // ordered by slot
   std::vector<std::string> texts_;  // each once
 };
 
-using PatchPointer = std::shared_ptr<const Patch>;
+using PolicyPointer = std::shared_ptr<const Policy>;
 
-// The patch of a policy, known by a digest of its rows; nullptr where nobody holds one.
-PatchPointer find_patch(const std::string& digest);
-PatchPointer make_patch(const std::string& digest, const std::vector<PatchRow>& rows);
+// The policy of a digest, which Python makes of its rules and their places; nullptr if nobody holds one.
+PolicyPointer find_policy(const std::string& digest);
+PolicyPointer make_policy(const std::string& digest, const std::vector<StatedRule>& stated);
 
 }  // namespace polycast::autocast

@@ -17,7 +17,7 @@ namespace polycast::autocast {
 namespace {
 
 using Parts = std::vector<Scope::Part>;
-using Key = std::vector<std::pair<Layer, const Patch*>>;  // which keeps no patch
+using Key = std::vector<std::pair<Layer, const Policy*>>;  // which keeps no policy
 
 constexpr int16_t unnumbered = -1;
 
@@ -26,7 +26,7 @@ struct Shared {
   std::map<Key, std::weak_ptr<const Scope>> scopes;
   size_t room = 64;  // in which freed scopes may be left
   std::unordered_map<uint64_t, ScopePointer> kept;
-  PatchPointer of_process;
+  PolicyPointer of_process;
   std::atomic<uint64_t> version{0};  // of what the process uses
   std::atomic<uint64_t> next_id{1};
   // The carrier, set once, before any scope is entered.
@@ -58,7 +58,7 @@ struct Entry {
 struct Thread {
   std::vector<Entry> entries;
   std::vector<ContextPointer> left_with_another;  // and not by themselves yet
-  PatchPointer of_process;                        // as of the version
+  PolicyPointer of_process;                       // as of the version
   uint64_t version = 0;
 
   // A thread that ends is in nothing any more.
@@ -134,11 +134,11 @@ ScopePointer scope_of(const Context& context, const ScopePointer& outer) {
   if (context.scope) {
     return *context.scope;
   }
-  if (!context.patch) {
+  if (!context.policy) {
     return outer;
   }
-  add_kernels(*context.patch);
-  return scope_within(outer, context.layer, context.patch);
+  add_kernels(*context.policy);
+  return scope_within(outer, context.layer, context.policy);
 }
 
 // Takes an entry from under others, which hold without it from then on.
@@ -156,7 +156,7 @@ void take_out(size_t place) {
   }
 }
 
-const Patch* patch_of_process() {
+const Policy* policy_of_process() {
   const uint64_t version = shared().version.load(std::memory_order_acquire);
   if (thread.version != version) {
     const std::lock_guard<std::mutex> lock(shared().mutex);
@@ -185,17 +185,17 @@ const char* name_of(Layer layer) {
 
 Scope::Scope(std::vector<Part> parts) : id(shared().next_id++), parts(std::move(parts)) {}
 
-ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PatchPointer& patch) {
-  const auto is_same = [&](const Scope::Part& part) { return part.layer == layer && part.patch == patch; };
+ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPointer& policy) {
+  const auto is_same = [&](const Scope::Part& part) { return part.layer == layer && part.policy == policy; };
   Parts parts = outer ? outer->parts : Parts{};
   // Farther out in its layer the same policy says nothing more.
   parts.erase(std::remove_if(parts.begin(), parts.end(), is_same), parts.end());
   const auto place =
       std::find_if(parts.begin(), parts.end(), [&](const Scope::Part& part) { return part.layer >= layer; });
-  parts.insert(place, {layer, patch});
+  parts.insert(place, {layer, policy});
   Key key;
   for (const Scope::Part& part : parts) {
-    key.emplace_back(part.layer, part.patch.get());
+    key.emplace_back(part.layer, part.policy.get());
   }
   const std::lock_guard<std::mutex> lock(shared().mutex);
   auto& scopes = shared().scopes;
@@ -310,13 +310,13 @@ bool number_scope() {
   return true;
 }
 
-void use(PatchPointer patch) {
+void use(PolicyPointer policy) {
   const std::lock_guard<std::mutex> lock(shared().mutex);
-  shared().of_process.swap(patch);
+  shared().of_process.swap(policy);
   ++shared().version;
 }
 
-PatchPointer used() {
+PolicyPointer used() {
   const std::lock_guard<std::mutex> lock(shared().mutex);
   return shared().of_process;
 }
@@ -324,21 +324,21 @@ PatchPointer used() {
 Found find_rule(Slot slot, Column column) {
   if (const Scope* const scope = scope_in_force().get()) {
     for (const Scope::Part& part : scope->parts) {
-      if (const Patch::Ruling* const ruling = part.patch->find(slot, column)) {
-        return {ruling->rule, part.layer, part.patch.get(), ruling};
+      if (const Policy::PlacedRule* const placed = part.policy->find(slot, column)) {
+        return {placed->rule, part.layer, part.policy.get(), placed};
       }
     }
   }
-  if (const Patch* const patch = patch_of_process()) {
-    if (const Patch::Ruling* const ruling = patch->find(slot, column)) {
-      return {ruling->rule, Layer::process, patch, ruling};
+  if (const Policy* const policy = policy_of_process()) {
+    if (const Policy::PlacedRule* const placed = policy->find(slot, column)) {
+      return {placed->rule, Layer::process, policy, placed};
     }
   }
   return {base_rule(slot, column)};
 }
 
 std::string message_of(const Found& found, Slot slot, Column column) {
-  return found.patch == nullptr ? base_message(slot, column) : found.patch->message(*found.ruling);
+  return found.policy == nullptr ? base_message(slot, column) : found.policy->message(*found.placed);
 }
 
 std::vector<ScopePointer> live_scopes() {

@@ -36,7 +36,7 @@ class Scope {
  public:
   struct Part {
     Layer layer;
-    PatchPointer patch;
+    PolicyPointer policy;
   };
 
   explicit Scope(std::vector<Part> parts);
@@ -49,7 +49,7 @@ class Scope {
 using ScopePointer = std::shared_ptr<const Scope>;  // nullptr is the scope of no policy
 
 // Returns the scope of a policy that is entered in another scope: it decides over those of its layer.
-ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PatchPointer& patch);
+ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPointer& policy);
 
 // What an autocast region says of its device.
 struct Region {
@@ -64,7 +64,7 @@ struct Region {
 struct Context {
   std::optional<Region> region;
   Layer layer = Layer::region;
-  PatchPointer patch;
+  PolicyPointer policy;
   std::optional<ScopePointer> scope;
   mutable std::atomic<int64_t> entries{0};  // that were not left
 };
@@ -96,16 +96,16 @@ void set_carrier(c10::DeviceType device, std::vector<at::ScalarType> dtypes);
 bool number_scope();
 
 // Makes a policy that of the process; nullptr for none.
-void use(PatchPointer patch);
-PatchPointer used();
+void use(PolicyPointer policy);
+PolicyPointer used();
 
-// The rule that this thread follows, and who says it. The patch is nullptr where it is policy.yaml's, and lives until
+// The rule that this thread follows, and who says it. The policy is nullptr where it is policy.yaml's, and lives until
 // this thread enters, leaves or finds something else.
 struct Found {
   Rule rule;
   Layer layer = Layer::base;
-  const Patch* patch = nullptr;
-  const Patch::Ruling* ruling = nullptr;
+  const Policy* policy = nullptr;
+  const Policy::PlacedRule* placed = nullptr;
 };
 Found find_rule(Slot slot, Column column);
 // What a banned call is told.

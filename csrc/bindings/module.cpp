@@ -15,15 +15,6 @@ namespace autocast = polycast::autocast;
 
 namespace {
 
-const char* category_name(autocast::Category category) {
-  for (const autocast::Sentence& sentence : autocast::sentences()) {
-    if (sentence.category == category) {
-      return sentence.name;
-    }
-  }
-  return "";
-}
-
 py::list device_list() {
   py::list result;
   for (const autocast::Device& device : autocast::devices()) {
@@ -37,7 +28,7 @@ py::list device_list() {
 py::list row_list() {
   py::list result;
   for (const autocast::Row& row : autocast::rows()) {
-    result.append(py::make_tuple(row.op, row.overload, row.device, category_name(row.category), row.note));
+    result.append(py::make_tuple(row.op, row.overload, row.device, autocast::name_of(row.category), row.note));
   }
   return result;
 }

@@ -31,57 +31,33 @@ std::optional<at::ScalarType> optional_type(const py::object& dtype) {
   return dtype.is_none() ? std::nullopt : std::optional(scalar_type(dtype));
 }
 
-// What no row says, as rules at run time call it.
-constexpr const char* unlisted = "unlisted";
-
-autocast::Category category_of(const std::string& name) {
-  if (name == unlisted) {
-    return autocast::Category::unlisted;
-  }
-  for (const autocast::Sentence& sentence : autocast::sentences()) {
-    if (name == sentence.name) {
-      return sentence.category;
-    }
-  }
-  TORCH_CHECK_VALUE(false, "no category '", name, "'");
-}
-
-const char* name_of(autocast::Category category) {
-  for (const autocast::Sentence& sentence : autocast::sentences()) {
-    if (sentence.category == category) {
-      return sentence.name;
-    }
-  }
-  return unlisted;
-}
-
 // pybind11 holds nothing constant.
 template <class Type>
 std::shared_ptr<Type> mutable_of(const std::shared_ptr<const Type>& pointer) {
   return std::const_pointer_cast<Type>(pointer);
 }
 
-using Patch = std::shared_ptr<autocast::Patch>;
+using Policy = std::shared_ptr<autocast::Policy>;
 using Scope = std::shared_ptr<autocast::Scope>;
 using Context = std::shared_ptr<autocast::Context>;
 
 // Name, device, category, dtype or None, what a banned call is told, and where the rule stands.
 using RowTuple = std::tuple<std::string, std::string, std::string, py::object, std::string, std::string>;
 
-Patch make_patch(const std::string& digest, const std::vector<RowTuple>& rows) {
-  std::vector<autocast::PatchRow> parsed;
+Policy make_policy(const std::string& digest, const std::vector<RowTuple>& rows) {
+  std::vector<autocast::StatedRule> parsed;
   parsed.reserve(rows.size());
   for (const auto& [name, device, category, dtype, message, origin] : rows) {
-    parsed.push_back({name, device, category_of(category), optional_type(dtype), message, origin});
+    parsed.push_back({name, device, autocast::category_of(category), optional_type(dtype), message, origin});
   }
-  return mutable_of(autocast::make_patch(digest, parsed));
+  return mutable_of(autocast::make_policy(digest, parsed));
 }
 
-py::list rows_of(const autocast::Patch& patch) {
+py::list rules_of(const autocast::Policy& policy) {
   py::list rows;
-  for (const autocast::PatchRow& row : patch.rows()) {
+  for (const autocast::StatedRule& row : policy.stated()) {
     const py::object to = row.to ? py::cast(*row.to) : py::none();
-    rows.append(py::make_tuple(row.name, row.device, name_of(row.category), to, row.message, row.origin));
+    rows.append(py::make_tuple(row.name, row.device, autocast::name_of(row.category), to, row.message, row.origin));
   }
   return rows;
 }
@@ -95,22 +71,22 @@ Context region_context(
     const py::object& dtype,
     bool enabled,
     std::optional<bool> cache_enabled,
-    const std::optional<Patch>& patch) {
+    const std::optional<Policy>& policy) {
   auto context = std::make_shared<autocast::Context>();
   context->region = autocast::Region{type_of(device), optional_type(dtype), enabled, cache_enabled};
-  context->patch = patch.value_or(nullptr);
+  context->policy = policy.value_or(nullptr);
   return context;
 }
 
-Context policy_context(const std::string& layer, const Patch& patch) {
+Context policy_context(const std::string& layer, const Policy& policy) {
   auto context = std::make_shared<autocast::Context>();
   for (const autocast::Layer known : {autocast::Layer::over, autocast::Layer::module, autocast::Layer::region}) {
     if (layer == autocast::name_of(known)) {
       context->layer = known;
-      context->patch = patch;
+      context->policy = policy;
     }
   }
-  TORCH_CHECK_VALUE(context->patch, "no layer '", layer, "'");
+  TORCH_CHECK_VALUE(context->policy, "no layer '", layer, "'");
   return context;
 }
 
@@ -127,7 +103,7 @@ bool is_exporting() {
 
 void enter(const Context& context) {
   TORCH_CHECK(
-      !context->patch || !is_exporting(),
+      !context->policy || !is_exporting(),
       "torch.export records the regions of a program and not their casts, and has no place for a policy of a region or "
       "a module; export without one, or make it that of the process where the program runs: polycast.use(policy)");
   autocast::enter(context);
@@ -135,7 +111,7 @@ void enter(const Context& context) {
 
 // A plain region that another thread entered is left as torch's: nothing is said.
 void leave(const Context& context, const py::handle& owner) {
-  if (autocast::leave(context) || (context->entries > 0 && !context->patch)) {
+  if (autocast::leave(context) || (context->entries > 0 && !context->policy)) {
     return;
   }
   const char* const remedy = context->entries > 0 ? "leave it in the thread that has" : "enter it before it is left";
@@ -152,7 +128,7 @@ Context context_of(const py::handle& owner) {
 
 // Only torch.export's modes are told of regions, as torch tells them.
 void tell_modes(const Context& context, const py::handle& owner, bool entered) {
-  if (!context->patch && at::impl::torch_function_mode_enabled()) {
+  if (!context->policy && at::impl::torch_function_mode_enabled()) {
     owner.attr("_tell_modes")(entered);
   }
 }
@@ -181,12 +157,12 @@ void enter_region(
   autocast::enter(scope_of_id(scope), autocast::Region{type_of(device), optional_type(dtype), enabled, cache_enabled});
 }
 
-uint64_t keep_scope(const std::optional<std::string>& layer, const std::optional<Patch>& patch) {
+uint64_t keep_scope(const std::optional<std::string>& layer, const std::optional<Policy>& policy) {
   autocast::ScopePointer scope = autocast::scope_in_force();
-  if (patch) {
-    const Context context = policy_context(layer.value(), *patch);
-    autocast::add_kernels(**patch);
-    scope = autocast::scope_within(scope, context->layer, context->patch);
+  if (policy) {
+    const Context context = policy_context(layer.value(), *policy);
+    autocast::add_kernels(**policy);
+    scope = autocast::scope_within(scope, context->layer, context->policy);
   }
   if (!scope) {
     return 0;
@@ -198,26 +174,26 @@ uint64_t keep_scope(const std::optional<std::string>& layer, const std::optional
 void refresh() {
   for (const autocast::ScopePointer& scope : autocast::live_scopes()) {
     for (const autocast::Scope::Part& part : scope->parts) {
-      autocast::add_kernels(*part.patch);
+      autocast::add_kernels(*part.policy);
     }
   }
-  if (const autocast::PatchPointer patch = autocast::used()) {
-    autocast::add_kernels(*patch);
+  if (const autocast::PolicyPointer policy = autocast::used()) {
+    autocast::add_kernels(*policy);
   }
 }
 
 }  // namespace
 
 void bind_rules(py::module_& module) {
-  py::class_<autocast::Patch, Patch>(module, "Patch").def("rows", &rows_of);
+  py::class_<autocast::Policy, Policy>(module, "Policy").def("rules", &rules_of);
   py::class_<autocast::Scope, Scope>(module, "Scope")
       .def_readonly("id", &autocast::Scope::id)
-      .def_property_readonly("patches", [](const autocast::Scope& scope) {
-        std::vector<std::pair<std::string, Patch>> patches;
+      .def_property_readonly("policies", [](const autocast::Scope& scope) {
+        std::vector<std::pair<std::string, Policy>> policies;
         for (const autocast::Scope::Part& part : scope.parts) {
-          patches.emplace_back(autocast::name_of(part.layer), mutable_of(part.patch));
+          policies.emplace_back(autocast::name_of(part.layer), mutable_of(part.policy));
         }
-        return patches;
+        return policies;
       });
   py::class_<autocast::Context, Context>(module, "Context")
       .def(
@@ -227,15 +203,15 @@ void bind_rules(py::module_& module) {
             return self;
           })
       .def("__exit__", [](const py::object& self, const py::args& /*error*/) { leave(self.cast<Context>(), self); });
-  module.def("find_patch", [](const std::string& digest) { return mutable_of(autocast::find_patch(digest)); });
-  module.def("make_patch", &make_patch);
-  module.def("use_patch", [](const std::optional<Patch>& patch) {
-    if (patch) {
-      autocast::add_kernels(**patch);
+  module.def("find_policy", [](const std::string& digest) { return mutable_of(autocast::find_policy(digest)); });
+  module.def("make_policy", &make_policy);
+  module.def("use_policy", [](const std::optional<Policy>& policy) {
+    if (policy) {
+      autocast::add_kernels(**policy);
     }
-    autocast::use(patch.value_or(nullptr));
+    autocast::use(policy.value_or(nullptr));
   });
-  module.def("used_patch", [] { return mutable_of(autocast::used()); });
+  module.def("used_policy", [] { return mutable_of(autocast::used()); });
   module.def("refresh_kernels", &refresh);
   module.def("region_context", &region_context);
   module.def("policy_context", &policy_context);

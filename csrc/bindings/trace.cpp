@@ -26,12 +26,7 @@ std::string rule_of(const trace::Call& call) {
   if (rule.to != at::ScalarType::Undefined && rule.category == autocast::Category::lower_precision_fp) {
     return c10::getDtypeNames(rule.to).first;
   }
-  for (const autocast::Sentence& sentence : autocast::sentences()) {
-    if (sentence.category == rule.category) {
-      return sentence.name;
-    }
-  }
-  return "unlisted";  // the one category that policy.yaml has no sentence for
+  return autocast::name_of(rule.category);
 }
 
 // Recording.take in polycast/debug/calls.py unpacks these fields.

@@ -171,8 +171,8 @@ void follow_rule(autocast::Slot slot, const autocast::Found& found) {
   Call& call = innermost->call;
   call.rule = found.rule;
   call.taken = found.rule.category != autocast::Category::unlisted;
-  if (found.patch != nullptr) {
-    call.origin = std::string(autocast::name_of(found.layer)) + ": " + found.patch->origin(*found.ruling);
+  if (found.policy != nullptr) {
+    call.origin = std::string(autocast::name_of(found.layer)) + ": " + found.policy->origin(*found.placed);
   }
 }
 

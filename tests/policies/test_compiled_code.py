@@ -165,6 +165,19 @@ def test_compiled_code_after_more_policies_than_numbers() -> None:
     assert types(Compiled(decorated, "eager").run(X)) == [HALF, HALF]
 
 
+def test_a_policy_outlives_an_equal_one() -> None:
+    """Compiled code names a policy by what it does, which is what equal policies share."""
+    first, second = Policy({"mm": "fp32"}), Policy({"mm": "fp32"})
+    del first
+
+    @torch.compile(backend="eager", fullgraph=True)
+    def run(x: torch.Tensor) -> torch.Tensor:
+        with polycast.autocast("cpu", policy=second):
+            return torch.mm(x, x)
+
+    assert run(X).dtype is F32
+
+
 def test_a_region_made_outside_breaks_the_graph_and_holds() -> None:
     region = polycast.autocast("cpu", policy=HALVES)
 

@@ -17,7 +17,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from polycast import Policy
-from polycast._compiled import find_patch, scope_depth, scope_in_force
+from polycast._compiled import find_policy, scope_depth, scope_in_force
 from torch import nn
 
 from testing.process import python
@@ -213,11 +213,11 @@ def test_a_policy_is_freed_with_whoever_holds_it() -> None:
     policy = Policy({"matmul": "fp32", "tril": "float64"})
     with polycast.autocast("cpu", policy=policy):
         assert both() == (F32, F32)
-    digest, alive = policy.patch_digest(), ref(policy)
-    assert find_patch(digest) is not None
+    digest, alive = policy.placed_digest(), ref(policy)
+    assert find_policy(digest) is not None
     del policy
     gc.collect()
-    assert (alive(), find_patch(digest)) == (None, None)
+    assert (alive(), find_policy(digest)) == (None, None)
 
 
 def test_a_deleted_model_with_rules_is_gone_at_once() -> None:

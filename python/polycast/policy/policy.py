@@ -1,15 +1,16 @@
-"""Policies at run time: patches over the policy that is compiled in, as values."""
+"""Policies as values: rules over the policy that is compiled in."""
 
 import os
 from collections.abc import Iterable, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from weakref import WeakValueDictionary
 
 import torch
 
-from polycast._compiled import DEVICES, ROWS, Patch, find_patch, make_patch
+from polycast._compiled import DEVICES, ROWS, KernelPolicy, find_policy, make_policy
 from polycast.policy import operators
 from polycast.policy.operators import ATEN, Target
 from polycast.policy.reader import PolicyReader
@@ -24,7 +25,9 @@ from polycast_grammar.names import join_name, split_overload
 
 __all__ = ["Policy", "PolicyError", "Rule"]
 
-_made: WeakValueDictionary[str, "Policy"] = WeakValueDictionary()  # by digest
+# The first policy of each digest, which equal ones hold.
+_made: WeakValueDictionary[str, "Policy"] = WeakValueDictionary()
+_lock = Lock()
 _UNTOUCHED = (Category.BANNED.value, Category.STOCK.value)
 
 
@@ -54,9 +57,9 @@ class Policy:
         Policy({'layer_norm': 'fallthrough', 'softmax': {'cuda': 'bfloat16', 'cpu': 'unlisted'}})
     """
 
-    __slots__ = ("__weakref__", "_patch", "_rows", "digest")
+    __slots__ = ("__weakref__", "_first", "_kernels", "_rows", "digest")
     _rows: tuple[Rule, ...]
-    _patch: Patch | None
+    _kernels: KernelPolicy | None
     digest: str
     """What the policy does as 16 hexadecimal digits, the same in every process."""
 
@@ -148,8 +151,10 @@ class Policy:
         object.__setattr__(self, "_rows", rows)
         content = sorted((*row.key, row.value) for row in rows)
         object.__setattr__(self, "digest", sha256(repr(content).encode()).hexdigest()[:16])
-        object.__setattr__(self, "_patch", None)
-        _made.setdefault(self.digest, self)
+        object.__setattr__(self, "_kernels", None)
+        with _lock:
+            first = _made.setdefault(self.digest, self)
+        object.__setattr__(self, "_first", None if first is self else first)
 
     @classmethod
     def of_digest(cls, digest: str) -> "Policy":
@@ -157,24 +162,26 @@ class Policy:
         return _made[digest]
 
     @classmethod
-    def of_patch(cls, patch: Patch) -> "Policy":
+    def of_kernels(cls, policy: KernelPolicy) -> "Policy":
         """Return the policy whose rules kernels look up."""
         rows = []
-        for full, column, category, dtype, message, source in patch.rows():
+        for full, column, category, dtype, message, source in policy.rules():
             name, overload = split_overload(full)
             kind = None if dtype is None else str(dtype).removeprefix("torch.")
             rows.append(Rule(name, overload, column, category, kind, message, source))
         return cls._of(rows)
 
     @property
-    def patch(self) -> Patch:
+    def kernels(self) -> KernelPolicy:
         """The rules as kernels look them up. Policies with the same rules from the same places share one."""
-        if self._patch is None:
-            digest = self.patch_digest()
-            object.__setattr__(self, "_patch", find_patch(digest) or make_patch(digest, list(map(_plain, self._rows))))
-        return self._patch  # type: ignore[return-value]
+        if self._kernels is None:
+            digest = self.placed_digest()
+            object.__setattr__(
+                self, "_kernels", find_policy(digest) or make_policy(digest, list(map(_plain, self._rows)))
+            )
+        return self._kernels  # type: ignore[return-value]
 
-    def patch_digest(self) -> str:
+    def placed_digest(self) -> str:
         """Return what the rules and their places are known by, where :attr:`digest` is of the rules alone."""
         return sha256(repr(sorted(self._rows, key=lambda row: row.key)).encode()).hexdigest()
 

@@ -5,7 +5,7 @@ from functools import cache
 import torch
 
 from polycast import backends
-from polycast._compiled import CATEGORIES, DEVICES, ROWS, Row, scope_in_force, used_patch
+from polycast._compiled import CATEGORIES, DEVICES, ROWS, Row, scope_in_force, used_policy
 from polycast._suggest import suggestion
 from polycast.policy import operators
 from polycast.policy.listing import Listing, Resolved
@@ -134,24 +134,24 @@ def in_force() -> Policy:
         ...     polycast.policy.in_force()
         Policy({'relu': 'fp32'})
     """
-    scope, used = scope_in_force(), used_patch()
-    patches = [patch for _, patch in scope.patches] if scope else []
-    policy = Policy()
-    for patch in reversed([*patches, *([used] if used else [])]):
-        policy |= Policy.of_patch(patch)
-    return policy
+    scope, used = scope_in_force(), used_policy()
+    held = [policy for _, policy in scope.policies] if scope else []
+    rules = Policy()
+    for policy in reversed([*held, *([used] if used else [])]):
+        rules |= Policy.of_kernels(policy)
+    return rules
 
 
 def resolved(policy: Policy | None = None, *, device: str | torch.device) -> Listing:
     """Return what every overload that the base or a policy lists has on a device, and where that is said.
 
     Args:
-        policy: The policy that patches the base; None for what is in force here, :func:`in_force`.
+        policy: A policy over the base; None for what is in force here, :func:`in_force`.
         device: As for :func:`category`.
 
     Returns:
         Rows in alphabetical order, which print as a table. Their source is policy.yaml, with the note where there is
-        one, or the place of the patch's rule.
+        one, or the place of the policy's rule.
 
     Example:
         >>> import polycast
@@ -168,8 +168,8 @@ def resolved(policy: Policy | None = None, *, device: str | torch.device) -> Lis
         for row in ROWS
         if row.device == column
     ]
-    patch = in_force() if policy is None else policy
-    rows += [Resolved(operators.shown(row.name), row.overload, row.value, row.source) for row in patch.rows((column,))]
+    held = in_force() if policy is None else policy
+    rows += [Resolved(operators.shown(row.name), row.overload, row.value, row.source) for row in held.rows((column,))]
     return Listing(sorted({(row.op, row.overload): row for row in rows}.values()))
 
 

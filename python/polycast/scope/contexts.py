@@ -34,7 +34,7 @@ class _Entered:
         return self.device, self.fast_dtype, self._enabled, self._cache_enabled
 
     def _set_context(self) -> None:
-        self._context = region_context(*self._settings, self.policy.patch if self.policy is not None else None)
+        self._context = region_context(*self._settings, self.policy.kernels if self.policy is not None else None)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._settings + (() if self.policy is None else (self.policy,))

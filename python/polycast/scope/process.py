@@ -3,7 +3,7 @@
 import os
 import sys
 
-from polycast._compiled import use_patch, used_patch
+from polycast._compiled import use_policy, used_policy
 from polycast.policy.policy import Policy, PolicyError
 from polycast.policy.reader import IMPORT_FIRST
 from polycast.scope import compiled_code
@@ -38,9 +38,9 @@ def use(policy: Policy | None) -> None:
         raise TypeError(
             f"the policy is {policy!r:.60}; give a polycast.Policy, as of polycast.Policy.load, or None for the base"
         )
-    before = used_patch()
-    use_patch(policy.patch if policy else None)
-    if used_patch() is not before:
+    before = used_policy()
+    use_policy(policy.kernels if policy else None)
+    if used_policy() is not before:
         compiled_code.forget()
 
 

@@ -37,12 +37,12 @@ def held() -> Held:
 
 def over(policy: Policy) -> AbstractContextManager[object]:
     """Return a context in which a policy decides over all others."""
-    return policy_context(OVER, policy.patch)
+    return policy_context(OVER, policy.kernels)
 
 
 def in_module(policy: Policy) -> AbstractContextManager[object]:
     """Return a context in which the rules of a module hold."""
-    return policy_context(MODULE, policy.patch)
+    return policy_context(MODULE, policy.kernels)
 
 
 @inlined
@@ -81,7 +81,7 @@ def keep_scope_in(layer: str, digest: str) -> int:
             "polycast.use(policy)"
         )
     _leave_after_tracing()
-    return keep_scope(layer, Policy.of_digest(digest).patch)
+    return keep_scope(layer, Policy.of_digest(digest).kernels)
 
 
 def _leave_after_tracing() -> None:
