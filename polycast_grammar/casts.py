@@ -1,4 +1,4 @@
-"""What `cast` says for each device."""
+"""Reads `cast`: the categories of an op by device."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ OTHERS = "others"
 
 @dataclass(frozen=True)
 class Alternative:
-    """What `cast` says for one device: the name of a category, where it holds, and why. None means unlisted."""
+    """One category that `cast` gives a device, where it holds, and why. None is "unlisted"."""
 
     category: str | None
     node: Node
@@ -28,9 +28,9 @@ Casts: TypeAlias = dict[str, list[Alternative]]  # of an op, by device
 
 
 class CastReader(Reader):
-    """Reads casts for these devices, each with the one that it is like, and these names of categories.
+    """Reads casts for devices, each with the one that it is like, and for names of categories.
 
-    Where casts are read for one release of torch, overloads of other releases are not looked up.
+    With a release of torch, overloads that only hold for other releases are not looked up.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class CastReader(Reader):
         self.categories = {*categories, UNLISTED}
 
     def read_casts(self, key: Text, node: Node, overloads: list[str]) -> Casts:
-        """Return what `cast` says for each device that it lists, `like` and `others` resolved."""
+        """Return the alternatives of each device, with `like` and `others` resolved."""
         if not isinstance(node, Mapping) or "as" in [name.value for name, _ in node.items]:
             casts = self.read_alternatives(node, overloads)
             return dict.fromkeys(self.like, casts) if casts else {}
@@ -105,7 +105,7 @@ class CastReader(Reader):
         return Alternative(None if category == UNLISTED else category, fields["as"], torch, only, note)
 
     def holds_here(self, node: Node) -> bool:
-        """Return whether one of the casts is for the release that they are read for; a broken range is for any."""
+        """Return whether an alternative holds for the release of this reader. A broken range holds for any."""
         if isinstance(node, Sequence):
             return any(map(self.holds_here, node.items))
         fields = {key.value: value for key, value in node.items} if isinstance(node, Mapping) else {}

@@ -1,4 +1,4 @@
-"""Categories of a policy, and what of its schema a category must know."""
+"""Categories, and the signatures that say which ops can have them."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,7 +8,7 @@ FUNCTIONAL = "functional"
 VIEW = "view"
 NESTED = "nested"
 
-# What users call dtypes, as code in torch and trainers' switches do.
+# Other names of dtypes, which torch's code and trainers' switches use.
 SPOKEN_DTYPES = {
     "half": "float16",
     "fp16": "float16",
@@ -21,7 +21,7 @@ SPOKEN_DTYPES = {
 
 
 class Category(Enum):
-    """What autocasting does to an op; named as PyTorch names them."""
+    """What autocasting does to an op. The names are PyTorch's."""
 
     LOWER_PRECISION_FP = "lower_precision_fp"
     FP32 = "fp32"
@@ -35,11 +35,11 @@ class Category(Enum):
 
 @dataclass(frozen=True)
 class Signature:
-    """What a category must know of an overload's schema; torchgen tells it at the build, the dispatcher at run time.
+    """What a category must know of an overload's schema. The build reads it by torchgen, polycast from the dispatcher.
 
-    `variant` is FUNCTIONAL, or says why no call can be cast: how the overload writes to its arguments; VIEW, where it
-    can return an argument or a view of one; NESTED, where it takes tensors in deeper containers than lists. `tensors`
-    is how many a call can bring, a list counting as many.
+    `variant` is FUNCTIONAL if calls can be cast. Otherwise it is how the overload writes to its arguments, VIEW if it
+    can return an argument or a view of one, or NESTED if it takes tensors in containers other than lists. `tensors` is
+    how many tensors a call can have; a list counts as two.
     """
 
     variant: str
@@ -53,7 +53,7 @@ class Signature:
         return longer.ends_with_dtype and longer.arguments[:-1] == self.arguments
 
     def uncastable(self) -> tuple[str, str] | None:
-        """Return why a call cannot be cast, whatever the category, and a remedy; None where it can."""
+        """Return why no category can cast the overload, and a remedy; None if one can."""
         if self.variant == VIEW:  # such as squeeze, whose result may be written to, and reshape, if nothing has to move
             return "can return a view of its argument, which a cast would cut off", "leave it out"
         if self.variant == NESTED:
@@ -63,7 +63,7 @@ class Signature:
         return None if self.tensors else ("takes no tensor", "leave it out")
 
     def obstacle(self, category: Category | None) -> tuple[str, str] | None:
-        """Return why a call cannot be cast as a category says, whatever other overloads there are, and a remedy.
+        """Return why a category cannot cast the overload, and a remedy; None if it can.
 
         No category is "unlisted".
         """

@@ -1,4 +1,4 @@
-"""Problems of a policy file: where, what, and how to mend it."""
+"""Problems of a policy: the place, what is wrong, and the remedy."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 @dataclass(frozen=True, order=True)
 class Location:
-    """A place in a file; line and column count from 1. In a value of Python it is a path, and line its number there."""
+    """A place in a file, with line and column from 1. In a Python value it is a path, and `line` orders the paths."""
 
     file: str
     line: int
@@ -27,13 +27,13 @@ class Problem:
     remedy: str
 
     def __str__(self) -> str:
-        """Return the problem as one line, in which everything can be seen: what quotes a line break shows it as \\n."""
+        """Return the problem as one line. Characters that cannot be printed are escaped."""
         line = f"{self.location}: error: {self.what}; {self.remedy}"
         return "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)
 
 
 class PolicyError(ValueError):
-    """Every problem that was found in a policy, in the order of the file."""
+    """All problems of a policy, in the order of the file."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = sorted(set(problems))
@@ -44,7 +44,7 @@ class PolicyError(ValueError):
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most likely meant; None where none is like the given one.
+    """Return the known name that is most likely meant; None if none is similar.
 
     That is the shortest name that begins with the given one, else the most similar one. Case does not count.
     """
@@ -55,7 +55,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a remedy for an unknown name: the closest known one, or the known ones where they are few."""
+    """Return a remedy for an unknown name: the closest known name, or all known names if they are few."""
     names = sorted(set(known))
     close = closest(name, names)
     if close is not None:

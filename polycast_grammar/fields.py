@@ -1,4 +1,4 @@
-"""Values of a mapping's nodes in the form that is asked for; what has another form is reported."""
+"""Reads nodes as texts, names, lists and mappings, and reports a node that has another form."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -7,12 +7,12 @@ from .errors import Location, Problem, closest, did_you_mean
 from .nodes import Mapping, Node, Sequence, Text
 
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-# A guess takes milliseconds among all of torch's names; a file with more problems than these was meant for another use.
+# A guess among all of torch's names takes milliseconds. A file with more problems than this is no policy.
 _GUESSES = 100
 
 
 class Reader:
-    """Reads nodes as values of a wanted form; what has another form becomes a problem and reads as None."""
+    """Reads nodes. A node of another form than asked for becomes a problem, and reads as None."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = problems
@@ -21,12 +21,12 @@ class Reader:
         self.problems.append(Problem(location, what, remedy))
 
     def report_unknown(self, location: Location, what: str, name: str, known: Iterable[str]) -> None:
-        """Report a name that is none of the known ones, with the one that is likely meant."""
+        """Report an unknown name, with the known name that is likely meant."""
         self.report(location, what, did_you_mean(name, known) if self.may_guess else "check the spelling")
 
     @property
     def may_guess(self) -> bool:
-        """Whether names that are likely meant are still looked for."""
+        """Whether problems still guess which name is meant."""
         return len(self.problems) < _GUESSES
 
     def text(self, node: Node, what: str) -> str | None:
@@ -36,7 +36,7 @@ class Reader:
         return None
 
     def identifier(self, node: Node, what: str) -> str | None:
-        """Read a text that can stand for itself in C++ and in Markdown."""
+        """Read a text that is an identifier, so that C++ and Markdown can hold it as it is."""
         value = self.text(node, what)
         if value is not None and not _IDENTIFIER.fullmatch(value):
             self.report(node.location, f"{what} '{value}' is no identifier", "use letters, digits and '_'")
@@ -44,7 +44,7 @@ class Reader:
         return value
 
     def name(self, node: Node, what: str, known: Iterable[str]) -> str | None:
-        """Read a text that must be one of the known names."""
+        """Read a known name."""
         names = list(known)
         value = self.text(node, what)
         if value is not None and value not in names:
@@ -53,7 +53,7 @@ class Reader:
         return value
 
     def texts(self, node: Node, what: str) -> list[Text]:
-        """Read a sequence of different texts."""
+        """Read a list of different texts."""
         if not isinstance(node, Sequence) or not node.items:
             self.report(node.location, f"{what} is {_form(node)}", "give it a list of names, as in [one, two]")
             return []
@@ -68,7 +68,7 @@ class Reader:
         return list(texts.values())
 
     def dotted(self, node: Node, what: str) -> list[Text]:
-        """Read a sequence of different names, each identifiers with dots between them."""
+        """Read a list of different names, which are identifiers with dots between them."""
         found = []
         for text in self.texts(node, what):
             if all(_IDENTIFIER.fullmatch(part) for part in text.value.split(".")):
@@ -78,7 +78,7 @@ class Reader:
         return found
 
     def entries(self, node: Node, what: str) -> Iterator[tuple[Text, Node]]:
-        """Read a mapping with free keys."""
+        """Read a mapping with any keys."""
         if not isinstance(node, Mapping) or not node.items:
             self.report(node.location, f"{what} is {_form(node)}", "give it a mapping, as in {name: value}")
             return
@@ -87,7 +87,7 @@ class Reader:
     def fields(
         self, node: Node, what: str, known: tuple[str, ...], required: tuple[str, ...]
     ) -> dict[str, Node] | None:
-        """Read a mapping with these known keys; None where a required one is missing or it is no mapping."""
+        """Read a mapping with known keys; None if it is no mapping or lacks a required key."""
         if not isinstance(node, Mapping):
             self.report(
                 node.location, f"{what} is {_form(node)}", f"give it a mapping with the keys {', '.join(known)}"
@@ -99,7 +99,7 @@ class Reader:
                 found[key.value] = value
                 continue
             problem = f"unknown key '{key.value}' of {what}"
-            # In braces, a comma ends a text, and what follows it is a key without a value.
+            # In braces a comma ends a text. The words after it are then a key without a value.
             before = node.items[index - 1][0].value if index else None
             if before in known and value == Text("", value.location) and closest(key.value, known) is None:
                 self.report(

@@ -14,7 +14,7 @@ import yaml
 from .errors import Location, PolicyError, Problem
 from .nodes import MAX_DEPTH, Mapping, Node, Sequence, Text
 
-# The C parser where PyYAML has it: the pure one takes most of a second for a policy of this size.
+# The parser in Python takes most of a second for policy.yaml.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_BYTES = 4 << 20
 
@@ -22,7 +22,7 @@ _LINE_END = re.compile("[\n\x85\u2028\u2029]")  # what the parser counts as one;
 
 
 def load(path: Path, name: str, problems: list[Problem]) -> Node | None:
-    """Return the root node of the file at `path`, which the problems call `name`; None if it cannot be read as YAML."""
+    """Return the root node of the file at `path`, which problems call `name`; None if it is no YAML."""
     try:
         if path.stat().st_size > MAX_BYTES:
             problems.append(Problem(Location(name, 1, 1), f"larger than {MAX_BYTES >> 20} MiB", "make it smaller"))

@@ -1,4 +1,4 @@
-"""Nodes of a policy's text, which keep their place."""
+"""Nodes of a policy, which keep their place."""
 
 from dataclasses import dataclass
 

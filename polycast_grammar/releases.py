@@ -1,8 +1,8 @@
-"""What torch's releases do to each op: files of recorded rows, the first whole and each later one as changes.
+"""Recorded releases of torch: what each does to every op. The first file is whole, and later ones hold changes.
 
 Note [Absent]
-A release that has no overload does not autocast it, and does not leave it alone either. So a file says "absent" of what
-is gone since the release before it, and names under `new` what that one did not have yet.
+An overload that a release does not have is not "unlisted" there. So a file says "absent" of an overload that is gone
+since the release before it, and names an overload under `new` that the release before it did not have.
 """
 
 import re
@@ -29,7 +29,7 @@ Overload = tuple[str, str]
 
 @dataclass(frozen=True)
 class Release:
-    """What torch does in a release to every overload, on the devices that it was recorded for."""
+    """What a release of torch does to every overload, on the devices that were recorded."""
 
     name: str
     packages: dict[str, str]
@@ -43,19 +43,19 @@ class Release:
         return number_of(self.name)
 
     def category(self, op: str, overload: str, device: str) -> str:
-        """Return what an overload has on a device, "absent" where the release has none, else "unlisted"."""
+        """Return the category of an overload on a device, "unlisted", or "absent" if the release does not have it."""
         if (op, overload) in self.absent:
             return ABSENT
         return self.rows.get((op, overload, device), UNLISTED)
 
     def overloads(self) -> set[Overload]:
-        """Return the overloads that any device lists, and those known to be absent."""
+        """Return the overloads that any device lists, and those that are absent."""
         return {(op, overload) for op, overload, _ in self.rows} | self.absent
 
 
 @dataclass(frozen=True)
 class Change:
-    """An overload that releases treat differently on some devices: what it has, each with its first release."""
+    """An overload that releases treat differently on some devices: its categories, each with its first release."""
 
     op: str
     overload: str
@@ -65,14 +65,14 @@ class Change:
 
 
 def number_of(name: str) -> Version:
-    """Return the release that a name such as "torch-2.11" is for."""
+    """Return the version in a name such as "torch-2.11"."""
     match = NAME.fullmatch(name)
     assert match is not None, name
     return int(match[1]), int(match[2])
 
 
 def read_releases(folder: Path) -> dict[str, Release]:
-    """Return the records of a folder by their names, in the order of the releases.
+    """Return the releases of a folder by their names, the oldest first.
 
     Raises:
         PolicyError: Every problem of the files.
@@ -91,7 +91,7 @@ def read_releases(folder: Path) -> dict[str, Release]:
 
 
 def changes(history: MappingOf[str, Release]) -> list[Change]:
-    """Return what differs between releases that recorded a device, devices that changed alike joined."""
+    """Return what changed between releases. Devices that changed alike share one change."""
     joined: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[str]] = {}
     records = list(history.values())
     devices = dict.fromkeys(device for record in records for device in record.devices)
@@ -115,7 +115,7 @@ def _reasons(history: MappingOf[str, Release], name: str, spans: Iterable[tuple[
 
 
 class _ReleaseReader(Reader):
-    """Reads files in the order of the releases; each begins with what the one before it comes to."""
+    """Reads files, the oldest release first. Each begins with the result of the one before it."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__(problems)
@@ -150,7 +150,7 @@ class _ReleaseReader(Reader):
     def ops(
         self, node: Node, devices: tuple[str, ...], rows: dict[tuple[str, str, str], str], absent: set[Overload]
     ) -> None:
-        """Read the overloads of a file; each replaces all that the release before has for it."""
+        """Read the overloads of a file. Each replaces all categories that the release before gives it."""
         for key, value in self.entries(node, "ops"):
             op, overload = split_overload(key.value)
             for device in devices:

@@ -11,7 +11,7 @@ _CLAUSE = re.compile(r"(>=|<)\s*(\d{1,3})\.(\d{1,3})\s*", re.ASCII)
 
 @dataclass(frozen=True, order=True)
 class VersionRange:
-    """The releases from `first` (included) to `end` (excluded); None leaves that side open."""
+    """The releases from `first`, included, to `end`, excluded. None leaves a side open."""
 
     first: Version | None = None
     end: Version | None = None
@@ -25,7 +25,7 @@ class VersionRange:
         return VersionRange(max(firsts, default=None), min(ends, default=None))
 
     def __or__(self, other: "VersionRange") -> "VersionRange":
-        """Return the smallest range that holds both, and whatever lies between them."""
+        """Return the smallest range that holds both."""
         first = min(self.first, other.first) if self.first and other.first else None
         end = max(self.end, other.end) if self.end and other.end else None
         return VersionRange(first, end)
@@ -35,25 +35,25 @@ class VersionRange:
         return self.first is not None and self.end is not None and self.first >= self.end
 
     def minus(self, other: "VersionRange") -> list["VersionRange"]:
-        """Return what of this range lies outside the other."""
+        """Return the parts of this range that lie outside the other."""
         below = self & VersionRange(None, other.first) if other.first else None
         above = self & VersionRange(other.end, None) if other.end else None
         return [part for part in (below, above) if part is not None and not part.empty]
 
     def __str__(self) -> str:
-        """Return the range as a PEP 440 specifier; the range of all releases gives the empty text."""
+        """Return the range as a PEP 440 specifier. It is empty for all releases."""
         first = f">={self.first[0]}.{self.first[1]}" if self.first else ""
         end = f"<{self.end[0]}.{self.end[1]}" if self.end else ""
         return ",".join(filter(None, (first, end)))
 
 
 ALL = VersionRange()
-# What the package can be built for.
+# The releases that the package can be built for.
 SUPPORTED = VersionRange(first=(2, 9))
 
 
 def parse_range(specifier: str) -> VersionRange | None:
-    """Read a PEP 440 specifier made of `>=X.Y` and `<X.Y`; None where it holds anything else or no release."""
+    """Read a PEP 440 specifier of `>=X.Y` and `<X.Y`; None if it has another form, or holds for no release."""
     result = ALL
     for clause in specifier.split(","):
         match = _CLAUSE.fullmatch(clause.strip())
@@ -65,7 +65,7 @@ def parse_range(specifier: str) -> VersionRange | None:
 
 
 def subtract(whole: VersionRange, parts: Iterable[VersionRange]) -> list[VersionRange]:
-    """Return what of `whole` none of the parts covers."""
+    """Return the ranges of `whole` that no part covers."""
     left = [whole]
     for part in parts:
         left = [piece for old in left for piece in old.minus(part)]

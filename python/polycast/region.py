@@ -1,4 +1,4 @@
-"""The autocast region: torch's own context, with the devices, dtypes and defaults of the policy."""
+"""polycast.autocast: torch's regions with the devices, dtypes and defaults of the policy."""
 
 import warnings
 from functools import cache
@@ -12,7 +12,7 @@ from polycast._compiled import DEVICES
 from polycast.policy.policy import Policy
 from polycast.scope.contexts import CompiledRegion, PolicyRegion, Region
 
-# What torch has for each device type until a region or a user chooses something else.
+# The dtype of each device type until a region or a user chooses another.
 _INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.types()}
 
 
@@ -42,29 +42,30 @@ def autocast(
     cache_enabled: bool | None = None,
     policy: Policy | None = None,
 ) -> Region | PolicyRegion:
-    """Open a region in which the ops of one device run in the types that the policy gives them.
+    """Return a region in which the ops of one device run in the types that the policy gives them.
 
     Args:
         device_type: "cuda", "cpu", "xpu", "xla", ... or a ``torch.device``, such as an XLA device. None takes the
-            current accelerator: what ``torch.accelerator`` names, else XLA where it is in use, else the CPU.
-        dtype: The lower precision, one that the policy lists for the device. None takes that of the region around this
-            one, else what ``torch.set_autocast_dtype`` was told unless that is what torch starts with, else the first
-            that the policy lists.
+            current accelerator of ``torch.accelerator``, else XLA if it is in use, else the CPU.
+        dtype: The lower precision, one that the policy lists for the device. None takes the dtype of the region around
+            this one, else that of ``torch.set_autocast_dtype`` if it was called, else the first that the policy lists.
         enabled: False switches autocasting off inside a region.
-        cache_enabled: Whether casts of weights are reused inside the region; None keeps what holds.
-        policy: Rules over those that hold around the region, for what runs in it.
+        cache_enabled: Whether casts of weights are reused inside the region. None: unchanged.
+        policy: Rules that hold in the region, over those around it.
 
     Returns:
-        A ``torch.autocast``: a context manager and a decorator, which nests with torch's own and in itself, and which
-        torch.compile knows. The state is per thread, so decorate ``forward`` where threads run it.
+        A ``torch.autocast``: a context manager and a decorator that nests with torch's own and in itself, and that
+        torch.compile supports. With a policy it is an object with the same uses. The state is per thread, so decorate a
+        ``forward`` that several threads run.
 
     Raises:
-        ValueError: The policy has no such device, or, for an enabled region, does not list the dtype for it.
+        ValueError: The policy has no such device, or the region is enabled and the policy does not list its dtype.
         TypeError: ``device_type`` is neither text nor a device, ``dtype`` no dtype, or ``enabled`` a text.
-        RuntimeError: An XLA region without torch_xla; a region of no device where torch_xla is imported and not in use.
+        RuntimeError: The region is for XLA and torch_xla is not imported, or no device is given while torch_xla is
+            imported and not in use.
 
-    Warns, once, of what makes a region run otherwise than the policy says: its kernels are not installed, torch finds
-    no such device, or a variable such as XLA_USE_BF16 overrides it.
+    Warns once if a region cannot follow the policy: its kernels are not installed, torch finds no such device, or a
+    variable such as XLA_USE_BF16 overrides it.
 
     Example:
         >>> import torch, polycast
@@ -104,7 +105,7 @@ def autocast(
 
 
 def _check(enabled: object, cache_enabled: object, policy: object) -> None:
-    """Raise for what would be taken for something else, or raise later on and elsewhere."""
+    """Raise for arguments that would be misread, or fail later."""
     if isinstance(enabled, str) or isinstance(cache_enabled, str):  # "False" would be true
         name, value = ("enabled", enabled) if isinstance(enabled, str) else ("cache_enabled", cache_enabled)
         raise TypeError(f"{name} is {value!r}; it takes True or False")
@@ -120,7 +121,7 @@ def _scripted(
     return StockAutocast(device_type, dtype, enabled, cache_enabled)
 
 
-# For a call in a script torch.jit looks here for what to compile in its place, by an argument that is a constant.
+# TorchScript looks here for the function that it compiles instead of a call. A constant argument chooses one of two.
 _in_a_script: dict[str, Any] = {"arg_name": "enabled", "index": 2, "default": True}
 torch._jit_internal.boolean_dispatched[autocast] = _in_a_script | {"if_true": _scripted, "if_false": _scripted}
 
@@ -128,7 +129,7 @@ torch._jit_internal.boolean_dispatched[autocast] = _in_a_script | {"if_true": _s
 def _lower_precision(
     kind: str, listed: tuple[torch.dtype, ...], dtype: torch.dtype | None, enabled: bool
 ) -> torch.dtype | None:
-    """Return the type of an enabled region, what was asked for of another one, or raise that it cannot be."""
+    """Return the dtype of an enabled region, checked; of a disabled one, the argument."""
     if not (dtype is None or isinstance(dtype, torch.dtype)):
         raise TypeError(f"dtype is {dtype!r}; autocast on {kind} takes {' or '.join(map(str, listed))}")
     if enabled and dtype is None:
@@ -143,7 +144,7 @@ def _lower_precision(
 
 @cache
 def _doubts(kind: str, column: str, changes: int) -> list[str]:  # noqa: ARG001
-    """Return what makes a region run otherwise than the policy says, looked up once after each change of the policy."""
+    """Return why a region cannot follow the policy. `changes` has them looked up again after kernels changed."""
     doubts = backends.overrides(kind)
     if column not in installation.installed():
         doubts.append(
@@ -159,5 +160,5 @@ def _doubts(kind: str, column: str, changes: int) -> list[str]:  # noqa: ARG001
 
 @cache
 def tell(text: str) -> None:
-    """Warn the caller of autocast, once of each text."""
+    """Warn the caller of autocast; once for each text."""
     warnings.warn(text, stacklevel=3)

@@ -1,4 +1,4 @@
-"""What a device does to each op, and where that is said."""
+"""The category of each op on a device, and who says it, as a table."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from polycast.policy.operators import shown
 
 
 class Resolved(NamedTuple):
-    """What an overload has on a device, and where that is said."""
+    """The category of an overload on a device, and its source."""
 
     op: str
     overload: str

@@ -1,4 +1,4 @@
-"""Operators of every library, as the dispatcher has them, and the names that people have for them."""
+"""The operators of every library, by the dispatcher's names and by the names that people use."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from polycast_grammar.names import DEFAULT, join_name, split_name
 ATEN = "aten::"
 _IDENTIFIER = re.compile(r"\w+", re.ASCII)
 _OPERATOR = re.compile(r"\w+::\w+(\.\w+)?", re.ASCII)
-# Where torch keeps functions that are ops of the same name, and what such a name begins with.
+# Modules of torch whose functions are ops of the same name, and the prefix of such a name.
 _FUNCTIONS = {
     "torch.nn.functional": (torch.nn.functional, ""),
     "torch.Tensor": (torch.Tensor, ""),
@@ -25,16 +25,16 @@ _FUNCTIONS = {
     "torch.fft": (torch.fft, "fft_"),
     "torch": (torch, ""),
 }
-# What a cast reaches: tensors, and lists of them, each of which may be absent.
+# The types of arguments that are cast: tensors, lists of them, and both as optionals.
 _REACHED = re.compile(r"(Optional\[)?(List\[)?(Optional\[)?Tensor\]*")
 _STOCK = {(ATEN + row.op, row.overload, row.device) for row in ROWS if row.category == Category.STOCK.value}
 _LISTED = {ATEN + row.op for row in ROWS}
-# Overloads whose kernel that appends a dtype is compiled in.
+# Only these overloads have a kernel that appends a dtype.
 _APPENDING = {(ATEN + row.op, row.overload) for row in ROWS if row.category == Category.FP32_APPEND_DTYPE.value}
 
 
 class Target(NamedTuple):
-    """An operator, as in "aten::softmax", or one overload of it."""
+    """An operator such as "aten::softmax", or one overload of it."""
 
     name: str
     overload: str | None
@@ -44,19 +44,19 @@ class Target(NamedTuple):
 
 
 def shown(name: str, overload: str | None = None) -> str:
-    """Return an operator as people write it: ATen's without its namespace, the default overload without its name."""
+    """Return an operator as people write it, without ATen's namespace and the name of the default overload."""
     return join_name(name.removeprefix(ATEN), overload)
 
 
 def qualified(key: str) -> str:
-    """Return a name with its namespace before "::"; one without any is of ATen."""
+    """Return a name with its namespace, which is ATen's if there is none."""
     if key.startswith("torch.ops."):
         return key.removeprefix("torch.ops.").replace(".", "::", 1)
     return key if "::" in key else ATEN + key.removeprefix("aten.")
 
 
 def targets(key: str) -> tuple[Target, ...]:
-    """Return the operators that a name means, several for a public name that runs several; none for an unknown one."""
+    """Return the operators that a name means. A public name may run several; an unknown one means none."""
     name = qualified(key)
     operator, overload = split_name(name)
     if _OPERATOR.fullmatch(name) and signatures(operator):
@@ -72,7 +72,7 @@ def targets(key: str) -> tuple[Target, ...]:
 
 
 def name_of(function: object) -> str | None:
-    """Return the name by which a rule can name a function, a class or an operator of torch's; None where there is none.
+    """Return the name under which a policy knows a function, a class or an operator of torch; None if it has none.
 
     Example:
         >>> import torch
@@ -91,7 +91,7 @@ def name_of(function: object) -> str | None:
 
 
 def is_public(name: str) -> bool:
-    """Return whether users of torch call something by a name, whole or its last part."""
+    """Return whether torch has something of a name in its public modules."""
     for place in (torch, torch.nn, torch.nn.functional):
         with suppress(Exception):  # what torch imports when it is asked for may raise anything
             attrgetter(name.removeprefix("torch."))(place)
@@ -100,19 +100,19 @@ def is_public(name: str) -> bool:
 
 
 def signatures(name: str) -> dict[str, Signature]:
-    """Return what categories must know of each overload of an operator; empty for one that is not registered."""
+    """Return the signatures of an operator's overloads; none if it is not registered."""
     return {schema.overload_name or DEFAULT: _signature(schema) for schema in _schemas(name)}
 
 
 def castable(name: str) -> dict[str, Signature]:
-    """Return the overloads that autocast can take: functional ones that take a tensor."""
+    """Return the overloads that autocasting can take: functional ones that take a tensor."""
     return {key: part for key, part in signatures(name).items() if part.variant == FUNCTIONAL and part.tensors}
 
 
 def obstacle(
     target: Target, signature: Signature, category: Category | None, column: str = ""
 ) -> tuple[str, str] | None:
-    """Return why an overload cannot be cast as a category says, and a remedy; None where it can."""
+    """Return why an overload cannot be cast as a category says, and a remedy; None if it can."""
     if (*target, column) in _STOCK:
         return f"keeps torch's own kernel on {column}", "leave it out there"
     if (reason := signature.uncastable()) is not None:
@@ -123,13 +123,13 @@ def obstacle(
 
 
 def suggest_ops(remedy: str, public_name: str) -> str:
-    """Return a remedy for a name whose ops are not known, with the op of that name, if there is one."""
+    """Return a remedy for a name whose ops are not known. It names the op of that name, if there is one."""
     name = public_name.rpartition(".")[2].lower()
     return f"{remedy}, as '{name}'" if name != public_name and targets(name) else remedy
 
 
 def known() -> Iterator[str]:
-    """Yield the names of all operators, without overloads, and the public names of the policy's ops."""
+    """Yield the names of all operators, and the public names of the ops of policy.yaml."""
     yield from {shown(split_name(name)[0]) for name in torch._C._dispatch_get_all_op_names()}
     for public, _ in NAMES:
         yield from public.split()
@@ -137,7 +137,7 @@ def known() -> Iterator[str]:
 
 @cache
 def ops_by_public_name() -> dict[str, list[str]]:
-    """Return the ops that each public name runs, by the whole name and by its last part."""
+    """Return the ops that each public name runs. A name is found whole and by its last part."""
     found: dict[str, list[str]] = {}
     for names, ops in NAMES:
         for name in names.split():

@@ -5,13 +5,11 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from threading import Lock
 from weakref import WeakValueDictionary
 
-import torch
-
-from polycast._compiled import DEVICES, ROWS, KernelPolicy, find_policy, make_policy
+from polycast._compiled import DEVICES, ROWS, KernelPolicy
 from polycast.policy import operators
+from polycast.policy.kernels import kernel_policy, placed_rules
 from polycast.policy.operators import ATEN, Target
 from polycast.policy.reader import PolicyReader
 from polycast.policy.releases import find, is_release, rules_of
@@ -21,30 +19,33 @@ from polycast.policy.values import nodes_of
 from polycast.policy.writing import Entry, entries_of, table_of
 from polycast_grammar.categories import Category
 from polycast_grammar.errors import PolicyError, Problem, did_you_mean
-from polycast_grammar.names import join_name, split_overload
 
 __all__ = ["Policy", "PolicyError", "Rule"]
 
-# The first policy of each digest, which equal ones hold.
-_made: WeakValueDictionary[str, "Policy"] = WeakValueDictionary()
-_lock = Lock()
+# Every policy, equal ones too, by its address.
+_made: WeakValueDictionary[int, "Policy"] = WeakValueDictionary()
 _UNTOUCHED = (Category.BANNED.value, Category.STOCK.value)
 
 
 class Policy:
-    """Rules over the base policy, the one that was compiled: an immutable value, equal to every one that does the same.
+    """Rules over the base, which is the policy that is compiled in.
 
-    A rule names an operator of any library: an ATen op ("layer_norm"), an overload ("pow.Tensor_Scalar"), what people
-    call ("torch.nn.functional.layer_norm", "torch.nn.CrossEntropyLoss" for all that it runs), or a custom one
-    ("mylib::attention"), which has to be registered before. It covers the functional overloads that take tensors and
-    can be cast so; a rule that names an overload decides over one that names its op.
+    A policy does not change. It equals every policy with the same rules.
 
-    Its value is what `cast` takes in policy.yaml: a category of :func:`polycast.policy.categories` but "stock",
-    "unlisted" for no rule of its own, or a dtype; a mapping of devices to these, with `others` for the rest; a
-    mapping with `as`, and `overloads`, `torch` or `note`; or a list of such alternatives, the first that holds.
+    An entry names an operator of any library: an ATen op ("layer_norm"), an overload ("pow.Tensor_Scalar"), a public
+    name ("torch.nn.functional.layer_norm", "torch.nn.CrossEntropyLoss" for all that it runs), or a custom operator
+    ("mylib::attention"), whose library must be imported before. The entry covers the functional overloads that take
+    tensors and can be cast so. One that names an overload decides over one that names its op.
+
+    The value of an entry is what `cast` takes in policy.yaml:
+
+    - a category of :func:`polycast.policy.categories` except "stock", "unlisted", or a dtype,
+    - a mapping of devices to these, with `others` for the rest,
+    - a mapping with `as`, and with `overloads`, `torch` or `note`,
+    - a list of such alternatives, of which the first that holds decides.
 
     Args:
-        rules: The values by the names; a ``torch.dtype`` may be a value, a ``torch.device`` the key of a device.
+        rules: The entries. A ``torch.dtype`` may be a value, and a ``torch.device`` the key of a device.
 
     Raises:
         PolicyError: A ``ValueError`` with every problem of the rules, each with its place and remedy.
@@ -57,8 +58,8 @@ class Policy:
         Policy({'layer_norm': 'fallthrough', 'softmax': {'cuda': 'bfloat16', 'cpu': 'unlisted'}})
     """
 
-    __slots__ = ("__weakref__", "_first", "_kernels", "_rows", "digest")
-    _rows: tuple[Rule, ...]
+    __slots__ = ("__weakref__", "_kernels", "_rules", "digest")
+    _rules: tuple[Rule, ...]
     _kernels: KernelPolicy | None
     digest: str
     """What the policy does as 16 hexadecimal digits, the same in every process."""
@@ -67,18 +68,18 @@ class Policy:
         if not isinstance(rules, Mapping | None):
             raise TypeError(f"the rules are a {type(rules).__name__}; give a mapping, as in {{'softmax': 'fp32'}}")
         problems: list[Problem] = []
-        rows = PolicyReader(problems).rows(nodes_of(rules or {}, problems))
+        found = PolicyReader(problems).rules(nodes_of(rules or {}, problems))
         if problems:
             raise PolicyError(problems)
-        self._set(rows)
+        self._set(found)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Policy":
-        """Return the policy of a YAML file, whose key `ops` holds the rules, or the pin of a recorded torch release.
+        """Return the policy of a YAML file, which has the entries under the key `ops`, or of a recorded torch release.
 
         Args:
-            path: A file; or the name of a release, as in "torch-2.11". Its policy has every op cast as that release
-                casts it, under any torch: ops that one of the two does not have stay as they are.
+            path: A file, or the name of a release, as in "torch-2.11". A release's policy casts every op as the release
+                does, under any torch. It leaves out ops that the release or the torch that runs does not have.
 
         Raises:
             PolicyError: The file cannot be read, the release is not recorded, or as for the class.
@@ -96,10 +97,10 @@ class Policy:
         problems: list[Problem] = []
         root = load(Path(path), str(path), problems)
         reader = PolicyReader(problems)
-        rows = reader.file(root) if root is not None else ()
+        found = reader.file(root) if root is not None else ()
         if problems:
             raise PolicyError(problems)
-        return cls._of(rows)
+        return cls._of(found)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the rules to a YAML file, from which :meth:`load` returns an equal policy."""
@@ -111,9 +112,9 @@ class Policy:
     @classmethod
     @cache
     def everywhere(cls, category: str) -> "Policy":
-        """Return the policy that gives a category to every op that the base lists on any device, where it can.
+        """Return the policy that gives a category to every op that the base lists on any device, if the op can have it.
 
-        What the base bans on a device, or leaves to torch there, stays.
+        An op that the base bans on a device, or leaves to torch there, has no rule for the device.
 
         Args:
             category: As a rule writes it, a dtype by its name.
@@ -131,71 +132,57 @@ class Policy:
             known = f"no category {category!r:.60}", did_you_mean(str(category), VALUES)
             raise ValueError("; ".join(misnamed(str(category)) or known))
         kept = {(row.op, row.overload, row.device) for row in ROWS if row.category in _UNTOUCHED}
-        rows = []
+        found = []
         for op, overload in dict.fromkeys((row.op, row.overload) for row in ROWS):
             target = Target(ATEN + op, overload)
             signature = operators.signatures(target.name)[overload]
             if operators.obstacle(target, signature, VALUES[category][0]) is None:
                 columns = [column for column in DEVICES if (op, overload, column) not in kept]
                 source = f"Policy.everywhere('{category}')"
-                rows += [make_rule(target.name, overload, column, category, source) for column in columns]
-        return cls._of(rows)
+                found += [make_rule(target.name, overload, column, category, source) for column in columns]
+        return cls._of(found)
 
     @classmethod
-    def _of(cls, rows: Iterable[Rule]) -> "Policy":
+    def _of(cls, rules: Iterable[Rule]) -> "Policy":
         policy = cls.__new__(cls)
-        policy._set(tuple(rows))
+        policy._set(tuple(rules))
         return policy
 
-    def _set(self, rows: tuple[Rule, ...]) -> None:
-        object.__setattr__(self, "_rows", rows)
-        content = sorted((*row.key, row.value) for row in rows)
+    def _set(self, rules: tuple[Rule, ...]) -> None:
+        object.__setattr__(self, "_rules", rules)
+        content = sorted((*rule.key, rule.value) for rule in rules)
         object.__setattr__(self, "digest", sha256(repr(content).encode()).hexdigest()[:16])
         object.__setattr__(self, "_kernels", None)
-        with _lock:
-            first = _made.setdefault(self.digest, self)
-        object.__setattr__(self, "_first", None if first is self else first)
+        _made[id(self)] = self
 
     @classmethod
     def of_digest(cls, digest: str) -> "Policy":
-        """Return a policy that somebody holds by its digest, which torch.compile sees of it."""
-        return _made[digest]
+        """Return a policy with a digest, which is what torch.compile sees of a policy. Somebody must hold one."""
+        return next(policy for made in _made.valuerefs() if (policy := made()) is not None and policy.digest == digest)
 
     @classmethod
     def of_kernels(cls, policy: KernelPolicy) -> "Policy":
         """Return the policy whose rules kernels look up."""
-        rows = []
-        for full, column, category, dtype, message, source in policy.rules():
-            name, overload = split_overload(full)
-            kind = None if dtype is None else str(dtype).removeprefix("torch.")
-            rows.append(Rule(name, overload, column, category, kind, message, source))
-        return cls._of(rows)
+        return cls._of(placed_rules(policy))
 
     @property
     def kernels(self) -> KernelPolicy:
         """The rules as kernels look them up. Policies with the same rules from the same places share one."""
         if self._kernels is None:
-            digest = self.placed_digest()
-            object.__setattr__(
-                self, "_kernels", find_policy(digest) or make_policy(digest, list(map(_plain, self._rows)))
-            )
+            object.__setattr__(self, "_kernels", kernel_policy(self._rules))
         return self._kernels  # type: ignore[return-value]
-
-    def placed_digest(self) -> str:
-        """Return what the rules and their places are known by, where :attr:`digest` is of the rules alone."""
-        return sha256(repr(sorted(self._rows, key=lambda row: row.key)).encode()).hexdigest()
 
     @property
     def rules(self) -> dict[str, Entry]:
-        """The rules in as few words as say the same, from which an equal policy can be made."""
-        return entries_of(self._rows)
+        """The fewest entries from which an equal policy can be made."""
+        return entries_of(self._rules)
 
     def rows(self, columns: tuple[str, ...] = tuple(DEVICES)) -> tuple[Rule, ...]:
-        """Return the rows of these columns of the policy."""
-        return tuple(row for row in self._rows if row.column in columns)
+        """Return the rules for these devices, one for each overload that they cover."""
+        return tuple(rule for rule in self._rules if rule.column in columns)
 
     def diff(self, other: "Policy | None" = None) -> str:
-        """Return a table of what this policy and another do differently, or this one and the base, empty if nothing.
+        """Return a table of what this policy does differently from another, or from the base; empty if nothing.
 
         Example:
             >>> import polycast
@@ -207,14 +194,14 @@ class Policy:
             unlisted: runs in the type of its inputs; ops that it runs follow their own rules.
             fallthrough: runs in the type of its inputs, and so does all that it runs.
         """
-        sides = [side_of("base"), side_of("this", self._rows)]
-        return differences(*sides, *(() if other is None else (side_of("other", other._rows),)))
+        sides = [side_of("base"), side_of("this", self._rules)]
+        return differences(*sides, *(() if other is None else (side_of("other", other._rules),)))
 
     def __or__(self, other: "Policy") -> "Policy":
-        """Return both, the other's rules before this one's."""
+        """Return both joined. Where both have a rule, the other's decides."""
         if not isinstance(other, Policy):
             return NotImplemented
-        return Policy._of({row.key: row for row in (*self._rows, *other._rows)}.values())
+        return Policy._of({rule.key: rule for rule in (*self._rules, *other._rules)}.values())
 
     def __eq__(self, other: object) -> bool:
         return self.digest == other.digest if isinstance(other, Policy) else NotImplemented
@@ -223,7 +210,7 @@ class Policy:
         return hash(self.digest)
 
     def __bool__(self) -> bool:
-        return bool(self._rows)
+        return bool(self._rules)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a policy cannot change, and '{name}' of it cannot be set; make another, or join two")
@@ -232,17 +219,11 @@ class Policy:
         raise AttributeError(f"a policy cannot change, and '{name}' of it cannot be deleted")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Policy._of, (self._rows,)
+        return Policy._of, (self._rules,)
 
     def __str__(self) -> str:
         """Return a table of the rules, each with the place that it comes from."""
-        return table_of({row.key: (row.value, row.source) for row in self._rows}, "category", "from")
+        return table_of({row.key: (row.value, row.source) for row in self._rules}, "category", "from")
 
     def __repr__(self) -> str:
         return f"Policy({self.rules!r})"
-
-
-def _plain(row: Rule) -> tuple[str, str, str, torch.dtype | None, str, str]:
-    name = join_name(row.name, row.overload)
-    dtype = None if row.dtype is None else getattr(torch, row.dtype)
-    return name, row.column, row.category, dtype, row.message, row.source

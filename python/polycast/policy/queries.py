@@ -1,4 +1,4 @@
-"""Queries of the policy. The answers come from the very table that is registered with the dispatcher."""
+"""Questions to the policy that is compiled in. The kernels of the dispatcher are registered from the same table."""
 
 from functools import cache
 
@@ -20,7 +20,7 @@ def devices() -> tuple[str, ...]:
 
 
 def categories() -> dict[str, str]:
-    """Return each category with the sentence that says what it does."""
+    """Return the categories, each with a sentence about what it does."""
     return dict(CATEGORIES)
 
 
@@ -29,16 +29,16 @@ def category(op: str, device: str | torch.device) -> str:
 
     Args:
         op: The name of an ATen op, as in "conv2d", or with its overload, as in "pow.Tensor_Scalar", or a name that
-            people call, whole or its last part: "torch.nn.functional.conv2d", "Conv2d". Without an overload the answer
-            is that of the op's first listed overload.
+            people call, whole or its last part: "torch.nn.functional.conv2d", "Conv2d". Without an overload the op's
+            first listed overload decides.
         device: A device type or a column of the policy: "cuda", "xla", "xla_gpu", ...
 
     Returns:
-        One of :func:`categories`, or "unlisted" where the device does not list the op: it runs in the type of its
-        inputs, and ops that it runs follow their own rules.
+        One of :func:`categories`, or "unlisted" if the device does not list the op. An unlisted op runs in the type of
+        its inputs, and the ops that it runs follow their own rules.
 
     Raises:
-        ValueError: Neither torch nor the policy knows the op, or the policy has no such device; or the name runs ops of
+        ValueError: Neither torch nor the policy knows the op, the policy has no such device, or the name runs ops of
             several categories.
         TypeError: The op is no text, or the device neither text nor a device.
 
@@ -59,13 +59,13 @@ def category(op: str, device: str | torch.device) -> str:
 
 
 def op_rows(op: str) -> tuple[Row, ...]:
-    """Return every row of an op, or of the ops that a public name runs: op, overload, device, category and note.
+    """Return every row of an op, or of the ops that a public name runs.
 
     Args:
         op: As for :func:`category`.
 
     Returns:
-        The rows; of one overload where the name gives it, and none for an op of torch's that no device lists.
+        The rows: op, overload, device, category and note. There are none for an op that no device lists.
 
     Raises:
         ValueError: Neither torch nor the policy knows the op.
@@ -98,7 +98,7 @@ def op_rows(op: str) -> tuple[Row, ...]:
 
 
 def ops(device: str | torch.device, category: str | None = None) -> tuple[str, ...]:
-    """Return the names of the ops that a device lists, of one category where it is given, in alphabetical order.
+    """Return the names of the ops that a device lists, in alphabetical order; of one category if it is given.
 
     Raises:
         ValueError: The policy has no such device or category.
@@ -120,13 +120,13 @@ def ops(device: str | torch.device, category: str | None = None) -> tuple[str, .
 
 
 def notes(device: str | torch.device) -> dict[str, str]:
-    """Return the ops whose category on the device is not torch's own, each with the reason."""
+    """Return the ops of a device whose category differs from torch's own, each with the reason."""
     column = _column(device)
     return {op: row.note for op, rows in _rows_by_op().items() for row in rows if row.device == column and row.note}
 
 
 def in_force() -> Policy:
-    """Return the rules over the base that hold here: of the process, and of the regions and modules of this thread.
+    """Return the policies that hold here as one: those of the process, and of this thread's regions and modules.
 
     Example:
         >>> import polycast
@@ -143,15 +143,15 @@ def in_force() -> Policy:
 
 
 def resolved(policy: Policy | None = None, *, device: str | torch.device) -> Listing:
-    """Return what every overload that the base or a policy lists has on a device, and where that is said.
+    """Return the category of every overload that the base or a policy lists on a device, and its source.
 
     Args:
         policy: A policy over the base; None for what is in force here, :func:`in_force`.
         device: As for :func:`category`.
 
     Returns:
-        Rows in alphabetical order, which print as a table. Their source is policy.yaml, with the note where there is
-        one, or the place of the policy's rule.
+        Rows in alphabetical order, which print as a table. The source is policy.yaml, with its note if it has one, or
+        the place of the policy's rule.
 
     Example:
         >>> import polycast

@@ -1,4 +1,4 @@
-"""Nodes of a policy at run time to rows, with every problem."""
+"""Reads nodes as rules, and reports every problem."""
 
 from itertools import product
 
@@ -17,27 +17,27 @@ from polycast_grammar.nodes import Mapping, Node, Text
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
 RELEASE = (_MAJOR, _MINOR)
 IMPORT_FIRST = "import the library that registers it first"
-# What a base policy has beside its ops.
+# What policy.yaml has beside its ops.
 _OF_BASE = ("devices", "categories", "documents", "composites")
 
 
 class PolicyReader(CastReader):
-    """Reads rules; of an overload on a column, one that names the overload decides before one that names the op."""
+    """Reads rules. A rule that names an overload decides over one that names its op."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__(problems, DEVICES_LIKE, VALUES, RELEASE)
 
     def file(self, root: Node) -> tuple[Rule, ...]:
-        """Return the rows of a file."""
+        """Return the rules of a file."""
         if self.is_base(root):
             return ()
         ops = (self.fields(root, "the policy", ("ops",), ("ops",)) or {}).get("ops")
         if ops is not None and not isinstance(ops, Mapping):
             self.report(ops.location, "ops is no mapping", "give it one, as in {softmax: fp32}")
-        return self.rows(ops) if isinstance(ops, Mapping) else ()
+        return self.rules(ops) if isinstance(ops, Mapping) else ()
 
-    def rows(self, rules: Mapping) -> tuple[Rule, ...]:
-        """Return the rows of all rules; the later of two that agree gives none."""
+    def rules(self, rules: Mapping) -> tuple[Rule, ...]:
+        """Return the rules of all entries. Two entries may give an overload the same, and the later one is left out."""
         if self.is_base(rules):
             return ()
         ranks: dict[bool, dict[tuple[str, str, str], tuple[Text, Rule]]] = {False: {}, True: {}}
@@ -59,7 +59,7 @@ class PolicyReader(CastReader):
         return tuple(row for _, row in chosen)
 
     def is_base(self, node: Node) -> bool:
-        """Report, once, that this is the policy that the build reads, or the ops of one, and no rules over it."""
+        """Report once that a mapping has the form of policy.yaml, which only the build reads."""
         items = node.items if isinstance(node, Mapping) else ()
         for key, value in items:
             inner = {name.value for name, _ in value.items} if isinstance(value, Mapping) else set()
@@ -70,9 +70,10 @@ class PolicyReader(CastReader):
         return False
 
     def rule(self, key: Text, targets: tuple[Target, ...], node: Node) -> list[Rule]:
-        """Return the rows of a rule; that an overload cannot be cast so is reported where no other can.
+        """Return the rules of an entry.
 
-        Nor may a device that is named get no row at all.
+        Overloads that cannot be cast as the entry says are left out. It is a problem if no overload can, on any device
+        or on one that the entry names.
         """
         parts = [(target.name, *item) for target in targets for item in self.overloads(key, target).items()]
         casts = self.read_casts(key, node, sorted({overload for _, overload, _ in parts}))
@@ -99,7 +100,7 @@ class PolicyReader(CastReader):
         return [row for part in rows.values() for row in part]
 
     def device(self, node: Text) -> str | None:
-        """Read a column, or the name that a backend outside of torch has registered for its own."""
+        """Read a device of the policy, or the name that a backend outside of torch has registered."""
         if node.value not in self.like and node.value in backends.types():
             return backends.column(node.value)
         meant = SPOKEN.get(node.value.lower())
@@ -109,7 +110,7 @@ class PolicyReader(CastReader):
         return super().device(node)
 
     def category(self, node: Node) -> str | None:
-        """Read a category, or say what is meant by a word for one."""
+        """Read a category. For another word for one, report the category that is meant."""
         problem = misnamed(node.value) if isinstance(node, Text) else None
         if problem is not None:
             self.report(node.location, *problem)
@@ -131,7 +132,7 @@ class PolicyReader(CastReader):
         return found
 
     def report_other_release(self, key: Text, op: str, overload: str | None) -> bool:
-        """Report what this release of torch does not have and another one has; return whether it is that."""
+        """Report an op or overload that only other releases of torch have; return whether it is one."""
         from polycast.policy.releases import versions_with  # needs PyYAML
 
         op = op.rpartition(".")[2]
@@ -143,7 +144,7 @@ class PolicyReader(CastReader):
         return True
 
     def overloads(self, key: Text, target: Target) -> dict[str, Signature]:
-        """Return the overloads that a rule is for."""
+        """Return the overloads that an entry covers."""
         found = operators.castable(target.name) if target.overload is None else operators.signatures(target.name)
         if target.overload is None and not found:
             # The out variant of an op says less than its others do.
@@ -160,7 +161,7 @@ class PolicyReader(CastReader):
 
 
 def _first(alternatives: list[Alternative], overload: str) -> Alternative | None:
-    """Return the first alternative that holds for an overload in the torch that runs."""
+    """Return the first alternative for an overload that holds in the torch that runs."""
     for cast in alternatives:
         if RELEASE in cast.torch and (cast.overloads is None or overload in cast.overloads):
             return cast

@@ -1,11 +1,11 @@
-"""Rows that a policy at run time comes to."""
+"""What a policy says of one overload on one device."""
 
 from typing import NamedTuple
 
 from polycast.policy.operators import shown
 from polycast_grammar.categories import SPOKEN_DTYPES, UNLISTED, Category
 
-# What a rule can give an op: a category, a dtype in the place of the region's, or no rule of its own.
+# What a rule can give an op: a category, a dtype that replaces the region's, or "unlisted".
 VALUES: dict[str, tuple[Category | None, str | None]] = {
     **{category.value: (category, None) for category in Category if category is not Category.STOCK},
     UNLISTED: (None, None),
@@ -15,7 +15,7 @@ VALUES: dict[str, tuple[Category | None, str | None]] = {
 
 
 def misnamed(value: str) -> tuple[str, str] | None:
-    """Return what is wrong with a word for one of VALUES, and the remedy; None for any other text."""
+    """Return the problem and the remedy of a word that stands for one of VALUES; None for any other text."""
     if value == Category.STOCK.value:
         return f"'{value}' is for policy.yaml alone, since no rule brings torch's own kernel back", "leave it out"
     meant = SPOKEN_DTYPES.get(value.lower())
@@ -23,10 +23,10 @@ def misnamed(value: str) -> tuple[str, str] | None:
 
 
 class Rule(NamedTuple):
-    """One overload of an operator on one column, and what replaces its row of the base there.
+    """A rule, which replaces what policy.yaml says of the overload on the device.
 
-    Where a dtype is given, the category is lower_precision_fp, with this dtype in the place of the region's. The source
-    is a place in a file, or the path in a dict.
+    With a dtype the category is lower_precision_fp, and the dtype replaces the region's. The source is a place in a
+    file, or a path in a dict.
     """
 
     name: str
@@ -53,10 +53,10 @@ class Rule(NamedTuple):
 
 
 def make_rule(name: str, overload: str, column: str, value: str, source: str, note: str = "") -> Rule:
-    """Return the row for one of VALUES."""
+    """Return the rule with one of VALUES."""
     category, dtype = VALUES[value]
     text = UNLISTED if category is None else category.value
-    row = Rule(name, overload, column, text, dtype, "", source, note)
+    rule = Rule(name, overload, column, text, dtype, "", source, note)
     if category is Category.BANNED:
-        return row._replace(message=f"'{row.op}' is banned on {column} by {source}")
-    return row
+        return rule._replace(message=f"'{rule.op}' is banned on {column} by {source}")
+    return rule

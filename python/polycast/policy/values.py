@@ -1,4 +1,4 @@
-"""Python values as nodes of the grammar; the place of each is the path to it."""
+"""Python values as nodes of the grammar. The place of a node is the path to its value."""
 
 from collections.abc import Mapping as Dict
 from typing import Any
@@ -12,7 +12,7 @@ from polycast_grammar.nodes import MAX_DEPTH, Mapping, Node, Sequence, Text
 
 
 def nodes_of(rules: Dict[str, object], problems: list[Problem]) -> Mapping:
-    """Return the rules as nodes; what is no text, list or mapping is reported and left out."""
+    """Return a policy's dict as nodes. A value that is no text, list or mapping is reported and left out."""
     return _Builder(problems).mapping(rules, "", ())
 
 
@@ -41,7 +41,7 @@ class _Builder:
         return Mapping(tuple(items), place)
 
     def node(self, value: object, path: str, outer: tuple[int, ...]) -> Node | None:
-        """Return a value as a node; None where there is no form for it, or for nothing of what it holds."""
+        """Return a value as a node; None if it has no such form, or nothing that it holds has one."""
         place, text = self.place(path), _text(value)
         if text is not None:
             if not any("\ud800" <= character <= "\udfff" for character in text):
@@ -67,7 +67,7 @@ class _Builder:
         return Sequence(tuple(node for node in nodes if node is not None), place)
 
     def place(self, path: str) -> Location:
-        """Return a place that comes after all earlier ones where problems are sorted."""
+        """Return the place of a path. Places sort in the order in which they are made."""
         self.count += 1
         return Location("Policy", self.count, 0, path)
 

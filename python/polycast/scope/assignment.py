@@ -1,4 +1,4 @@
-"""Rules for modules by their names: what runs in such a module follows them, whatever region it is called in."""
+"""Assigns policies to the modules of a model by their names."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -23,27 +23,27 @@ PATTERN = "re:"
 def assign(model: nn.Module, rules: Mapping[str, Rules]) -> list[str]:
     """Give modules of a model rules of their own, over those of the region and the process that they are called in.
 
-    Rules are entered inside ``forward``, so that they hold again where activation checkpointing runs it again. A module
-    inside follows those of the modules around it, and its own before them. What was assigned to a module before is
-    replaced. A rule holds where the module is called: one that torch never calls is refused (a ModuleList, the
-    ``out_proj`` of nn.MultiheadAttention), and code of your own that reads a module's weights without calling it is not
-    seen. ``torch.jit.trace`` and ``torch.fx`` raise where they would lose rules. ``nn.DataParallel``, which calls
-    copies that share one forward, and ``torch.jit.script`` are not served.
+    Rules hold while the module's ``forward`` runs, and when activation checkpointing reruns it. Modules inside follow
+    them too, after rules of their own. A new assignment replaces the earlier one of the same module.
+
+    Limits: a module that torch never calls is refused (a ModuleList, the ``out_proj`` of nn.MultiheadAttention). Your
+    own code that reads a module's weights without calling it follows none of its rules. ``torch.jit.trace`` and
+    ``torch.fx`` raise if they would lose rules. ``nn.DataParallel`` and ``torch.jit.script`` are not supported.
 
     Args:
         model: The model.
-        rules: By the name of a module as ``named_modules`` has it ("" is the model itself), or a pattern that whole
-            names match, as in "re:.*\\.norm\\d"; a name decides over patterns. The value is a policy, what
-            :class:`polycast.Policy` takes, or one category or dtype for every op that the base lists; None takes back
-            what was assigned.
+        rules: The key is the name of a module, as in ``named_modules`` ("" is the model itself), or a pattern that
+            matches whole names, as in "re:.*\\.norm\\d". A name decides over patterns. The value is a policy, a dict
+            for :class:`polycast.Policy`, or one category or dtype for every op that the base lists. None takes back an
+            assignment.
 
     Returns:
-        The names of the modules that have rules now, of those that were named.
+        The names of the modules that were assigned rules.
 
     Raises:
-        PolicyError: A ``ValueError`` with every problem of the rules: a name or pattern that matches no module, a
-            module that is never called, two patterns that match one module and disagree on an op, a value that is none
-            of these, and what :class:`polycast.Policy` reports. Nothing is assigned.
+        PolicyError: A ``ValueError`` with every problem: a name or pattern without a module, a module that is never
+            called, two patterns that disagree on an op of one module, a value of another kind, and the problems of
+            :class:`polycast.Policy`. Nothing is assigned then.
         TypeError: The model is no module, or the rules no mapping.
 
     Example:
@@ -63,7 +63,7 @@ def assign(model: nn.Module, rules: Mapping[str, Rules]) -> list[str]:
     problems: list[Problem] = []
     found = [_Assignment(*rule, modules, number, problems) for number, rule in enumerate(rules.items())]
     chosen: dict[nn.Module, _Assignment] = {}
-    # Names come last, and so decide.
+    # Names come after patterns, so that they decide.
     for one in sorted(found, key=lambda one: not one.is_pattern):
         for name in one.names:
             earlier = chosen.setdefault(modules[name], one)
@@ -81,13 +81,13 @@ def assign(model: nn.Module, rules: Mapping[str, Rules]) -> list[str]:
     return [name for name, module in modules.items() if module in chosen and chosen[module].policy is not None]
 
 
-# Dynamo breaks its graph here: what it compiled would not see the modules change.
+# Dynamo breaks its graph here, because compiled code would not see that modules change.
 assign._torchdynamo_disable = True  # type: ignore[attr-defined]
 assign._torchdynamo_disable_msg = "polycast.assign changes modules"  # type: ignore[attr-defined]
 
 
 class _Assignment:
-    """What is assigned to the modules that a name or a pattern means; each problem of it is reported."""
+    """One key of the rules with its modules and its policy. It reports the problems of both."""
 
     def __init__(
         self, key: object, value: Rules, modules: Mapping[str, nn.Module], number: int, problems: list[Problem]
@@ -143,7 +143,7 @@ class _Assignment:
         return found
 
     def check_called(self, modules: Mapping[str, nn.Module], chosen: dict[nn.Module, "_Assignment"]) -> None:
-        """Report a module whose weights another one reads without calling it, unless that has the same rules."""
+        """Report a module whose weights another module reads without calling it, unless both have the same rules."""
         for name in self.names:
             reader = callers.reader_of(name, modules)
             if self.policy is None or reader is None or chosen[modules[name]] is not self:
@@ -154,7 +154,7 @@ class _Assignment:
                 self._report(what, f"give the rules to '{reader}'")
 
     def _without_containers(self, names: list[str], modules: Mapping[str, nn.Module]) -> list[str]:
-        """Leave out modules that cannot be called, and report them unless a pattern matches something inside."""
+        """Leave out modules without a forward. Report them, unless the pattern also matches a module inside."""
         for name in (name for name in names if not callers.has_forward(modules[name])):
             inside = f"{name}." if name else ""
             if not (self.is_pattern and any(other != name and other.startswith(inside) for other in names)):
@@ -164,7 +164,7 @@ class _Assignment:
         return [name for name in names if callers.has_forward(modules[name])]
 
     def check_agreement(self, name: str, other: "_Assignment") -> None:
-        """Report an op to which this and another one of the same rank give different categories in a module, once."""
+        """Report once that two keys of the same rank give an op of a module different categories."""
         mine, its = ({row.key: row for row in one.policy.rows()} if one.policy else {} for one in (self, other))
         for key in (key for key in its if key in mine):
             if mine[key].value != its[key].value and other.key not in self._other:

@@ -1,16 +1,17 @@
-"""Who calls a module: a rule holds where the module's ``forward`` is called, so here is told where torch does not.
+"""Modules that torch never calls.
 
 Note [Modules that are not called]
-Some modules only hold weights. nn.MultiheadAttention hands those of its ``out_proj`` to a function, a ModuleList has no
-``forward`` at all, and in evaluation nn.TransformerEncoderLayer hands all its weights to one fused operator, unless a
-module in it has a hook. So a rule is refused where it cannot hold, and a module in such a layer gets a hook with it.
+The rules of a module hold while its ``forward`` runs. Some modules only hold weights: nn.MultiheadAttention passes the
+weights of its ``out_proj`` to a function, and a ModuleList has no ``forward``. Such a module is refused. In evaluation
+nn.TransformerEncoderLayer passes all its weights to one fused operator, unless a module in it has a hook. So a module
+in such a layer gets a hook with its rules.
 """
 
 from collections.abc import Iterable, Mapping
 
 from torch import nn
 
-# What a forward takes the weights of, without calling it; by the class that defines the forward.
+# Modules whose weights a forward reads without calling them, by the class that defines the forward.
 _READ = {
     "torch.nn.modules.activation.MultiheadAttention": ("out_proj",),
     "torchvision.models.swin_transformer.ShiftedWindowAttention": ("qkv", "proj"),
@@ -22,7 +23,7 @@ _READ = {
 
 
 def reader_of(name: str, modules: Mapping[str, nn.Module]) -> str | None:
-    """Return the name of the module that reads a module's weights and does not call it; None where it is called."""
+    """Return the name of the module that reads a module's weights without calling it; None if there is none."""
     around, _, last = name.rpartition(".")
     if not name or around not in modules:
         return None
@@ -31,12 +32,12 @@ def reader_of(name: str, modules: Mapping[str, nn.Module]) -> str | None:
 
 
 def has_forward(module: nn.Module) -> bool:
-    """Return whether a module can be called: a ModuleList cannot."""
+    """Return whether a module has a forward. A ModuleList has none."""
     return "forward" in vars(module) or type(module).forward is not nn.Module.forward
 
 
 def is_in_fused_layer(name: str, modules: Mapping[str, nn.Module]) -> bool:
-    """Return whether a module is in one that runs a fused operator in its place, in evaluation."""
+    """Return whether a module is in a layer that may run a fused operator instead of its modules."""
     return any(isinstance(modules.get(around), nn.TransformerEncoderLayer) for around in _around(name))
 
 
@@ -46,7 +47,7 @@ def _around(name: str) -> Iterable[str]:
 
 
 def have_called(module: nn.Module, is_called: bool) -> None:
-    """Give a module the hook by which the layer around it sees that it has to be called, or take it away."""
+    """Give a module a hook, so that the layer around it calls it, or remove the hook."""
     for key, hook in list(module._forward_pre_hooks.items()):
         if hook is _called:
             del module._forward_pre_hooks[key]
@@ -55,4 +56,4 @@ def have_called(module: nn.Module, is_called: bool) -> None:
 
 
 def _called(_module: nn.Module, _args: object) -> None:
-    """Do nothing: what counts is that the module has a hook."""
+    """Do nothing. The layer around only asks whether there is a hook."""
