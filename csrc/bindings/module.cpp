@@ -55,9 +55,9 @@ py::dict sentence_dict() {
 }  // namespace
 
 PYBIND11_MODULE(_C, module) {
-  module.def("install", &autocast::install, py::arg("device"), py::arg("fallback"));
-  module.def("uninstall", &autocast::uninstall, py::arg("device"));
-  module.def("installed", &autocast::installed);
+  module.def("install_kernels", &autocast::install, py::arg("device"), py::arg("fallback"));
+  module.def("uninstall_kernels", &autocast::uninstall, py::arg("device"));
+  module.def("installed_kernels", &autocast::installed);
   module.def("devices", &device_list);
   module.def("rows", &row_list);
   module.def("names", &name_list);

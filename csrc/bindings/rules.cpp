@@ -185,7 +185,7 @@ void refresh() {
 }  // namespace
 
 void bind_rules(py::module_& module) {
-  py::class_<autocast::Policy, Policy>(module, "Policy").def("rules", &rules_of);
+  py::class_<autocast::Policy, Policy>(module, "KernelPolicy").def("rules", &rules_of);
   py::class_<autocast::Scope, Scope>(module, "Scope")
       .def_readonly("id", &autocast::Scope::id)
       .def_property_readonly("policies", [](const autocast::Scope& scope) {

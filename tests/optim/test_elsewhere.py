@@ -1,0 +1,74 @@
+"""The kernels in Python of devices without kernels of ours: in threads, in inference mode, and beside autograd."""
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+
+from testing.optimizers import OURS, PATHS, make, parameters, set_grads, tensors
+
+ELSEWHERE = pytest.mark.parametrize("path", ["composition", "joined"])
+EACH_KIND = pytest.mark.parametrize("kind", ["SGD momentum", "SGD dampening", "AdamW"])
+
+
+def trained(kind: str, seed: int) -> list[torch.Tensor]:
+    params = parameters((3, 2), (), (5,), seed=seed)
+    optimizer: Any = make(OURS, kind, params)
+    for step in range(5):
+        set_grads(params, seed + step)
+        optimizer.step(found_inf=torch.tensor(float(step == 2)), grad_scale=torch.tensor(4.0))
+    return tensors(optimizer)
+
+
+@ELSEWHERE
+@EACH_KIND
+def test_threads_step_models_of_their_own(kind: str, path: str) -> None:
+    interval = sys.getswitchinterval()
+    with PATHS[path](), ThreadPoolExecutor(4) as pool:
+        wanted = [trained(kind, seed) for seed in range(8)]
+        sys.setswitchinterval(1e-6)
+        try:
+            found = list(pool.map(lambda seed: trained(kind, seed), range(8), timeout=60))
+        finally:
+            sys.setswitchinterval(interval)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+    assert threading.active_count() == 1
+
+
+@ELSEWHERE
+@EACH_KIND
+def test_a_step_in_inference_mode(kind: str, path: str) -> None:
+    with PATHS[path]():
+        wanted = trained(kind, 0)
+        with torch.inference_mode():
+            found = trained(kind, 0)
+    torch.testing.assert_close([tensor.clone() for tensor in found], wanted, rtol=0, atol=0)
+
+
+@ELSEWHERE
+@pytest.mark.parametrize("kind", ["SGD momentum", "AdamW"])
+def test_leaves_that_require_grad_are_written_in_grad_mode(kind: str, path: str) -> None:
+    """Autograd's keys fall through to the kernel, which computes below them: nothing is recorded."""
+    param, grad, *state = (torch.ones(3) for _ in range(4))
+    param.requires_grad_()
+    saved: Any = (param * param).sum()
+    options: dict[str, Any] = {"lr": torch.tensor(0.1), "weight_decay": 0.1, "maximize": False}
+    with PATHS[path]():
+        if kind == "AdamW":
+            more = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "decoupled_weight_decay": True}
+            lists = [[param], [grad], [state[0]], [state[1]], [], [torch.zeros(())]]
+            torch.ops.polycast.adam_step_(*lists, **options, **more)
+        else:
+            more = {"momentum": 0.9, "dampening": 0.0, "nesterov": False}
+            torch.ops.polycast.sgd_step_([param], [grad], [state[0]], [], **options, **more)
+        found_inf = torch.zeros(())
+        torch.ops.polycast.unscale_([param], found_inf, torch.tensor(0.5))
+        norm = torch.ops.polycast.norm([param], 2.0)[0]
+    assert param.is_leaf
+    assert param.requires_grad
+    assert not norm.requires_grad
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        saved.backward()
