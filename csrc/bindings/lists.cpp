@@ -50,6 +50,28 @@ bool all_plain(const std::vector<py::list>& lists) {
   return true;
 }
 
+// Whether the parameters that have gradients, and these, are still those that were collected.
+bool same_gradients(const py::handle& params, const py::list& with_gradients, const py::list& grads) {
+  const Py_ssize_t count = PyList_GET_SIZE(with_gradients.ptr());
+  Py_ssize_t next = 0;
+  for (Py_ssize_t index = 0; PyList_Check(params.ptr()) && index < PyList_GET_SIZE(params.ptr()); ++index) {
+    PyObject* const param = PyList_GET_ITEM(params.ptr(), index);
+    if (!THPVariable_Check(param)) {
+      return false;
+    }
+    const at::Tensor& grad = std::as_const(*THPVariable_Unpack(param).unsafeGetTensorImpl()).grad();
+    if (!grad.defined()) {
+      continue;
+    }
+    if (next == count || PyList_GET_ITEM(with_gradients.ptr(), next) != param ||
+        !grad.is_same(THPVariable_Unpack(PyList_GET_ITEM(grads.ptr(), next)))) {
+      return false;
+    }
+    ++next;
+  }
+  return next == count;
+}
+
 template <class Step>
 Step step_of(
     const Lists& lists,
@@ -117,6 +139,7 @@ bool any_overlap(const Lists& lists) {
 
 void bind_lists(py::module_& module) {
   module.def("all_plain", &all_plain);
+  module.def("same_gradients", &same_gradients);
   for (const auto& [name, check] : {
            std::pair("check_adam_step", &check_step<AdamStep>),
            std::pair("check_sgd_step", &check_step<SgdStep>),

@@ -1,6 +1,8 @@
 // sgd_step_ on the CPU: one pass over all elements.
 #include <torch/library.h>
 
+#include <utility>
+
 #include "kernels/flags.h"
 #include "kernels/sgd.h"
 #include "kernels/step_cpu.h"
@@ -39,13 +41,17 @@ struct SgdAlgorithm {
   }
 };
 
+template <class Number>
+bool start(const at::Tensor& started) {
+  return std::exchange(*started.mutable_data_ptr<Number>(), Number(1)) == 0;
+}
+
 // Marks every momentum as started; returns for which one this step is the first.
 std::vector<bool> start(at::TensorList momentum_started) {
   std::vector<bool> first;
   first.reserve(momentum_started.size());
   for (const at::Tensor& started : momentum_started) {
-    first.push_back(started.item<double>() == 0);
-    started.fill_(1);
+    first.push_back(started.scalar_type() == at::kFloat ? start<float>(started) : start<double>(started));
   }
   return first;
 }

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from polycast import syncfree
 from polycast.syncfree.batches import on_gradients
-from polycast.syncfree.gather import gather_gradients
+from polycast.syncfree.gather import collect, gather_gradients
 from torch import Tensor
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.testing._internal.two_tensor import TwoTensor
@@ -105,7 +105,7 @@ def check_gradients(pairs: Callable[[], list[Pair]]) -> None:
     """Look at gradients, take their norm, and multiply them in place."""
     params = leaves(pairs())
     groups: list[dict[str, Any]] = [{"params": params, "param_names": ["layer0", "layer1"]}]
-    (gathered,) = gather_gradients(groups)
+    (gathered,) = gather_gradients(groups, collect(groups))
     operators = torch.ops.polycast
     found = on_gradients(operators.find_non_finite.default, gathered, groups)
     assert [item.tolist() for item in found] == [0.0, [False, False]]

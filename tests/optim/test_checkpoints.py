@@ -8,7 +8,7 @@ import torch
 from polycast import syncfree
 from torch import Tensor
 
-from testing.optimizers import KINDS, OURS, SHAPES, THEIRS, clones, make, parameters, same_bits, set_grads
+from testing.optimizers import FOR_LOOP, KINDS, OURS, SHAPES, THEIRS, clones, make, parameters, same_bits, set_grads
 
 STEPS = 10
 
@@ -59,17 +59,33 @@ def test_a_state_dict_is_torchs(kind: str) -> None:
     assert description(OURS) == description(THEIRS)
 
 
-def test_dampening_with_a_skipped_first_step_is_saved_as_no_step() -> None:
+@pytest.mark.parametrize("kind", ["SGD momentum", "SGD nesterov", "SGD dampening"])
+def test_momentum_with_a_skipped_first_step_is_saved_as_no_step(kind: str) -> None:
     (weight,) = parameters((3,))
-    optimizer: Any = make(OURS, "SGD dampening", [weight])
+    optimizer: Any = make(OURS, kind, [weight])
     set_grads([weight], 0)
     optimizer.step(found_inf=torch.tensor(1.0))
     assert not any(optimizer.state_dict()["state"].values())
-    other, others = switched(THEIRS, "SGD dampening", [weight], optimizer)
-    theirs = make(THEIRS, "SGD dampening", straight := clones([weight]))
+    other, others = switched(THEIRS, kind, [weight], optimizer)
+    theirs = make(THEIRS, kind, straight := clones([weight]))
     train(other, others, 1)
     train(theirs, straight, 1)
     assert same_bits(others[0], straight[0])
+
+
+@pytest.mark.parametrize("first", [0.5, 0.0])
+def test_dampening_that_is_switched_after_a_skipped_step_dampens_all_gradients_but_the_first(first: float) -> None:
+    params, others = parameters((3,)), parameters((3,))
+    ours: Any = OURS["SGD"](params, lr=0.1, momentum=0.9, dampening=first)
+    theirs = THEIRS["SGD"](others, lr=0.1, momentum=0.9, dampening=first, **FOR_LOOP)
+    set_grads(params, 0)
+    ours.step(found_inf=torch.tensor(1.0))
+    for number, dampening in enumerate((0.0, 0.5, 0.5, 0.0, 0.5) if first else (0.5, 0.0, 0.5)):
+        for optimizer, weights in ((ours, params), (theirs, others)):
+            optimizer.param_groups[0]["dampening"] = dampening
+            set_grads(weights, number)
+            optimizer.step()
+        torch.testing.assert_close(params, others)
 
 
 @pytest.mark.parametrize("kind", ["Adam", "Adam amsgrad", "AdamW"])

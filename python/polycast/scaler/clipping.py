@@ -5,7 +5,7 @@ from torch import Tensor
 
 from polycast.scaler.sharding import measured, shards_of, total_norm
 from polycast.syncfree.batches import Gradients, Group, on_gradients
-from polycast.syncfree.gather import gather_gradients
+from polycast.syncfree.gather import collect, gather_gradients
 
 
 def clip_coef(norm: Tensor, max_norm: float) -> Tensor:
@@ -20,7 +20,7 @@ def clip_in_place(optimizer: torch.optim.Optimizer, max_norm: float, norm_type: 
     Torch's own adds up no shards of several meshes, and torch_xla replaces it by one that loses a NaN.
     """
     groups = optimizer.param_groups
-    gathered = gather_gradients(groups, coalesce_in_place=True)
+    gathered = gather_gradients(groups, collect(groups), coalesce_in_place=True)
     findings, shards = measured(groups, gathered, norm_type), shards_of(groups)
     if shards:
         findings = shards.agreed(findings, with_norms=True)

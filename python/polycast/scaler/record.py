@@ -8,8 +8,8 @@ from torch.amp.grad_scaler import OptState
 
 from polycast.scaler.clipping import multiply
 from polycast.scaler.sharding import Finding, Ranks, measured, shards_of, total_norm
-from polycast.syncfree.batches import Gradients, name_of, on_gradients
-from polycast.syncfree.gather import gather_gradients
+from polycast.syncfree.batches import Gradients, Group, name_of, on_gradients
+from polycast.syncfree.gather import Collected, collect, gather_gradients
 
 Optimizer = torch.optim.Optimizer
 
@@ -36,6 +36,8 @@ class Record:
         self._findings: list[Finding] = []
         self._skips: Skips | None = None
         self._taken = (0, 0)  # steps, and skipped ones, when a read last showed that one was taken
+        # The gradients of the last look, until a step or update: see Note [Parameters gathered once].
+        self.collected: list[Collected] | None = None
         # Since the last update. Torch's state has the stage of the step, and what the last look found on each device.
         self.state: dict[str, Any] = {}
         self.batch: int | None = None  # in which unscale_ or clip_grad_norm first looked
@@ -45,7 +47,7 @@ class Record:
     def look(self, optimizer: Optimizer) -> FoundInf:
         """Look for infinities and NaNs, in one pass that writes nothing."""
         findings, groups = [], optimizer.param_groups
-        for gradients in gather_gradients(groups):
+        for gradients in self._gather(groups):
             found = on_gradients(torch.ops.polycast.find_non_finite.default, gradients, groups)
             findings.append(Finding.of(gradients, *found))
         return self._remember(optimizer, findings)
@@ -57,14 +59,15 @@ class Record:
             ValueError: As in torch: a gradient is of float16, whose range the unscaled gradients might not fit.
         """
         findings = []
-        for gradients in _to_write(optimizer, allow_float16):
+        for gradients in self._to_write(optimizer, allow_float16):
             found_inf, non_finite = multiply(gradients, inv_scale, optimizer.param_groups)
             findings.append(Finding.of(gradients, found_inf, non_finite))
         return self._remember(optimizer, findings)
 
     def measure(self, optimizer: Optimizer, norm_type: float, device: torch.device) -> tuple[Tensor, FoundInf]:
         """Return the norm of all gradients, and what `look` does, in the same pass."""
-        findings = measured(optimizer.param_groups, gather_gradients(optimizer.param_groups), norm_type)
+        groups = optimizer.param_groups
+        findings = measured(groups, self._gather(groups), norm_type)
         found_infs = self._remember(optimizer, findings, with_norms=True)
         return total_norm(self._findings, norm_type, device), found_infs
 
@@ -74,11 +77,12 @@ class Record:
         Raises:
             ValueError: As `unscale`.
         """
-        for gradients in _to_write(optimizer, allow_float16=False):
+        for gradients in self._to_write(optimizer, allow_float16=False):
             multiply(gradients, factor, optimizer.param_groups)
 
     def count(self, found_inf: Tensor) -> None:
         """Record a step, skipped where the element is 1 instead of 0."""
+        self.collected = None
         before = self._skips or self.skips(found_inf.device)
         self.state["stage"] = OptState.STEPPED
         self.steps += 1
@@ -125,17 +129,22 @@ class Record:
             found_infs[each.device] = each.found_inf
         return found_infs
 
+    def _gather(self, groups: list[Group], coalesce_in_place: bool = False) -> list[Gradients]:
+        self.collected = collect(groups, self.collected)
+        return gather_gradients(groups, self.collected, coalesce_in_place)
 
-def _to_write(optimizer: Optimizer, allow_float16: bool) -> list[Gradients]:
-    gathered = gather_gradients(optimizer.param_groups, coalesce_in_place=True)
-    if not allow_float16:
-        for gradients in gathered:
+    def _to_write(self, optimizer: Optimizer, allow_float16: bool) -> list[Gradients]:
+        gathered = self._gather(optimizer.param_groups, coalesce_in_place=True)
+        for gradients in () if allow_float16 else gathered:
             for param, grad in zip(gradients.params, gradients.grads, strict=True):
                 if grad.dtype is torch.float16:
-                    raise ValueError(
-                        f"Attempting to unscale FP16 gradients. That of {name_of(optimizer.param_groups, param)} is "
-                        "float16: keep the parameters in float32 and let autocast choose, or take an optimizer of "
-                        "polycast.syncfree whose step unscales in registers, without unscale_, step hooks, a closure "
-                        "or a step that is not its own"
-                    )
-    return gathered
+                    raise ValueError(_float16_text(name_of(optimizer.param_groups, param)))
+        return gathered
+
+
+def _float16_text(name: str) -> str:
+    return (
+        f"Attempting to unscale FP16 gradients. That of {name} is float16: keep the parameters in float32 and let "
+        "autocast choose, or take an optimizer of polycast.syncfree whose step unscales in registers, without "
+        "unscale_, step hooks, a closure or a step that is not its own"
+    )

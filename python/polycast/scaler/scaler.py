@@ -327,6 +327,8 @@ class GradScaler(TorchGradScaler):
 
         Source: ``torch.amp.GradScaler.update``; here within ``min_scale`` and ``max_scale``.
         """
+        for record in self._records.values():
+            record.collected = None
         if not self._enabled or new_scale is not None:
             super().update(new_scale)
             self._keep_bounds()
@@ -473,11 +475,12 @@ class GradScaler(TorchGradScaler):
             grad_scale = grad_scale * optimizer.grad_scale  # type: ignore[attr-defined]
         # As attributes, torch's protocol for fused steps: a subclass's step may have a signature of its own.
         told = {"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": record.clip_coef}
+        vars(optimizer)["_collected"] = record.collected
         vars(optimizer).update(told)
         try:
             return step(*args, **kwargs)
         finally:
-            for name in told:
+            for name in (*told, "_collected"):
                 delattr(optimizer, name)
 
     # What is known of optimizers.

@@ -8,14 +8,7 @@ from torch.optim.optimizer import ParamsT
 
 from polycast._compiled import check_adam_step
 from polycast.syncfree import elsewhere
-from polycast.syncfree.arguments import (
-    check_group,
-    check_options,
-    check_state_dtype,
-    named_params,
-    numbers,
-    refuse_options,
-)
+from polycast.syncfree.arguments import numbers
 from polycast.syncfree.batches import Group
 from polycast.syncfree.step import Arguments, SyncFreeOptimizer
 
@@ -77,33 +70,17 @@ class Adam(SyncFreeOptimizer, Stock):
         decoupled_weight_decay: bool = False,
         state_dtype: torch.dtype | None = None,
     ) -> None:
-        self.state_dtype = check_state_dtype(state_dtype)
-        with named_params(params):
-            check_options(lr=lr, eps=eps, betas=betas, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize)
-            Stock.__init__(
-                self,
-                params,
-                lr,
-                betas,
-                eps,
-                weight_decay,
-                amsgrad,
-                maximize=maximize,
-                decoupled_weight_decay=decoupled_weight_decay,
-            )
-        refuse_options(
-            type(self).__name__, foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused
-        )
-
-    def add_param_group(self, param_group: Group) -> None:
-        """Add a group of parameters, as ``torch.optim.Optimizer.add_param_group`` does, or leave all as it is.
-
-        Raises:
-            TypeError, ValueError: As the constructor.
-        """
-        for param in check_group(self, param_group):
-            self._check_state_type(param)
-        super().add_param_group(param_group)
+        options = {
+            "lr": lr,
+            "eps": eps,
+            "betas": betas,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
+        choices = {"foreach": foreach, "capturable": capturable, "differentiable": differentiable, "fused": fused}
+        self._start(Stock, params, options, state_dtype, **choices)
 
     def _check_state_type(self, param: Tensor) -> None:
         if torch.float16 in (self.state_dtype, self.state_dtype or param.dtype):

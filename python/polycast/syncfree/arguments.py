@@ -107,8 +107,9 @@ def learning_rate(lr: Any) -> Tensor:
     """
     if isinstance(lr, Tensor):
         return lr.detach() if lr.is_floating_point() else lr.detach().to(torch.float32)
-    (value,) = numbers(("lr", lr))
-    return torch.tensor(value, dtype=torch.float64, device="cpu")
+    if type(lr) is not float or math.isnan(lr):
+        (lr,) = numbers(("lr", lr))
+    return torch.tensor(lr, dtype=torch.float64, device="cpu")
 
 
 def _parameters(optimizer: str, params: Any, where: str) -> Iterator[Tensor]:

@@ -37,6 +37,18 @@ class Batch:
     wholes: list[Tensor] = field(default_factory=list)  # the DTensors whose shards stand in lists
     copies: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # views, and what stands for them in lists
 
+    def version(self) -> int | None:
+        """Return how often the first parameter was written, None if nobody counts it."""
+        first = self.lists[0][0]
+        return None if first.is_inference() else first._version
+
+    def write_back(self) -> None:
+        """Write to what the lists stand for; what is written to a shard is not counted as written to its DTensor."""
+        for view, copy in self.copies:
+            view.copy_(copy)
+        if self.wholes:
+            torch.autograd.graph.increment_version(self.wholes)
+
 
 def name_of(param_groups: Iterable[Group], param: Tensor) -> str:
     """Return what messages call a parameter: the name that the optimizer was given, else where it stands."""

@@ -101,15 +101,20 @@ class SGD:
     nesterov: bool
 
     def can_fuse(self, params: Tensors, started: Tensors) -> bool:
-        return not started and not _is_fake(params[0])  # torch has no such kernel for fake tensors
+        # Torch's kernel dampens the first gradient, too. It has none for fake tensors.
+        return not (started and self.dampening) and not _is_fake(params[0])
 
-    def fused(self, lists: list[Tensors], started: Tensors, **scalars: Any) -> None:  # noqa: ARG002
+    def fused(self, lists: list[Tensors], started: Tensors, found_inf: Tensor | None, **scalars: Any) -> None:
         """Step by torch's kernel. A momentum buffer of zeros takes the first gradient as it is."""
         params, grads, *buffers = lists
         torch._fused_sgd_(
             params, grads, buffers[0] if buffers else [], weight_decay=self.weight_decay, momentum=self.momentum,
-            dampening=self.dampening, nesterov=self.nesterov, is_first_step=False, **scalars,
+            dampening=self.dampening, nesterov=self.nesterov, is_first_step=False, found_inf=found_inf, **scalars,
         )  # fmt: skip
+        if started and found_inf is None:
+            torch._foreach_maximum_(started, 1.0)
+        elif started and found_inf is not None:
+            torch._foreach_maximum_(started, [1 - found_inf.reshape(())] * len(started))
 
     def count(self, started: Tensor) -> Tensor:
         return torch.ones_like(started)

@@ -8,17 +8,10 @@ from torch.optim.optimizer import ParamsT
 
 from polycast._compiled import check_sgd_step
 from polycast.syncfree import elsewhere
-from polycast.syncfree.arguments import (
-    check_group,
-    check_options,
-    check_state_dtype,
-    named_params,
-    numbers,
-    refuse_options,
-)
+from polycast.syncfree.arguments import numbers
 from polycast.syncfree.batches import Group
-from polycast.syncfree.sharding import local_of
-from polycast.syncfree.sparse import negated, step_with_momentum, step_without_momentum
+from polycast.syncfree.momentum import has_started, negated, torchs_state
+from polycast.syncfree.sparse import step_with_momentum, step_without_momentum
 from polycast.syncfree.step import Arguments, SyncFreeOptimizer
 
 # By a name of our own: users who cannot edit a library put ours in the place of torch's.
@@ -58,6 +51,7 @@ class SGD(SyncFreeOptimizer, Stock):
     """
 
     _average_names = ("momentum_buffer",)
+    _has_flags = True  # whether momentum_started may be in the state
     _operator = torch.ops.polycast.sgd_step_.default
     _check = staticmethod(check_sgd_step)
     _elsewhere = staticmethod(elsewhere.sgd_step_)
@@ -77,59 +71,50 @@ class SGD(SyncFreeOptimizer, Stock):
         fused: bool | None = None,
         state_dtype: torch.dtype | None = None,
     ) -> None:
-        self.state_dtype = check_state_dtype(state_dtype)
-        with named_params(params):
-            check_options(
-                lr=lr,
-                momentum=momentum,
-                weight_decay=weight_decay,
-                dampening=dampening,
-                nesterov=nesterov,
-                maximize=maximize,
-            )
-            Stock.__init__(self, params, lr, momentum, dampening, weight_decay, nesterov, maximize=maximize)
-        refuse_options("SGD", foreach=foreach, differentiable=differentiable, fused=fused)
-
-    def add_param_group(self, param_group: Group) -> None:
-        """Add a group of parameters, as ``torch.optim.Optimizer.add_param_group`` does, or leave all as it is.
-
-        Raises:
-            TypeError, ValueError: As the constructor.
-        """
-        check_group(self, param_group)
-        super().add_param_group(param_group)
+        options = {
+            "lr": lr,
+            "momentum": momentum,
+            "weight_decay": weight_decay,
+            "dampening": dampening,
+            "nesterov": nesterov,
+            "maximize": maximize,
+        }
+        choices = {"foreach": foreach, "differentiable": differentiable, "fused": fused}
+        self._start(Stock, params, options, state_dtype, **choices)
+        self._has_flags = False
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as ``torch.optim.SGD`` keeps it.
 
-        With dampening, and if steps were told of ``found_inf``, it is read from the device which buffers have started.
+        If steps were told of ``found_inf``, it is read from the device which momentum buffers have started.
         """
         # Ahead of the users' hooks, which see what torch.optim would show them.
-        hook = self.register_state_dict_post_hook(_without_flags, prepend=True)
+        hook = self.register_state_dict_post_hook(torchs_state, prepend=True)
         try:
             return super().state_dict()
         finally:
             hook.remove()
 
     def _state_names(self, group: Group) -> tuple[str | None, ...]:
-        # momentum_started is 0 until the step that makes the buffer the gradient itself. It is kept only where
-        # dampening would treat that step as any other, and no checkpoint has it.
-        momentum = group["momentum"] != 0
-        return (
-            "momentum_buffer" if momentum else None,
-            "momentum_started" if momentum and group["dampening"] != 0 else None,
-        )
+        if group["momentum"] == 0:
+            return None, None
+        if group["dampening"] != 0:
+            return "momentum_buffer", "momentum_started"
+        if self._has_flags:
+            for param in group["params"]:
+                self.state.get(param, {}).pop("momentum_started", None)
+        return "momentum_buffer", None
 
     def _init_state(self, param: Tensor, group: Group) -> None:
         state = self.state[param]
         buffer = state.get("momentum_buffer")
         if buffer is None:
-            # By -0 a buffer that no step has written is known.
             state["momentum_buffer"] = negated(self._new_state(param))
         elif buffer.layout != torch.strided:  # sparse gradients came before
             state["momentum_buffer"] = buffer.to_dense()
-        if group["dampening"] != 0 and not (buffer is not None and "momentum_started" in state):
-            state["momentum_started"] = _has_started(buffer, param.device)
+        if group["dampening"] != 0 and (buffer is None or "momentum_started" not in state):
+            self._has_flags = True
+            state["momentum_started"] = has_started(buffer, param.device)
 
     def _options(self, group: Group) -> Arguments:
         names = ("weight_decay", "momentum", "dampening")
@@ -182,29 +167,3 @@ class SGD(SyncFreeOptimizer, Stock):
         rows = param[where]
         self._operator([rows], [grad.values()], [], [], **arguments)
         param[where] = rows
-
-
-def _has_started(buffer: Tensor | None, device: torch.device) -> Tensor:
-    """Return 1, on the device, if a step has written the momentum buffer, else 0; nothing is read back."""
-    if buffer is None or buffer.layout != torch.strided:
-        return torch.full((), float(buffer is not None), dtype=torch.float32, device=device)
-    values = local_of(buffer)
-    real = torch.view_as_real(values) if values.is_complex() else values
-    # A shard without elements follows the others, of which most have started.
-    untouched = (real == 0) & real.signbit() if real.numel() else real.new_zeros(1, dtype=torch.bool)
-    return (~untouched).any().to(torch.float32)
-
-
-def _without_flags(_: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
-    """Return a state without the private flags, read from the device at once."""
-    state = state_dict["state"]
-    # Hooks may have put in other things.
-    flagged = [key for key, values in state.items() if isinstance(values, dict) and "momentum_started" in values]
-    flags = torch.stack([state[key]["momentum_started"].cpu() for key in flagged]).tolist() if flagged else []
-    cleared = {key: _without_flag(state[key], flag) for key, flag in zip(flagged, flags, strict=True)}
-    return {**state_dict, "state": {**state, **cleared}}
-
-
-def _without_flag(values: dict[str, Any], started: float) -> dict[str, Any]:
-    dropped = {"momentum_started"} if started else {"momentum_started", "momentum_buffer"}
-    return {name: value for name, value in values.items() if name not in dropped}

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from polycast.syncfree.momentum import negated
+
 
 def step_with_momentum(
     param: Tensor, grad: Tensor, buffer: Tensor | None, dtype: torch.dtype, **options: Any
@@ -40,12 +42,6 @@ def step_with_momentum(
         torch.autograd.graph.increment_version(buffer)
         return buffer
     return torch.sparse_coo_tensor(indices, momentum, param.shape, check_invariants=False, is_coalesced=True)
-
-
-def negated(zeros: Tensor) -> Tensor:
-    """Return zeros as -0, the zero that leaves the sign of every gradient that is added to it."""
-    # Negating a complex zero leaves it on some of torch's ways.
-    return zeros.fill_(complex(-0.0, -0.0)) if zeros.is_complex() else zeros.neg_()
 
 
 def step_without_momentum(param: Tensor, grad: Tensor, **options: Any) -> None:

@@ -1,19 +1,25 @@
 """The step that the sync-free optimizers share."""
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from itertools import chain
 from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
+from torch.optim.optimizer import ParamsT
 
-from polycast.syncfree.arguments import learning_rate
+from polycast.syncfree.arguments import (
+    check_group,
+    check_options,
+    check_state_dtype,
+    learning_rate,
+    named_params,
+    refuse_options,
+)
 from polycast.syncfree.batches import Batch, Group, Operator, call, name_of, raise_named
-from polycast.syncfree.gather import gather_group
-from polycast.syncfree.sharding import placed_like
+from polycast.syncfree.gather import Collected, collect, gather_group
+from polycast.syncfree.state import StatefulOptimizer
 from polycast.syncfree.unusual import is_ready, sort_batches
 
 #: What an operator takes beside its lists, in the order of its schema.
@@ -21,18 +27,49 @@ Arguments: TypeAlias = dict[str, Any]
 Closure: TypeAlias = Callable[[], Any]
 
 
-class SyncFreeOptimizer(torch.optim.Optimizer):
+class SyncFreeOptimizer(StatefulOptimizer):
     """The part of SGD, Adam and AdamW that is the same; not a complete optimizer.
 
-    A subclass names the tensors of its state, gives a parameter its state, and calls its operator.
+    A subclass names its operator and the tensors of its state, and gives a parameter its state.
     """
 
     #: How a gradient scaler knows an optimizer whose ``step`` takes ``found_inf``, ``grad_scale`` and ``clip_coef``.
     takes_found_inf: ClassVar[bool] = True
-    #: The names of a parameter's state that have the sizes of the parameter.
-    _average_names: ClassVar[tuple[str, ...]]
+    #: What a gradient scaler has collected, while it calls the step: see Note [Parameters gathered once].
+    _collected: list[Collected] | None = None
 
-    state_dtype: torch.dtype | None
+    #: The operator; its check, which raises what the call would; and its kernel in ATen's ops, which subclasses know.
+    _operator: ClassVar[Operator]
+    _check: ClassVar[Callable[..., None]]
+    _elsewhere: ClassVar[Callable[..., None]]
+
+    def _start(
+        self, stock: Any, params: ParamsT, options: dict[str, Any], state_dtype: Any, **choices: bool | None
+    ) -> None:
+        """Construct it as torch's optimizer.
+
+        Args:
+            stock: The class of torch.optim.
+            params: What the user gave.
+            options: Its arguments, in the order in which torch.optim looks at them.
+            state_dtype: What the user gave.
+            choices: The arguments that choose between torch.optim's implementations.
+        """
+        self.state_dtype = check_state_dtype(state_dtype)
+        with named_params(params):
+            check_options(**options)
+            stock.__init__(self, params, **options)
+        refuse_options(type(self).__name__, **choices)
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group of parameters, as ``torch.optim.Optimizer.add_param_group`` does, or leave all as it is.
+
+        Raises:
+            TypeError, ValueError: As the constructor.
+        """
+        for param in check_group(self, param_group):
+            self._check_state_type(param)
+        super().add_param_group(param_group)
 
     def step(
         self,
@@ -91,9 +128,10 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             scalar = scalars[name] = getattr(self, name, None) if given is None else given
             if scalar is not None and not isinstance(scalar, Tensor):
                 raise TypeError(f"{name} is {scalar!r}; it takes a tensor of one element")
+        self._was_told = self._was_told or scalars["found_inf"] is not None
         batches, sparse = self._gather()
         steps = [(batch, self._arguments(batch.group, batch.device, scalars)) for batch in batches]
-        # One call checks all that it is given before it writes; several must be checked before the first.
+        # One call checks all that it is given before it writes. Several are checked before the first of them.
         if len(steps) + len(sparse) > 1:
             for group, param in sparse:
                 self._check_sparse(param, group)
@@ -108,24 +146,20 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         """Return what the operator takes, and the parameters with sparse gradients, each with its group."""
         batches: list[Batch] = []
         sparse: list[tuple[Group, Tensor]] = []
-        for group in self.param_groups:
-            names = self._state_names(group)
-            batch = gather_group(group, self.state, names)
-            if batch is None:
-                batches += self._gather_unusual(group, names, sparse)
-            elif batch.params:
-                batches.append(batch)
+        for collected in collect(self.param_groups, self._collected):
+            if collected.params:
+                names = self._state_names(collected.group)
+                batch = gather_group(collected, self.state, names)
+                batches += self._gather_unusual(collected, names, sparse) if batch is None else [batch]
         return batches, sparse
 
     def _gather_unusual(
-        self, group: Group, names: tuple[str | None, ...], sparse: list[tuple[Group, Tensor]]
+        self, collected: Collected, names: tuple[str | None, ...], sparse: list[tuple[Group, Tensor]]
     ) -> list[Batch]:
         """Gather a group whose tensors are not all plain, after each parameter got the state that it lacks."""
-        params = []
-        for param in group["params"]:
-            if param.grad is None:
-                continue
-            if param.grad.is_sparse:
+        group, params = collected.group, []
+        for param, grad in zip(collected.params, collected.grads, strict=True):
+            if grad.is_sparse:
                 sparse.append((group, param))
                 continue
             params.append(param)
@@ -137,14 +171,23 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
         states = [self.state.get(param, {}) for param in params]
         return sort_batches(self.param_groups, group, params, states, names)
 
+    def _arguments(self, group: Group, device: torch.device, scalars: dict[str, Tensor | None]) -> Arguments:
+        """Return what the operator takes beside its lists, on the device, or raise what is wrong with it."""
+        moved = {}
+        for name, scalar in scalars.items():
+            if scalar is not None and scalar.device != device:
+                scalar = scalar.to(device, non_blocking=True)
+            moved[name] = scalar
+        return {"lr": learning_rate(group["lr"]), **self._options(group), **moved}
+
     def _check_batch(self, batch: Batch, arguments: Arguments) -> None:
         """Raise what the operator would, with the name of the parameter."""
         scalars = (arguments[name] for name in ("lr", "found_inf", "grad_scale", "clip_coef"))
         self._check(batch.lists, *scalars, lambda index: name_of(self.param_groups, batch.params[index]))
 
     def _step_batch(self, batch: Batch, arguments: Arguments) -> None:
-        first = batch.lists[0][0]
-        before = 0 if first.is_inference() else first._version
+        stand_ins = bool(batch.copies or batch.wholes)
+        version = batch.version() if stand_ins else None
         try:
             if batch.is_opaque:
                 self._elsewhere(*batch.lists, **arguments)
@@ -152,17 +195,9 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
                 call(self._operator, batch.device, *batch.lists, **arguments)
         except Exception as error:
             raise_named(error, lambda: self._check_batch(batch, arguments))
-        if not first.is_inference() and first._version == before:
-            return  # skipped, where the host knows it
-        for view, copy in batch.copies:
-            view.copy_(copy)
-        if batch.wholes:
-            torch.autograd.graph.increment_version(batch.wholes)
-
-    #: The operator; its check, which raises what the call would; and its kernel in ATen's ops, which subclasses know.
-    _operator: ClassVar[Operator]
-    _check: ClassVar[Callable[..., None]]
-    _elsewhere: ClassVar[Callable[..., None]]
+        # Where the version is the same the host knows that the step was skipped.
+        if stand_ins and (version is None or batch.version() != version):
+            batch.write_back()
 
     @abstractmethod
     def _state_names(self, group: Group) -> tuple[str | None, ...]:
@@ -180,99 +215,9 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
     def _check_sparse(self, param: Tensor, group: Group) -> None:
         """Raise if a parameter cannot be updated by a sparse gradient."""
 
+    def _check_state_type(self, param: Tensor) -> None:
+        """Raise if the state of a parameter cannot be of the type that it would have."""
+
     def _step_sparse(self, param: Tensor, group: Group, arguments: Arguments) -> None:
         """Update a parameter whose gradient is sparse, where `_check_sparse` lets it pass."""
         raise NotImplementedError
-
-    def _convert_state(self, param: Tensor) -> None:
-        """Bring state that comes from elsewhere to where this optimizer keeps it."""
-        state = self.state[param]
-        for name in self._average_names:
-            if isinstance(state.get(name), Tensor):
-                state[name] = placed_like(state[name], param)
-
-    def _new_state(self, param: Tensor) -> Tensor:
-        return torch.zeros_like(param, dtype=self._kept_type(param), memory_format=torch.preserve_format)
-
-    def _kept_type(self, param: Tensor) -> torch.dtype:
-        dtype = self.state_dtype
-        if dtype is torch.bfloat16 and param.is_complex():
-            return torch.complex64  # torch's own answer until 2.15, whose complex type of bfloat16 has hardly an op
-        return param.dtype if dtype is None else dtype.to_complex() if param.is_complex() else dtype
-
-    def _arguments(self, group: Group, device: torch.device, scalars: dict[str, Tensor | None]) -> Arguments:
-        moved = {}
-        for name, scalar in scalars.items():
-            if scalar is not None and scalar.device != device:
-                scalar = scalar.to(device, non_blocking=True)
-            moved[name] = scalar
-        return {"lr": learning_rate(group["lr"]), **self._options(group), **moved}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what ``state_dict`` of this class or of torch.optim's returned.
-
-        Source: ``torch.optim.Optimizer.load_state_dict``, which casts the state to the type of its parameter. Here it
-        goes to ``state_dtype``, where one was chosen, from the type it was saved in; a warning says so where the two
-        differ.
-
-        Raises:
-            ValueError: It is the state of another optimizer, whose groups lack numbers of this one. Nothing is loaded.
-        """
-        loaded: list[dict[str, Any]] = []
-        converted: set[torch.dtype] = set()
-        # The last hook before loading sees what others made of the state, the first one after it comes before theirs.
-        hooks = (
-            self.register_load_state_dict_pre_hook(lambda _, made: loaded.append(self._checked(made))),
-            self.register_load_state_dict_post_hook(
-                lambda _: converted.update(self._take_state(loaded[0])), prepend=True
-            ),
-        )
-        try:
-            super().load_state_dict(state_dict)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        if converted:
-            names = " and ".join(sorted(map(str, converted)))
-            warnings.warn(f"loaded state of {names} is converted to the state_dtype {self.state_dtype}", stacklevel=2)
-
-    def _checked(self, state_dict: dict[str, Any]) -> dict[str, Any]:
-        """Return a state, or raise a ValueError if it lacks numbers of this optimizer, where torch.optim's step would.
-
-        Flags may be missing: older releases saved fewer, and torch.optim sets them.
-        """
-        wanted = [name for name, value in self.defaults.items() if not isinstance(value, (bool, type(None)))]
-        for number, group in enumerate(state_dict["param_groups"]):
-            missing = [name for name in wanted if name not in group]
-            if missing:
-                name = type(self).__name__
-                raise ValueError(
-                    f"the state is not that of an optimizer such as {name}: its parameter group {number} has "
-                    f"{', '.join(sorted(group.keys() - {'params'}))}, and no {', '.join(missing)}; load what "
-                    f"{name}.state_dict() returned"
-                )
-        return state_dict
-
-    def _take_state(self, state_dict: dict[str, Any]) -> set[torch.dtype]:
-        """Keep what was loaded; return the types of averages that are converted to another."""
-        converted = set() if self.state_dtype is None else self._take_saved_types(state_dict)
-        for param in self.state:
-            if isinstance(param, Tensor):
-                self._convert_state(param)
-        return converted
-
-    def _take_saved_types(self, state_dict: dict[str, Any]) -> set[torch.dtype]:
-        """Take the averages from the types they were saved in, and return those that are not kept."""
-        converted: set[torch.dtype] = set()
-        saved_ids = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
-        params = chain.from_iterable(group["params"] for group in self.param_groups)
-        for saved_id, param in zip(saved_ids, params, strict=True):
-            for name, value in state_dict["state"].get(saved_id, {}).items():
-                if name in self._average_names and isinstance(value, Tensor):
-                    kept = self._kept_type(param)
-                    self.state[param][name] = value.to(param.device, kept, copy=True)
-                    converted |= {value.dtype} - {kept}
-        return converted
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "state_dtype": self.state_dtype}

@@ -1,0 +1,105 @@
+"""The state of the sync-free optimizers: its types, and checkpoints of this class and of torch.optim's."""
+
+import warnings
+from itertools import chain
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from polycast.syncfree.sharding import placed_like
+
+
+class StatefulOptimizer(torch.optim.Optimizer):
+    """The part of SGD, Adam and AdamW that keeps and loads state; not a complete optimizer."""
+
+    #: The names of a parameter's state that have the sizes of the parameter.
+    _average_names: ClassVar[tuple[str, ...]]
+
+    state_dtype: torch.dtype | None
+    _was_told = False  # whether a step was told of found_inf, so that the host may not know whether it was taken
+
+    def _new_state(self, param: Tensor) -> Tensor:
+        return torch.zeros_like(param, dtype=self._kept_type(param), memory_format=torch.preserve_format)
+
+    def _kept_type(self, param: Tensor) -> torch.dtype:
+        dtype = self.state_dtype
+        if dtype is torch.bfloat16 and param.is_complex():
+            return torch.complex64  # torch's own answer until 2.15, whose complex type of bfloat16 has hardly an op
+        return param.dtype if dtype is None else dtype.to_complex() if param.is_complex() else dtype
+
+    def _convert_state(self, param: Tensor) -> None:
+        """Bring state that comes from elsewhere to where this optimizer keeps it."""
+        state = self.state[param]
+        for name in self._average_names:
+            if isinstance(state.get(name), Tensor):
+                state[name] = placed_like(state[name], param)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what ``state_dict`` of this class or of torch.optim's returned.
+
+        Source: ``torch.optim.Optimizer.load_state_dict``, which casts the state to the type of its parameter. Here it
+        goes to ``state_dtype``, where one was chosen, from the type it was saved in; a warning says so where the two
+        differ.
+
+        Raises:
+            ValueError: It is the state of another optimizer, whose groups lack numbers of this one. Nothing is loaded.
+        """
+        loaded: list[dict[str, Any]] = []
+        converted: set[torch.dtype] = set()
+        # The last hook before loading sees what others made of the state, the first one after it comes before theirs.
+        hooks = (
+            self.register_load_state_dict_pre_hook(lambda _, made: loaded.append(self._checked(made))),
+            self.register_load_state_dict_post_hook(
+                lambda _: converted.update(self._take_state(loaded[0])), prepend=True
+            ),
+        )
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        if converted:
+            names = " and ".join(sorted(map(str, converted)))
+            warnings.warn(f"loaded state of {names} is converted to the state_dtype {self.state_dtype}", stacklevel=2)
+
+    def _checked(self, state_dict: dict[str, Any]) -> dict[str, Any]:
+        """Return a state, or raise a ValueError if it lacks numbers of this optimizer, where torch.optim's step would.
+
+        Flags may be missing: older releases saved fewer, and torch.optim sets them.
+        """
+        wanted = [name for name, value in self.defaults.items() if not isinstance(value, (bool, type(None)))]
+        for number, group in enumerate(state_dict["param_groups"]):
+            missing = [name for name in wanted if name not in group]
+            if missing:
+                name = type(self).__name__
+                raise ValueError(
+                    f"the state is not that of an optimizer such as {name}: its parameter group {number} has "
+                    f"{', '.join(sorted(group.keys() - {'params'}))}, and no {', '.join(missing)}; load what "
+                    f"{name}.state_dict() returned"
+                )
+        return state_dict
+
+    def _take_state(self, state_dict: dict[str, Any]) -> set[torch.dtype]:
+        """Keep what was loaded; return the types of averages that are converted to another."""
+        converted = set() if self.state_dtype is None else self._take_saved_types(state_dict)
+        for param in self.state:
+            if isinstance(param, Tensor):
+                self._convert_state(param)
+        return converted
+
+    def _take_saved_types(self, state_dict: dict[str, Any]) -> set[torch.dtype]:
+        """Take the averages from the types they were saved in, and return those that are not kept."""
+        converted: set[torch.dtype] = set()
+        saved_ids = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
+        params = chain.from_iterable(group["params"] for group in self.param_groups)
+        for saved_id, param in zip(saved_ids, params, strict=True):
+            for name, value in state_dict["state"].get(saved_id, {}).items():
+                if name in self._average_names and isinstance(value, Tensor):
+                    kept = self._kept_type(param)
+                    self.state[param][name] = value.to(param.device, kept, copy=True)
+                    converted |= {value.dtype} - {kept}
+        return converted
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "state_dtype": self.state_dtype, "_was_told": self._was_told}

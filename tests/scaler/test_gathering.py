@@ -1,0 +1,114 @@
+"""Parameters are gathered once in an iteration, and anew where a gradient is another one since."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from polycast import syncfree
+from torch import Tensor, nn
+
+from testing.optimizers import parameters, same_bits, set_grads
+from tests.scaler.common import started
+
+
+class Counted(nn.Parameter):
+    """A parameter that counts how often Python asks for its gradient."""
+
+    asked = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "grad":
+            self.asked += 1
+        return super().__getattribute__(name)
+
+
+def counted(*shapes: tuple[int, ...]) -> list[Any]:
+    return [Counted(tensor.detach()) for tensor in parameters(*shapes)]
+
+
+LOOKS: dict[str, Callable[[Any, Any], object]] = {
+    "step": lambda *_: None,
+    "clip_grad_norm": lambda scaler, optimizer: scaler.clip_grad_norm(optimizer, 0.5),
+    "unscale_": lambda scaler, optimizer: scaler.unscale_(optimizer),
+    "both": lambda scaler, optimizer: (scaler.unscale_(optimizer), scaler.clip_grad_norm(optimizer, 0.5)),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_an_iteration_gathers_once(look: str) -> None:
+    params = counted((3,), (2, 2), (4,))
+    optimizer, scaler = syncfree.AdamW([{"params": params[:2]}, {"params": params[2:]}]), started()
+    for number in range(3):
+        set_grads(params, number)
+        scaler.scale(params[0].detach())
+        if not number:  # the state is made in the first step
+            scaler.step(optimizer)
+            scaler.update()
+        for param in params:
+            param.asked = 0
+        LOOKS[look](scaler, optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+        assert [param.asked for param in params] == [1, 1, 1]
+
+
+def another(optimizer: Any, params: list[Tensor]) -> None:  # noqa: ARG001
+    params[0].grad = torch.full_like(params[0], 7.0)
+
+
+def none(optimizer: Any, params: list[Tensor]) -> None:  # noqa: ARG001
+    params[1].grad = None
+
+
+def first_one(optimizer: Any, params: list[Tensor]) -> None:  # noqa: ARG001
+    params[2].grad = torch.ones_like(params[2])
+
+
+def another_group(optimizer: Any, params: list[Tensor]) -> None:
+    params.append(torch.ones(2, requires_grad=True))
+    params[-1].grad = torch.ones(2)
+    optimizer.add_param_group({"params": params[-1:]})
+
+
+def another_parameter(optimizer: Any, params: list[Tensor]) -> None:
+    params.append(torch.ones(2, requires_grad=True))
+    params[-1].grad = torch.ones(2)
+    optimizer.param_groups[0]["params"][0] = params[-1]
+
+
+def other_values(optimizer: Any, params: list[Tensor]) -> None:  # noqa: ARG001
+    params[0].grad = params[0].grad.mul_(2)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("change", [another, none, first_one, another_group, another_parameter, other_values])
+def test_a_change_between_look_and_step_is_seen(change: Callable[[Any, list[Tensor]], None]) -> None:
+    """The step is that of the gradients as they are, whatever was gathered before."""
+    stepped = []
+    for look in (True, False):
+        params = parameters((3,), (2, 2), (4,))
+        optimizer, scaler = syncfree.SGD(params, lr=0.1, momentum=0.9), started()
+        set_grads(params[:2], 0)
+        if look:
+            scaler.scale(params[0].detach())
+            scaler.clip_grad_norm(optimizer, float("inf"))
+        change(optimizer, params)
+        if look:
+            scaler.step(optimizer)
+        else:
+            optimizer.step(grad_scale=torch.tensor(scaler.get_scale()))
+        stepped.append(params)
+    assert all(map(same_bits, *stepped))
+
+
+def test_gradients_are_let_go_with_the_iteration() -> None:
+    (weight,) = parameters((3,))
+    optimizer, scaler = syncfree.SGD([weight], lr=0.1), started()
+    for steps in (True, False):
+        set_grads([weight], 0)
+        scaler.scale(weight.detach())
+        scaler.clip_grad_norm(optimizer, 1.0)
+        if steps:
+            scaler.step(optimizer)
+        scaler.update()
+        assert scaler._record(optimizer).collected is None
