@@ -18,9 +18,7 @@ namespace polycast::bindings {
 
 namespace {
 
-using optim::AdamStep;
 using optim::OptionalTensor;
-using optim::SgdStep;
 using Lists = std::vector<std::vector<at::Tensor>>;
 
 // Whether a tensor is its memory: strided, no view of a conjugate or a negative, and of no class that explains it.
@@ -72,38 +70,31 @@ bool same_gradients(const py::handle& params, const py::list& with_gradients, co
   return next == count;
 }
 
-template <class Step>
-Step step_of(
-    const Lists& lists,
-    const at::Tensor& lr,
-    const OptionalTensor& found_inf,
-    const OptionalTensor& grad_scale,
-    const OptionalTensor& clip_coef) {
-  Step step{};
-  size_t next = 0;
-  const auto fill = [&](auto& argument) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(argument)>, at::TensorList>) {
-      argument = lists.at(next++);
-    }
-  };
-  Step::apply(step, [&](auto&... arguments) { (fill(arguments), ...); });
-  step.lr = lr;
-  step.found_inf = found_inf;
-  step.grad_scale = grad_scale;
-  step.clip_coef = clip_coef;
-  return step;
-}
-
-// Raises what the operator would raise. Where name is given, the message names the parameter, too.
-template <class Step>
-void check_step(
+// What a step would raise for its lists and scalars. Where name is given, the message names the parameter, too.
+void check_adam_step(
     const Lists& lists,
     const at::Tensor& lr,
     const OptionalTensor& found_inf,
     const OptionalTensor& grad_scale,
     const OptionalTensor& clip_coef,
     const multi_tensor::Names& name) {
-  optim::check(step_of<Step>(lists, lr, found_inf, grad_scale, clip_coef), name);
+  optim::check(
+      optim::adam_lists(lists.at(0), lists.at(1), lists.at(2), lists.at(3), lists.at(4), lists.at(5)),
+      {lr, found_inf, grad_scale, clip_coef},
+      name);
+}
+
+void check_sgd_step(
+    const Lists& lists,
+    const at::Tensor& lr,
+    const OptionalTensor& found_inf,
+    const OptionalTensor& grad_scale,
+    const OptionalTensor& clip_coef,
+    const multi_tensor::Names& name) {
+  optim::check(
+      optim::sgd_lists(lists.at(0), lists.at(1), lists.at(2), lists.at(3)),
+      {lr, found_inf, grad_scale, clip_coef},
+      name);
 }
 
 void check_gradients(
@@ -140,20 +131,24 @@ bool any_overlap(const Lists& lists) {
 void bind_lists(py::module_& module) {
   module.def("all_plain", &all_plain);
   module.def("same_gradients", &same_gradients);
-  for (const auto& [name, check] : {
-           std::pair("check_adam_step", &check_step<AdamStep>),
-           std::pair("check_sgd_step", &check_step<SgdStep>),
-       }) {
-    module.def(
-        name,
-        check,
-        py::arg("lists"),
-        py::arg("lr"),
-        py::arg("found_inf"),
-        py::arg("grad_scale"),
-        py::arg("clip_coef"),
-        py::arg("name") = py::none());
-  }
+  module.def(
+      "check_adam_step",
+      &check_adam_step,
+      py::arg("lists"),
+      py::arg("lr"),
+      py::arg("found_inf"),
+      py::arg("grad_scale"),
+      py::arg("clip_coef"),
+      py::arg("name") = py::none());
+  module.def(
+      "check_sgd_step",
+      &check_sgd_step,
+      py::arg("lists"),
+      py::arg("lr"),
+      py::arg("found_inf"),
+      py::arg("grad_scale"),
+      py::arg("clip_coef"),
+      py::arg("name") = py::none());
   module.def("check_gradients", &check_gradients);
   module.def("check_tensors", &check_tensors);
   module.def("check_norm", &check_norm);

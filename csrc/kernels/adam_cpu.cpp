@@ -1,6 +1,8 @@
 // adam_step_ on the CPU: one pass over all elements.
 #include <torch/library.h>
 
+#include <iterator>
+
 #include "kernels/adam.h"
 #include "kernels/flags.h"
 #include "kernels/step_cpu.h"
@@ -46,38 +48,65 @@ double advance(const at::Tensor& step) {
   return step.scalar_type() == at::kFloat ? ++*step.mutable_data_ptr<float>() : ++*step.mutable_data_ptr<double>();
 }
 
+// The numbers of adam_step_.
+struct AdamOptions {
+  double lr;
+  double beta1;
+  double beta2;
+  double weight_decay;
+  double eps;
+  bool decoupled_weight_decay;
+};
+
 // Neighbours mostly are at the same step.
 template <class Math>
-std::vector<AdamConstants<Math>> constants_of(const AdamStep& step, const std::vector<double>& steps) {
-  const auto lr = step.lr.item<double>();
+std::vector<AdamConstants<Math>> constants_of(const AdamOptions& options, const std::vector<double>& steps) {
   std::vector<AdamConstants<Math>> result;
   result.reserve(steps.size());
   for (size_t index = 0; index < steps.size(); ++index) {
-    result.push_back(
-        index > 0 && steps[index] == steps[index - 1] ? result.back() : adam_constants<Math>(step, lr, steps[index]));
+    const bool is_same = index > 0 && steps[index] == steps[index - 1];
+    result.push_back(is_same ? result.back() : adam_constants<Math>(options, options.lr, steps[index]));
   }
   return result;
 }
 
-void adam_step_cpu(const AdamStep& step) {
+void adam_step_cpu(
+    at::TensorList params,
+    at::TensorList grads,
+    at::TensorList exp_avgs,
+    at::TensorList exp_avg_sqs,
+    at::TensorList max_exp_avg_sqs,
+    at::TensorList steps,
+    const at::Tensor& lr,
+    double beta1,
+    double beta2,
+    double weight_decay,
+    double eps,
+    bool decoupled_weight_decay,
+    bool maximize,
+    const OptionalTensor& found_inf,
+    const OptionalTensor& grad_scale,
+    const OptionalTensor& clip_coef) {
+  const StepLists lists = adam_lists(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps);
+  const StepScalars scalars{lr, found_inf, grad_scale, clip_coef};
   const auto run_all = [&](auto has_maximum, auto decays) {
     constexpr bool amsgrad = has_maximum, decays_grad = decays;
     using Algorithm = AdamAlgorithm<float, amsgrad, decays_grad>;
-    step_on_cpu<Algorithm>(step, [](const AdamStep& part, const auto& items) {
-      std::vector<double> steps;
-      steps.reserve(part.steps.size());
-      std::transform(part.steps.begin(), part.steps.end(), std::back_inserter(steps), &advance);
-      const auto in_float = constants_of<float>(part, steps);
+    step_on_cpu<Algorithm>(lists, scalars, [&](const auto& items, at::TensorList counters) {
+      std::vector<double> counts;
+      counts.reserve(counters.size());
+      std::transform(counters.begin(), counters.end(), std::back_inserter(counts), &advance);
+      const AdamOptions options{lr.item<double>(), beta1, beta2, weight_decay, eps, decoupled_weight_decay};
+      const auto in_float = constants_of<float>(options, counts);
       const auto in_double =
-          items.has_double() ? constants_of<double>(part, steps) : std::vector<AdamConstants<double>>();
-      const double factor = grad_factor(part);
+          items.has_double() ? constants_of<double>(options, counts) : std::vector<AdamConstants<double>>();
+      const double factor = grad_factor(scalars, maximize);
       items.walk(
           AdamAlgorithm<float, amsgrad, decays_grad>{in_float, static_cast<float>(factor)},
           AdamAlgorithm<double, amsgrad, decays_grad>{in_double, factor});
     });
   };
-  const bool decays_grad = step.weight_decay != 0 && !step.decoupled_weight_decay;
-  multi_tensor::with_flags(run_all, !step.max_exp_avg_sqs.empty(), decays_grad);
+  multi_tensor::with_flags(run_all, !max_exp_avg_sqs.empty(), weight_decay != 0 && !decoupled_weight_decay);
 }
 
 }  // namespace
@@ -85,5 +114,5 @@ void adam_step_cpu(const AdamStep& step) {
 }  // namespace polycast::optim
 
 TORCH_LIBRARY_IMPL(polycast, CPU, library) {
-  library.impl("adam_step_", polycast::optim::kernel<polycast::optim::AdamStep, &polycast::optim::adam_step_cpu>);
+  library.impl("adam_step_", &polycast::optim::adam_step_cpu);
 }

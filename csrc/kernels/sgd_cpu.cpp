@@ -56,30 +56,43 @@ std::vector<bool> start(at::TensorList momentum_started) {
   return first;
 }
 
-template <class Math, bool momentum, bool nesterov, bool decays_grad>
-SgdAlgorithm<Math, momentum, nesterov, decays_grad> algorithm(const SgdStep& step, const std::vector<bool>& first) {
-  const auto constants = [&](double dampening) {
-    return SgdConstants<Math>{
-        static_cast<Math>(step.lr.item<double>()),
-        static_cast<Math>(step.weight_decay),
-        static_cast<Math>(step.momentum),
-        static_cast<Math>(1 - dampening)};
-  };
-  return {first, constants(0), constants(step.dampening), static_cast<Math>(grad_factor(step))};
-}
-
-void sgd_step_cpu(const SgdStep& step) {
+void sgd_step_cpu(
+    at::TensorList params,
+    at::TensorList grads,
+    at::TensorList momentum_buffers,
+    at::TensorList momentum_started,
+    const at::Tensor& lr,
+    double weight_decay,
+    double momentum,
+    double dampening,
+    bool nesterov,
+    bool maximize,
+    const OptionalTensor& found_inf,
+    const OptionalTensor& grad_scale,
+    const OptionalTensor& clip_coef) {
+  const StepLists lists = sgd_lists(params, grads, momentum_buffers, momentum_started);
+  const StepScalars scalars{lr, found_inf, grad_scale, clip_coef};
   const auto run_all = [&](auto has_momentum, auto looks_ahead, auto decays) {
-    constexpr bool momentum = has_momentum, nesterov = momentum && looks_ahead, decays_grad = decays;
-    using Algorithm = SgdAlgorithm<float, momentum, nesterov, decays_grad>;
-    step_on_cpu<Algorithm>(step, [](const SgdStep& part, const auto& items) {
-      const std::vector<bool> first = start(part.momentum_started);
-      items.walk(
-          algorithm<float, momentum, nesterov, decays_grad>(part, first),
-          algorithm<double, momentum, nesterov, decays_grad>(part, first));
+    constexpr bool with_momentum = has_momentum, with_nesterov = with_momentum && looks_ahead, decays_grad = decays;
+    using Algorithm = SgdAlgorithm<float, with_momentum, with_nesterov, decays_grad>;
+    step_on_cpu<Algorithm>(lists, scalars, [&](const auto& items, at::TensorList started) {
+      const std::vector<bool> first = start(started);
+      const auto algorithm = [&](auto zero) {
+        using Math = decltype(zero);
+        const auto constants = [&](double share) {
+          return SgdConstants<Math>{
+              static_cast<Math>(lr.item<double>()),
+              static_cast<Math>(weight_decay),
+              static_cast<Math>(momentum),
+              static_cast<Math>(share)};
+        };
+        return SgdAlgorithm<Math, with_momentum, with_nesterov, decays_grad>{
+            first, constants(1), constants(1 - dampening), static_cast<Math>(grad_factor(scalars, maximize))};
+      };
+      items.walk(algorithm(float{}), algorithm(double{}));
     });
   };
-  multi_tensor::with_flags(run_all, !step.momentum_buffers.empty(), step.nesterov, step.weight_decay != 0);
+  multi_tensor::with_flags(run_all, !momentum_buffers.empty(), nesterov, weight_decay != 0);
 }
 
 }  // namespace
@@ -87,5 +100,5 @@ void sgd_step_cpu(const SgdStep& step) {
 }  // namespace polycast::optim
 
 TORCH_LIBRARY_IMPL(polycast, CPU, library) {
-  library.impl("sgd_step_", polycast::optim::kernel<polycast::optim::SgdStep, &polycast::optim::sgd_step_cpu>);
+  library.impl("sgd_step_", &polycast::optim::sgd_step_cpu);
 }

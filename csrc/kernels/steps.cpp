@@ -6,29 +6,78 @@
 
 namespace polycast::optim {
 
-void check_arguments(
-    const char* op,
-    c10::ArrayRef<multi_tensor::List> streams,
-    const multi_tensor::List& counters,
-    const at::Tensor& lr,
-    const OptionalTensor& found_inf,
-    const OptionalTensor& grad_scale,
-    const OptionalTensor& clip_coef) {
-  multi_tensor::check_lengths(op, streams);
-  multi_tensor::check_lengths(op, {streams[0], counters});
-  if (streams[0].tensors.empty()) {
+StepLists StepLists::only(size_t index) const {
+  StepLists result = *this;
+  const auto shorten = [index](multi_tensor::List& list) {
+    list.tensors = list.tensors.empty() ? list.tensors : list.tensors.slice(index, 1);
+  };
+  for (multi_tensor::List& stream : result.streams) {
+    shorten(stream);
+  }
+  shorten(result.counters);
+  return result;
+}
+
+StepLists adam_lists(
+    at::TensorList params,
+    at::TensorList grads,
+    at::TensorList exp_avgs,
+    at::TensorList exp_avg_sqs,
+    at::TensorList max_exp_avg_sqs,
+    at::TensorList steps) {
+  return {
+      "adam_step_",
+      {{"params", params, true},
+       {"grads", grads, false},
+       {"exp_avgs", exp_avgs, true},
+       {"exp_avg_sqs", exp_avg_sqs, true},
+       {"max_exp_avg_sqs", max_exp_avg_sqs, true, /*optional=*/true}},
+      {"steps", steps, true}};
+}
+
+StepLists sgd_lists(
+    at::TensorList params, at::TensorList grads, at::TensorList momentum_buffers, at::TensorList momentum_started) {
+  return {
+      "sgd_step_",
+      {{"params", params, true},
+       {"grads", grads, false},
+       {"momentum_buffers", momentum_buffers, true, /*optional=*/true}},
+      {"momentum_started", momentum_started, true, /*optional=*/true}};
+}
+
+void check_arguments(const StepLists& lists, const StepScalars& scalars) {
+  const char* const op = lists.op;
+  multi_tensor::check_lengths(op, lists.streams);
+  multi_tensor::check_lengths(op, {lists.streams[0], lists.counters});
+  if (lists.params().empty()) {
     return;
   }
-  const c10::Device device = streams[0].tensors[0].device();
+  const c10::Device device = lists.params()[0].device();
+  const at::Tensor& lr = scalars.lr;
   multi_tensor::check_scalar(op, "lr", lr, lr.is_cpu() ? lr.device() : device);
   // On the host there is a value to look at.
   if (lr.is_cpu() && !lr.key_set().has(c10::DispatchKey::Python)) {
     const auto value = lr.item<double>();
     TORCH_CHECK_VALUE(!std::isnan(value), op, ": lr is ", value, "; pass a number");
   }
-  multi_tensor::check_found_inf(op, found_inf, device);
-  multi_tensor::check_scalar(op, "grad_scale", grad_scale, device);
-  multi_tensor::check_scalar(op, "clip_coef", clip_coef, device);
+  multi_tensor::check_found_inf(op, scalars.found_inf, device);
+  multi_tensor::check_scalar(op, "grad_scale", scalars.grad_scale, device);
+  multi_tensor::check_scalar(op, "clip_coef", scalars.clip_coef, device);
+}
+
+void check(const StepLists& lists, const StepScalars& scalars, const multi_tensor::Names& names) {
+  check_arguments(lists, scalars);
+  multi_tensor::check_lists(lists.op, lists.streams, names);
+  multi_tensor::check_counters(lists.op, lists.streams[0], lists.counters, names);
+}
+
+void raise_versions(const StepLists& lists) {
+  for (const multi_tensor::List& list : lists.streams) {
+    if (list.written) {
+      multi_tensor::raise_versions(list.tensors);
+    }
+  }
+  multi_tensor::raise_versions(lists.counters.tensors);
 }
 
 }  // namespace polycast::optim

@@ -1,4 +1,4 @@
-"""What an operator takes at once of an optimizer's tensors, and the call of an operator."""
+"""The tensors that one call of an operator takes, and the call."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -15,11 +15,11 @@ Operator: TypeAlias = Any  # a torch._ops.OpOverload
 
 @dataclass(slots=True)
 class Gradients:
-    """Gradients of one device that lie on a mesh in the same way, or on none."""
+    """Gradients on one device that are placed alike: on one mesh, or on none."""
 
     device: torch.device
     params: list[Tensor]  # as the optimizer holds them
-    grads: list[Tensor]  # of DTensors the shards, of sparse gradients the values
+    grads: list[Tensor]  # shards in the place of DTensors, values in the place of sparse gradients
     mesh: Any = None
     split_dims: tuple[int, ...] = ()  # the dimensions of the mesh along which the shards are different parts
     wholes: list[Tensor] = field(default_factory=list)  # the DTensors whose shards stand in grads
@@ -27,23 +27,23 @@ class Gradients:
 
 @dataclass(slots=True)
 class Batch:
-    """The tensors of one group, on one device, that a step updates by one call."""
+    """The tensors of one group, on one device, that one call updates."""
 
     group: Group
     device: torch.device
     params: list[Tensor]  # as the optimizer holds them
     lists: list[list[Tensor]]  # what the operator takes: parameters, gradients, state
-    is_opaque: bool = False  # whether only their classes know the values
+    is_opaque: bool = False  # only the classes of these tensors know their values
     wholes: list[Tensor] = field(default_factory=list)  # the DTensors whose shards stand in lists
     copies: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # views, and what stands for them in lists
 
     def version(self) -> int | None:
-        """Return how often the first parameter was written, None if nobody counts it."""
+        """Return the version of the first parameter; inference tensors have none."""
         first = self.lists[0][0]
         return None if first.is_inference() else first._version
 
     def write_back(self) -> None:
-        """Write to what the lists stand for; what is written to a shard is not counted as written to its DTensor."""
+        """Copy results to the views they belong to, and raise the versions of DTensors whose shards were written."""
         for view, copy in self.copies:
             view.copy_(copy)
         if self.wholes:
@@ -51,7 +51,7 @@ class Batch:
 
 
 def name_of(param_groups: Iterable[Group], param: Tensor) -> str:
-    """Return what messages call a parameter: the name that the optimizer was given, else where it stands."""
+    """Return the name that the optimizer was given for a parameter, else its place in the groups."""
     for number, group in enumerate(param_groups):
         for index, other in enumerate(group["params"]):
             if other is param:
@@ -61,7 +61,7 @@ def name_of(param_groups: Iterable[Group], param: Tensor) -> str:
 
 
 def on_gradients(operator: Operator, gathered: Gradients, param_groups: list[Group], *arguments: Any) -> Any:
-    """Call an operator whose first argument is a list of gradients; its errors name the parameter."""
+    """Call an operator on gradients. Its errors name the parameter."""
     op = operator.overloadpacket.__name__
     is_written = op.endswith("_")
 
@@ -79,7 +79,7 @@ def on_gradients(operator: Operator, gathered: Gradients, param_groups: list[Gro
 
 
 def raise_named(error: Exception, check: Callable[[], None]) -> NoReturn:
-    """Raise what ``check`` raises, which names the parameter, where the operator's error counts tensors."""
+    """Raise the error of ``check``, which names the parameter, or else the operator's, which counts tensors."""
     try:
         check()
     except Exception as named:

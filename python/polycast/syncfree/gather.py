@@ -2,17 +2,17 @@
 
 Note [Plain tensors]
 
-Nearly every model has strided tensors of one device, of no class with a say in what operators do. To ask each of them
-in Python takes several times as long as to collect them. So this module asks a parameter for nothing but its gradient,
-and ``all_plain``, in C++, says of whole lists whether an operator can take them. Where it says no, ``unusual`` sorts
-the tensors one by one.
+In nearly every model all tensors are plain: strided, on one device, and of no class that overrides operators. Asking
+each tensor in Python would take several times as long as collecting them. So this module asks a parameter only for its
+gradient, and ``all_plain``, in C++, checks whole lists. If a list holds any other tensor, ``unusual`` sorts all tensors
+of that group one by one.
 
 Note [Parameters gathered once]
 
-A gradient scaler looks at the gradients, and then a step takes them. It collects them once: the look hands on what it
-has collected, and the step takes it if every parameter of every group still has the same gradient, the very tensor or
-none. ``same_gradients``, in C++, compares them in a tenth of the time that collecting takes. What a tensor is, such as
-its device, is asked anew.
+A gradient scaler looks at the gradients before a step uses them. The look hands the lists that it has collected to the
+step. The step uses them if the groups are the same, and each parameter still has the same gradient tensor, or still has
+none; otherwise it collects again. ``same_gradients``, in C++, compares them. Devices, layouts and state are checked in
+each step.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ class Collected(NamedTuple):
 
 
 def collect(param_groups: list[Group], known: list[Collected] | None = None) -> list[Collected]:
-    """Return the gradients of all groups: what is known of them, if that is still so."""
+    """Return the gradients of each group. ``known`` is returned if a new list would be the same."""
     if known is not None and len(known) == len(param_groups):
         pairs = zip(known, param_groups, strict=True)
         if all(each.group is group and same_gradients(group["params"], *each[1:]) for each, group in pairs):

@@ -1,4 +1,4 @@
-"""Whether a step has written a momentum buffer.
+"""Momentum buffers that no step has written yet.
 
 Note [Momentum that has not started]
 
@@ -7,11 +7,12 @@ first step may be skipped, which only the device knows. Two things tell it wheth
 
 - A new buffer holds -0. A sum of -0 and a gradient has the bits of the gradient, where +0 makes +0 of -0, so without
   dampening a step need not know. Checkpoints leave out a buffer that holds nothing but -0.
-- With dampening it must know. There momentum_started, one element for each parameter, is 0 until a step has written
-  the buffer. It is made from the buffer, dropped by a step without dampening, and never saved.
+- With dampening the operator must know. It takes momentum_started, one element for each parameter, which is 0 until a
+  step has written the buffer. A step with dampening makes it from the buffer where it is missing, a step without
+  dampening drops it, and no checkpoint has it.
 
-Flags alone would do, if every step with momentum kept them: on XLA that makes a step of 161 parameters take 1.3 times
-as long or more.
+The flags alone would be enough if every step with momentum kept them, but on XLA the least host time of a step of 161
+parameters then rises from 2.1 to 2.8 ms.
 """
 
 from typing import Any
@@ -23,7 +24,7 @@ from polycast.syncfree.sharding import is_sharded, local_of
 
 
 def negated(zeros: Tensor) -> Tensor:
-    """Return zeros as -0, the zero that leaves the sign of every gradient that is added to it."""
+    """Return zeros as -0, which added to a gradient leaves its bits."""
     # Negating a complex zero leaves it on some of torch's ways.
     return zeros.fill_(complex(-0.0, -0.0)) if zeros.is_complex() else zeros.neg_()
 

@@ -1,4 +1,4 @@
-"""The state of the sync-free optimizers: its types, and checkpoints of this class and of torch.optim's."""
+"""The state of the optimizers: its types, and loading checkpoints, ours and torch.optim's."""
 
 import warnings
 from itertools import chain
@@ -11,13 +11,13 @@ from polycast.syncfree.sharding import placed_like
 
 
 class StatefulOptimizer(torch.optim.Optimizer):
-    """The part of SGD, Adam and AdamW that keeps and loads state; not a complete optimizer."""
+    """A base class of SGD, Adam and AdamW, which keeps and loads state."""
 
     #: The names of a parameter's state that have the sizes of the parameter.
     _average_names: ClassVar[tuple[str, ...]]
 
     state_dtype: torch.dtype | None
-    _was_told = False  # whether a step was told of found_inf, so that the host may not know whether it was taken
+    _was_told = False  # a step was given found_inf, so the host may not know whether it was taken
 
     def _new_state(self, param: Tensor) -> Tensor:
         return torch.zeros_like(param, dtype=self._kept_type(param), memory_format=torch.preserve_format)
@@ -29,7 +29,7 @@ class StatefulOptimizer(torch.optim.Optimizer):
         return param.dtype if dtype is None else dtype.to_complex() if param.is_complex() else dtype
 
     def _convert_state(self, param: Tensor) -> None:
-        """Bring state that comes from elsewhere to where this optimizer keeps it."""
+        """Place the state of a parameter, which may come from a checkpoint, as the parameter is placed."""
         state = self.state[param]
         for name in self._average_names:
             if isinstance(state.get(name), Tensor):

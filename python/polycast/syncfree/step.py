@@ -28,9 +28,9 @@ Closure: TypeAlias = Callable[[], Any]
 
 
 class SyncFreeOptimizer(StatefulOptimizer):
-    """The part of SGD, Adam and AdamW that is the same; not a complete optimizer.
+    """A base class of SGD, Adam and AdamW, which gathers tensors and calls an operator.
 
-    A subclass names its operator and the tensors of its state, and gives a parameter its state.
+    A subclass names its operator and the tensors of its state, and makes the state of a parameter.
     """
 
     #: How a gradient scaler knows an optimizer whose ``step`` takes ``found_inf``, ``grad_scale`` and ``clip_coef``.
@@ -46,7 +46,7 @@ class SyncFreeOptimizer(StatefulOptimizer):
     def _start(
         self, stock: Any, params: ParamsT, options: dict[str, Any], state_dtype: Any, **choices: bool | None
     ) -> None:
-        """Construct it as torch's optimizer.
+        """Initialize the optimizer by the constructor of torch.optim's.
 
         Args:
             stock: The class of torch.optim.
