@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 from polycast import Policy, PolicyError
+from polycast.policy import operators
 
 RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
 # An op that the torch that runs does not have, and the releases that have it.
@@ -40,6 +41,13 @@ def test_an_op_that_needs_a_range_has_one_in_the_error() -> None:
             f"Policy: {name}: error: torch {RELEASE[0]}.{RELEASE[1]} has no '{OP}', which is there in torch {RELEASES}"
             f"; keep the rule to those, as in {{as: fp32, torch: '{RELEASES}'}}"
         )
+
+
+def test_an_op_that_this_torch_lacks_is_no_other_op_of_the_same_last_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = operators.signatures
+    monkeypatch.setattr(operators, "signatures", lambda name: {} if name == "aten::cholesky" else known(name))
+    assert operators.targets("cholesky") == operators.targets("torch.cholesky") == ()
+    assert operators.targets("torch.linalg.cholesky") == (operators.Target("aten::linalg_cholesky", None),)
 
 
 def test_a_rule_for_another_release_is_still_read() -> None:

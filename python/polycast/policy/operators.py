@@ -62,7 +62,9 @@ def targets(key: str) -> tuple[Target, ...]:
     if _OPERATOR.fullmatch(name) and signatures(operator):
         return (Target(operator, overload),)
     if key in ops_by_public_name():
-        return tuple(Target(ATEN + op, None) for op in ops_by_public_name()[key] if signatures(ATEN + op))
+        ops = ops_by_public_name()[key]
+        # "cholesky" is an op that this torch may lack. Then it does not mean torch.linalg.cholesky.
+        return () if key in ops else tuple(Target(ATEN + op, None) for op in ops if signatures(ATEN + op))
     place, _, last = key.rpartition(".")
     if place in _FUNCTIONS and _IDENTIFIER.fullmatch(last):
         module, prefix = _FUNCTIONS[place]

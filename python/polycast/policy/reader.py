@@ -124,10 +124,12 @@ class PolicyReader(CastReader):
             others = (other for other in operators.known() if "::" in other)
             close = closest(name, others) if self.may_guess else None
             self.report(key.location, what, IMPORT_FIRST + (f", or did you mean '{close}'?" if close else ""))
+        elif not found and self.report_other_release(key, operators.shown(name), None):
+            pass
         elif not found and operators.is_public(key.value):
             what = f"'{key.value}' is no op, and the policy does not say which ops it runs"
             self.report(key.location, what, operators.suggest_ops("name those ops", key.value))
-        elif not found and not self.report_other_release(key, operators.shown(name), None):
+        elif not found:
             self.report_unknown(key.location, f"unknown op '{key.value}'", operators.shown(name), operators.known())
         return found
 
