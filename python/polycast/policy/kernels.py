@@ -1,6 +1,6 @@
 """Policies as kernels look their rules up."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from hashlib import sha256
 
 import torch
@@ -10,16 +10,15 @@ from polycast.policy.rules import Rule
 from polycast_grammar.names import join_name, split_overload
 
 
-def kernel_policy(rules: Iterable[Rule]) -> KernelPolicy:
+def kernel_policy(rules: tuple[Rule, ...]) -> KernelPolicy:
     """Return rules as kernels look them up. Equal rules from the same places give the same object while it is held."""
-    placed = sorted(rules, key=lambda rule: rule.key)
-    digest = digest_of(placed)
-    return find_policy(digest) or make_policy(digest, [*map(_plain, placed)])
+    digest = digest_of(rules)
+    return find_policy(digest) or make_policy(digest, [*map(_plain, rules)])
 
 
-def digest_of(placed: list[Rule]) -> str:
-    """Return a digest of rules in the order of their keys, and of their places."""
-    return sha256(repr(placed).encode()).hexdigest()
+def digest_of(rules: tuple[Rule, ...]) -> str:
+    """Return a digest of rules and their places, in whatever order they stand."""
+    return sha256(repr(sorted(rules, key=lambda rule: rule.key)).encode()).hexdigest()
 
 
 def placed_rules(policy: KernelPolicy) -> Iterator[Rule]:
