@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from polycast.syncfree import joining
 
 from testing.optimizers import OURS, PATHS, make, parameters, set_grads, tensors
 
@@ -36,6 +37,17 @@ def test_threads_step_models_of_their_own(kind: str, path: str) -> None:
             sys.setswitchinterval(interval)
     torch.testing.assert_close(found, wanted, rtol=0, atol=0)
     assert threading.active_count() == 1
+
+
+@ELSEWHERE
+@EACH_KIND
+def test_a_step_in_pieces_and_parts_is_the_step(kind: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a limit of 4 elements the parameter of 6 is computed in two pieces, and the one of 5, too."""
+    with PATHS[path]():
+        wanted = trained(kind, 0)
+        monkeypatch.setattr(joining, "LIMIT", 4)
+        found = trained(kind, 0)
+    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-7)
 
 
 @ELSEWHERE

@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.library import Library
 
 from polycast._compiled import any_overlap, check_norm, check_tensors, check_unscale, check_update_scale
-from polycast.syncfree.elsewhere import Tensors, as_real, joined, parts, trusts_torch, write
+from polycast.syncfree.elsewhere import trusts_torch
+from polycast.syncfree.joining import Tensors, as_real, joined, parts, write
 
 
 def find_non_finite(tensors: Tensors) -> tuple[Tensor, Tensor]:

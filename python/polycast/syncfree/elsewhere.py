@@ -8,10 +8,10 @@ Status: tested with CPU tensors, and with fake tensors of cuda, xpu and mps. No 
 """
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,10 +19,7 @@ from torch.library import Library
 
 from polycast import backends
 from polycast._compiled import any_overlap, check_adam_step, check_sgd_step
-
-Tensors: TypeAlias = list[Tensor]
-# This many elements keep a device busy for longer than a kernel takes to launch, and copies of them need little memory.
-LIMIT = 1 << 22
+from polycast.syncfree.joining import Tensors, as_real, chunks, joined, numel, parts, write
 
 
 class Scalars(NamedTuple):
@@ -193,8 +190,7 @@ def _step_plain(
     counts = torch.stack(counters) if counters else lr
     constants = {each: rule.constants(lr.to(each), counts.to(each)) if counters else [] for each in set(types)}
     for type_, places, pieces in parts(lists, types):
-        values = [joined(tensors, type_) for tensors in pieces]
-        param, grad, *state = values
+        param, grad, *state = (joined(tensors, type_) for tensors in pieces)
         spread = [_spread(numbers, places, pieces[0]) for numbers in constants[type_]]
         new = rule.update(lr.to(type_), spread, param, _gradient(grad, scalars), *state)
         for tensors, before, after in zip([pieces[0], *pieces[2:]], [param, *state], new, strict=True):
@@ -230,6 +226,7 @@ def _step_fused(
     lr, found_inf = scalars.lr, scalars.found_inf
     if found_inf is not None:
         found_inf = torch.ne(found_inf, 0, out=torch.empty_like(found_inf))
+    divisor = _divisor(scalars)
     number = 0.0 if _is_fake(lr) else lr.item() if lr.is_cpu else lr.reshape(()).to(torch.float32)
     fits = [_fits(tensors) for tensors in zip(*lists, strict=True)]
     kinds = [(lists[0][place].dtype if fit else types[place], fit) for place, fit in enumerate(fits)]
@@ -239,7 +236,7 @@ def _step_fused(
         taken = [_laid_out(originals[0], tensors, kinds[places[0]][0]) for tensors in originals]
         rule.fused(
             taken, [counters[place] for place in places] if counters else [], lr=number, maximize=scalars.maximize,
-            grad_scale=_divisor(scalars), found_inf=found_inf,
+            grad_scale=divisor, found_inf=found_inf,
         )  # fmt: skip
         for original, copies in zip([originals[0], *originals[2:]], [taken[0], *taken[2:]], strict=True):
             if copies is not original:
@@ -272,60 +269,6 @@ def _laid_out(params: Tensors, tensors: Tensors, type_: torch.dtype) -> Tensors:
     copies = [torch.empty_like(param, dtype=type_) for param in params]
     torch._foreach_copy_(copies, tensors)
     return copies
-
-
-def parts(lists: list[Tensors], types: list[torch.dtype]) -> Iterator[tuple[torch.dtype, list[int], list[Tensors]]]:
-    """Yield what is computed at once: its type, the places in the lists, and of each list the tensors, or pieces."""
-    rows = [(place, row) for place, tensors in enumerate(zip(*lists, strict=True)) for row in _pieces(tensors)]
-    for chunk in chunks([types[place] for place, _ in rows], [numel(row[0]) for _, row in rows]):
-        places, taken = zip(*(rows[index] for index in chunk), strict=True)
-        yield types[places[0]], list(places), [list(tensors) for tensors in zip(*taken, strict=True)]
-
-
-def _pieces(tensors: Sequence[Tensor]) -> Iterable[Sequence[Tensor]]:
-    """Return the tensors, large ones in pieces, so that what is computed on the way needs little memory."""
-    if numel(tensors[0]) <= LIMIT or not all(tensor.is_contiguous() for tensor in tensors):
-        return [tensors]
-    return zip(*(torch.split(tensor.view(-1), LIMIT) for tensor in tensors), strict=True)
-
-
-def chunks(kinds: Sequence[Hashable], sizes: Sequence[int]) -> list[list[int]]:
-    """Return the places of all in chunks of one kind, of up to LIMIT elements."""
-    result: list[list[int]] = []
-    last: dict[Hashable, tuple[list[int], int]] = {}
-    for place, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
-        chunk, total = last.get(kind, ([], 0))
-        if not chunk or total + size > LIMIT:
-            chunk, total = [], 0
-            result.append(chunk)
-        chunk.append(place)
-        last[kind] = chunk, total + size
-    return result
-
-
-def joined(tensors: Tensors, type_: torch.dtype) -> Tensor:
-    """Return the values of tensors one after the other; of a single tensor, in its shape."""
-    return (tensors[0] if len(tensors) == 1 else torch.cat([tensor.reshape(-1) for tensor in tensors])).to(type_)
-
-
-def write(tensors: Tensors, values: Tensor) -> None:
-    """Copy what was computed of joined tensors back."""
-    if len(tensors) == 1:
-        tensors[0].copy_(values)
-    else:
-        rows = torch.split(values, [tensor.numel() for tensor in tensors])
-        torch._foreach_copy_(tensors, [row.view(tensor.shape) for row, tensor in zip(rows, tensors, strict=True)])
-
-
-def numel(tensor: Tensor) -> int:
-    """Return the number of elements; of a symbolic shape, as many as are computed with at once."""
-    count: Any = tensor.numel()
-    return count if isinstance(count, int) else LIMIT
-
-
-def as_real(tensors: Tensors) -> Tensors:
-    """Return complex tensors as real ones with a last dimension of two; the others as they are."""
-    return [torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor for tensor in tensors]
 
 
 def _widest(tensors: Sequence[Tensor]) -> torch.dtype:
