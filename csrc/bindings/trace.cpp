@@ -24,7 +24,7 @@ std::string rule_of(const trace::Call& call) {
   const auto category = call.taken ? autocast::Category::stock : autocast::Category::unlisted;
   const autocast::Rule rule = call.rule.value_or(autocast::Rule{category});
   if (rule.to != at::ScalarType::Undefined && rule.category == autocast::Category::lower_precision_fp) {
-    return c10::getDtypeNames(rule.to).first;
+    return std::string(c10::getDtypeNames(rule.to).first);
   }
   return autocast::name_of(rule.category);
 }
