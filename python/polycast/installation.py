@@ -153,8 +153,8 @@ def follow_kernels() -> None:
     compiled_code.forget()
     if installed_kernels():
         for name, _ in CHANGES:
-            if name in sys.modules:
-                _change(sys.modules[name])
+            if name in sys.modules and not getattr(sys.modules[name].__spec__, "_initializing", False):
+                _change(sys.modules[name])  # a module that another thread is importing is changed after that
     else:
         while _held:
             _held.popitem()[1].__exit__(None, None, None)

@@ -5,10 +5,13 @@ import sys
 from dataclasses import astuple
 from pathlib import Path
 
+import polycast
 from polycast.policy import operators
 
+import codegen.__main__ as generator
 import polycast_grammar
 from codegen.schemas import Schemas
+from polycast_grammar import errors
 from testing.process import python
 
 MODULES = sorted(path.stem for path in Path(polycast_grammar.__path__[0]).glob("*.py"))
@@ -35,6 +38,10 @@ def test_the_grammar_imports_neither_torch_nor_the_package_and_yaml_for_files_on
             [sys.executable, "-c", f"import sys; {imports}; {IMPORTED}"], capture_output=True, text=True
         )
         assert (run.stdout, run.stderr) == (imported, "")
+
+
+def test_the_generator_and_the_package_share_its_classes() -> None:
+    assert vars(generator)["PolicyError"] is polycast.PolicyError is errors.PolicyError
 
 
 def test_the_package_imports_yaml_where_a_file_is_read(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from polycast import backends
 from polycast._compiled import DEVICES_LIKE, SPOKEN
 from polycast.policy import operators
 from polycast.policy.operators import Target
+from polycast.policy.releases import versions_with
 from polycast.policy.rules import VALUES, Rule, make_rule, misnamed
 from polycast_grammar.casts import Alternative, CastReader
 from polycast_grammar.categories import UNLISTED, Signature
@@ -135,8 +136,6 @@ class PolicyReader(CastReader):
 
     def report_other_release(self, key: Text, op: str, overload: str | None) -> bool:
         """Report an op or overload that only other releases of torch have; return whether it is one."""
-        from polycast.policy.releases import versions_with  # needs PyYAML
-
         op = op.rpartition(".")[2]
         releases = versions_with(op, overload)
         if releases is None or RELEASE in releases:
