@@ -18,7 +18,7 @@ def is_sharded(tensor: Any) -> bool:
 def local_of(tensor: Any) -> Tensor:
     """Return the shard of a DTensor, or any other tensor, once a collective that computes it is done."""
     local: Any = tensor._local_tensor if is_sharded(tensor) else tensor
-    if hasattr(local, "trigger_wait"):
+    if type(local) is not Tensor and hasattr(local, "trigger_wait"):
         local = local.trigger_wait()
     result: Tensor = local
     return result

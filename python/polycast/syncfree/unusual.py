@@ -81,7 +81,8 @@ def sort_batches(
 
 def is_opaque(tensor: Tensor) -> bool:
     """Return whether only a tensor's class knows its values. Every operator knows fake ones by their meta tensors."""
-    if not torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python):
+    is_plain = type(tensor) in (Tensor, torch.nn.Parameter)
+    if is_plain or not torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python):
         return False
     from torch._subclasses.fake_tensor import FakeTensor
 
