@@ -9,13 +9,13 @@ from polycast.syncfree.gather import collect, gather_gradients
 
 
 def clip_coef(norm: Tensor, max_norm: float) -> Tensor:
-    """Return what gradients of that norm are multiplied by, as ``torch.nn.utils.clip_grad_norm_`` computes it."""
-    # Torch divides by taking the reciprocal, too; said so, it is the same bits without a detour through Python.
+    """Return the factor of gradients of that norm, as ``torch.nn.utils.clip_grad_norm_`` computes it."""
+    # Torch's ``max_norm / tensor`` takes the reciprocal, too: the same bits, without a detour through Python.
     return ((norm + 1e-6).reciprocal() * max_norm).clamp_max(1.0)
 
 
 def clip_in_place(optimizer: torch.optim.Optimizer, max_norm: float, norm_type: float) -> Tensor:
-    """Do what ``torch.nn.utils.clip_grad_norm_`` does, of sharded and sparse gradients, too.
+    """Do what ``torch.nn.utils.clip_grad_norm_`` does, with sharded and sparse gradients, too.
 
     Torch's own adds up no shards of several meshes, and torch_xla replaces it by one that loses a NaN.
     """

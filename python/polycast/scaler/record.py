@@ -32,20 +32,20 @@ class Record:
         # Whether its step takes found_inf, grad_scale and clip_coef, and skips by itself.
         self.is_sync_free = bool(getattr(optimizer, "takes_found_inf", False))
         self.steps = 0  # taken or skipped
-        self.ranks: tuple[Ranks, ...] = ()  # that agreed on what the last look found
+        self.ranks: tuple[Ranks, ...] = ()  # that agreed on the last findings
         self._findings: list[Finding] = []
         self._skips: Skips | None = None
-        self._taken = (0, 0)  # steps, and skipped ones, when a read last showed that one was taken
+        self._taken = (0, 0)  # steps and skipped ones at the last read that showed a step that was taken
         # The gradients of the last look, until a step or update: see Note [Parameters gathered once].
         self.collected: list[Collected] | None = None
-        # Since the last update. Torch's state has the stage of the step, and what the last look found on each device.
+        # Since the last update. Torch's state has the stage of the step, and found_inf of each device.
         self.state: dict[str, Any] = {}
-        self.batch: int | None = None  # in which unscale_ or clip_grad_norm first looked
+        self.batch: int | None = None  # whose gradients unscale_ or clip_grad_norm checked
         self.clip_coef: Tensor | None = None  # what the step multiplies gradients by
-        self.found_inf: Tensor | None = None  # what the step is skipped for: one element on the device of the scale
+        self.found_inf: Tensor | None = None  # if set, the step is skipped: one element on the device of the scale
 
     def look(self, optimizer: Optimizer) -> FoundInf:
-        """Look for infinities and NaNs, in one pass that writes nothing."""
+        """Check the gradients, in one pass that writes nothing."""
         findings, groups = [], optimizer.param_groups
         for gradients in self._gather(groups):
             found = on_gradients(torch.ops.polycast.find_non_finite.default, gradients, groups)
@@ -53,7 +53,7 @@ class Record:
         return self._remember(optimizer, findings)
 
     def unscale(self, optimizer: Optimizer, inv_scale: Tensor, allow_float16: bool) -> FoundInf:
-        """Multiply gradients in place, and look for infinities and NaNs, in the same pass.
+        """Multiply the gradients in place and check them, in one pass.
 
         Raises:
             ValueError: As in torch: a gradient is of float16, whose range the unscaled gradients might not fit.
@@ -65,14 +65,14 @@ class Record:
         return self._remember(optimizer, findings)
 
     def measure(self, optimizer: Optimizer, norm_type: float, device: torch.device) -> tuple[Tensor, FoundInf]:
-        """Return the norm of all gradients, and what `look` does, in the same pass."""
+        """Return the norm of all gradients, and what `look` returns, from one pass."""
         groups = optimizer.param_groups
         findings = measured(groups, self._gather(groups), norm_type)
         found_infs = self._remember(optimizer, findings, with_norms=True)
         return total_norm(self._findings, norm_type, device), found_infs
 
     def multiply(self, optimizer: Optimizer, factor: Tensor) -> None:
-        """Multiply gradients in place, which were looked at before.
+        """Multiply gradients in place that were checked before.
 
         Raises:
             ValueError: As `unscale`.
@@ -81,7 +81,7 @@ class Record:
             multiply(gradients, factor, optimizer.param_groups)
 
     def count(self, found_inf: Tensor) -> None:
-        """Record a step, skipped where the element is 1 instead of 0."""
+        """Record a step, which was skipped if the element is 1 instead of 0."""
         self.collected = None
         before = self._skips or self.skips(found_inf.device)
         self.state["stage"] = OptState.STEPPED
@@ -89,16 +89,16 @@ class Record:
         self._skips = Skips(found_inf, before.total + found_inf)
 
     def skips(self, device: torch.device) -> Skips:
-        """Return what is known of the skipped steps; on the device, if there was no step yet."""
+        """Return the skipped steps; before the first step, zeros on the device."""
         if self._skips is None:
             zero = torch.zeros((), device=device)
             return Skips(zero, zero)
         return self._skips
 
     def row(self, device: torch.device) -> int:
-        """Return how many of the last steps are known to be skipped, one after the other; reads from the device.
+        """Return how many steps were skipped in a row, up to the last one; reads from the device.
 
-        A step that was taken is known to lie somewhere between two reads, and the row then begins at the second.
+        If a step was taken between two reads, nobody knows which: the row then begins at the second read.
         """
         steps, total = self._taken
         now = int(self.skips(device).total.item())
@@ -118,7 +118,7 @@ class Record:
         return [name_of(groups, param) for group in groups for param in group["params"] if id(param) in found]
 
     def _remember(self, optimizer: Optimizer, findings: list[Finding], with_norms: bool = False) -> FoundInf:
-        """Keep what the ranks agree on, and return on each device whether any gradient was not finite."""
+        """Keep the findings of all ranks, and return for each device whether a gradient was not finite."""
         distributed: Any = torch.distributed
         is_alone = not (distributed.is_available() and distributed.is_initialized())
         shards = None if is_alone else shards_of(optimizer.param_groups)

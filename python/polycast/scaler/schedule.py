@@ -1,4 +1,4 @@
-"""Learning rates that follow the steps an optimizer really took, without asking the device which those were."""
+"""Learning rates that follow the real steps of an optimizer, without a read."""
 
 import warnings
 from copy import copy
@@ -18,17 +18,16 @@ Scheduler = lr_scheduler.LRScheduler
 class RealStepLR(Scheduler):
     """A scheduler that advances only when the last step was not skipped.
 
-    A scheduler of torch's is told by the host that it should advance, and the host does not know about a skipped step.
-    If what it gives is a function of the step count, the learning rates of all steps are a table. This puts the table
-    on the device, counts the real steps there, and gives each parameter group its learning rate as a tensor, of float64
-    where the device is known to compute in it. Trainers take it for the ``torch.optim.lr_scheduler.LRScheduler`` that
-    it is; ``last_epoch`` counts its calls.
+    The host calls a scheduler of torch's, and does not know about skipped steps. If its learning rates are a function
+    of the step count, they are a table. This class puts the table on the device, counts the real steps there, and sets
+    each parameter group's ``lr`` to a tensor, of float64 if all such devices have it. It is a
+    ``torch.optim.lr_scheduler.LRScheduler``, as trainers expect; ``last_epoch`` counts its calls.
 
     Args:
-        scheduler: One of ``torch.optim.lr_scheduler``, of a sync-free optimizer. The table begins where it stands; it
-            is not needed afterwards. It is stepped through ahead on a copy of its own numbers and lists; what it calls,
-            such as the functions of a LambdaLR, is called and not copied.
-        scaler: What steps the optimizer.
+        scheduler: One of ``torch.optim.lr_scheduler``, of a sync-free optimizer. The table begins at its present step.
+            A copy of its numbers and lists makes the table; functions, such as those of a LambdaLR, are called and not
+            copied. The scheduler is not needed afterwards.
+        scaler: The scaler that steps the optimizer.
         steps: How many steps the table covers; after them the last learning rate stays.
 
     Raises:
@@ -65,7 +64,7 @@ class RealStepLR(Scheduler):
         reason = _why_no_table(scheduler)
         if reason:
             raise TypeError(f"{type(scheduler).__name__} cannot follow real steps without a read: {reason}")
-        # Torch's constructor would begin the schedule of the groups once more.
+        # Torch's constructor would begin the schedule anew.
         self.optimizer, self._name = scheduler.optimizer, type(scheduler).__name__
         self.base_lrs = [group["initial_lr"] for group in self.optimizer.param_groups]
         self.last_epoch, self._step_count = 0, 1
@@ -84,7 +83,7 @@ class RealStepLR(Scheduler):
     def step(self) -> None:  # type: ignore[override]  # the host knows no epoch
         """Advance the learning rates, unless the last step of the optimizer was skipped; nothing is read back.
 
-        As with any scheduler each call counts: some trainers make one for each of their processes.
+        Each call counts, as with any scheduler: some trainers call it once for each of their processes.
         """
         self.last_epoch += 1
         self._step_count += 1
@@ -118,11 +117,11 @@ class RealStepLR(Scheduler):
         self._set_count(count)
 
     def __repr__(self) -> str:
-        """Return what it follows, and how far its table goes."""
+        """Return the scheduler and optimizer that it follows, and the length of its table."""
         return f"{type(self).__name__}({self._name}, {type(unwrapped(self.optimizer)).__name__}, steps={self._last})"
 
     def _set_count(self, count: int) -> None:
-        # On the host until there is a step. A learning rate is a tensor from the first, as checkpoints expect it.
+        # The count is on the host until the first step. Checkpoints expect tensors as learning rates from the start.
         self._count = torch.tensor([count])
         self._set_lr()
 
@@ -162,7 +161,7 @@ def _table(scheduler: Scheduler, steps: int) -> Tensor:
     rows = [[float(group["lr"]) for group in optimizer.param_groups]]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that the optimizer was not stepped
+            warnings.simplefilter("ignore")  # the optimizer was not stepped
             for _ in range(steps):
                 ahead.step()
                 rows.append([float(group["lr"]) for group in optimizer.param_groups])

@@ -1,4 +1,4 @@
-"""Reductions over the ranks of a mesh: what each finds in its shards of the gradients, brought together.
+"""Reductions over the ranks of a mesh: each rank checks its shards of the gradients, and all get the same answer.
 
 All ranks of a mesh make the same calls in the same order with tensors of the same sizes, whatever their shards hold and
 whichever gradients they lack, because the parameters alone decide on both. Nothing is read back, except by a rank that
@@ -17,39 +17,39 @@ from polycast.syncfree.batches import Gradients, Group, on_gradients
 
 
 class Finding(NamedTuple):
-    """What a look at gradients of one device, and of one mesh if they are sharded, has found."""
+    """The result of a check of gradients, which are all on one device and, if sharded, on one mesh."""
 
     device: torch.device
-    params: Sequence[Tensor]  # whose gradients they are
+    params: Sequence[Tensor]  # that have the gradients
     found_inf: Tensor  # whether any is not finite, as 0 or 1
     non_finite: Tensor  # which of them are not
-    norms: Tensor | None = None  # if asked for, of this rank's part; once all ranks agree a vector, of all their parts
-    place: "Place | None" = None  # of shards, until all ranks agree
+    norms: Tensor | None = None  # if asked for: of this rank's part, and once the ranks agree a vector of all parts
+    place: "Place | None" = None  # of shards, until the ranks agree
 
     @classmethod
     def of(cls, gradients: Gradients, found_inf: Tensor, non_finite: Tensor, norms: Tensor | None = None) -> "Finding":
-        """Return what was found in these gradients, which it does not keep."""
+        """Return a finding that does not keep the gradients alive."""
         device, mesh = gradients.device, gradients.mesh
         place = None if mesh is None else Place(Ranks(mesh, device), gradients.split_dims)
         return cls(device, gradients.params, found_inf, non_finite, norms, place)
 
 
 class Ranks(NamedTuple):
-    """The ranks of a mesh, and the device on which this one has its shards."""
+    """The ranks of a mesh, and the device of this rank's shards."""
 
     mesh: Any
     device: torch.device
 
 
 class Place(NamedTuple):
-    """Where shards lie: on a mesh, and along which of its dimensions they are different parts."""
+    """The mesh of some shards, and the dimensions of it along which they are different parts."""
 
     ranks: Ranks
     split_dims: tuple[int, ...]
 
 
 def measured(param_groups: list[Group], gathered: list[Gradients], norm_type: float) -> list[Finding]:
-    """Look for infinities and NaNs, and compute norms, in one pass that writes nothing."""
+    """Check gradients and compute their norms, in one pass that writes nothing."""
     findings = []
     for gradients in gathered:
         operator = torch.ops.polycast.norm.default
@@ -71,7 +71,7 @@ def shards_of(param_groups: list[Group]) -> "Shards | None":
             if not isinstance(param, package.DTensor):
                 continue
             layout = param.device_mesh, param.device, param.placements
-            if layout != last or place is None:  # most lie as the one before
+            if layout != last or place is None:  # most parameters have the layout of the one before
                 last, place = layout, _place(*layout)
                 there = params.setdefault(place, [])
             there.append(param)
@@ -87,25 +87,25 @@ def _place(mesh: Any, device: torch.device, placements: Any) -> "Place":
 
 
 class Shards(NamedTuple):
-    """The sharded parameters of an optimizer by their places, and the ranks on which some are of float64."""
+    """The sharded parameters of an optimizer by place, and the ranks that have some of float64."""
 
     params: dict[Place, list[Tensor]]
     doubles: set[Ranks]
 
     @property
     def ranks(self) -> tuple[Ranks, ...]:
-        """The ranks that have to agree, in the order of the parameters."""
+        """The ranks that must agree, in the order of the parameters."""
         return tuple({place.ranks: None for place in self.params})
 
     def agreed(self, findings: list[Finding], with_norms: bool) -> list[Finding]:
-        """Return findings that every rank of the meshes agrees on: what one rank has found, all have.
+        """Return the findings of all ranks: what one rank has found, every rank of the meshes gets.
 
         It is one small sum for each mesh and dimension of it, of the norms, too. Without a gradient on any rank there
         are no findings.
         """
         device = findings[0].device if findings else self.ranks[0].device
         found = [each.found_inf.to(device, non_blocking=True) for each in findings]
-        # Whether anything is not finite, and whether there is a gradient.
+        # Two flags: something is not finite, and there is a gradient.
         head = torch.stack([torch.stack(found).max(), torch.ones_like(found[0])]) if found else torch.zeros(2)
         own: dict[Place, Finding] = {}
         results = []
@@ -115,7 +115,7 @@ class Shards(NamedTuple):
             else:
                 own[each.place] = each
         for ranks in self.ranks:
-            # What a rank of one mesh has found reaches those of the next.
+            # The flags of one mesh go into the sum of the next.
             head, some = self._summed(ranks, head.to(ranks.device, non_blocking=True), own, with_norms)
             results += some
         if not findings and not head[1].item():
@@ -126,7 +126,7 @@ class Shards(NamedTuple):
     def _summed(
         self, ranks: Ranks, head: Tensor, own: dict[Place, Finding], with_norms: bool
     ) -> tuple[Tensor, list[Finding]]:
-        """Sum over the ranks of one mesh; return the head, and a finding for each place there."""
+        """Sum over the ranks of one mesh; return the two flags, and a finding for each place."""
         places = [place for place in self.params if place.ranks == ranks]
         parts = [head, *(_flags(own.get(place), self.params[place], ranks.device) for place in places)]
         if with_norms:
@@ -143,11 +143,11 @@ class Shards(NamedTuple):
 
 
 def total_norm(findings: list[Finding], norm_type: float, device: torch.device) -> Tensor:
-    """Return the norm of all gradients from what ranks agree on: a plain tensor of one element on the device."""
+    """Return the norm of all gradients from findings that the ranks agree on: one element on the device."""
     norms = [each.norms.to(device, non_blocking=True) for each in findings if each.norms is not None]
     if not norms:
         return torch.zeros((), device=device)
-    # The parts themselves: a sum of their powers might overflow.
+    # A sum of powers of the parts might overflow; the operator avoids that.
     return norms[0] if len(norms) == 1 and norms[0].dim() == 0 else torch.ops.polycast.norm(norms, norm_type)[0]
 
 
@@ -168,15 +168,15 @@ def any_in_group(found_infs: Sequence[Tensor], device: torch.device, group: Any)
 
 
 def any_of_looks(found_infs: Sequence[Tensor], looks: Sequence[tuple[Ranks, ...]], device: torch.device) -> Tensor:
-    """Return whether any of several looks at gradients found anything, on every rank of their meshes.
+    """Return whether any of several checks of gradients found something, on every rank of their meshes.
 
     Args:
-        found_infs: What they found.
-        looks: Of each look, the ranks that agreed on what it found.
-        device: Where the result is.
+        found_infs: The result of each check.
+        looks: For each check, the ranks that have agreed on its result.
+        device: The device of the returned tensor.
 
-    If the looks are at other meshes, or some at none, this takes one more sum for each mesh and dimension of it. A rank
-    whose plain optimizers have no gradients takes part, so all ranks must step the same optimizers.
+    If they do not all concern the same meshes, this takes one more sum for each mesh and dimension of it. A rank whose
+    plain optimizers have no gradients takes part, so all ranks must step the same optimizers.
     """
     found_inf = any_of(found_infs, device)
     meshes = dict.fromkeys(ranks for look in looks for ranks in look)
@@ -190,7 +190,7 @@ def any_of_looks(found_infs: Sequence[Tensor], looks: Sequence[tuple[Ranks, ...]
 
 
 def sum_over(tensor: Tensor, ranks: Ranks) -> None:
-    """Sum in place over all dimensions of a mesh, if this rank is in it."""
+    """Sum in place over all dimensions of a mesh that this rank is in."""
     mesh, distributed = ranks.mesh, torch.distributed
     for dim in range(mesh.ndim):
         if mesh.size(dim) > 1 and mesh.get_coordinate() is not None:
@@ -198,20 +198,20 @@ def sum_over(tensor: Tensor, ranks: Ranks) -> None:
 
 
 def _flags(own: Finding | None, params: list[Tensor], device: torch.device) -> Tensor:
-    """Return which of all parameters at a place have a gradient on this rank that is not finite."""
+    """Return a flag for each parameter at a place: this rank has a gradient of it that is not finite."""
     if own is None:
         return torch.zeros(len(params), device=device)
     if len(own.non_finite) == len(params):
         return own.non_finite
     there = {id(param): number for number, param in enumerate(own.params)}
-    # The flag behind the last one is that of a gradient that is not there.
+    # A gradient that is not here takes the flag after the last one.
     wanted = [there.get(id(param), len(there)) for param in params]
     padded = torch.nn.functional.pad(own.non_finite, (0, 1))
     return padded.index_select(0, torch.tensor(wanted).to(device, non_blocking=True))
 
 
 def _among_all(own: Finding | None, place: Place) -> Tensor:
-    """Return a vector of a norm for each part, of which this rank knows its own; what is replicated counts once."""
+    """Return a vector with this rank's norm in its place, and zeros for other parts. Replicas count once."""
     mesh = place.ranks.mesh
     coordinate = mesh.get_coordinate()
     part = torch.zeros(1, device=place.ranks.device) if own is None or own.norms is None else own.norms.reshape(1)

@@ -2,9 +2,9 @@
 
 Note [Gradients within a step]
 
-A sync-free step divides and clips gradients in registers, so that ``.grad`` stays scaled. That must not be seen where
-stock shows unscaled gradients. So the fast way is taken only where nobody can look: the step that is called is the one
-of polycast.syncfree, there is no step hook, and there is no closure. In any other case gradients are unscaled and
+A sync-free step divides and clips gradients in registers, so ``.grad`` stays scaled. Code that runs within a step of
+torch's scaler sees unscaled gradients, and must see the same here. So the fast way needs three things: the step is the
+one of polycast.syncfree, there is no step hook, and there is no closure. Otherwise the gradients are unscaled and
 clipped in place before the step, which costs one more pass that writes.
 """
 
@@ -14,14 +14,14 @@ from torch.optim import optimizer as torchs
 
 from polycast.syncfree.step import SyncFreeOptimizer
 
-# Modules of torch whose functions around a step call it and do nothing to gradients: one calls hooks, the other counts.
+# Modules of torch that wrap a step and leave gradients alone: one calls hooks, the other counts steps.
 _AROUND = ("torch.optim.optimizer", "torch.optim.lr_scheduler")
 
 
 def can_be_seen(optimizer: Any, closure: Any = None) -> bool:
-    """Return whether anybody but the step of polycast.syncfree can see gradients in ``optimizer.step(closure)``."""
+    """Return whether code other than polycast.syncfree's step can see gradients in ``optimizer.step(closure)``."""
     step: Any = getattr(optimizer.step, "__func__", optimizer.step)
-    # Globals are a function's own, where what functools.wraps copies may be another's.
+    # A function's globals are its own; functools.wraps copies other attributes from the wrapped one.
     while getattr(step, "__globals__", {}).get("__name__") in _AROUND:
         step = getattr(step, "__wrapped__", None)
     if closure is not None or step is not SyncFreeOptimizer.step:
@@ -34,7 +34,7 @@ def can_be_seen(optimizer: Any, closure: Any = None) -> bool:
     ):
         for hook in hooks.values():
             module: str = getattr(hook, "__module__", None) or ""
-            # Ours and the profiler's count steps, and do not look at gradients.
+            # Our hooks and the profiler's count steps. They do not read gradients.
             if module.partition(".")[0] != "polycast" and module != "torch.profiler":
                 return True
     return False
