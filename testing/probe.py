@@ -99,7 +99,7 @@ def kernels_of(column: str) -> Iterator[None]:
 
 @contextmanager
 def stock_kernels() -> Iterator[None]:
-    """Have torch's own kernels in force at first, on every device, and at the end what was installed before."""
+    """Uninstall the policy's kernels on every device, and install those that were there again at the end."""
     before = polycast.installed()
     polycast.uninstall()
     try:
@@ -112,7 +112,7 @@ def stock_kernels() -> Iterator[None]:
 
 @contextmanager
 def tensors_of(column: str, mode: FakeTensorMode | None = None) -> Iterator[None]:
-    """Make tensors of the column's device creatable: real ones where they can be had, else fake ones, of a mode."""
+    """Allow tensors of the column's device: real ones where the device is here, else fake ones."""
     if is_here(column):
         yield
         return

@@ -14,7 +14,7 @@ def dump():
 
 
 def python(code: str, **environment: str) -> str:
-    """Run code in a fresh process, where `dump()` tells the dispatcher's state; return what it prints.
+    """Run code in a fresh process and return what it prints. In there `dump()` returns the dispatcher's state.
 
     Anything on stderr fails, and warnings are errors.
     """

@@ -1,4 +1,4 @@
-"""How many examples a property is tested with: the same ones at each `make test`, more of them by TIMES=100."""
+"""The settings of properties: `make test` draws the same examples each time, TIMES=100 draws 100 times as many."""
 
 import os
 

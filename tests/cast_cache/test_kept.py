@@ -83,21 +83,9 @@ def test_a_kept_cast_is_never_stale(acts: list[tuple[str, float, str]]) -> None:
         cast_of(weight, MODES[mode])
         WRITES[write](weight, value)
         assert torch.equal(cast_of(weight, MODES[mode]), weight.detach().bfloat16())
-    cast_cache.release(weight)
-
-
-@pytest.mark.parametrize("second", ASSIGNMENTS)
-@pytest.mark.parametrize("first", ASSIGNMENTS)
-@pytest.mark.parametrize("device", DEVICES)
-def test_two_assignments_in_a_row_are_seen(device: str, first: Change, second: Change) -> None:
-    weight = nn.Parameter(torch.rand(SIZE, SIZE).to(device))
-    cast_cache.keep(weight)
-    for write in (first, second):
-        write(weight, 2.0)
-        assert torch.equal(cast_of(weight, torch.no_grad).cpu(), weight.detach().cpu().bfloat16())
-        before = hits(device)
-        cast_of(weight, torch.no_grad)
-        assert hits(device) == before + 1
+        before = hits()
+        cast_of(weight, MODES["no_grad"])
+        assert hits() == before + (mode != "enable_grad")
     cast_cache.release(weight)
 
 

@@ -20,7 +20,7 @@ def from_numpy() -> tuple[Tensor, Refill]:
 
 
 def from_buffer() -> tuple[Tensor, Refill]:
-    """A tensor of one dimension: any other would be a view."""
+    """Return a tensor of one dimension; any other would be a view."""
     memory = bytearray(4 * SIZE)
     return torch.frombuffer(memory, dtype=torch.float32), np.frombuffer(memory, np.float32).fill
 

@@ -149,7 +149,7 @@ class Program:
         return self.ours.param_groups[index], self.theirs.param_groups[index]
 
     def set_grad(self, pair: Pair, group: Options) -> None:
-        """Leave the gradient away, as it is, filled with other numbers, or give one of any layout, or a sparse one."""
+        """Remove the gradient, keep it, write to it, or set a new one of any layout or a sparse one."""
         param, old = pair.ours, pair.ours.grad
         takes_sparse = self.device == "cpu" and "dampening" in group and not group["weight_decay"] and bool(param.dim())
         kinds = ["new", "new", "new", "none"]
@@ -218,7 +218,7 @@ class Program:
         assert scaled or same_bits(usual(found), before), "a gradient has changed"
 
     def give_maxima(self) -> None:
-        """Let amsgrad begin with a maximum of zeros, without which torch.optim fails."""
+        """Give amsgrad a maximum of zeros to start with; torch.optim fails without one."""
         for group in self.theirs.param_groups:
             for param in group["params"] if group.get("amsgrad") else []:
                 if param in self.theirs.state:
@@ -362,7 +362,7 @@ def replaced_data(program: Program) -> None:
 
 @change
 def double_precision(program: Program) -> None:
-    """As a module does that is moved to another type; the state stays as it is."""
+    """Do what Module.double does: the parameter changes its type and its state does not."""
     pair = program.any_pair()
     if not pair.ours.is_complex():
         pair.ours.grad = None
@@ -399,7 +399,7 @@ def replaced_state(program: Program) -> None:
 
 @change
 def looked_at_state(program: Program) -> None:
-    """Leaves an empty dict behind, as reading a defaultdict does."""
+    """Read the state, which leaves an empty dict behind."""
     for pair, _ in program.used():
         assert len(program.ours.state[pair.ours]) >= 0
 
@@ -424,7 +424,7 @@ def saved(program: Program) -> None:
 
 @change
 def loaded(program: Program) -> None:
-    """What was saved earlier, or just now."""
+    """Load what was saved earlier, or just now."""
     if program.saved is None or program.saved[0] != program.layout():
         saved(program)
     assert program.saved is not None
@@ -434,7 +434,7 @@ def loaded(program: Program) -> None:
 
 @change
 def exchanged_state(program: Program) -> None:
-    """Torch's state goes on here, and ours there."""
+    """Each side loads the state of the other."""
     ours, theirs = program.state_dicts()
     program.ours.load_state_dict(theirs)
     program.theirs.load_state_dict(ours)
@@ -449,7 +449,7 @@ def exchanged_state(program: Program) -> None:
 
 @change
 def pickled(program: Program) -> None:
-    """The optimizer with its parameters, which are others thereafter."""
+    """Save and load the optimizer; it has other parameters then."""
     if program.device == "xla":
         return  # torch fails to load leaves of other types than float32 there
     file = io.BytesIO()

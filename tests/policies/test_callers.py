@@ -11,7 +11,6 @@ from polycast import PolicyError
 from torch import Tensor, nn
 
 F32, BF16 = torch.float32, torch.bfloat16
-FLOATS = {"linear": "fp32"}
 
 
 class Attends(nn.Module):

@@ -16,8 +16,6 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from testing.optimizers import parameters
 from tests.scaler.common import SCALE, SHAPES, give, started
 
-Edit = Callable[..., None]
-
 
 def clipped(optimizer: Any, *_: Any) -> None:
     """Do what a trainer does in a hook: the norm that it finds decides."""
