@@ -171,9 +171,10 @@ SPARSE: list[tuple[str, Callable[[Any], None], type[Exception], str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("alone", [False, True], ids=["beside a dense one", "alone"])
 @pytest.mark.parametrize(("kind", "change", "error", "text"), SPARSE)
 def test_a_sparse_gradient_that_no_step_can_use(
-    kind: str, change: Callable[[Any], None], error: type[Exception], text: str
+    kind: str, change: Callable[[Any], None], error: type[Exception], text: str, alone: bool
 ) -> None:
     params = parameters((4,), (6, 3))
     optimizer: Any = make(OURS, kind, params)
@@ -181,5 +182,7 @@ def test_a_sparse_gradient_that_no_step_can_use(
     optimizer.step()
     change(optimizer)
     params[1].grad = torch.ones(6, 3).to_sparse()
+    if alone:
+        params[0].grad = None
     with unchanged(optimizer), pytest.raises(error, match=text):
         optimizer.step()

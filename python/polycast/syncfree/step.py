@@ -131,10 +131,10 @@ class SyncFreeOptimizer(StatefulOptimizer):
         self._was_told = self._was_told or scalars["found_inf"] is not None
         batches, sparse = self._gather()
         steps = [(batch, self._arguments(batch.group, batch.device, scalars)) for batch in batches]
+        for group, param in sparse:
+            self._check_sparse(param, group)
         # One call checks all that it is given before it writes. Several are checked before the first of them.
         if len(steps) + len(sparse) > 1:
-            for group, param in sparse:
-                self._check_sparse(param, group)
             for batch, arguments in steps:
                 self._check_batch(batch, arguments)
         for group, param in sparse:
