@@ -1,7 +1,6 @@
 """The kernels in Python of devices without kernels of ours: in threads, in inference mode, and beside autograd."""
 
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -36,7 +35,6 @@ def test_threads_step_models_of_their_own(kind: str, path: str) -> None:
         finally:
             sys.setswitchinterval(interval)
     torch.testing.assert_close(found, wanted, rtol=0, atol=0)
-    assert threading.active_count() == 1
 
 
 @ELSEWHERE
