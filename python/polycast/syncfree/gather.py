@@ -4,8 +4,8 @@ Note [Plain tensors]
 
 In nearly every model all tensors are plain: strided, on one device, and of no class that overrides operators. Asking
 each tensor in Python would take several times as long as collecting them. So this module asks a parameter only for its
-gradient, and ``all_plain``, in C++, checks whole lists. If a list holds any other tensor, ``unusual`` sorts all tensors
-of that group one by one.
+gradient, and ``all_plain``, in C++, checks whole lists. If all tensors are DTensors that are placed alike, it checks
+their shards. If a list holds any other tensor, ``unusual`` sorts all tensors of that group one by one.
 
 Note [Parameters gathered once]
 
@@ -23,6 +23,7 @@ from torch import Tensor
 from polycast._compiled import all_plain, same_gradients
 from polycast.syncfree import unusual
 from polycast.syncfree.batches import Batch, Gradients, Group
+from polycast.syncfree.sharding import is_sharded, place_of, shards_of
 
 _NOTHING: dict[str, Any] = {}
 
@@ -76,6 +77,10 @@ def gather_gradients(
         return []
     if all_plain([params, grads]):
         return [Gradients(grads[0].device, params, grads)]
+    shards = shards_of([params, grads])
+    if shards is not None and all_plain(shards):
+        mesh, split_dims = place_of(params[0], param_groups)
+        return [Gradients(shards[1][0].device, params, shards[1], mesh, split_dims, wholes=grads)]
     return unusual.sort_gradients(param_groups, params, coalesce_in_place)
 
 
@@ -95,4 +100,11 @@ def gather_group(
         lists = [params, grads, *([values[name] for values in states] if name else [] for name in names)]
     except KeyError:
         return None
-    return Batch(group, grads[0].device, params, lists) if all_plain(lists) else None
+    if all_plain(lists):
+        return Batch(group, grads[0].device, params, lists)
+    shards = shards_of(lists)
+    if shards is None or not all_plain(shards):
+        return None
+    written = [params, *lists[2:]]
+    wholes = [tensor for tensors in written for tensor in tensors if is_sharded(tensor)]
+    return Batch(group, shards[0][0].device, params, shards, wholes=wholes)

@@ -24,6 +24,35 @@ def local_of(tensor: Any) -> Tensor:
     return result
 
 
+def shards_of(lists: list[list[Tensor]]) -> list[list[Tensor]] | None:
+    """Return the shards of parameters, their gradients and their state, if all of them are placed alike.
+
+    Most sharded models are so. None means that the tensors have to be looked at one by one.
+
+    Args:
+        lists: Parameters, gradients, and what belongs to the state. The counters in the state are plain tensors.
+    """
+    first: Any = lists[0][0]
+    if not is_sharded(first) or any(placement.is_partial() for placement in first.placements):
+        return None
+    kind, place = type(first), (first.device_mesh, first.placements)
+    result = []
+    for number, tensors in enumerate(lists):
+        shards: list[Tensor] = []
+        tensor: Any
+        for tensor in tensors:
+            if type(tensor) is kind:
+                if (tensor._spec.mesh, tensor._spec.placements) != place:
+                    return None
+                shards.append(tensor._local_tensor)
+            elif number < 2:
+                return None
+            else:
+                shards.append(tensor)
+        result.append(shards)
+    return result
+
+
 def place_of(param: Any, param_groups: list[Group]) -> tuple[Any, tuple[int, ...]]:
     """Return the mesh that a parameter lies on, None for no DTensor, and the dimensions that split it into parts.
 
