@@ -1,4 +1,5 @@
-#include "bindings/cast_cache.h"
+// The functions that polycast/cast_cache.py is made of.
+#include "bindings/bindings.h"
 
 #include <ATen/core/Tensor.h>
 #include <pybind11/stl.h>

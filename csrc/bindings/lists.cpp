@@ -1,4 +1,5 @@
-#include "bindings/lists.h"
+// What Python asks about lists of tensors before it hands them to an operator.
+#include "bindings/bindings.h"
 
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>

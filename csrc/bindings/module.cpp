@@ -4,11 +4,7 @@
 
 #include "autocast/registry.h"
 #include "autocast/table.h"
-#include "bindings/cast_cache.h"
-#include "bindings/lists.h"
-#include "bindings/rules.h"
-#include "bindings/trace.h"
-#include "bindings/write_back.h"
+#include "bindings/bindings.h"
 
 namespace py = pybind11;
 namespace autocast = polycast::autocast;

@@ -1,4 +1,5 @@
-#include "bindings/rules.h"
+// Policies that are made while the program runs, from Python.
+#include "bindings/bindings.h"
 
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <pybind11/stl.h>

@@ -1,4 +1,5 @@
-#include "bindings/trace.h"
+// The record of calls, from Python.
+#include "bindings/bindings.h"
 
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>

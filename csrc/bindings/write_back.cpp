@@ -1,4 +1,5 @@
-#include "bindings/write_back.h"
+// Writing back what a kernel in Python computed out of place, for lists of tensors.
+#include "bindings/bindings.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/core/LegacyTypeDispatch.h>

@@ -1,11 +1,8 @@
-// One element of an Adam or AdamW step, the same for every device.
+// One element of an Adam or AdamW step, in float or double.
 //
 // Diederik P. Kingma, Jimmy Ba: Adam, a method for stochastic optimization (2014); Ilya Loshchilov, Frank Hutter:
 // Decoupled weight decay regularization (2017); Sashank J. Reddi and others: On the convergence of Adam and beyond
 // (2018) for amsgrad. The order of the operations is that of torch.optim.
-//
-// Math is float or double, or a tensor, whose operators and functions then are found beside its type. Options are what
-// has the numbers of adam_step_.
 #pragma once
 
 #include <c10/macros/Macros.h>
@@ -14,41 +11,48 @@
 
 namespace polycast::optim {
 
-// What all elements of a tensor have in common at a step. Number is the type of what depends on the options alone.
-template <class Math, class Number = Math>
+// The numbers of adam_step_.
+struct AdamOptions {
+  double lr;
+  double beta1;
+  double beta2;
+  double weight_decay;
+  double eps;
+  bool decoupled_weight_decay;
+};
+
+// What all elements of a tensor have in common at a step.
+template <class Math>
 struct AdamConstants {
-  Number weight_decay;  // added to the gradient
-  Math param_factor;    // the decoupled weight decay
-  Number lerp_factor;
-  Number beta2;
-  Number one_minus_beta2;
+  Math weight_decay;  // added to the gradient
+  Math param_factor;  // the decoupled weight decay
+  Math lerp_factor;
+  Math beta2;
+  Math one_minus_beta2;
   Math step_size;
   Math eps;
   bool near_exp_avg;  // rather than near the gradient
 };
 
 // 1 - beta^step, which float32 would lose to cancellation at the first steps.
-template <class Scalar>
-Scalar bias_correction(double beta, const Scalar& step) {
-  using std::expm1;
-  return -expm1(step * std::log(beta));
+inline double bias_correction(double beta, double step) {
+  return -std::expm1(step * std::log(beta));
 }
 
 // `step` counts this step. Both bias corrections are moved into constants: step_size and eps, which are multiplied by
 // the square root of the second one instead of dividing each element by it.
-template <class Math, class Number = Math, class Options, class Scalar>
-AdamConstants<Math, Number> adam_constants(const Options& options, const Scalar& lr, const Scalar& step) {
-  using std::sqrt;
-  const Scalar correction = sqrt(bias_correction(options.beta2, step));
+template <class Math>
+AdamConstants<Math> adam_constants(const AdamOptions& options, double step) {
+  const double correction = std::sqrt(bias_correction(options.beta2, step));
   // The running average is interpolated from the nearer end, as by torch.lerp: exact where beta1 is 0 or 1.
   const bool near_exp_avg = options.beta1 > 0.5;
   return {
-      static_cast<Number>(options.weight_decay),
-      static_cast<Math>(1 - lr * (options.decoupled_weight_decay ? options.weight_decay : 0)),
-      static_cast<Number>(near_exp_avg ? 1 - options.beta1 : -options.beta1),
-      static_cast<Number>(options.beta2),
-      static_cast<Number>(1 - options.beta2),
-      static_cast<Math>(lr / bias_correction(options.beta1, step) * correction),
+      static_cast<Math>(options.weight_decay),
+      static_cast<Math>(1 - options.lr * (options.decoupled_weight_decay ? options.weight_decay : 0)),
+      static_cast<Math>(near_exp_avg ? 1 - options.beta1 : -options.beta1),
+      static_cast<Math>(options.beta2),
+      static_cast<Math>(1 - options.beta2),
+      static_cast<Math>(options.lr / bias_correction(options.beta1, step) * correction),
       static_cast<Math>(correction * options.eps),
       near_exp_avg};
 }
@@ -62,18 +66,16 @@ struct AdamElement {
   Math max_exp_avg_sq;
 };
 
-// NaN where either is.
+// NaN if either is.
 template <class Math>
-C10_HOST_DEVICE C10_ALWAYS_INLINE Math maximum(const Math& left, const Math& right) {
+C10_ALWAYS_INLINE Math maximum(Math left, Math right) {
   return left <= right || !(right == right) ? right : left;
 }
 
-template <bool amsgrad, bool decays_grad, bool decays_param, class Math, class Number>
-C10_HOST_DEVICE C10_ALWAYS_INLINE void adam_element(
-    AdamElement<Math>& element, const AdamConstants<Math, Number>& constants) {
-  using std::sqrt;
+template <bool amsgrad, bool decays_grad, class Math>
+C10_ALWAYS_INLINE void adam_element(AdamElement<Math>& element, const AdamConstants<Math>& constants) {
   const Math grad = decays_grad ? element.grad + element.param * constants.weight_decay : element.grad;
-  const Math param = decays_param ? element.param * constants.param_factor : element.param;
+  const Math param = decays_grad ? element.param : element.param * constants.param_factor;
   const Math base = constants.near_exp_avg ? element.exp_avg : grad;
   element.exp_avg = base + (grad - element.exp_avg) * constants.lerp_factor;
   element.exp_avg_sq = element.exp_avg_sq * constants.beta2 + grad * constants.one_minus_beta2 * grad;
@@ -82,7 +84,7 @@ C10_HOST_DEVICE C10_ALWAYS_INLINE void adam_element(
     square = maximum(element.max_exp_avg_sq, square);
     element.max_exp_avg_sq = square;
   }
-  element.param = param - element.exp_avg / (sqrt(square) + constants.eps) * constants.step_size;
+  element.param = param - element.exp_avg / (std::sqrt(square) + constants.eps) * constants.step_size;
 }
 
 }  // namespace polycast::optim

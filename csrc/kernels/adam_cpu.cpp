@@ -33,7 +33,7 @@ struct AdamAlgorithm {
     for (int64_t index = 0; index < count; ++index) {
       AdamElement<Math> element{
           param[index], grad[index] * factor, exp_avg[index], exp_avg_sq[index], max_exp_avg_sq[index]};
-      adam_element<amsgrad, decays_grad, !decays_grad>(element, shared);
+      adam_element<amsgrad, decays_grad>(element, shared);
       param[index] = element.param;
       exp_avg[index] = element.exp_avg;
       exp_avg_sq[index] = element.exp_avg_sq;
@@ -48,16 +48,6 @@ double advance(const at::Tensor& step) {
   return step.scalar_type() == at::kFloat ? ++*step.mutable_data_ptr<float>() : ++*step.mutable_data_ptr<double>();
 }
 
-// The numbers of adam_step_.
-struct AdamOptions {
-  double lr;
-  double beta1;
-  double beta2;
-  double weight_decay;
-  double eps;
-  bool decoupled_weight_decay;
-};
-
 // Neighbours mostly are at the same step.
 template <class Math>
 std::vector<AdamConstants<Math>> constants_of(const AdamOptions& options, const std::vector<double>& steps) {
@@ -65,7 +55,7 @@ std::vector<AdamConstants<Math>> constants_of(const AdamOptions& options, const 
   result.reserve(steps.size());
   for (size_t index = 0; index < steps.size(); ++index) {
     const bool is_same = index > 0 && steps[index] == steps[index - 1];
-    result.push_back(is_same ? result.back() : adam_constants<Math>(options, options.lr, steps[index]));
+    result.push_back(is_same ? result.back() : adam_constants<Math>(options, steps[index]));
   }
   return result;
 }

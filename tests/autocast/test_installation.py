@@ -51,6 +51,7 @@ CHANGED = [
 # What torch knows of our own functions and operators, and keeps.
 OURS = {
     "torch._jit_internal.boolean_dispatched",
+    "torch.fx.experimental.proxy_tensor._side_effectful_functions",
     "torch.fx.node._side_effectful_functions",
     "torch.fx.operator_schemas.boolean_dispatched",
     "torch.jit._builtins._builtin_table",

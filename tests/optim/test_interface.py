@@ -174,3 +174,34 @@ def test_training_with_torchs_scaler_is_torchs(kind: str) -> None:
     assert scales == wanted_scales
     assert len(set(scales)) > 1
     torch.testing.assert_close(params, wanted, rtol=1e-5, atol=1e-5)
+
+
+class Strict(torch.Tensor):
+    """Refuses functions that take tensors of unrelated classes, as torchvision's kinds of images do."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not all(issubclass(cls, other) for other in types):
+            return NotImplemented
+        return super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[no-untyped-call]
+
+
+class Other(Strict):
+    pass
+
+
+class Another(Strict):
+    pass
+
+
+@pytest.mark.parametrize("kind", ["SGD momentum", "AdamW"])
+def test_parameters_of_classes_that_refuse_each_other(kind: str) -> None:
+    results = []
+    for library in (OURS, THEIRS):
+        params = [torch.nn.Parameter(torch.ones(2).as_subclass(each)) for each in (Other, Another)]
+        optimizer: Any = make(library, kind, params)
+        for param in params:
+            param.grad = torch.full((2,), 0.5)
+        optimizer.step()
+        results.append([param.detach().as_subclass(torch.Tensor) for param in params])
+    torch.testing.assert_close(*results)

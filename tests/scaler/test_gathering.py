@@ -1,11 +1,12 @@
 """Parameters are gathered once in an iteration, and anew where a gradient is another one since."""
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from polycast import syncfree
+from polycast import GradScaler, syncfree
 from torch import Tensor, nn
 
 from testing.optimizers import parameters, same_bits, set_grads
@@ -112,3 +113,45 @@ def test_gradients_are_let_go_with_the_iteration() -> None:
             scaler.step(optimizer)
         scaler.update()
         assert scaler._record(optimizer).collected is None
+
+
+def dropped(scaler: Any, optimizer: Any) -> None:
+    scaler.unscale_(optimizer)
+    optimizer.zero_grad()
+    if isinstance(optimizer, syncfree.SGD):
+        scaler.update()
+
+
+def failed(scaler: Any, optimizer: Any) -> None:
+    optimizer.param_groups[0]["weight_decay"] = "much"
+    with pytest.raises(TypeError):
+        scaler.step(optimizer)
+    optimizer.zero_grad()
+
+
+def within_a_closure(scaler: Any, optimizer: Any) -> None:
+    scaler.step(optimizer, optimizer.zero_grad)
+
+
+def within_a_hook(scaler: Any, optimizer: Any) -> None:
+    optimizer.register_step_post_hook(lambda optimizer, *_: optimizer.zero_grad())
+    scaler.step(optimizer)
+
+
+def disabled(scaler: Any, optimizer: Any) -> None:  # noqa: ARG001
+    GradScaler("cpu", enabled=False).non_finite(optimizer)
+    optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("kind", [syncfree.SGD, torch.optim.SGD])
+@pytest.mark.parametrize("freed", [dropped, failed, within_a_closure, within_a_hook, disabled])
+def test_no_gradient_is_kept(kind: Any, freed: Callable[[Any, Any], None]) -> None:
+    """A gradient that was checked is freed by zero_grad, as in torch."""
+    (weight,) = parameters((3,))
+    optimizer, scaler = kind([weight], lr=0.1), started()
+    set_grads([weight], 0)
+    scaler.scale(weight.detach())
+    kept = weakref.ref(weight.grad)
+    freed(scaler, optimizer)
+    assert weight.grad is None
+    assert kept() is None

@@ -36,7 +36,7 @@ class Record:
         self._findings: list[Finding] = []
         self._skips: Skips | None = None
         self._taken = (0, 0)  # steps and skipped ones at the last read that showed a step that was taken
-        # The gradients of the last look, until a step or update: see Note [Parameters gathered once].
+        # The gradients of the last check, for the step of a sync-free optimizer: see Note [Parameters gathered once].
         self.collected: list[Collected] | None = None
         # Since the last update. Torch's state has the stage of the step, and found_inf of each device.
         self.state: dict[str, Any] = {}
@@ -82,7 +82,6 @@ class Record:
 
     def count(self, found_inf: Tensor) -> None:
         """Record a step, which was skipped if the element is 1 instead of 0."""
-        self.collected = None
         before = self._skips or self.skips(found_inf.device)
         self.state["stage"] = OptState.STEPPED
         self.steps += 1
@@ -130,8 +129,9 @@ class Record:
         return found_infs
 
     def _gather(self, groups: list[Group], coalesce_in_place: bool = False) -> list[Gradients]:
-        self.collected = collect(groups, self.collected)
-        return gather_gradients(groups, self.collected, coalesce_in_place)
+        collected = collect(groups, self.collected)
+        self.collected = collected if self.is_sync_free else None
+        return gather_gradients(groups, collected, coalesce_in_place)
 
     def _to_write(self, optimizer: Optimizer, allow_float16: bool) -> list[Gradients]:
         gathered = self._gather(optimizer.param_groups, coalesce_in_place=True)

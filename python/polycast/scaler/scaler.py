@@ -267,13 +267,17 @@ class GradScaler(TorchGradScaler):
                 f"each step of {type(optimizer).__name__} waits until the device has told whether to skip it; "
                 "an optimizer of polycast.syncfree does not"
             )
-        found_inf, result = self._check(optimizer, record, scale, *args[:1]), None
-        if self._report_skips and bool(found_inf.item()):
-            pass
-        elif record.is_sync_free:
-            result = self._maybe_opt_step(optimizer, record.state, *args, **kwargs)
-        else:
-            result = super().step(optimizer, *args, **kwargs)
+        result = None
+        try:
+            found_inf = self._check(optimizer, record, scale, *args[:1])
+            if self._report_skips and bool(found_inf.item()):
+                pass
+            elif record.is_sync_free:
+                result = self._maybe_opt_step(optimizer, record.state, *args, **kwargs)
+            else:
+                result = super().step(optimizer, *args, **kwargs)
+        finally:
+            record.collected = None
         record.count(found_inf)
         return result
 
@@ -367,6 +371,7 @@ class GradScaler(TorchGradScaler):
         record = self._record(optimizer)
         if not self._enabled:
             record.look(optimizer)
+            record.collected = None
         return record.non_finite(optimizer)
 
     def set_growth_interval(self, new_interval: int) -> None:
@@ -474,13 +479,13 @@ class GradScaler(TorchGradScaler):
         if grad_scale is not None and getattr(optimizer, "grad_scale", None) is not None:
             grad_scale = grad_scale * optimizer.grad_scale  # type: ignore[attr-defined]
         # As attributes, torch's protocol for fused steps: a subclass's step may have a signature of its own.
-        told = {"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": record.clip_coef}
-        vars(optimizer)["_collected"] = record.collected
+        told: dict[str, Any] = {"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": record.clip_coef}
+        told["_collected"], record.collected = record.collected, None
         vars(optimizer).update(told)
         try:
             return step(*args, **kwargs)
         finally:
-            for name in (*told, "_collected"):
+            for name in told:
                 delattr(optimizer, name)
 
     # What is known of optimizers.
@@ -531,6 +536,8 @@ class GradScaler(TorchGradScaler):
             is_scaled = record.state["stage"] is OptState.READY
             record.multiply(optimizer, record.clip_coef / scale if is_scaled else record.clip_coef)
             record.state["stage"], record.clip_coef = OptState.UNSCALED, None
+        if is_seen:
+            record.collected = None  # who sees the gradients may replace them, and nothing else must keep them then
         found_infs = record.state["found_inf_per_device"]
         if not found_infs and not is_fused:
             raise AssertionError(

@@ -91,9 +91,11 @@ def call(operator: Operator, device: torch.device, *args: Any, **kwargs: Any) ->
     """Call an operator on tensors of a device.
 
     A backend may have its kernel on its autograd key, which inference mode leaves out: there it is called by that key.
+    Subclasses and modes that override functions know torch.optim's operators, and not ours: they are not asked.
     """
-    if torch.is_inference_mode_enabled():
-        key = getattr(torch._C.DispatchKey, f"Autograd{device.type.upper()}", None)
-        if key is not None and operator.has_kernel_for_dispatch_key(key):
-            return operator.redispatch(torch._C.DispatchKeySet(key), *args, **kwargs)
-    return operator(*args, **kwargs)
+    with torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]
+        if torch.is_inference_mode_enabled():
+            key = getattr(torch._C.DispatchKey, f"Autograd{device.type.upper()}", None)
+            if key is not None and operator.has_kernel_for_dispatch_key(key):
+                return operator.redispatch(torch._C.DispatchKeySet(key), *args, **kwargs)
+        return operator(*args, **kwargs)

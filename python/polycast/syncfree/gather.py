@@ -12,7 +12,8 @@ Note [Parameters gathered once]
 A gradient scaler looks at the gradients before a step uses them. The look hands the lists that it has collected to the
 step. The step uses them if the groups are the same, and each parameter still has the same gradient tensor, or still has
 none; otherwise it collects again. ``same_gradients``, in C++, compares them. Devices, layouts and state are checked in
-each step.
+each step. The scaler keeps the lists, and with them the gradients, from a check until ``step`` or ``update``, but not
+while a hook or a closure runs, which may free gradients.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,14 +1,14 @@
-// The device of an autocast key, and the lower precision of its regions.
+// What a kernel asks before it casts: the rule of the call, its device, and the lower precision of the region.
 //
 // Both are torch's state. They are read here and not in the headers because autocast_mode.h includes every operator.
-#include "autocast/casts.h"
+#include "autocast/kernel.h"
 
 #include <ATen/autocast_mode.h>
 
 #include <array>
 #include <atomic>
 
-#include "autocast/kernel.h"
+#include "autocast/casts.h"
 #include "autocast/scopes.h"
 #include "autocast/witness.h"
 
