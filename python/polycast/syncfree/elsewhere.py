@@ -14,12 +14,13 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.library import Library
 
 from polycast import backends
 from polycast._compiled import any_overlap, check_adam_step, check_sgd_step
 from polycast.syncfree.joining import Tensors, as_real, chunks, joined, numel, parts, write
+from polycast.syncfree.unusual import is_opaque
 
 
 class Scalars(NamedTuple):
@@ -165,7 +166,7 @@ def _step(rule: Adam | SGD, lists: list[Tensors], counters: Tensors, scalars: Sc
         types = [_widest(tensors) for tensors in zip(*reals, strict=True)]
         divides = scalars.grad_scale is not None or scalars.clip_coef is not None
         # Overlapping parameters see each other's new values. A class of tensors may know ATen's ops alone.
-        if any_overlap([*lists, counters]) or any(map(_is_opaque, chain.from_iterable(lists))):
+        if any_overlap([*lists, counters]) or any(map(is_opaque, chain.from_iterable(lists))):
             for place in range(len(params)):
                 one = slice(place, place + 1)
                 _step_plain(rule, [tensors[one] for tensors in reals], types[one], counters[one], scalars)
@@ -283,13 +284,6 @@ def trusts_torch(tensor: Tensor) -> bool:
 
 def _is_fake(tensor: Tensor) -> bool:
     return hasattr(tensor, "fake_device")
-
-
-def _is_opaque(tensor: Tensor) -> bool:
-    """Return whether a tensor is of a class that alone knows its values."""
-    if type(tensor) in (Tensor, nn.Parameter) or _is_fake(tensor):
-        return False
-    return torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python)
 
 
 LIBRARY = Library("polycast", "IMPL")  # type: ignore[no-untyped-call]
