@@ -132,24 +132,19 @@ bool any_overlap(const Lists& lists) {
 void bind_lists(py::module_& module) {
   module.def("all_plain", &all_plain);
   module.def("same_gradients", &same_gradients);
-  module.def(
-      "check_adam_step",
-      &check_adam_step,
-      py::arg("lists"),
-      py::arg("lr"),
-      py::arg("found_inf"),
-      py::arg("grad_scale"),
-      py::arg("clip_coef"),
-      py::arg("name") = py::none());
-  module.def(
-      "check_sgd_step",
-      &check_sgd_step,
-      py::arg("lists"),
-      py::arg("lr"),
-      py::arg("found_inf"),
-      py::arg("grad_scale"),
-      py::arg("clip_coef"),
-      py::arg("name") = py::none());
+  const auto def_check = [&module](const char* name, const auto& check) {
+    module.def(
+        name,
+        check,
+        py::arg("lists"),
+        py::arg("lr"),
+        py::arg("found_inf"),
+        py::arg("grad_scale"),
+        py::arg("clip_coef"),
+        py::arg("name") = py::none());
+  };
+  def_check("check_adam_step", &check_adam_step);
+  def_check("check_sgd_step", &check_sgd_step);
   module.def("check_gradients", &check_gradients);
   module.def("check_tensors", &check_tensors);
   module.def("check_norm", &check_norm);
