@@ -107,7 +107,7 @@ def _overview() -> str:
 
 
 def _why_not(column: str) -> str:
-    late = [package for package, types in backends.LATE.items() if backends.type_of(column) in types]
+    late = [package for package, types in backends.LATE.items() if backends.device_type_of(column) in types]
     return f"when {late[0]} is imported" if late else "on request"
 
 

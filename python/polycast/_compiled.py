@@ -37,7 +37,7 @@ except ImportError as error:
 
 
 class Device(NamedTuple):
-    """A column of the policy: its autocast dispatch key and its lower precisions, the default one first."""
+    """A device of the policy: its autocast dispatch key and its lower precisions, the default one first."""
 
     name: str
     dispatch_key: str

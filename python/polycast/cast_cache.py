@@ -235,7 +235,7 @@ def follow_steps(_: ModuleType) -> Iterator[None]:
 if "_kept" not in globals():  # importlib.reload runs this module again
     # By the tensor's address: a weak reference whose callback frees the casts when the tensor is deleted.
     _kept: dict[int, weakref.ref[Tensor]] = {}
-for _kind in backends.types():
+for _kind in backends.device_types():
     # Where a device's work can be recorded as a graph, torch's module of the device says whether the stream records.
     if (_probe := getattr(getattr(torch, _kind, None), "is_current_stream_capturing", None)) is not None:
         _compiled.set_recording_probe(_kind, _probe)

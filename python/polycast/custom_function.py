@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
 import torch
 from torch.amp.autocast_mode import autocast as StockAutocast
 
-from polycast.backends import HOST, SHAPES_ONLY, known_type
+from polycast.backends import HOST, SHAPES_ONLY, known_device_type
 from polycast.scope import scopes
 
 P = ParamSpec("P")
@@ -79,7 +79,7 @@ def custom_fwd(
         raise TypeError(
             f"cast_inputs is {cast_inputs!r}; it takes a floating-point dtype, such as torch.float32, or None"
         )
-    device_type = None if device_type is None else known_type(device_type)
+    device_type = None if device_type is None else known_device_type(device_type)
     if fwd is None:
         return partial(_decorate_forward, device_type=device_type, cast_inputs=cast_inputs)
     if isinstance(fwd, torch.dtype):

@@ -45,7 +45,7 @@ _TAG = "polycast:"
 changes = 0
 # The changes that hold, by their modules. A reload of this module keeps them.
 _held: dict[str, AbstractContextManager[None]] = globals().get("_held", {})
-# Columns with the same dispatch key, of which one can be installed at a time.
+# Devices with the same dispatch key, of which one can be installed at a time.
 _SIBLINGS = {
     name: [other.name for other in DEVICES.values() if other.name != name and other.dispatch_key == device.dispatch_key]
     for name, device in DEVICES.items()
@@ -85,12 +85,12 @@ def install(*devices: str | torch.device) -> None:
         >>> "cpu" in polycast.installed()
         True
     """
-    columns = [backends.column(backends.kind_of(device)) for device in devices or backends.served()]
+    names = [backends.device_of(backends.parse_device_type(device)) for device in devices or backends.served()]
     try:
-        for column in columns:
-            for sibling in _SIBLINGS[column]:
+        for name in names:
+            for sibling in _SIBLINGS[name]:
                 uninstall_kernels(sibling)
-            install_kernels(column, column in backends.ON_REQUEST)
+            install_kernels(name, name in backends.ON_REQUEST)
     finally:
         follow_kernels()
 
@@ -102,7 +102,7 @@ def uninstall(*devices: str | torch.device) -> None:
     hook after optimizers' steps are torch's own again. What was compiled meanwhile does not run again.
 
     Args:
-        devices: As for :func:`install`, or columns as :func:`installed` names them.
+        devices: As for :func:`install`, or as :func:`installed` names them.
 
     Raises:
         ValueError: the policy has no such device.
@@ -114,30 +114,30 @@ def uninstall(*devices: str | torch.device) -> None:
         False
         >>> polycast.install("cpu")
     """
-    names = [_column(device) for device in devices]
-    for column in names if devices else installed_kernels():
-        uninstall_kernels(column)
+    names = [_installed_name(device) for device in devices]
+    for name in names if devices else installed_kernels():
+        uninstall_kernels(name)
     follow_kernels()
 
 
-def _column(device: str | torch.device) -> str:
-    kind = backends.kind_of(device)
-    known = kind in DEVICES and kind != backends.PRIVATEUSE1
-    return kind if known or kind in installed_kernels() else backends.column(kind)
+def _installed_name(device: str | torch.device) -> str:
+    name = backends.parse_device_type(device)
+    known = name in DEVICES and name != backends.PRIVATEUSE1
+    return name if known or name in installed_kernels() else backends.device_of(name)
 
 
 def installed() -> tuple[str, ...]:
-    """Return the columns of the policy whose kernels are registered, in the order of the policy."""
+    """Return the devices of the policy whose kernels are registered, in the order of the policy."""
     return tuple(installed_kernels())
 
 
-def follow_hardware(column: str) -> None:
-    """Put a column in the place of an installed sibling, which stands for what the hardware was taken for before.
+def follow_hardware(device: str) -> None:
+    """Install a device of the policy in the place of its sibling, if the hardware was taken for that before.
 
     The runtime of a device may settle on its hardware after the import.
     """
-    if any(sibling in installed_kernels() for sibling in _SIBLINGS[column]):
-        install(backends.type_of(column))
+    if any(sibling in installed_kernels() for sibling in _SIBLINGS[device]):
+        install(backends.device_type_of(device))
 
 
 def _install_late(package: ModuleType) -> None:
@@ -168,7 +168,7 @@ def _change(torchs: ModuleType) -> None:
 
 
 class _Tag(str):
-    """The installed columns, in keys of on-disk caches. A key also gets the policy in force where it is made."""
+    """The installed devices, in keys of on-disk caches. A key also gets the policy in force where it is made."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         held = policy.in_force()
@@ -177,6 +177,6 @@ class _Tag(str):
 
 def _mark_caches() -> None:
     others = [part for part in torch.compiler.config.cache_key_tag.split() if not part.startswith(_TAG)]
-    columns = installed_kernels()
-    tag = " ".join([*others, f"{_TAG}{BUILD}:{','.join(columns)}"] if columns else others)
-    torch.compiler.config.cache_key_tag = _Tag(tag) if columns else tag
+    names = installed_kernels()
+    tag = " ".join([*others, f"{_TAG}{BUILD}:{','.join(names)}"] if names else others)
+    torch.compiler.config.cache_key_tag = _Tag(tag) if names else tag

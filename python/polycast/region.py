@@ -13,7 +13,7 @@ from polycast.policy.policy import Policy
 from polycast.scope.contexts import CompiledRegion, PolicyRegion, Region
 
 # The dtype of each device type until a region or a user chooses another.
-_INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.types()}
+_INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.device_types()}
 
 
 @overload
@@ -79,9 +79,9 @@ def autocast(
     """
     if callable(device_type):
         raise TypeError("autocast decorates with parentheses only; write @polycast.autocast()")
-    kind = backends.current() if device_type is None else backends.kind_of(device_type)
-    column = backends.column(kind)
-    kind = backends.type_of(column)
+    kind = backends.current() if device_type is None else backends.parse_device_type(device_type)
+    column = backends.device_of(kind)
+    kind = backends.device_type_of(column)
     listed = DEVICES[column].lower_precision
     _check(enabled, cache_enabled, policy)
     compiling = torch.compiler.is_compiling()

@@ -162,15 +162,15 @@ def test_an_unknown_device_changes_nothing(
     assert polycast.installed() == before
 
 
-def test_the_hardware_chooses_between_the_columns_of_a_device() -> None:
-    text = "^'xla_gpu' is a column of the policy that the hardware chooses, not a device; name 'xla'$"
+def test_the_hardware_chooses_between_the_devices_of_a_device_type() -> None:
+    text = "^'xla_gpu' is a device of the policy that the hardware chooses; name 'xla'$"
     with pytest.raises(ValueError, match=text):
         polycast.install("xla_gpu")
 
 
 @needs_xla
-def test_one_key_serves_one_column_at_a_time() -> None:
-    """On a GPU, what only the TPU's column lists falls through: torch_xla's kernel for it would cast."""
+def test_one_key_serves_one_device_at_a_time() -> None:
+    """On a GPU, what only the rules of TPUs list falls through: torch_xla's kernel for it would cast."""
     weight, image = torch.ones(2, 2, device="xla"), torch.ones(1, 1, 4, 4, device="xla")
     with kernels_of("xla_gpu"), torch.autocast("xla", dtype=torch.float16):
         assert (weight @ weight).dtype is torch.float16

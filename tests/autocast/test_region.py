@@ -152,10 +152,10 @@ def test_regions_nest_with_torchs_own(regions: str, dtype: torch.dtype) -> None:
     assert state("cpu") == before
 
 
-COLUMN = "'xla_gpu' is a column of the policy that the hardware chooses, not a device; name 'xla'"
+CHOSEN = "'xla_gpu' is a device of the policy that the hardware chooses; name 'xla'"
 CPU_TAKES = "autocast on cpu takes torch.bfloat16 or torch.float16"
 TEXT = "give a text such as 'cpu', or a torch.device"
-KNOWN = f"in its policy; it has {', '.join(backends.types())}; did you mean"
+KNOWN = f"in its policy; it has {', '.join(backends.device_types())}; did you mean"
 NOT_LOADED = "is a backend outside of torch that is not loaded here; import the package that registers it first"
 NOT_LISTED = "is not listed for it in the policy"
 WRONG: dict[str, tuple[list[Any], type[Exception], str]] = {
@@ -171,7 +171,7 @@ WRONG: dict[str, tuple[list[Any], type[Exception], str]] = {
         f"'privateuse1' {NOT_LOADED}",
     ),
     "an unknown device with an index": (["Cpu:0"], ValueError, f"polycast has no device 'Cpu' {KNOWN} 'cpu'?"),
-    "a column": (["xla_gpu"], ValueError, COLUMN),
+    "a column": (["xla_gpu"], ValueError, CHOSEN),
     "a dtype as text": (["cpu", "bfloat16"], TypeError, f"dtype is 'bfloat16'; {CPU_TAKES}"),
     "a switch for a dtype": (["cpu", True], TypeError, f"dtype is True; {CPU_TAKES}"),
     "a switch as text": (["cpu", None, "False"], TypeError, "enabled is 'False'; it takes True or False"),

@@ -15,8 +15,8 @@ HOST = "cpu"
 # Devices that have float64 and whose fused optimizers skip and unscale as documented. In torch 2.9 those of MPS ignore
 # found_inf and grad_scale, and those of XPU compute in float64, which not every XPU has.
 FUSED: tuple[str, ...] = (HOST, "cuda")
-PRIVATEUSE1 = "privateuse1"  # the column of an out-of-tree backend without a column of its own name
-# The columns of out-of-tree backends. A process can load one of these backends.
+PRIVATEUSE1 = "privateuse1"  # the device of an out-of-tree backend that the policy has no device named as it
+# The devices of out-of-tree backends. A process can load one of these backends.
 PRIVATE = tuple(name for name, other in DEVICES.items() if other.dispatch_key == DEVICES[PRIVATEUSE1].dispatch_key)
 SHAPES_ONLY = "meta"  # it has no autocast state
 # Torch has an autocast state for this device, and nobody has the device: see Note [The number of a scope].
@@ -25,8 +25,8 @@ CARRIER = "ipu"
 LATE = {xla.PACKAGE: (xla.TYPE,)}
 # Modules with a class CheckpointFunction, which reruns a forward in backward.
 CHECKPOINTS = ("torch.utils.checkpoint", xla.CHECKPOINT)
-# The columns of backends outside of torch's repository. Their kernels are overridden on request only, after the backend
-# is loaded: if it then has registered no fallback, we register one.
+# The devices whose backends are outside of torch's repository. Their kernels are overridden on request only, after the
+# backend is loaded: if it then has registered no fallback, we register one.
 ON_REQUEST = ("hpu", *PRIVATE)
 # The names of package and action of each import hook. A reload of this module keeps them, because the hooks stay.
 _waiting: set[tuple[str, str]] = globals().get("_waiting", set())
@@ -40,19 +40,19 @@ def once_imported(package: str, action: Callable[[ModuleType], None]) -> None:
         wrapt.register_post_import_hook(action, package)
 
 
-def type_of(column: str) -> str:
-    """Return torch's device type for a column of the policy: the one of its dispatch key."""
-    kind = DEVICES[column].dispatch_key.removeprefix("Autocast").lower()
-    return torch._C._get_privateuse1_backend_name() if kind == PRIVATEUSE1 else kind
+def device_type_of(device: str) -> str:
+    """Return torch's device type for a device of the policy: the one of its dispatch key."""
+    device_type = DEVICES[device].dispatch_key.removeprefix("Autocast").lower()
+    return torch._C._get_privateuse1_backend_name() if device_type == PRIVATEUSE1 else device_type
 
 
-def types() -> list[str]:
+def device_types() -> list[str]:
     """Return the device types that the policy has rules for."""
-    return list(dict.fromkeys(map(type_of, DEVICES)))
+    return list(dict.fromkeys(map(device_type_of, DEVICES)))
 
 
-def kind_of(device: str | torch.device) -> str:
-    """Return the type of a device. The device is a str, with or without an index, or a ``torch.device``.
+def parse_device_type(device: str | torch.device) -> str:
+    """Return the device type of what a user gives: a str, with or without an index, or a ``torch.device``.
 
     Raises:
         TypeError: The device is neither.
@@ -64,32 +64,31 @@ def kind_of(device: str | torch.device) -> str:
     raise TypeError(f"the device is {device!r}; give a text such as '{HOST}', or a torch.device")
 
 
-def known_type(device: str | torch.device) -> str:
-    """Return the type of a device that torch knows.
+def known_device_type(device: str | torch.device) -> str:
+    """Return the device type of a device that torch knows.
 
     Raises:
         TypeError: The device is neither a str nor a ``torch.device``.
         ValueError: Torch knows no such device.
     """
-    kind = kind_of(device)
+    device_type = parse_device_type(device)
     try:
-        return torch.device(kind).type
+        return torch.device(device_type).type
     except RuntimeError:
-        raise unknown(kind, types()) from None
+        raise unknown(device_type, device_types()) from None
 
 
 def unknown(device_type: str, known: Iterable[str]) -> ValueError:
-    """Return the error for a device type that has no column in the policy."""
+    """Return the error for a device type that the policy has no rules for."""
     names = list(known)
     if device_type in PRIVATE:
         return ValueError(
             f"'{device_type}' is a backend outside of torch that is not loaded here; import the package that registers "
             f"it first{suggestion(SPOKEN.get(device_type, ''), names)}"
         )
-    if device_type in DEVICES and type_of(device_type) != device_type:
+    if device_type in DEVICES and device_type_of(device_type) != device_type:
         return ValueError(
-            f"'{device_type}' is a column of the policy that the hardware chooses, not a device; "
-            f"name '{type_of(device_type)}'"
+            f"'{device_type}' is a device of the policy that the hardware chooses; name '{device_type_of(device_type)}'"
         )
     meant = SPOKEN.get(device_type.lower(), device_type.lower())
     return ValueError(
@@ -97,19 +96,19 @@ def unknown(device_type: str, known: Iterable[str]) -> ValueError:
     )
 
 
-def column(device_type: str) -> str:
-    """Return the column of the policy that has the rules of a device type.
+def device_of(device_type: str) -> str:
+    """Return the device of the policy that has the rules of a device type.
 
     Raises:
         ValueError: The policy has no rules for the device type.
     """
     if device_type == xla.TYPE:
-        return xla.column()
+        return xla.device()
     backend = torch._C._get_privateuse1_backend_name()
     if device_type in (PRIVATEUSE1, backend):
         return backend if backend in PRIVATE else PRIVATEUSE1
-    if device_type not in DEVICES or device_type in (*xla.COLUMNS, *PRIVATE):
-        raise unknown(device_type, types())
+    if device_type not in DEVICES or device_type in (*xla.DEVICES, *PRIVATE):
+        raise unknown(device_type, device_types())
     return device_type
 
 
@@ -139,7 +138,7 @@ def _accelerator_with_random_state() -> Any:
 def served() -> list[str]:
     """Return the device types that torch itself serves, and XLA where torch_xla is loaded."""
     late = () if xla.is_loaded() else (xla.TYPE,)
-    return [kind for kind in types() if column(kind) not in ON_REQUEST and kind not in late]
+    return [name for name in device_types() if device_of(name) not in ON_REQUEST and name not in late]
 
 
 def current() -> str:
@@ -185,7 +184,7 @@ def reads_stall(device_type: str) -> bool:
 def check_region(device_type: str) -> None:
     """Raise for a region on a device whose backend is not loaded."""
     if device_type == torch._C._get_privateuse1_backend_name() and not hasattr(torch, device_type):
-        raise unknown(PRIVATEUSE1, types())
+        raise unknown(PRIVATEUSE1, device_types())
     if device_type == xla.TYPE and not xla.is_loaded():
         raise RuntimeError(f"an autocast region on xla needs {xla.PACKAGE}; import {xla.PACKAGE} first")
 

@@ -1,4 +1,4 @@
-"""XLA has one device type and two columns of the policy; the hardware that torch_xla runs on chooses between them."""
+"""XLA is one device type and two devices of the policy; the hardware that torch_xla runs on chooses between them."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ import sys
 TYPE = "xla"
 PACKAGE = "torch_xla"
 CHECKPOINT = "torch_xla.utils.checkpoint"
-COLUMNS = ("xla", "xla_gpu")
+DEVICES = ("xla", "xla_gpu")
 _GPUS = ("CUDA", "ROCM", "GPU")
 # torch_xla 2.9 obeys the ones for bfloat16.
 _OVERRIDES = ("XLA_USE_BF16", "XLA_DOWNCAST_BF16", "XLA_USE_F16")
@@ -45,13 +45,13 @@ def set_random_state(state: int | None) -> None:
         xla_model.set_rng_state(state)
 
 
-def column() -> str:
-    """Return the column for the hardware: "xla_gpu" for GPUs, "xla" for TPU, Neuron and the host."""
+def device() -> str:
+    """Return the device of the policy for the hardware: "xla_gpu" for GPUs, "xla" for TPU, Neuron and the host."""
     if not is_loaded():
-        return COLUMNS[0]
+        return DEVICES[0]
     from torch_xla import runtime
 
-    return COLUMNS[1] if runtime.device_type() in _GPUS else COLUMNS[0]
+    return DEVICES[1] if runtime.device_type() in _GPUS else DEVICES[0]
 
 
 def overrides() -> list[str]:

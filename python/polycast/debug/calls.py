@@ -174,7 +174,7 @@ def _origin(name: str, rule: str, device: str) -> str:
     """Return where a rule stands that no policy of a process, a region or a module has made."""
     if rule in (UNLISTED, Category.STOCK.value):
         return "" if rule == UNLISTED else "torch"
-    note = _notes().get((name, backends.column(device)))
+    note = _notes().get((name, backends.device_of(device)))
     return f"policy.yaml: {note}" if note else "policy.yaml"
 
 

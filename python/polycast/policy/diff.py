@@ -49,7 +49,7 @@ def _column(name: str) -> str | None:
     """Return the device of the policy that a name means; None for a name of something else."""
     if name in DEVICES:
         return name
-    return backends.column(name) if name in backends.types() else None
+    return backends.device_of(name) if name in backends.device_types() else None
 
 
 def _wanted(device: str, sides: Iterable[Side]) -> str:

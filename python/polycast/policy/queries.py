@@ -182,7 +182,7 @@ def _rows_by_op() -> dict[str, tuple[Row, ...]]:
 
 
 def _column(device: str | torch.device) -> str:
-    kind = backends.kind_of(device)
-    if kind not in DEVICES and kind not in backends.types():
+    kind = backends.parse_device_type(device)
+    if kind not in DEVICES and kind not in backends.device_types():
         raise backends.unknown(kind, DEVICES)
-    return kind if kind in DEVICES else backends.column(kind)
+    return kind if kind in DEVICES else backends.device_of(kind)

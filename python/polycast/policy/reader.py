@@ -102,8 +102,8 @@ class PolicyReader(CastReader):
 
     def device(self, node: Text) -> str | None:
         """Read a device of the policy, or the name that a backend outside of torch has registered."""
-        if node.value not in self.like and node.value in backends.types():
-            return backends.column(node.value)
+        if node.value not in self.like and node.value in backends.device_types():
+            return backends.device_of(node.value)
         meant = SPOKEN.get(node.value.lower())
         if meant is not None and node.value not in self.like:
             self.report(node.location, f"unknown device '{node.value}'", f"did you mean '{meant}'?")

@@ -80,7 +80,7 @@ def _text(value: object) -> str | None:
     if isinstance(value, torch.dtype):
         return str(value).removeprefix("torch.")
     if isinstance(value, torch.device):
-        return backends.column(value.type) if value.type in backends.types() else value.type
+        return backends.device_of(value.type) if value.type in backends.device_types() else value.type
     return str.__str__(value) if isinstance(value, str) else None
 
 

@@ -119,7 +119,7 @@ class GradScaler(TorchGradScaler):
         check_flags(enabled=enabled, report_skips=report_skips)
         check_interval(growth_interval)
         self._bounds = check_bounds(init_scale, min_scale, max_scale)
-        kind = "" if device is None else backends.known_type(device)
+        kind = "" if device is None else backends.known_device_type(device)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             super().__init__(kind, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
