@@ -10,7 +10,7 @@ optimizers = [polycast.syncfree.AdamW(model.named_parameters(), lr=0.02) for mod
 scaler = polycast.GradScaler()
 loss_fn = nn.MSELoss()
 cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizers[0], T_max=40)
-schedule = polycast.RealStepLR(cosine, scaler, steps=40)
+schedule = polycast.SkipAwareLR(cosine, scaler, steps=40)
 inputs = torch.randn(64, 8)
 targets = inputs @ torch.randn(8, 2)
 

@@ -20,7 +20,7 @@ from polycast.policy.policy import Policy, PolicyError
 from polycast.region import autocast
 from polycast.scaler import elsewhere  # noqa: F401
 from polycast.scaler.scaler import GradScaler
-from polycast.scaler.schedule import RealStepLR
+from polycast.scaler.schedule import SkipAwareLR
 from polycast.scope.assignment import assign
 from polycast.scope.process import use
 
@@ -28,7 +28,7 @@ __all__ = [
     "GradScaler",
     "Policy",
     "PolicyError",
-    "RealStepLR",
+    "SkipAwareLR",
     "assign",
     "autocast",
     "cast_cache",

@@ -25,7 +25,7 @@ class Training(NamedTuple):
     model: nn.Sequential
     optimizers: list[Any]
     scaler: polycast.GradScaler
-    schedule: polycast.RealStepLR
+    schedule: polycast.SkipAwareLR
 
     def iterate(self, inputs: Tensor, factor: Tensor) -> None:
         """Train once; the factor multiplies the loss."""
@@ -49,7 +49,7 @@ def training(**options: Any) -> Training:
     first = syncfree.AdamW(model[0].parameters(), lr=0.01)
     second = syncfree.SGD(model[2].parameters(), lr=0.1, momentum=0.9)
     scaler = polycast.GradScaler(init_scale=1024.0, growth_interval=5, **options)
-    schedule = polycast.RealStepLR(torch.optim.lr_scheduler.ExponentialLR(first, 0.99), scaler, steps=ITERATIONS)
+    schedule = polycast.SkipAwareLR(torch.optim.lr_scheduler.ExponentialLR(first, 0.99), scaler, steps=ITERATIONS)
     return Training(model, [first, second], scaler, schedule)
 
 

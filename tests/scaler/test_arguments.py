@@ -62,8 +62,8 @@ polycast.GradScaler("cuad")
   ValueError: polycast has no device 'cuad' in its policy; it has
 polycast.GradScaler(enabled="False")
   TypeError: enabled is 'False'; it takes True or False
-polycast.GradScaler(report_skips="no")
-  TypeError: report_skips is 'no'; it takes True or False
+polycast.GradScaler(skip_on_host="no")
+  TypeError: skip_on_host is 'no'; it takes True or False
 polycast.GradScaler(init_scale=8.0, min_scale=9.0, max_scale=16.0)
   ValueError: init_scale is 8.0, outside of min_scale=9.0 and max_scale=16.0; choose bounds that enclose it
 polycast.GradScaler(init_scale=8.0, max_scale=7.0)

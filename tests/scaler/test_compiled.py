@@ -27,11 +27,11 @@ def _no_code_yet() -> Iterator[None]:
 class Training:
     """A model, its optimizer and scaler, and a step of their training."""
 
-    def __init__(self, kind: str, look: str = "step", together: bool = False, report_skips: bool = False) -> None:
+    def __init__(self, kind: str, look: str = "step", together: bool = False, skip_on_host: bool = False) -> None:
         torch.manual_seed(0)
         self.model = nn.Linear(4, 2)
         self.optimizer = OPTIMIZERS[kind](self.model.parameters())
-        self.scaler = started(report_skips=report_skips)
+        self.scaler = started(skip_on_host=skip_on_host)
         self.look, self.step = LOOKS[look], self.scaler.step_together if together else self.scaler.step
 
     def iterate(self, inputs: Tensor) -> Tensor:
@@ -44,11 +44,11 @@ class Training:
         return loss.detach()
 
 
-@pytest.mark.parametrize(("together", "report_skips"), [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize(("together", "skip_on_host"), [(False, False), (False, True), (True, False)])
 @KINDS
 @EACH_LOOK
-def test_compiled_it_trains_as_it_does_without(look: str, kind: str, together: bool, report_skips: bool) -> None:
-    eager, compiled = (Training(kind, look, together, report_skips) for _ in range(2))
+def test_compiled_it_trains_as_it_does_without(look: str, kind: str, together: bool, skip_on_host: bool) -> None:
+    eager, compiled = (Training(kind, look, together, skip_on_host) for _ in range(2))
     iterate = torch.compile(compiled.iterate, backend="eager")
     for factor in (1.0, 2.0, INF, 1.0, 3.0):
         inputs = torch.full((3, 4), factor)

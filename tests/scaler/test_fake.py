@@ -69,7 +69,7 @@ def test_whole_iterations_read_nothing(unscaled: bool, kind: str, device: str) -
     params, others = leaves(device), leaves(device)
     optimizer, other = KINDS[kind](params), syncfree.SGD(others, lr=0.1)
     scaler = started(device)
-    schedule = polycast.RealStepLR(lr_scheduler.CosineAnnealingLR(optimizer, ITERATIONS), scaler, ITERATIONS)
+    schedule = polycast.SkipAwareLR(lr_scheduler.CosineAnnealingLR(optimizer, ITERATIONS), scaler, ITERATIONS)
     with Ops() as ops:
         for _ in range(ITERATIONS):
             give(params)
@@ -106,12 +106,12 @@ READS: dict[str, Any] = {
 
 
 @DEVICES
-@pytest.mark.parametrize("call", ["step of stock", "step of torch's", "report_skips", *READS])
+@pytest.mark.parametrize("call", ["step of stock", "step of torch's", "skip_on_host", *READS])
 def test_what_reads_would_be_noticed(call: str, device: str) -> None:
     """Stock's device is the host's by name only, so that it is enabled: the scale goes to the device of the outputs."""
     params = leaves(device)
     library = torch.optim if call.startswith("step") else syncfree
-    scaler = Scaler("cpu") if call == "step of stock" else polycast.GradScaler(report_skips=call == "report_skips")
+    scaler = Scaler("cpu") if call == "step of stock" else polycast.GradScaler(skip_on_host=call == "skip_on_host")
     optimizer = library.SGD(params, lr=0.1)
     started(device, scaler)
     give(params)

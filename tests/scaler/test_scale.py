@@ -117,7 +117,7 @@ def test_a_scale_of_1_is_a_guard(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda scaler: pickle.loads(pickle.dumps(scaler))])
 @pytest.mark.parametrize("is_started", [False, True])
 def test_a_copy_goes_on_by_itself(duplicate: Any, is_started: bool) -> None:
-    scaler = polycast.GradScaler(init_scale=8.0, growth_interval=2, max_scale=16.0, report_skips=True)
+    scaler = polycast.GradScaler(init_scale=8.0, growth_interval=2, max_scale=16.0, skip_on_host=True)
     if is_started:
         Loop(scaler).iterate(1.0)
     twin: polycast.GradScaler = duplicate(scaler)
@@ -131,7 +131,7 @@ def test_a_copy_goes_on_by_itself(duplicate: Any, is_started: bool) -> None:
 def test_the_settings_are_shown() -> None:
     settings = "growth_factor=2, backoff_factor=0.5, growth_interval=2000, min_scale=1, max_scale=inf"
     scaler = polycast.GradScaler("cpu", min_scale=1.0)
-    assert repr(scaler) == f"GradScaler(device='cpu', init_scale=65536, {settings}, report_skips=False)"
+    assert repr(scaler) == f"GradScaler(device='cpu', init_scale=65536, {settings}, skip_on_host=False)"
     assert repr(polycast.GradScaler(enabled=False)) == "GradScaler(enabled=False)"
 
 

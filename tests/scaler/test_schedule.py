@@ -1,4 +1,4 @@
-"""RealStepLR: the learning rates of a scheduler that advances at real steps only."""
+"""SkipAwareLR: the learning rates of a scheduler that does not advance at skipped steps."""
 
 import re
 import threading
@@ -65,7 +65,7 @@ def test_every_scheduler_of_torchs_is_looked_at() -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_it_is_the_scheduler_stepped_at_real_steps(name: str) -> None:
+def test_it_is_the_scheduler_stepped_at_steps_taken(name: str) -> None:
     ours, theirs = Loop(), Loop(torch.optim)
     scheduler, theirs_schedule = TABLES[name](ours.optimizer), TABLES[name](theirs.optimizer)
     before, rates = plain(scheduler.state_dict()), ours.rates()
@@ -104,15 +104,15 @@ def halving(optimizer: Any = None) -> lr_scheduler.LRScheduler:
     return lr_scheduler.ExponentialLR(optimizer or Loop().optimizer, 0.5)
 
 
-REFUSED = "{} cannot follow real steps without a read: {}"
+REFUSED = "{} cannot be made skip-aware without a read: {}"
 MOMENTUM = "it changes the momentum too, which a step takes as a number; pass cycle_momentum=False"
 FUSED = torch.optim.SGD([torch.ones(1, requires_grad=True)], fused=True)
-ORDER = "RealStepLR was given {} and {}; it takes a scheduler of torch.optim.lr_scheduler and a polycast.GradScaler"
+ORDER = "SkipAwareLR was given {} and {}; it takes a scheduler of torch.optim.lr_scheduler and a polycast.GradScaler"
 SCHEDULER, SCALER = "torch.optim.lr_scheduler.ExponentialLR", "polycast.scaler.scaler.GradScaler"
 
 
-def follow(scheduler: Any, scaler: Any = None, steps: int = STEPS) -> polycast.RealStepLR:
-    return polycast.RealStepLR(scheduler, scaler or polycast.GradScaler(), steps)
+def follow(scheduler: Any, scaler: Any = None, steps: int = STEPS) -> polycast.SkipAwareLR:
+    return polycast.SkipAwareLR(scheduler, scaler or polycast.GradScaler(), steps)
 
 
 WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
@@ -136,10 +136,10 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeError,
         REFUSED.format("ChainedScheduler", f"its OneCycleLR cannot, because {MOMENTUM}"),
     ),
-    "one that follows real steps": (
+    "one that follows skips already": (
         lambda: follow(follow(halving())),
         TypeError,
-        REFUSED.format("RealStepLR", "it follows them already"),
+        REFUSED.format("SkipAwareLR", "it already is"),
     ),
     "an optimizer that takes its rate from the host": (
         lambda: follow(halving(FUSED)),
@@ -160,12 +160,12 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no state": (
         lambda: follow(halving()).load_state_dict({}),
         ValueError,
-        "a state with [] does not fit 2 parameter groups; load what RealStepLR.state_dict() returned for the same",
+        "a state with [] does not fit 2 parameter groups; load what SkipAwareLR.state_dict() returned for the same",
     ),
     "the state of other groups": (
-        lambda: follow(halving()).load_state_dict({"table": torch.ones(3, 1), "real_steps": 1}),
+        lambda: follow(halving()).load_state_dict({"table": torch.ones(3, 1), "steps_taken": 1}),
         ValueError,
-        "a state with ['real_steps', 'table'] does not fit 2 parameter groups; ",
+        "a state with ['steps_taken', 'table'] does not fit 2 parameter groups; ",
     ),
 }
 
@@ -187,8 +187,8 @@ def test_a_checkpoint_goes_on_where_it_was(saved_at: int) -> None:
     second.optimizer.param_groups[0]["lr"] = 7.0  # the table is part of the state, so it does not begin here
     resumed = follow(halving(second.optimizer), second.scaler)
     resumed.load_state_dict(schedule.state_dict())
-    real_steps = saved_at - sum(number in SKIPS for number in range(saved_at))
-    assert [adapter.state_dict()["real_steps"] for adapter in (schedule, resumed)] == [real_steps] * 2
+    steps_taken = saved_at - sum(number in SKIPS for number in range(saved_at))
+    assert [adapter.state_dict()["steps_taken"] for adapter in (schedule, resumed)] == [steps_taken] * 2
     for number in range(5):
         assert second.rates() == pytest.approx(first.rates(), rel=1e-6)
         for loop, adapter in ((first, schedule), (second, resumed)):
@@ -217,7 +217,7 @@ def test_each_call_counts_but_after_a_skipped_step() -> None:
         for _ in range(2):
             schedule.step()
         assert loop.rates() == pytest.approx([0.1 * 0.5**count, 0.02 * 0.5**count])
-    assert repr(schedule) == "RealStepLR(ExponentialLR, SGD, steps=12)"
+    assert repr(schedule) == "SkipAwareLR(ExponentialLR, SGD, steps=12)"
 
 
 def test_it_is_a_scheduler_as_trainers_look_for_it() -> None:

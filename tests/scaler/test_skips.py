@@ -75,11 +75,11 @@ def test_parameters_that_are_not_finite_are_named(named: bool, look: str, kind: 
 
 
 @KINDS
-@pytest.mark.parametrize("report", [True, False])
+@pytest.mark.parametrize("on_host", [True, False])
 @pytest.mark.parametrize("together", [True, False])
-def test_a_trainer_may_watch_for_calls_of_step(kind: str, report: bool, together: bool) -> None:
+def test_a_trainer_may_watch_for_calls_of_step(kind: str, on_host: bool, together: bool) -> None:
     pair = [parameters(*SHAPES, seed=seed) for seed in range(2)]
-    scaler, optimizers = started(report_skips=report), [OPTIMIZERS[kind](params) for params in pair]
+    scaler, optimizers = started(skip_on_host=on_host), [OPTIMIZERS[kind](params) for params in pair]
     calls: list[int] = []
     optimizers[0].register_step_pre_hook(lambda *_: calls.append(number))
     for number, bad in enumerate([None, INF, None, NAN]):
@@ -90,8 +90,8 @@ def test_a_trainer_may_watch_for_calls_of_step(kind: str, report: bool, together
         scaler.update()
         assert all(map(same_bits, pair[0], before)) is (bad is not None)
     assert scaler.skip_count(optimizers[0]).item() == 2
-    # Torch tells its fused optimizers to skip by themselves; only report_skips is asked about.
-    assert calls == [0, 2] if report or kind == "for-loop" else calls == [0, 1, 2, 3]
+    # Torch tells its fused optimizers to skip by themselves; only skip_on_host is asked about.
+    assert calls == [0, 2] if on_host or kind == "for-loop" else calls == [0, 1, 2, 3]
 
 
 def test_a_step_returns_what_the_optimizers_step_returns() -> None:

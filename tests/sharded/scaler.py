@@ -31,7 +31,7 @@ def what_one_rank_finds_all_know() -> None:
         layers = model()
         optimizer = syncfree.AdamW(layers.named_parameters(), lr=1.0)
         scaler: Any = polycast.GradScaler("cpu", init_scale=SCALE)
-        schedule = polycast.RealStepLR(lr_scheduler.ExponentialLR(optimizer, 0.5), scaler, 10)
+        schedule = polycast.SkipAwareLR(lr_scheduler.ExponentialLR(optimizer, 0.5), scaler, 10)
         for number in range(3):
             iterate(scaler, optimizer, layers, number, bad=1, unscales=unscales)
             schedule.step()
@@ -57,14 +57,14 @@ def a_plain_gradient_of_one_rank_counts_too() -> None:
 
 @check
 def optimizers_step_together_or_not_at_all() -> None:
-    for report_skips in (False, True):
+    for skip_on_host in (False, True):
         first, second = model(), model(1)
         before = [whole(param).clone() for param in second.parameters()]
         optimizers = [
             syncfree.AdamW(first.parameters(), lr=0.1),
             torch.optim.AdamW(second.parameters(), lr=0.1, fused=True),
         ]
-        scaler: Any = polycast.GradScaler("cpu", init_scale=SCALE, report_skips=report_skips)
+        scaler: Any = polycast.GradScaler("cpu", init_scale=SCALE, skip_on_host=skip_on_host)
         for number in range(2):
             scaler.scale(loss(first, number) + loss(second, number)).backward()
             if number == 0:
@@ -110,7 +110,7 @@ def a_reported_skip_is_that_of_all_ranks() -> None:
         layers = model()
         optimizer = MAKERS[kind](layers.parameters())
         optimizer.register_step_post_hook(lambda *_, called=called: called.append(1))
-        scaler: Any = polycast.GradScaler("cpu", init_scale=SCALE, report_skips=True)
+        scaler: Any = polycast.GradScaler("cpu", init_scale=SCALE, skip_on_host=True)
         for number in range(3):
             iterate(scaler, optimizer, layers, number, bad=1)
         assert len(called) == 2

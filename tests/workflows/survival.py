@@ -41,7 +41,7 @@ class Training:
         ]
         self.scaler = polycast.GradScaler("cpu", init_scale=2.0**10, growth_interval=5)
         self.schedules = [
-            polycast.RealStepLR(
+            polycast.SkipAwareLR(
                 torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=steps), self.scaler, steps=steps
             )
             for optimizer in self.optimizers

@@ -42,8 +42,8 @@ class Accelerated:
         model = network("cpu")
         optimizer = library.AdamW(model.parameters(), lr=0.01)
         schedule: Any = lr_scheduler.ExponentialLR(optimizer, 0.9)
-        if isinstance(scaler, polycast.GradScaler) and library is polycast.syncfree and not scaler._report_skips:
-            schedule = polycast.RealStepLR(schedule, scaler, 100)
+        if isinstance(scaler, polycast.GradScaler) and library is polycast.syncfree and not scaler._skip_on_host:
+            schedule = polycast.SkipAwareLR(schedule, scaler, 100)
         self.model, self.optimizer, self.schedule = self.accelerator.prepare(model, optimizer, schedule)
 
     def train(self, first: int, last: int, inside: bool) -> list[Tensor]:
@@ -68,18 +68,18 @@ class Accelerated:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("inside", [False, True], ids=["Accelerate clips", "the scaler clips"])
-@pytest.mark.parametrize("reported", [False, True], ids=["real steps", "reported skips"])
+@pytest.mark.parametrize("on_host", [False, True], ids=["skips on the device", "skips on the host"])
 @pytest.mark.parametrize("library", [polycast.syncfree, torch.optim], ids=["sync-free", "torch"])
-def test_accelerate(library: Any, reported: bool, inside: bool, tmp_path: Path) -> None:
+def test_accelerate(library: Any, on_host: bool, inside: bool, tmp_path: Path) -> None:
     """Clipping, accumulation, a skipped step, and a resume from a checkpoint go stock's way."""
     stock = Accelerated(torch.optim, torch.amp.grad_scaler.GradScaler("cpu", init_scale=SCALE))
     wanted = floats(stock.train(0, STEPS, inside=False))
     rates = stock.schedule.get_last_lr()
-    ours = Accelerated(library, polycast.GradScaler("cpu", init_scale=SCALE, report_skips=reported))
+    ours = Accelerated(library, polycast.GradScaler("cpu", init_scale=SCALE, skip_on_host=on_host))
     found = floats(ours.train(0, 8, inside))
     assert ours.accelerator.scaler.skip_count(ours.optimizer).item() == 1
     ours.accelerator.save_state(str(tmp_path))
-    resumed = Accelerated(library, polycast.GradScaler("cpu", init_scale=SCALE, report_skips=reported))
+    resumed = Accelerated(library, polycast.GradScaler("cpu", init_scale=SCALE, skip_on_host=on_host))
     resumed.train(0, 2, inside)
     resumed.accelerator.load_state(str(tmp_path))
     found += floats(resumed.train(8, STEPS, inside))
@@ -147,7 +147,7 @@ def test_lightning(tmp_path: Path) -> None:
             optimizer = self.library.AdamW(self.parameters(), lr=0.01)
             schedule: Any = lr_scheduler.ExponentialLR(optimizer, 0.9)
             if self.library is polycast.syncfree:
-                schedule = polycast.RealStepLR(schedule, self.amp, 100)
+                schedule = polycast.SkipAwareLR(schedule, self.amp, 100)
             return [optimizer], [{"scheduler": schedule, "interval": "step"}]
 
     def losses(library: Any, scaler: Any) -> list[float]:

@@ -14,8 +14,8 @@ def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
     Accelerate runs float16 on the CPU in float32, and says nothing of it. Here it runs as it was asked to.
 
     Accelerate knows of a skipped step, and its schedulers stay where they are, by watching whether ``optimizer.step``
-    is called. So ``report_skips`` is true unless it is given: one read in each step. With ``report_skips=False``
-    nothing is read, and :class:`polycast.RealStepLR` is the schedule that knows. Accelerate gives the optimizer a
+    is called. So ``skip_on_host`` is true unless it is given: one read in each step. With ``skip_on_host=False``
+    nothing is read, and :class:`polycast.SkipAwareLR` is the schedule that knows. Accelerate gives the optimizer a
     ``step`` of its own, so gradients are unscaled in place before it, as in stock.
 
     Args:
@@ -54,7 +54,7 @@ def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
     if accelerator._optimizers:  # no public name, and what was prepared would step unscaled gradients
         raise RuntimeError("use() is called after an optimizer was prepared without it; call it before prepare()")
     handler = accelerator.scaler_handler
-    options = {"report_skips": True} | (handler.to_kwargs() if handler is not None else {}) | scaler_options
+    options = {"skip_on_host": True} | (handler.to_kwargs() if handler is not None else {}) | scaler_options
     scaler = GradScaler(torch.device(accelerator.device), **options)
     accelerator.scaler, accelerator.native_amp = scaler, True
     return scaler

@@ -19,7 +19,7 @@ class Precision(MixedPrecision):  # type: ignore[misc]
     are unscaled and not clipped, as Lightning documents.
 
     Lightning steps its schedulers with the batches, skipped or not. A schedule that stays where it is in a skipped step
-    is a :class:`polycast.RealStepLR` over ``self.trainer.precision_plugin.scaler``, in ``configure_optimizers``.
+    is a :class:`polycast.SkipAwareLR` over ``self.trainer.precision_plugin.scaler``, in ``configure_optimizers``.
 
     Args:
         precision: "16-mixed" or "bf16-mixed".

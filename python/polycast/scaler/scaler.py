@@ -69,7 +69,7 @@ class GradScaler(TorchGradScaler):
         enabled: False gives a scaler that does nothing: ``scale`` returns its argument, ``step`` steps.
         min_scale: The lowest scale, at least the smallest normal number of float32.
         max_scale: The highest scale.
-        report_skips: Read once in each step whether it is skipped, and then do not call ``optimizer.step``. This is for
+        skip_on_host: Read once in each step whether it is skipped, and then do not call ``optimizer.step``. This is for
             trainers that watch whether it is called.
         process_group: The ranks of sharded parameters that are no DTensors, as FSDP1's
             (``torch.distributed.group.WORLD``): each check of gradients is reduced over them. Or the ranks of a
@@ -77,7 +77,7 @@ class GradScaler(TorchGradScaler):
 
     Raises:
         ValueError: ``init_scale`` is not between the bounds, or there is no such device.
-        TypeError: ``enabled`` or ``report_skips`` is a text, or ``growth_interval`` is no whole number.
+        TypeError: ``enabled`` or ``skip_on_host`` is a text, or ``growth_interval`` is no whole number.
         AssertionError: A factor is on the wrong side of 1, as in torch.
 
     Example:
@@ -113,10 +113,10 @@ class GradScaler(TorchGradScaler):
         *,
         min_scale: float = 0.0,
         max_scale: float = float("inf"),
-        report_skips: bool = False,
+        skip_on_host: bool = False,
         process_group: Any = None,
     ) -> None:
-        check_flags(enabled=enabled, report_skips=report_skips)
+        check_flags(enabled=enabled, skip_on_host=skip_on_host)
         check_interval(growth_interval)
         self._bounds = check_bounds(init_scale, min_scale, max_scale)
         kind = "" if device is None else backends.known_device_type(device)
@@ -125,7 +125,7 @@ class GradScaler(TorchGradScaler):
             super().__init__(kind, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
         for warning in caught:  # there is no such device: the caller's line is the one to show
             warnings.warn(warning.message, warning.category, stacklevel=2)
-        self._report_skips, self._process_group = report_skips, process_group
+        self._skip_on_host, self._process_group = skip_on_host, process_group
         self._told: set[str] = set()
         self._records = _no_records()
         # The batch that gradients belong to: a new one begins with the next check after a call of scale().
@@ -270,7 +270,7 @@ class GradScaler(TorchGradScaler):
         result = None
         try:
             found_inf = self._check(optimizer, record, scale, *args[:1])
-            if self._report_skips and bool(found_inf.item()):
+            if self._skip_on_host and bool(found_inf.item()):
                 pass
             elif record.is_sync_free:
                 result = self._maybe_opt_step(optimizer, record.state, *args, **kwargs)
@@ -423,7 +423,7 @@ class GradScaler(TorchGradScaler):
             f"{type(self).__name__}(device={self._device!r}, init_scale={self._init_scale:g}, "
             f"growth_factor={self._growth_factor:g}, backoff_factor={self._backoff_factor:g}, "
             f"growth_interval={self._growth_interval}, min_scale={low:g}, max_scale={high:g}, "
-            f"report_skips={self._report_skips})"
+            f"skip_on_host={self._skip_on_host})"
         )
 
     def __getstate__(self) -> dict[str, Any]:

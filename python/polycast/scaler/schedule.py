@@ -1,4 +1,4 @@
-"""Learning rates that follow the real steps of an optimizer, without a read."""
+"""Learning rates that follow the steps that were taken, not the skipped ones, without a read."""
 
 import warnings
 from copy import copy
@@ -15,11 +15,11 @@ from polycast.scaler.wrapping import unwrapped
 Scheduler = lr_scheduler.LRScheduler
 
 
-class RealStepLR(Scheduler):
+class SkipAwareLR(Scheduler):
     """A scheduler that advances only when the last step was not skipped.
 
     The host calls a scheduler of torch's, and does not know about skipped steps. If its learning rates are a function
-    of the step count, they are a table. This class puts the table on the device, counts the real steps there, and sets
+    of the step count, they are a table. This class puts the table on the device, counts the steps taken there, and sets
     each parameter group's ``lr`` to a tensor, of float64 if all such devices have it. It is a
     ``torch.optim.lr_scheduler.LRScheduler``, as trainers expect; ``last_epoch`` counts its calls.
 
@@ -40,30 +40,30 @@ class RealStepLR(Scheduler):
         >>> weight = torch.nn.Parameter(torch.ones(1))
         >>> optimizer = polycast.syncfree.SGD([weight], lr=1.0)
         >>> scaler = polycast.GradScaler()
-        >>> schedule = polycast.RealStepLR(torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5), scaler, steps=100)
+        >>> schedule = polycast.SkipAwareLR(torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5), scaler, steps=100)
         >>> for factor in (1.0, float("inf"), 1.0):
         ...     optimizer.zero_grad()
         ...     scaler.scale(factor * weight.sum()).backward()
         ...     scaler.step(optimizer)
         ...     scaler.update()
         ...     schedule.step()
-        >>> schedule.get_last_lr()  # after two real steps
+        >>> schedule.get_last_lr()  # after two steps that were taken
         [0.25]
     """
 
-    _count: Tensor  # of the real steps
+    _count: Tensor  # of the steps that were taken
 
     def __init__(self, scheduler: Scheduler, scaler: GradScaler, steps: int) -> None:
         if not isinstance(scheduler, Scheduler) or not isinstance(scaler, GradScaler):
             raise TypeError(
-                f"RealStepLR was given {torch.typename(scheduler)} and {torch.typename(scaler)}; it takes a scheduler "
+                f"SkipAwareLR was given {torch.typename(scheduler)} and {torch.typename(scaler)}; it takes a scheduler "
                 "of torch.optim.lr_scheduler and a polycast.GradScaler, in this order"
             )
         if steps < 1:
             raise ValueError(f"steps is {steps}; it takes a positive number of steps")
         reason = _why_no_table(scheduler)
         if reason:
-            raise TypeError(f"{type(scheduler).__name__} cannot follow real steps without a read: {reason}")
+            raise TypeError(f"{type(scheduler).__name__} cannot be made skip-aware without a read: {reason}")
         # Torch's constructor would begin the schedule anew.
         self.optimizer, self._name = scheduler.optimizer, type(scheduler).__name__
         self.base_lrs = [group["initial_lr"] for group in self.optimizer.param_groups]
@@ -96,8 +96,8 @@ class RealStepLR(Scheduler):
         return [float(group["lr"]) for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the count of real steps and the table, float64 of [steps + 1, groups]; reads from the device."""
-        return {"real_steps": int(self._count.item()), "table": self._host_table.clone()}
+        """Return the count of steps taken and the table, float64 of [steps + 1, groups]; reads from the device."""
+        return {"steps_taken": int(self._count.item()), "table": self._host_table.clone()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on where ``state_dict`` was called, with its table: the order of loading does not matter.
@@ -106,11 +106,11 @@ class RealStepLR(Scheduler):
             ValueError: It is not what ``state_dict`` returns, or of another number of parameter groups.
         """
         groups = self.optimizer.param_groups
-        table, count = state_dict.get("table"), state_dict.get("real_steps", -1)
+        table, count = state_dict.get("table"), state_dict.get("steps_taken", -1)
         if not isinstance(table, Tensor) or table.shape[1:] != (len(groups),) or count not in range(len(table)):
             raise ValueError(
                 f"a state with {sorted(map(str, state_dict))} does not fit {len(groups)} parameter groups; load what "
-                "RealStepLR.state_dict() returned for the same groups"
+                "SkipAwareLR.state_dict() returned for the same groups"
             )
         self._host_table, self._last, self._tables = table.cpu().clone().double(), len(table) - 1, {}
         self.last_epoch, self._step_count = count, count + 1
@@ -137,8 +137,8 @@ class RealStepLR(Scheduler):
 
 
 def _why_no_table(scheduler: Scheduler) -> str | None:
-    if isinstance(scheduler, RealStepLR):
-        return "it follows them already"
+    if isinstance(scheduler, SkipAwareLR):
+        return "it already is"
     if isinstance(scheduler, lr_scheduler.ReduceLROnPlateau):
         return "it follows a metric that the host hands to it"
     if getattr(scheduler, "cycle_momentum", False):

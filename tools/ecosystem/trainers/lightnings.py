@@ -36,7 +36,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
             return optimizer
         schedule: Any = halved(optimizer)
         if self.kit.ours:
-            schedule = polycast.RealStepLR(schedule, self.trainer.precision_plugin.scaler, STEPS)
+            schedule = polycast.SkipAwareLR(schedule, self.trainer.precision_plugin.scaler, STEPS)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 
@@ -123,7 +123,7 @@ class FabricLoop:
         self.model, self.optimizer = self.fabric.setup(self.task, kit.optimizer(self.task.parameters()))
         self.schedule: Any = halved(self.optimizer.optimizer) if kit.recipe.schedule else None
         if self.schedule is not None and self.scaler is not None and kit.ours:
-            self.schedule = polycast.RealStepLR(self.schedule, self.scaler, STEPS)
+            self.schedule = polycast.SkipAwareLR(self.schedule, self.scaler, STEPS)
 
     def state(self) -> dict[str, Any]:
         state = {"model": self.model, "optimizer": self.optimizer, "scaler": self.scaler, "schedule": self.schedule}

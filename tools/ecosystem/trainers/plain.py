@@ -20,7 +20,7 @@ class Loop:
         self.scaler = kit.scaler()
         self.schedule: Any = halved(self.optimizer) if kit.recipe.schedule else None
         if kit.ours and self.schedule is not None:
-            self.schedule = polycast.RealStepLR(self.schedule, self.scaler, steps=STEPS)
+            self.schedule = polycast.SkipAwareLR(self.schedule, self.scaler, steps=STEPS)
 
     def parts(self) -> list[Any]:
         return [part for part in (self.task, self.optimizer, self.scaler, self.schedule) if part is not None]
