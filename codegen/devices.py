@@ -3,7 +3,8 @@
 from codegen.model import Device, Op
 from codegen.schemas import Schemas
 from polycast_grammar.casts import OTHERS, Alternative, CastReader, Casts
-from polycast_grammar.categories import SPOKEN_DTYPES, UNLISTED, Category
+from polycast_grammar.categories import UNLISTED, Category
+from polycast_grammar.dtypes import dtype_named
 from polycast_grammar.errors import Problem
 from polycast_grammar.names import split_name
 from polycast_grammar.nodes import Mapping, Node, Text
@@ -11,12 +12,6 @@ from polycast_grammar.versions import SUPPORTED, VersionRange
 
 DTYPES = ("float16", "bfloat16")
 SWITCH = ("on", "off")
-# The category that is meant by a dtype in the place of a category.
-_CATEGORIES = {
-    "float16": Category.LOWER_PRECISION_FP,
-    "bfloat16": Category.LOWER_PRECISION_FP,
-    "float32": Category.FP32,
-}
 
 
 class DeviceReader(CastReader):
@@ -62,11 +57,9 @@ class DeviceReader(CastReader):
             remedy = f"call it '{device}', or '{device}_...' if that device has a column, or name its 'backend'"
             self.report(key.location, what, remedy)
             name = None
-        dtypes = [
-            dtype.value
-            for dtype in self.texts(fields["lower_precision"], "lower_precision")
-            if self.name(dtype, "dtype", DTYPES)
-        ]
+        texts = self.texts(fields["lower_precision"], "lower_precision")
+        named = [Text(dtype_named(text.value) or text.value, text.location) for text in texts]
+        dtypes = [dtype.value for dtype in named if self.name(dtype, "dtype", DTYPES)]
         like = self.known_device(fields["like"], names) if "like" in fields else None
         if "except" in fields:
             self.exceptions[key.value] = self.read_exceptions(key, fields["except"], like)
@@ -87,15 +80,10 @@ class DeviceReader(CastReader):
         return self.name(node, "device", names)
 
     def category(self, node: Node) -> str | None:
-        """Read a category. A dtype is reported with the category that it means."""
-        dtype = SPOKEN_DTYPES.get(node.value.lower(), node.value) if isinstance(node, Text) else None
-        category = _CATEGORIES.get(dtype or "")
-        if isinstance(node, Text) and category is not None:
-            what = f"'{node.value}' is a dtype, which a policy file does not choose"
-            remedy = f"write {category.value}"
-            if category is Category.LOWER_PRECISION_FP:
-                remedy += " for that of the region, or give the op this dtype by a rule at run time"
-            self.report(node.location, what, remedy)
+        """Read a category. A lower precision dtype is reported, since the region chooses it."""
+        if isinstance(node, Text) and dtype_named(node.value) in DTYPES:
+            remedy = f"write {Category.LOWER_PRECISION_FP.value}, or give the op this dtype by a rule at run time"
+            self.report(node.location, f"'{node.value}' is a dtype, which the region chooses", remedy)
             return None
         return super().category(node)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .categories import UNLISTED
+from .categories import UNLISTED, canonical
 from .errors import Problem
 from .fields import Reader
 from .nodes import Mapping, Node, Sequence, Text
@@ -61,6 +61,10 @@ class CastReader(Reader):
         return self.name(node, "device", [*self.like, OTHERS])
 
     def category(self, node: Node) -> str | None:
+        """Read a category. A dtype may be spelled in any way, and float32 is the category fp32."""
+        if isinstance(node, Text):
+            known = canonical(node.value) in self.categories
+            node = Text(canonical(node.value), node.location) if known else node
         return self.name(node, "category", self.categories)
 
     def resolve(self, device: str, named: Casts) -> list[Alternative]:

@@ -3,21 +3,12 @@
 from dataclasses import dataclass
 from enum import Enum
 
+from .dtypes import dtype_named
+
 UNLISTED = "unlisted"
 FUNCTIONAL = "functional"
 VIEW = "view"
 NESTED = "nested"
-
-# Other names of dtypes, which torch's code and trainers' switches use.
-SPOKEN_DTYPES = {
-    "half": "float16",
-    "fp16": "float16",
-    "bf16": "bfloat16",
-    "float": "float32",
-    "f32": "float32",
-    "double": "float64",
-    "fp64": "float64",
-}
 
 
 class Category(Enum):
@@ -31,6 +22,18 @@ class Category(Enum):
     BANNED = "banned"
     FALLTHROUGH = "fallthrough"
     STOCK = "stock"
+
+
+def canonical(text: str) -> str:
+    """Return the one spelling of a category or dtype that rules are printed and saved with; other text as it is.
+
+    Example:
+        >>> from polycast_grammar.categories import canonical
+        >>> canonical("float32"), canonical("bf16"), canonical("promote")
+        ('fp32', 'bfloat16', 'promote')
+    """
+    dtype = dtype_named(text)
+    return Category.FP32.value if dtype == "float32" else dtype or text
 
 
 @dataclass(frozen=True)

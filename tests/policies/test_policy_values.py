@@ -139,7 +139,7 @@ def test_a_policy_for_everything_comes_back_from_its_rules(category: str) -> Non
 
 
 def test_an_unknown_category_for_everything() -> None:
-    with pytest.raises(ValueError, match="no category 'fp23'; did you mean 'fp32'"):
+    with pytest.raises(ValueError, match="unknown category 'fp23'; did you mean 'fp32'"):
         Policy.everywhere("fp23")
 
 

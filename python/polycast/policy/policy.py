@@ -13,12 +13,12 @@ from polycast.policy.kernels import kernel_policy, placed_rules
 from polycast.policy.operators import ATEN, Target
 from polycast.policy.reader import PolicyReader
 from polycast.policy.releases import find, is_release, rules_of
-from polycast.policy.rules import VALUES, Rule, make_rule, misnamed
+from polycast.policy.rules import VALUES, Rule, make_rule, not_a_category
 from polycast.policy.sides import differences, side_of
 from polycast.policy.values import nodes_of
 from polycast.policy.writing import Entry, entries_of, table_of
-from polycast_grammar.categories import Category
-from polycast_grammar.errors import PolicyError, Problem, did_you_mean
+from polycast_grammar.categories import Category, canonical
+from polycast_grammar.errors import PolicyError, Problem
 
 __all__ = ["Policy", "PolicyError", "Rule"]
 
@@ -128,9 +128,9 @@ class Policy:
             >>> careful.rules["linear"], careful.rules["binary_cross_entropy"]
             ('fp32', {'xla': 'fp32', 'xpu': 'fp32', 'cpu': 'fp32', 'mps': 'fp32'})
         """
+        category = canonical(category)
         if category not in VALUES:
-            known = f"no category {category!r:.60}", did_you_mean(str(category), VALUES)
-            raise ValueError("; ".join(misnamed(str(category)) or known))
+            raise ValueError("; ".join(not_a_category(category)))
         kept = {(row.op, row.overload, row.device) for row in ROWS if row.category in _UNTOUCHED}
         found = []
         for op, overload in dict.fromkeys((row.op, row.overload) for row in ROWS):

@@ -9,9 +9,9 @@ from polycast._compiled import DEVICES_LIKE, SPOKEN
 from polycast.policy import operators
 from polycast.policy.operators import Target
 from polycast.policy.releases import versions_with
-from polycast.policy.rules import VALUES, Rule, make_rule, misnamed
+from polycast.policy.rules import VALUES, Rule, make_rule, not_a_category
 from polycast_grammar.casts import Alternative, CastReader
-from polycast_grammar.categories import UNLISTED, Signature
+from polycast_grammar.categories import UNLISTED, Category, Signature
 from polycast_grammar.errors import Problem, closest
 from polycast_grammar.nodes import Mapping, Node, Text
 
@@ -111,10 +111,9 @@ class PolicyReader(CastReader):
         return super().device(node)
 
     def category(self, node: Node) -> str | None:
-        """Read a category. For another word for one, report the category that is meant."""
-        problem = misnamed(node.value) if isinstance(node, Text) else None
-        if problem is not None:
-            self.report(node.location, *problem)
+        """Read a category. No rule brings torch's own kernel back."""
+        if isinstance(node, Text) and node.value == Category.STOCK.value:
+            self.report(node.location, *not_a_category(node.value))
             return None
         return super().category(node)
 

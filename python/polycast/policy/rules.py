@@ -3,23 +3,22 @@
 from typing import NamedTuple
 
 from polycast.policy.operators import shown
-from polycast_grammar.categories import SPOKEN_DTYPES, UNLISTED, Category
+from polycast_grammar.categories import UNLISTED, Category
+from polycast_grammar.errors import did_you_mean
 
 # What a rule can give an op: a category, a dtype that replaces the region's, or "unlisted".
 VALUES: dict[str, tuple[Category | None, str | None]] = {
     **{category.value: (category, None) for category in Category if category is not Category.STOCK},
     UNLISTED: (None, None),
-    "float32": (Category.FP32, None),
     **{dtype: (Category.LOWER_PRECISION_FP, dtype) for dtype in ("float16", "bfloat16", "float64")},
 }
 
 
-def misnamed(value: str) -> tuple[str, str] | None:
-    """Return the problem and the remedy of a word that stands for one of VALUES; None for any other text."""
-    if value == Category.STOCK.value:
-        return f"'{value}' is for policy.yaml alone, since no rule brings torch's own kernel back", "leave it out"
-    meant = SPOKEN_DTYPES.get(value.lower())
-    return None if meant is None else (f"unknown category '{value}'", f"did you mean '{meant}'?")
+def not_a_category(text: str) -> tuple[str, str]:
+    """Return the problem and the remedy of a text that is none of VALUES."""
+    if text == Category.STOCK.value:
+        return f"'{text}' is for policy.yaml alone, since no rule brings torch's own kernel back", "leave it out"
+    return f"unknown category '{text:.60}'", did_you_mean(text, VALUES)
 
 
 class Rule(NamedTuple):
