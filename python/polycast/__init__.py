@@ -10,11 +10,8 @@ are installed when torch_xla is imported, before or after. Set POLYCAST_INSTALL=
     torch.bfloat16
 """
 
-from polycast import cast_cache, installation, policy, syncfree
+from polycast import cast_cache, debug, installation, policy, syncfree
 from polycast.custom_function import custom_bwd, custom_fwd
-from polycast.debug.compare import compare, record
-from polycast.debug.trace import trace
-from polycast.debug.watch import watch
 from polycast.installation import install, installed, uninstall
 from polycast.policy.policy import Policy, PolicyError
 from polycast.region import autocast
@@ -22,28 +19,27 @@ from polycast.scaler import elsewhere  # noqa: F401
 from polycast.scaler.scaler import GradScaler
 from polycast.scaler.schedule import SkipAwareLR
 from polycast.scope.assignment import assign
+from polycast.scope.contexts import Region
 from polycast.scope.process import use
 
 __all__ = [
     "GradScaler",
     "Policy",
     "PolicyError",
+    "Region",
     "SkipAwareLR",
     "assign",
     "autocast",
     "cast_cache",
-    "compare",
     "custom_bwd",
     "custom_fwd",
+    "debug",
     "install",
     "installed",
     "policy",
-    "record",
     "syncfree",
-    "trace",
     "uninstall",
     "use",
-    "watch",
 ]
 __version__ = "0.1.0"
 

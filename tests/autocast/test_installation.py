@@ -193,7 +193,7 @@ except ImportError as error:
     assert python(code).startswith(wanted)
 
 
-@pytest.mark.parametrize("module", [polycast, polycast.cast_cache, polycast.policy, polycast.syncfree])
+@pytest.mark.parametrize("module", [polycast, polycast.cast_cache, polycast.debug, polycast.policy, polycast.syncfree])
 def test_completion_offers_public_names_only(module: ModuleType) -> None:
     offered = {name for name in dir(module) if not name.startswith("__")}
     assert offered == {*module.__all__}

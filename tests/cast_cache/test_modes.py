@@ -105,8 +105,8 @@ TORCH_OBSERVERS: dict[str, Callable[[nn.Module], AbstractContextManager[Any]]] =
     "a mode": lambda _: Seen(),
 }
 OUR_OBSERVERS: dict[str, Callable[[nn.Module], AbstractContextManager[Any]]] = {
-    "trace": polycast.trace,
-    "watch": polycast.watch,
+    "trace": polycast.debug.trace,
+    "watch": polycast.debug.watch,
 }
 
 
@@ -186,7 +186,7 @@ def infinite_sum(around: Callable[[nn.Module], AbstractContextManager[Any]]) -> 
 @pytest.mark.filterwarnings("ignore:step 0. ")
 def test_an_infinite_sum_of_gradients_is_found_by_a_watch() -> None:
     _, plain = infinite_sum(lambda _: nullcontext())
-    found, observed = infinite_sum(polycast.watch)
+    found, observed = infinite_sum(polycast.debug.watch)
     assert not all(bool(grad.isfinite().all()) for grad in plain)
     assert all(map(same_bits, plain, observed))
     assert {(one.site.phase, one.site.op) for one in found.findings} == {("backward", "add.Tensor")}
@@ -206,7 +206,7 @@ def test_a_comparison_leaves_the_gradients_of_the_program() -> None:
         return [weight.grad for weight in model.parameters() if weight.grad is not None]
 
     plain = gradients(lambda _, run: run())
-    assert all(map(same_bits, plain, gradients(lambda model, run: polycast.compare(run, model=model))))
+    assert all(map(same_bits, plain, gradients(lambda model, run: polycast.debug.compare(run, model))))
 
 
 def test_a_mode_sees_the_casts_of_stock_and_no_others() -> None:

@@ -1,8 +1,9 @@
 """Faults at places of real models' training that hypothesis draws.
 
-A dispatch mode below everything makes one op's result 1 % wrong, which polycast.compare has to name as the worst, or
-puts an infinity or a NaN into it, which polycast.watch has to name as the first. Networks of branches beside a residual
-have their float16 gradients scaled too far: following what polycast.watch advises has to avoid its findings.
+A dispatch mode below everything makes one op's result 1 % wrong, which polycast.debug.compare has to name as the worst,
+or puts an infinity or a NaN into it, which polycast.debug.watch has to name as the first. Networks of branches beside a
+residual have their float16 gradients scaled too far: following what polycast.debug.watch advises has to avoid its
+findings.
 """
 
 import sys
@@ -149,7 +150,7 @@ def check_compare(data: st.DataObject, device: str) -> None:
     train = training(data.draw(MODELS, "model"), device)
     place = data.draw(st.sampled_from(places(train, train.run, twice=True)), "place")
     with Plant(place.number, one_percent):
-        worst = polycast.compare(train.run, model=train.model).worst()[0]
+        worst = polycast.debug.compare(train.run, model=train.model).worst()[0]
     assert worst.site == place.site
 
 
@@ -162,7 +163,7 @@ def check_watch(data: st.DataObject, device: str) -> None:
     train = training(number, device)
     with warnings.catch_warnings(), Plant(place.number, put(value)):
         warnings.simplefilter("ignore")
-        with polycast.watch(train.model, train.optimizer) as watch:
+        with polycast.debug.watch(train.model, train.optimizer) as watch:
             train.step()
     assert watch.findings and watch.findings[0].site == place.site
 
@@ -225,7 +226,7 @@ NETWORKS = st.builds(
 )
 
 
-def watched(network: Network) -> tuple[nn.Module, Callable[[], polycast.watch]]:
+def watched(network: Network) -> tuple[nn.Module, Callable[[], polycast.debug.watch]]:
     """Return a network, and a function that watches its forward and backward."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(16, WIDTH), *map(Branch, network.branches))
@@ -234,10 +235,10 @@ def watched(network: Network) -> tuple[nn.Module, Callable[[], polycast.watch]]:
         polycast.assign(model, {str(len(model) - 3): {"linear": "float16"}})
     tokens = torch.randint(0, 16, (2, 4))
 
-    def run() -> polycast.watch:
+    def run() -> polycast.debug.watch:
         torch.manual_seed(0)
         model.zero_grad()
-        with polycast.watch(model) as found:
+        with polycast.debug.watch(model) as found:
             with polycast.autocast("cpu", torch.float16):
                 loss = nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
             (loss * 2.0**network.scale).backward()  # type: ignore[no-untyped-call]

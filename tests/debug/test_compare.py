@@ -37,7 +37,7 @@ def program(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str = "
 
 def test_bfloat16_has_errors_of_its_rounding_and_float32_has_none() -> None:
     model, run = program(resnet)
-    errors = polycast.compare(run, model=model)
+    errors = polycast.debug.compare(run, model)
     lower = [row for row in errors if row.types == (torch.bfloat16,)]
     assert len(lower) > 40
     assert all(row.local is not None and row.local < 4e-3 for row in lower)
@@ -48,7 +48,7 @@ def test_bfloat16_has_errors_of_its_rounding_and_float32_has_none() -> None:
 
 def test_a_program_beside_itself_has_no_error_so_far() -> None:
     model, run = program(bert)
-    errors = polycast.compare(run, model=model.train(), reference=polycast.Policy())
+    errors = polycast.debug.compare(run, model.train(), reference=polycast.Policy())
     assert errors.missing == 0
     assert {row.so_far for row in errors} == {0.0}
 
@@ -56,10 +56,10 @@ def test_a_program_beside_itself_has_no_error_so_far() -> None:
 def test_a_file_of_another_run_is_a_reference(tmp_path: Path) -> None:
     model, run = program(resnet)
     torch.manual_seed(1)
-    polycast.record(run, tmp_path / "run.pt", model=model.eval())
+    polycast.debug.record(run, tmp_path / "run.pt", model.eval())
     model.zero_grad()
     torch.manual_seed(1)
-    again = polycast.compare(run, model=model, reference=tmp_path / "run.pt")
+    again = polycast.debug.compare(run, model, reference=tmp_path / "run.pt")
     assert {row.so_far for row in again} == {0.0}
     assert again.missing == 0
 
@@ -72,7 +72,7 @@ def test_the_program_is_as_if_it_had_run_once() -> None:
     after = torch.rand(1)
     torch.manual_seed(0)
     program(resnet)
-    polycast.compare(run, model=model)
+    polycast.debug.compare(run, model)
     assert torch.equal(torch.rand(1), after)
     for mine, other in zip(model.parameters(), alone.parameters(), strict=True):
         assert torch.equal(mine.grad, other.grad)  # type: ignore[arg-type]
@@ -90,9 +90,9 @@ def run():
         output, _ = model(batch)
     output.float().sum().backward()
 for _ in range(3):
-    with polycast.watch(model) as found:
+    with polycast.debug.watch(model) as found:
         run()
-    errors = polycast.compare(run, model=model)
+    errors = polycast.debug.compare(run, model)
 print(found.findings, max(row.local for row in errors if row.local is not None) < 0.01)
 """
     assert python(code) == "[] True\n"
@@ -100,14 +100,14 @@ print(found.findings, max(row.local for row in errors if row.local is not None) 
 
 def test_a_file_of_a_run_with_other_names_is_refused(tmp_path: Path) -> None:
     model = nn.Linear(2, 2)
-    polycast.record(lambda: model(torch.ones(1, 2)), tmp_path / "run.pt")
+    polycast.debug.record(lambda: model(torch.ones(1, 2)), tmp_path / "run.pt")
     with pytest.raises(ValueError, match="recorded without a model and is compared with one"):
-        polycast.compare(lambda: model(torch.ones(1, 2)), model=model, reference=tmp_path / "run.pt")
+        polycast.debug.compare(lambda: model(torch.ones(1, 2)), model, reference=tmp_path / "run.pt")
 
 
 def test_of_a_program_without_a_region_the_comparison_says_so() -> None:
     model = nn.Linear(2, 2)
-    assert "does the program open its region itself?" in str(polycast.compare(lambda: model(torch.ones(1, 2))))
+    assert "does the program open its region itself?" in str(polycast.debug.compare(lambda: model(torch.ones(1, 2))))
 
 
 def test_the_second_run_draws_the_numbers_of_the_first() -> None:
@@ -120,7 +120,7 @@ def test_the_second_run_draws_the_numbers_of_the_first() -> None:
             scale = random.random() + float(numpy.random.rand())
             (scale * nn.functional.dropout(spread + spread.exp() * noise)).sum().backward()  # type: ignore[no-untyped-call]
 
-    errors = polycast.compare(run, model=encoder)
+    errors = polycast.debug.compare(run, model=encoder)
     assert errors.missing == 0
     assert {row.so_far for row in errors if "rand" in row.site.op or "exponential" in row.site.op} == {0.0}
     assert max(row.so_far or 0 for row in errors) < 0.02
@@ -134,7 +134,7 @@ def test_the_first_result_that_is_not_finite_is_named() -> None:
     def run() -> None:
         model(torch.full((1, 4), 1000.0))
 
-    errors = polycast.compare(run, model=model)
+    errors = polycast.debug.compare(run, model)
     assert errors.first_non_finite is not None
     assert (errors.first_non_finite.site.module, errors.first_non_finite.site.op) == ("0", "addmm")
     assert "the first that is not finite: addmm, call 0, in forward of '0'" in str(errors)
@@ -149,14 +149,14 @@ def test_rules_of_modules_and_regions_do_not_hold_in_the_reference() -> None:
         with polycast.autocast("cpu", policy=polycast.Policy({"linear": "float16"})):
             model(torch.rand(2, 4))
 
-    (row,) = [row for row in polycast.compare(run, model=model) if row.site.op == "addmm"]
+    (row,) = [row for row in polycast.debug.compare(run, model) if row.site.op == "addmm"]
     assert row.so_far
     assert row.so_far > 1e-4
 
 
 def test_pictures_and_tables_have_every_error(tmp_path: Path) -> None:
     model, run = program(resnet)
-    errors = polycast.compare(run, model=model)
+    errors = polycast.debug.compare(run, model)
     errors.plot(tmp_path / "errors.png")
     assert (tmp_path / "errors.png").stat().st_size > 1000
     assert len(errors.table("growth", count=7).splitlines()) == 8
@@ -168,7 +168,7 @@ def test_an_error_of_a_normalization_is_that_of_its_result_not_of_its_statistics
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Conv2d(8, 8, 3))
     nn.init.constant_(model[0].bias, mean)  # type: ignore[arg-type]
     batch = torch.randn(8, 3, 12, 12)
-    errors = polycast.compare(polycast.autocast("cpu")(lambda: model(batch)), model=model)
+    errors = polycast.debug.compare(polycast.autocast("cpu")(lambda: model(batch)), model)
     rounded, exact = model[0](batch).to(torch.bfloat16).double(), model[0](batch).double()
     by_hand, result = (functional.batch_norm(x, None, None, training=True) for x in (rounded, exact))
     (row,) = [row for row in errors if row.site.op == "native_batch_norm"]
@@ -195,11 +195,11 @@ def test_a_gradient_that_is_zero_in_theory_has_no_error_of_its_rounding(
     if is_file:
         polycast.use(polycast.Policy.everywhere("float32"))
         try:
-            polycast.record(run, tmp_path / "run.pt", model=model.eval())
+            polycast.debug.record(run, tmp_path / "run.pt", model.eval())
         finally:
             polycast.use(None)
         model.zero_grad()
-    errors = polycast.compare(run, model=model, reference=tmp_path / "run.pt" if is_file else "float32")
+    errors = polycast.debug.compare(run, model, reference=tmp_path / "run.pt" if is_file else "float32")
     assert 1e-3 < (errors.worst("so_far")[0].so_far or 0) < 0.5
 
 
@@ -211,7 +211,7 @@ def test_a_sum_that_is_wrong_by_more_than_itself_has_that_error() -> None:
         with polycast.autocast("cpu", torch.float16):
             (x[None] @ x[:, None] / (x.half() * 1e-8)[None].sum(1, keepdim=True).clamp_min(1e-12)).sum()
 
-    assert (polycast.compare(run).worst("so_far")[0].so_far or 0) > 1e3
+    assert (polycast.debug.compare(run).worst("so_far")[0].so_far or 0) > 1e3
 
 
 def test_what_is_read_through_another_view_is_given_its_errors() -> None:
@@ -223,7 +223,7 @@ def test_what_is_read_through_another_view_is_given_its_errors() -> None:
             whole[:, :8] = x @ x.T @ x
             whole[:, :4].exp()
 
-    (row,) = [row for row in polycast.compare(run) if row.site.op == "exp"]
+    (row,) = [row for row in polycast.debug.compare(run) if row.site.op == "exp"]
     assert row.before > 1e-3
 
 
@@ -258,7 +258,7 @@ def test_random_numbers_are_drawn_once_or_named(drop: Callable[[Tensor], Tensor]
             drop(model(X)).float().square().sum().backward()  # type: ignore[no-untyped-call]
 
     with DrawsByType():  # type: ignore[no-untyped-call]
-        errors = polycast.compare(run, model=model)
+        errors = polycast.debug.compare(run, model)
     worst = errors.worst("so_far")[0].so_far or 0
     if is_drawn_once:
         assert (errors.redrawn, worst < 0.05) == ([], True)
@@ -280,7 +280,7 @@ def test_on_xla_random_numbers_are_drawn_once() -> None:
             loss = model(batch).float().square().mean()
         loss.backward()
 
-    errors = polycast.compare(run, model=model)
+    errors = polycast.debug.compare(run, model)
     assert (errors.redrawn, errors.missing) == ([], 0)
     assert (errors.worst("so_far")[0].so_far or 0) < 0.05
 
@@ -304,7 +304,7 @@ def test_an_accelerator_has_its_random_state_put_back_if_it_can(
         states[1] += 1
 
     seen: list[dict[int, int]] = []
-    polycast.compare(run)
+    polycast.debug.compare(run)
     assert seen == [{0: 3, 1: 4}, {0: 3, 1: 4 if has_state else 5}]
     assert states[1] == (5 if has_state else 6)
 
@@ -318,12 +318,12 @@ def test_a_program_that_steps_is_refused() -> None:
         optimizer.step()
 
     with pytest.raises(RuntimeError, match=r"changed a weight of shape \(2, 2\).*leave the optimizer's step out"):
-        polycast.compare(run, model=model)
+        polycast.debug.compare(run, model)
 
 
 def test_a_file_of_something_else_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"test_compare.py' is no file of polycast.record"):
-        polycast.compare(lambda: None, reference=__file__)
+    with pytest.raises(ValueError, match=r"test_compare.py' is no file of polycast.debug.record"):
+        polycast.debug.compare(lambda: None, reference=__file__)
 
 
 @pytest.mark.parametrize(
@@ -337,9 +337,9 @@ def test_a_file_of_something_else_is_refused() -> None:
 )
 def test_what_cannot_be_compared_is_refused(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
-        polycast.compare(**{"run": lambda: None, **arguments})
+        polycast.debug.compare(**{"run": lambda: None, **arguments})
 
 
 def test_an_unknown_order_is_refused() -> None:
     with pytest.raises(ValueError, match="sorted by local, so_far, growth, not by 'size'"):
-        polycast.compare(lambda: None).worst("size")
+        polycast.debug.compare(lambda: None).worst("size")

@@ -81,7 +81,7 @@ def same(one: Any, other: Any) -> bool:
     return torch.equal(one, other) if isinstance(one, Tensor) else bool(one == other)
 
 
-@pytest.mark.parametrize("around", [polycast.trace, polycast.watch])
+@pytest.mark.parametrize("around", [polycast.debug.trace, polycast.debug.watch])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_gives_the_same(name: str, around: Callable[[nn.Module], AbstractContextManager[Any]]) -> None:
     plain = result(PROGRAMS[name], lambda _: polycast.autocast("cpu", enabled=False))
@@ -93,7 +93,7 @@ def test_a_program_can_be_compared(name: str) -> None:
     if name == "a custom operator of one type":
         pytest.skip("its operator refuses what the reference gives it")
     model = make()
-    polycast.compare(polycast.autocast("cpu")(lambda: PROGRAMS[name](model)), model=model)
+    polycast.debug.compare(polycast.autocast("cpu")(lambda: PROGRAMS[name](model)), model)
 
 
 def test_a_layer_takes_the_way_that_it_takes_without_hooks() -> None:
@@ -101,21 +101,21 @@ def test_a_layer_takes_the_way_that_it_takes_without_hooks() -> None:
     x = torch.rand(2, 5, 16)
     with torch.inference_mode(), polycast.autocast("cpu"):
         plain = layer(x)
-        with polycast.trace(layer):
+        with polycast.debug.trace(layer):
             assert torch.equal(layer(x), plain)
 
 
 def test_a_scripted_part_does_not_stop_a_trace() -> None:
     model = nn.Sequential(nn.Linear(8, 8), torch.jit.script(nn.Linear(8, 8)))
     for _ in range(2):
-        with polycast.trace(model) as t, polycast.autocast("cpu"):
+        with polycast.debug.trace(model) as t, polycast.autocast("cpu"):
             model(X)
     assert sum(call.site.op == "linear" for call in t.calls) == 2
 
 
 def test_models_are_saved_within_and_copies_after() -> None:
     model = make()
-    with polycast.watch(model):
+    with polycast.debug.watch(model):
         copied = copy.deepcopy(model)
         torch.save(model, io.BytesIO())
     torch.save(copied, io.BytesIO())
@@ -136,14 +136,14 @@ def test_models_are_saved_within_and_copies_after() -> None:
 )
 def test_infinities_that_are_masked_are_no_findings(function: Callable[[Tensor], Tensor]) -> None:
     model = make()
-    with polycast.watch(model) as found:
+    with polycast.debug.watch(model) as found:
         function(model(X)).sum().backward()  # type: ignore[no-untyped-call]
     assert found.findings == []
 
 
 def test_a_masked_infinity_hides_no_finding() -> None:
     model = make()
-    with polycast.watch(model) as found, polycast.autocast("cpu", torch.float16):
+    with polycast.debug.watch(model) as found, polycast.autocast("cpu", torch.float16):
         y = model(X)
         torch.where(y > 9, torch.log(y * 0), 0.0)
         with pytest.warns(UserWarning, match="step 0: "):
@@ -158,7 +158,7 @@ def test_a_step_that_is_skipped_is_read(kind: Any) -> None:
     model[2].weight.data.fill_(1e5)  # type: ignore[index]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = kind("cpu", init_scale=2.0**10)
-    with pytest.warns(UserWarning, match="step 0: "), polycast.watch(model, optimizer) as found:
+    with pytest.warns(UserWarning, match="step 0: "), polycast.debug.watch(model, optimizer) as found:
         for _ in range(5):
             optimizer.zero_grad()
             with polycast.autocast("cpu", torch.float16):
@@ -179,7 +179,7 @@ def test_masks_do_not_hide_errors() -> None:
             y = model(X)
             torch.softmax((y @ y.T).masked_fill(mask, -math.inf), -1)
 
-    (row,) = [row for row in polycast.compare(run, model=model) if row.site.op.startswith("masked_fill")]
+    (row,) = [row for row in polycast.debug.compare(run, model) if row.site.op.startswith("masked_fill")]
     assert row.so_far is not None
     assert 0 < row.so_far < 0.1
 
@@ -196,6 +196,6 @@ def test_a_buffer_that_is_bound_anew_counts_once() -> None:
             return x * self.count
 
     model = Counting()
-    errors = polycast.compare(lambda: model(X), model=model)
+    errors = polycast.debug.compare(lambda: model(X), model)
     assert model.count.item() == 1
     assert {row.so_far for row in errors} == {0.0}

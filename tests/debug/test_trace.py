@@ -13,7 +13,7 @@ import pytest
 import torch
 from polycast import Policy
 from polycast.debug.ops import floating, is_cast
-from polycast.debug.trace import trace
+from polycast.debug.tracing import trace
 from polycast.debug.values import Op, Values
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounter
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def traced(call: Callable[[], object], policy: polycast.Policy | None = None) -> trace:
-    with polycast.trace() as t, polycast.autocast("cpu", policy=policy):
+    with polycast.debug.trace() as t, polycast.autocast("cpu", policy=policy):
         call()
     return t
 
@@ -70,7 +70,7 @@ def test_rules_come_from_where_they_were_set() -> None:
     polycast.assign(model, {"1": {"linear": "fp32"}})
     polycast.use(polycast.Policy({"relu": "fp32"}))
     try:
-        with polycast.trace(model) as t, polycast.autocast("cpu", policy=polycast.Policy({"gelu": "bfloat16"})):
+        with polycast.debug.trace(model) as t, polycast.autocast("cpu", policy=polycast.Policy({"gelu": "bfloat16"})):
             mse_loss(nn.functional.gelu(relu(model(ONES))), HALF)
     finally:
         polycast.use(None)
@@ -86,20 +86,20 @@ def test_rules_come_from_where_they_were_set() -> None:
 
 def test_calls_with_symbolic_sizes_are_ignored(capfd: pytest.CaptureFixture[str]) -> None:
     sizes = ({0: torch.export.Dim("batch")},)
-    with torch.autocast("cpu", BF16), polycast.trace():
+    with torch.autocast("cpu", BF16), polycast.debug.trace():
         torch.export.export(nn.Linear(4, 4), (torch.ones(2, 4),), dynamic_shapes=sizes)
     assert "RecordFunction" not in capfd.readouterr().err
 
 
 def test_under_stock_kernels_casts_are_seen_too() -> None:
-    with stock_kernels(), polycast.trace() as t, torch.autocast("cpu", BF16):
+    with stock_kernels(), polycast.debug.trace() as t, torch.autocast("cpu", BF16):
         linear(ONES, ONES)
     assert [(call.rule, call.origin, call.arrived) for call in t.calls] == [("stock", "torch", (BF16, BF16))]
 
 
 def test_a_cast_says_whether_the_cache_had_it() -> None:
     weight = nn.Linear(2, 2, bias=False)
-    with polycast.trace(weight) as t, polycast.autocast("cpu"):
+    with polycast.debug.trace(weight) as t, polycast.autocast("cpu"):
         weight(ONES)
         weight(ONES)
     assert [[(cast.weight, cast.reused) for cast in call.casts] for call in t.calls] == [
@@ -126,7 +126,7 @@ def test_the_types_of_a_models_calls_are_those_below(
         below.append((op.call, is_cast(op.function), {tensor.dtype for tensor in floating((op.args, op.kwargs))}))
         op.run()
 
-    with polycast.trace(model) as t, Values(model, visit), polycast.autocast(device):
+    with polycast.debug.trace(model) as t, Values(model, visit), polycast.autocast(device):
         model(batch.to(device))
     taken = [call for call in t.calls if call.casts]
     assert len(taken) > 5
@@ -140,7 +140,7 @@ def test_the_types_of_a_models_calls_are_those_below(
 def test_sums_are_those_of_the_calls() -> None:
     torch.manual_seed(0)
     model, (batch, *_) = bert()
-    with polycast.trace(model) as t, polycast.autocast("cpu"):
+    with polycast.debug.trace(model) as t, polycast.autocast("cpu"):
         model(batch)
     summary, totals = t.summary(), t.by_op()
     assert summary.calls == len(t.calls) == sum(row.calls for row in totals)
@@ -160,7 +160,7 @@ def test_a_traced_model_gives_the_same_bits(build: Callable[[], tuple[nn.Module,
 
 @contextmanager
 def traced_region() -> Iterator[None]:
-    with polycast.trace(lines=True), polycast.autocast("cpu"):
+    with polycast.debug.trace(lines=True), polycast.autocast("cpu"):
         yield
 
 
@@ -178,7 +178,7 @@ def test_a_rule_saves_the_casts_that_the_summary_says_it_saves() -> None:
 
 def test_frozen_weights_that_are_cast_again_could_be_kept() -> None:
     model = nn.Linear(4, 4).requires_grad_(False)
-    with polycast.trace(model) as t, polycast.autocast("cpu"):
+    with polycast.debug.trace(model) as t, polycast.autocast("cpu"):
         for _ in range(3):
             model(torch.ones(1, 4))
     (saving,) = t.summary().savings
@@ -197,7 +197,7 @@ def test_compiled_models_work_inside_of_a_trace() -> None:
     run_model()
     assert counter.frame_count == 1
     for named in (model, inner):
-        with polycast.trace(named):
+        with polycast.debug.trace(named):
             run_model()
     compiled = counter.frame_count
     run_model()
@@ -206,7 +206,7 @@ def test_compiled_models_work_inside_of_a_trace() -> None:
 
 def test_an_error_ends_the_trace_and_keeps_what_was_seen() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(3, 3))
-    with pytest.raises(RuntimeError, match="shapes"), polycast.trace(model) as t, polycast.autocast("cpu"):
+    with pytest.raises(RuntimeError, match="shapes"), polycast.debug.trace(model) as t, polycast.autocast("cpu"):
         model(ONES)
     assert [call.site.module for call in t.calls] == ["0", "1"]
     assert [call.site.module for call in traced(lambda: linear(ONES, ONES)).calls] == [""]
@@ -216,8 +216,11 @@ def test_an_error_ends_the_trace_and_keeps_what_was_seen() -> None:
 @pytest.mark.parametrize("outer", ["trace", "watch"])
 def test_two_at_once_are_refused_by_their_names(outer: str, inner: str) -> None:
     model = nn.Linear(2, 2)
-    text = f"polycast.{inner} cannot begin while polycast.{outer} runs.*leave the polycast.{outer} first"
-    with getattr(polycast, outer)(model), pytest.raises(RuntimeError, match=text), getattr(polycast, inner)(model):
+    first, second = getattr(polycast.debug, outer), getattr(polycast.debug, inner)
+    text = (
+        f"polycast.debug.{inner} cannot begin while polycast.debug.{outer} runs.*leave the polycast.debug.{outer} first"
+    )
+    with first(model), pytest.raises(RuntimeError, match=text), second(model):
         pass
     assert traced(lambda: linear(ONES, ONES)).calls
 
@@ -228,7 +231,7 @@ def test_lines_lose_no_call_of_a_thread_that_runs_no_python() -> None:
 
     def calls(*, lines: bool) -> list[str]:
         x = torch.ones(2, 2, device="xla", requires_grad=True)
-        with polycast.trace(lines=lines) as t, polycast.autocast("xla"):
+        with polycast.debug.trace(lines=lines) as t, polycast.autocast("xla"):
             linear(x, x).sum().backward()  # type: ignore[no-untyped-call]
         assert not lines or {bool(call.source) for call in t.calls if call.site.phase == "backward"} == {False}
         return [call.site.op for call in t.calls]
@@ -245,14 +248,14 @@ def test_lines_are_found_at_any_depth() -> None:
         except RecursionError:
             linear(ONES, ONES)
 
-    with polycast.trace(lines=True) as t, polycast.autocast("cpu"):
+    with polycast.debug.trace(lines=True) as t, polycast.autocast("cpu"):
         dive()
     assert {call.site.op for call in t.calls} == {"linear"}
     assert all(call.source.startswith(__file__) for call in t.calls)
 
 
 def test_a_trace_that_another_thread_ends_records_no_more() -> None:
-    t = polycast.trace()
+    t = polycast.debug.trace()
     with ThreadPoolExecutor(1) as other:
 
         def call() -> None:
@@ -262,11 +265,11 @@ def test_a_trace_that_another_thread_ends_records_no_more() -> None:
         other.submit(t.__enter__).result()
         other.submit(call).result()
         t.__exit__(None, None, None)
-        with polycast.trace() as own:
+        with polycast.debug.trace() as own:
             other.submit(call).result()
             call()
         assert (len(t.calls), len(own.calls)) == (1, 1)
-        again = other.submit(polycast.trace().__enter__).result()
+        again = other.submit(polycast.debug.trace().__enter__).result()
         other.submit(call).result()
         again.__exit__(None, None, None)
         assert len(again.calls) == 1
@@ -274,11 +277,11 @@ def test_a_trace_that_another_thread_ends_records_no_more() -> None:
 
 def test_what_is_no_model_is_refused() -> None:
     with pytest.raises(TypeError, match="the model is 'resnet'; give"):
-        polycast.trace("resnet")  # type: ignore[arg-type]
+        polycast.debug.trace("resnet")  # type: ignore[arg-type]
 
 
 def test_lines_are_those_of_the_program() -> None:
-    with polycast.trace(lines=True) as t, polycast.autocast("cpu"):
+    with polycast.debug.trace(lines=True) as t, polycast.autocast("cpu"):
         cross_entropy(linear(ONES, ONES), torch.tensor([0, 1]))
     assert {call.source.rpartition(":")[0] for call in t.calls} == {__file__}
     assert "line" in t.table().splitlines()[0]
@@ -305,7 +308,7 @@ def test_each_of_many_modules_has_its_own_rule_and_origin() -> None:
     for number, layer in enumerate(model):
         rules = Policy({"linear": kinds[number % 4], "exp": kinds[number // 4 % 4], "log": kinds[number // 16 % 4]})
         polycast.assign(layer, {"": rules | Policy({"sin": kinds[number // 64 % 4], "cos": kinds[number // 256]})})
-    with polycast.trace(model) as t, torch.no_grad(), polycast.autocast("cpu"):
+    with polycast.debug.trace(model) as t, torch.no_grad(), polycast.autocast("cpu"):
         model(ONES)
     found = [(call.site.module, call.rule, call.origin) for call in t.calls if call.site.op == "linear"]
     assert found == [(str(number), kinds[number % 4], "module: Policy: linear") for number in range(500)]
@@ -313,7 +316,7 @@ def test_each_of_many_modules_has_its_own_rule_and_origin() -> None:
 
 def test_a_policy_that_was_left_within_the_trace_is_named() -> None:
     """No part of the policy is alive when the trace is read."""
-    with polycast.trace() as t, polycast.autocast("cpu"):
+    with polycast.debug.trace() as t, polycast.autocast("cpu"):
         for kind in ("float16", "fp32", "bfloat16"):
             with polycast.autocast("cpu", policy=Policy({"linear": kind, "mul": kind})):
                 linear(ONES, ONES) * 2
@@ -335,7 +338,7 @@ def test_a_rule_is_that_of_the_kernel_while_another_thread_changes_the_process()
                 polycast.use(Policy({"linear": kind}))
 
     try:
-        with ThreadPoolExecutor(1) as other, polycast.trace() as t, polycast.autocast("cpu"):
+        with ThreadPoolExecutor(1) as other, polycast.debug.trace() as t, polycast.autocast("cpu"):
             changed = other.submit(change)
             for _ in range(2000):
                 linear(ONES, ONES)
@@ -348,29 +351,29 @@ def test_a_rule_is_that_of_the_kernel_while_another_thread_changes_the_process()
 
 
 def test_a_trace_of_nothing_says_what_may_be_the_reason() -> None:
-    with polycast.trace() as t:
+    with polycast.debug.trace() as t:
         linear(ONES, ONES)
     assert "autocasting met no call" in str(t.summary())
 
 
 def test_calls_beyond_the_limit_are_not_recorded_and_that_is_said() -> None:
-    with polycast.trace(limit=2) as t, polycast.autocast("cpu"):
+    with polycast.debug.trace(limit=2) as t, polycast.autocast("cpu"):
         for _ in range(4):
             linear(ONES, ONES)
     assert len(t.calls) == 2
     assert "were not recorded" in str(t.summary())
     with pytest.raises(ValueError, match="the limit is 0; give the number of calls"):
-        polycast.trace(limit=0)
+        polycast.debug.trace(limit=0)
 
 
 def test_a_trace_that_has_not_ended_says_so() -> None:
     with pytest.raises(RuntimeError, match="the trace has not ended"):
-        polycast.trace().summary()
+        polycast.debug.trace().summary()
 
 
 def test_calls_of_backward_inside_of_the_region_are_counted() -> None:
     model = nn.Linear(2, 2)
-    with polycast.trace(model) as t, polycast.autocast("cpu"):
+    with polycast.debug.trace(model) as t, polycast.autocast("cpu"):
         model(ONES).sum().backward()
     assert {call.site.phase for call in t.calls} == {"forward", "backward"}
     assert "of the calls are of backward" in str(t)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from polycast.debug.findings import Finding
 from polycast.debug.measure import Magnitudes
-from polycast.debug.watch import watch
+from polycast.debug.watching import watch
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -55,7 +55,7 @@ def watched(function: Callable[[Tensor], Tensor], policy: polycast.Policy | None
     """Watch a model with the function in its middle."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), Function(function), nn.Linear(4, 4))
-    with polycast.watch(model) as found, polycast.autocast("cpu", F16, policy=policy):
+    with polycast.debug.watch(model) as found, polycast.autocast("cpu", F16, policy=policy):
         output = model(torch.ones(2, 4))
     output.float().sum().backward()
     return found
@@ -65,13 +65,13 @@ def watched(function: Callable[[Tensor], Tensor], policy: polycast.Policy | None
 def test_a_program_that_is_only_traced_is_ignored(rehearse: Callable[[nn.Module], str]) -> None:
     model = nn.Linear(4, 4)
     expected = rehearse(model)
-    with polycast.watch(model) as found:
+    with polycast.debug.watch(model) as found:
         model(torch.ones(2, 4))
         assert rehearse(model) == expected
     assert str(found).startswith("no finding; ops: ")
 
 
-@pytest.mark.parametrize("enter", [polycast.trace, polycast.watch])
+@pytest.mark.parametrize("enter", [polycast.debug.trace, polycast.debug.watch])
 def test_an_interrupt_while_it_is_entered_leaves_nothing(enter: Callable[[nn.Module], Any]) -> None:
     class Interrupted(nn.Linear):
         def named_modules(self, *_: Any, **__: Any) -> Any:
@@ -79,14 +79,14 @@ def test_an_interrupt_while_it_is_entered_leaves_nothing(enter: Callable[[nn.Mod
 
     with pytest.raises(KeyboardInterrupt), enter(Interrupted(2, 2)):
         pass
-    with polycast.trace():
+    with polycast.debug.trace():
         pass
 
 
 def test_findings_that_repeat_are_printed_once() -> None:
     model = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
-    with polycast.watch(model, optimizer) as found, polycast.autocast("cpu", F16):
+    with polycast.debug.watch(model, optimizer) as found, polycast.autocast("cpu", F16):
         for _ in range(3):
             model(torch.full((1, 2), 1e6))
             optimizer.step()
@@ -96,7 +96,7 @@ def test_findings_that_repeat_are_printed_once() -> None:
 
 def test_one_finding_is_printed_as_it_is() -> None:
     model = nn.Linear(2, 2)
-    with polycast.watch(model) as found, polycast.autocast("cpu", F16):
+    with polycast.debug.watch(model) as found, polycast.autocast("cpu", F16):
         model(torch.full((1, 2), 1e6))
     (finding,) = found.findings
     assert str(found) == str(finding)
@@ -150,7 +150,7 @@ def test_overflow_under_a_scaler_is_found_in_backward_and_the_step_is_skipped() 
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     optimizer = polycast.syncfree.SGD(model.parameters(), lr=0.1)
     scaler = polycast.GradScaler("cpu", init_scale=2.0**16)
-    with polycast.watch(model, optimizer) as found:
+    with polycast.debug.watch(model, optimizer) as found:
         for _ in range(3):
             with polycast.autocast("cpu", F16):
                 loss = (model(torch.ones(2, 4)) * 100).float().sum()
@@ -171,7 +171,7 @@ def test_a_gradient_that_overflows_in_a_cast_belongs_to_the_op_whose_result_was_
     def first(policy: polycast.Policy) -> list[str]:
         torch.manual_seed(0)
         model = nn.Linear(16, 4)
-        with polycast.watch(model) as found:
+        with polycast.debug.watch(model) as found:
             with polycast.autocast("cpu", F16, policy=policy):
                 loss = (model(torch.rand(8, 16)) - torch.full((8, 4), 1e6)).pow(2).mean()
             (loss * 2.0**12).backward()
@@ -189,7 +189,7 @@ def test_where_a_modules_rule_decides_the_advice_is_a_rule_of_the_module() -> No
     polycast.assign(model, {"1": {"linear": "float16"}})
 
     def findings() -> list[Finding]:
-        with polycast.watch(model) as found, polycast.autocast("cpu", F16):
+        with polycast.debug.watch(model) as found, polycast.autocast("cpu", F16):
             model(torch.ones(2, 4))
         return found.findings
 
@@ -219,7 +219,7 @@ def test_a_rule_that_is_in_force_is_not_named_again() -> None:
 
 def test_nans_from_outside_are_called_so() -> None:
     model = nn.Linear(2, 2)
-    with polycast.watch(model) as found, polycast.autocast("cpu"):
+    with polycast.debug.watch(model) as found, polycast.autocast("cpu"):
         model(torch.full((1, 2), math.nan))
     assert "from outside of the watch" in found.findings[0].remedy
 
@@ -227,7 +227,7 @@ def test_nans_from_outside_are_called_so() -> None:
 def test_casts_that_flush_to_zero_are_counted_and_printed() -> None:
     model = nn.Linear(4, 4, bias=False)
     nn.init.constant_(model.weight, 1e-9)
-    with polycast.watch(model) as found, polycast.autocast("cpu", F16):
+    with polycast.debug.watch(model) as found, polycast.autocast("cpu", F16):
         model(torch.ones(1, 4))
     assert [(one.site.module, one.share) for one in found.flushed] == [("", 1.0)]
     assert str(found).startswith("no finding; ops: ")
@@ -258,7 +258,7 @@ def test_a_step_reads_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Tensor, "tolist", tolist)
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     optimizer = polycast.syncfree.AdamW(model.parameters())
-    with polycast.watch(model, optimizer):
+    with polycast.debug.watch(model, optimizer):
         for _ in range(3):
             with polycast.autocast("cpu"):
                 loss = model(torch.ones(2, 4)).float().sum()
@@ -276,7 +276,7 @@ def test_on_xla_nothing_is_read_before_the_step_ends() -> None:
     optimizer = polycast.syncfree.SGD(model.parameters(), lr=0.1)
     x = torch.ones(2, 4).to("xla")
     torch.empty(0, device="xla")
-    with polycast.watch(model, optimizer) as found:
+    with polycast.debug.watch(model, optimizer) as found:
         before = _reads(metrics)
         with polycast.autocast("xla"):
             loss = model(x).float().sum()
@@ -298,4 +298,4 @@ def _reads(metrics: object) -> int:
 )
 def test_what_cannot_be_watched_is_refused(arguments: tuple[object, ...], text: str) -> None:
     with pytest.raises(TypeError, match=text):
-        polycast.watch(*arguments)  # type: ignore[arg-type]
+        polycast.debug.watch(*arguments)  # type: ignore[arg-type]

@@ -112,7 +112,7 @@ def test_evaluation_runs_in_the_types_of_training(name: str, masked: bool) -> No
         with (
             torch.set_grad_enabled(training),
             polycast.autocast("cpu"),
-            polycast.trace(encoder.train(training)) as trace,
+            polycast.debug.trace(encoder.train(training)) as trace,
         ):
             encoder(x, src_key_padding_mask=mask)
         for call in trace.calls:
@@ -127,7 +127,7 @@ def test_a_layer_whose_rules_are_taken_back_takes_torchs_fast_path_again() -> No
     x = torch.randn(2, 3, 8)
 
     def ops() -> set[str]:
-        with torch.no_grad(), polycast.autocast("cpu"), polycast.trace() as trace:
+        with torch.no_grad(), polycast.autocast("cpu"), polycast.debug.trace() as trace:
             model(x)
         return {call.site.op for call in trace.calls}
 
@@ -147,7 +147,7 @@ def test_rules_of_a_layer_and_of_what_is_around_it_hold_in_the_fused_operator() 
     for name in ("", "self_attn"):
         model = layer().eval()
         polycast.assign(model, {name: "fp32"})
-        with torch.no_grad(), polycast.autocast("cpu"), polycast.trace() as trace:
+        with torch.no_grad(), polycast.autocast("cpu"), polycast.debug.trace() as trace:
             model(x)
         below = [
             call
@@ -166,6 +166,6 @@ def test_parametrizations_and_lazy_modules_are_called() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.LazyLinear(4))
     nn.utils.parametrize.register_parametrization(model[0], "weight", Doubles())
     polycast.assign(model, {"0.parametrizations.weight.0": {"matmul": "float16"}, "1": "fp32"})
-    with polycast.autocast("cpu"), polycast.trace(model) as trace:
+    with polycast.autocast("cpu"), polycast.debug.trace(model) as trace:
         assert model(torch.ones(2, 4)).dtype == F32
     assert [call.returned for call in trace.calls if call.site.op == "matmul"] == [(torch.float16,)]

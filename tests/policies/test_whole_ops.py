@@ -62,7 +62,7 @@ def test_fallthrough_holds_for_what_an_op_runs(op: str, run: Callable[[], Tensor
 @pytest.mark.parametrize(("op", "run"), COMPOSITES.items(), ids=COMPOSITES)
 def test_what_an_unlisted_op_runs_follows_its_own_rules(op: str, run: Callable[[], Tensor]) -> None:
     """As under torch where its lists do not name the op: Python runs what is below, so this asks what was called."""
-    with polycast.autocast("cpu", policy=Policy({op: "unlisted"})), polycast.trace() as trace:
+    with polycast.autocast("cpu", policy=Policy({op: "unlisted"})), polycast.debug.trace() as trace:
         run()
     below = [call for call in trace.calls if call.is_ruled]
     assert [call.rule for call in trace.calls if call.site.op == op] in ([], ["unlisted"])

@@ -1,1 +1,40 @@
-"""What autocasting does to a program: its calls one by one, the values in them, and where these go wrong."""
+"""What autocasting does to a program: its calls one by one, the values in them, and where these go wrong.
+
+- :class:`trace` records each call that autocasting meets, with its rule and its casts.
+- :func:`compare` runs a program twice and returns the errors of its ops; :func:`record` writes a run to compare with.
+- :class:`watch` finds the ops that make infinities and NaNs.
+
+The other names are the types of what these return.
+"""
+
+from polycast.debug.calls import Call, Cast, Site
+from polycast.debug.comparing import compare, record
+from polycast.debug.comparison import Comparison
+from polycast.debug.findings import Finding, Flushed
+from polycast.debug.measure import Error, Magnitude
+from polycast.debug.totals import OpTotal, OpTotals, Saving, Summary
+from polycast.debug.tracing import trace
+from polycast.debug.watching import watch
+
+__all__ = [
+    "Call",
+    "Cast",
+    "Comparison",
+    "Error",
+    "Finding",
+    "Flushed",
+    "Magnitude",
+    "OpTotal",
+    "OpTotals",
+    "Saving",
+    "Site",
+    "Summary",
+    "compare",
+    "record",
+    "trace",
+    "watch",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

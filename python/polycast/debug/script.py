@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from polycast.debug.trace import trace
+from polycast.debug.tracing import trace
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -21,8 +21,8 @@ FLOAT32 = "float32"
 
 def compare(
     run: Callable[[], object],
-    *,
     model: nn.Module | None = None,
+    *,
     reference: str | os.PathLike[str] | Policy = FLOAT32,
 ) -> Comparison:
     """Run a program twice, as it is and under a reference policy, and return the errors of its ops.
@@ -55,7 +55,7 @@ def compare(
         >>> @polycast.autocast("cpu")
         ... def run():
         ...     model(torch.ones(2, 4))
-        >>> errors = polycast.compare(run, model=model)
+        >>> errors = polycast.debug.compare(run, model)
         >>> [(row.site.module, row.so_far < 0.02) for row in errors if row.site.op in ("addmm", "tanh")]
         [('0', True), ('1', True)]
     """
@@ -77,7 +77,7 @@ def compare(
     return _comparison(first, second)
 
 
-def record(run: Callable[[], object], path: str | os.PathLike[str], *, model: nn.Module | None = None) -> None:
+def record(run: Callable[[], object], path: str | os.PathLike[str], model: nn.Module | None = None) -> None:
     """Run a program once and write the results of its ops to a file, as a reference for :func:`compare`.
 
     Args:
@@ -89,8 +89,8 @@ def record(run: Callable[[], object], path: str | os.PathLike[str], *, model: nn
         >>> import torch, polycast, tempfile
         >>> model = torch.nn.Linear(2, 2)
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     polycast.record(lambda: model(torch.ones(1, 2)), f"{folder}/run.pt", model=model)
-        ...     errors = polycast.compare(lambda: model(torch.ones(1, 2)), model=model, reference=f"{folder}/run.pt")
+        ...     polycast.debug.record(lambda: model(torch.ones(1, 2)), f"{folder}/run.pt", model)
+        ...     errors = polycast.debug.compare(lambda: model(torch.ones(1, 2)), model, reference=f"{folder}/run.pt")
         >>> max(row.so_far for row in errors)
         0.0
     """
@@ -119,7 +119,7 @@ def _reference(reference: object) -> tuple[Policy, Path | None]:
     if isinstance(reference, str | os.PathLike):
         if not Path(reference).is_file():
             raise ValueError(
-                f"the reference '{os.fspath(reference)}' is neither '{FLOAT32}' nor a file of polycast.record; a "
+                f"the reference '{os.fspath(reference)}' is neither '{FLOAT32}' nor a file of polycast.debug.record; a "
                 "release or a file of rules goes in as a policy: polycast.Policy.load(...)"
             )
         return Policy(), Path(reference)
@@ -131,7 +131,7 @@ def _load(path: Path, *, of_model: bool) -> dict[tuple[str, str, str, int], tupl
         recorded = torch.load(path, weights_only=True)
         results, has_names = recorded["results"], recorded["of_model"]
     except Exception as error:  # unpicklers raise anything
-        raise ValueError(f"'{path}' is no file of polycast.record: {str(error).splitlines()[0]:.100}") from None
+        raise ValueError(f"'{path}' is no file of polycast.debug.record: {str(error).splitlines()[0]:.100}") from None
     if has_names is not of_model:
         how = ("with", "without") if has_names else ("without", "with")
         raise ValueError(

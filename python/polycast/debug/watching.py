@@ -51,7 +51,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         >>> model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
         >>> _ = torch.nn.init.constant_(model[1].weight, 1e5)
         >>> import warnings; warnings.simplefilter("ignore")
-        >>> with polycast.watch(model) as w, polycast.autocast("cpu", torch.float16):
+        >>> with polycast.debug.watch(model) as w, polycast.autocast("cpu", torch.float16):
         ...     _ = model(torch.ones(2, 4))
         >>> print(w.findings[0].site.module, w.findings[0].op, w.findings[0].remedy)
         1 linear in float32 the op alone is finite: polycast.Policy({"linear": "fp32"})
@@ -91,7 +91,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
     def __enter__(self) -> "watch":
         self._values = Values(self._model, self._visit, self._end_step)
         with ExitStack() as stack:
-            self._recording = stack.enter_context(Recording("polycast.watch", self._values.places))
+            self._recording = stack.enter_context(Recording("polycast.debug.watch", self._values.places))
             stack.callback(self._read_rest)
             stack.enter_context(self._values)
             self._stack = stack.pop_all()

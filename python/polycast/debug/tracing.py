@@ -36,7 +36,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
     Example:
         >>> import torch, polycast
         >>> model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
-        >>> with polycast.trace(model) as t, polycast.autocast("cpu"):
+        >>> with polycast.debug.trace(model) as t, polycast.autocast("cpu"):
         ...     _ = model(torch.ones(2, 4)).sum()
         >>> print(t.table())
         module  op            n  rule                given      computed  returned  cast   from
@@ -60,7 +60,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
     def __enter__(self) -> "trace":
         places = Places(self._model)
         with ExitStack() as stack:
-            recording = Recording("polycast.trace", places, lines=self._lines, limit=self._limit)
+            recording = Recording("polycast.debug.trace", places, lines=self._lines, limit=self._limit)
             self._recording = stack.enter_context(recording)
             stack.callback(self._take)
             stack.enter_context(places)
