@@ -5,7 +5,7 @@ VENV := $(if $(filter 2.9.0,$(TORCH)),.venv,.venv-$(TORCH))
 PYTHON := $(VENV)/bin/python
 REQUIREMENTS := requirements/torch-$(TORCH).txt
 WHEEL := build/wheel-$(TORCH)
-SOURCES := policy.yaml pyproject.toml setup.py $(shell find codegen csrc polycast_grammar python -type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
+SOURCES := policy.yaml pyproject.toml setup.py $(shell find codegen csrc python -type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 CPP := $(shell find csrc -name '*.cpp' -o -name '*.h')
 # Shortens each line of ninja to its number and the source.
 PROGRESS := sed -u -e 's/^\(\[[0-9/]*\]\) .* -c \S*\/\(\S*\/\S*\) .*/\1 \2/' -e '/ -MMD -MF /d'

@@ -31,8 +31,12 @@ try:
 except ModuleNotFoundError as error:
     sys.exit(f"polycast is built against the installed torch, and '{error.name}' is not installed. {REMEDY}")
 
+import codegen  # noqa: E402
+
+codegen.find_grammar()
+from polycast._grammar.versions import SUPPORTED  # noqa: E402
+
 from codegen.__main__ import main as generate  # noqa: E402
-from polycast_grammar.versions import SUPPORTED  # noqa: E402
 
 # The messages of the compiled module show the paths of sources below these folders.
 PREFIXES = [ROOT, Path(torch.__file__).parents[1]]
@@ -68,8 +72,7 @@ class Copy(build_py):
     """Copies the Python files, after removing those of an earlier build."""
 
     def run(self) -> None:
-        for package in ("polycast", "polycast_grammar"):
-            rmtree(Path(self.build_lib) / package, ignore_errors=True)
+        rmtree(Path(self.build_lib) / "polycast", ignore_errors=True)
         super().run()
 
 

@@ -4,12 +4,17 @@ import argparse
 import sys
 from pathlib import Path
 
+from codegen import find_grammar
+
+if __name__ == "__main__":
+    find_grammar()
 try:
+    from polycast._grammar.errors import PolicyError
+
     from codegen.parse import read_policy
     from codegen.render import render
     from codegen.schemas import Schemas
     from codegen.write import differences, write
-    from polycast_grammar.errors import PolicyError
 except ModuleNotFoundError as error:
     # The wheel of torch contains torchgen and the operator schemas.
     sys.exit(f"error: codegen needs '{error.name}', which is not installed. Run: pip install torch jinja2 pyyaml")

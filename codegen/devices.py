@@ -1,14 +1,15 @@
 """Reads the devices of a policy, and the exceptions of each from the device that it is like."""
 
+from polycast._grammar.casts import OTHERS, Alternative, CastReader, Casts
+from polycast._grammar.categories import UNLISTED, Category
+from polycast._grammar.dtypes import dtype_named
+from polycast._grammar.errors import Problem
+from polycast._grammar.names import split_name
+from polycast._grammar.nodes import Mapping, Node, Text
+from polycast._grammar.versions import SUPPORTED, VersionRange
+
 from codegen.model import Device, Op
 from codegen.schemas import Schemas
-from polycast_grammar.casts import OTHERS, Alternative, CastReader, Casts
-from polycast_grammar.categories import UNLISTED, Category
-from polycast_grammar.dtypes import dtype_named
-from polycast_grammar.errors import Problem
-from polycast_grammar.names import split_name
-from polycast_grammar.nodes import Mapping, Node, Text
-from polycast_grammar.versions import SUPPORTED, VersionRange
 
 DTYPES = ("float16", "bfloat16")
 SWITCH = ("on", "off")

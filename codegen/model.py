@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from polycast_grammar.categories import UNLISTED, Category
-from polycast_grammar.names import DEFAULT, join_name
-from polycast_grammar.versions import ALL, VersionRange
+from polycast._grammar.categories import UNLISTED, Category
+from polycast._grammar.names import DEFAULT, join_name
+from polycast._grammar.versions import ALL, VersionRange
 
 
 @dataclass(frozen=True)

@@ -5,18 +5,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from polycast._grammar.casts import Alternative
+from polycast._grammar.categories import Category
+from polycast._grammar.errors import Location, PolicyError, Problem
+from polycast._grammar.files import load
+from polycast._grammar.names import DEFAULT
+from polycast._grammar.nodes import Mapping, Node, Sequence, Text
+from polycast._grammar.versions import ALL, subtract
+
 from codegen.devices import DeviceReader
 from codegen.documents import read_documents, read_ops
 from codegen.model import Op, Overload, Policy, Registration
 from codegen.schema_checks import check_kept_kernels, check_overload, check_registration
 from codegen.schemas import Schemas
-from polycast_grammar.casts import Alternative
-from polycast_grammar.categories import Category
-from polycast_grammar.errors import Location, PolicyError, Problem
-from polycast_grammar.files import load
-from polycast_grammar.names import DEFAULT
-from polycast_grammar.nodes import Mapping, Node, Sequence, Text
-from polycast_grammar.versions import ALL, subtract
 
 
 def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:

@@ -13,12 +13,12 @@ from pathlib import Path
 from zlib import crc32
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from polycast._grammar.categories import Category
+from polycast._grammar.names import join_name
+from polycast._grammar.releases import ABSENT, Change, Release, changes
+from polycast._grammar.versions import ALL, VersionRange
 
 from codegen.model import Op, Policy, Registration
-from polycast_grammar.categories import Category
-from polycast_grammar.names import join_name
-from polycast_grammar.releases import ABSENT, Change, Release, changes
-from polycast_grammar.versions import ALL, VersionRange
 
 SHARDS = 4
 

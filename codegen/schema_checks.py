@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 
+from polycast._grammar.categories import Category
+from polycast._grammar.errors import Location
+from polycast._grammar.fields import Reader
+from polycast._grammar.nodes import Text
+
 from codegen.model import Overload, Registration
 from codegen.schemas import Schemas
-from polycast_grammar.categories import Category
-from polycast_grammar.errors import Location
-from polycast_grammar.fields import Reader
-from polycast_grammar.nodes import Text
 
 
 def check_overload(reader: Reader, schemas: Schemas, op: str, overload: Overload, place: Text) -> bool:

@@ -10,12 +10,11 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from polycast._grammar.categories import FUNCTIONAL, VIEW, Signature
+from polycast._grammar.names import DEFAULT
+from polycast._grammar.releases import Release, read_releases
+from polycast._grammar.versions import Version
 from torchgen.model import BaseTy, BaseType, FunctionSchema, OptionalType, SchemaKind
-
-from polycast_grammar.categories import FUNCTIONAL, VIEW, Signature
-from polycast_grammar.names import DEFAULT
-from polycast_grammar.releases import Release, read_releases
-from polycast_grammar.versions import Version
 
 HISTORY = Path(__file__).parents[1] / "history"
 

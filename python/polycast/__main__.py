@@ -13,6 +13,8 @@ import torch
 import polycast
 from polycast import backends, policy
 from polycast._compiled import DEVICES, ROWS
+from polycast._grammar.errors import PolicyError
+from polycast._grammar.names import split_name
 from polycast._suggest import suggestion
 from polycast._text_table import lines_of, wrapped
 from polycast.debug import script
@@ -20,8 +22,6 @@ from polycast.policy import operators
 from polycast.policy.diff import diff
 from polycast.policy.releases import is_release, releases
 from polycast.scope import process
-from polycast_grammar.errors import PolicyError
-from polycast_grammar.names import split_name
 
 COMMANDS = ("diff", "trace")
 

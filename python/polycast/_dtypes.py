@@ -2,8 +2,8 @@
 
 import torch
 
-from polycast_grammar.dtypes import SPELLINGS, dtype_named, plain
-from polycast_grammar.errors import closest
+from polycast._grammar.dtypes import SPELLINGS, dtype_named, plain
+from polycast._grammar.errors import closest
 
 
 def dtype_of(value: torch.dtype | str, argument: str = "dtype") -> torch.dtype:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from polycast_grammar.errors import closest
+from polycast._grammar.errors import closest
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -4,11 +4,12 @@ from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
+from polycast._grammar.errors import PolicyError
+from polycast._grammar.releases import Release
+
 from codegen.model import Policy
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
-from polycast_grammar.errors import PolicyError
-from polycast_grammar.releases import Release
 
 # Torch has kernels of its own for some ops, and casts one that returns a view.
 _DEVICES = ("cuda", "xla", "npu", "cpu")

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
+from polycast._grammar.categories import Category
 
-from polycast_grammar.categories import Category
 from tests.codegen.sample import HEAD, POLICY, edited, problems
 
 
@@ -98,7 +98,7 @@ def test_a_thousand_misspelled_ops_cost_a_hundred_guesses(tmp_path: Path, monkey
         guesses.append(name)
         return []
 
-    monkeypatch.setattr("polycast_grammar.errors.get_close_matches", guess)
+    monkeypatch.setattr("polycast._grammar.errors.get_close_matches", guess)
     ops = "".join(f"  op{number:04}: {{cast: fp32, public: [torch.bend]}}\n" for number in range(1000))
     found = problems(tmp_path, HEAD + ops).splitlines()
     assert (len(found), len(guesses)) == (1000, 100)

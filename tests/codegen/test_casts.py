@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from polycast._grammar.categories import Category
+from polycast._grammar.versions import ALL
 
 from codegen.model import Device, Registration
-from polycast_grammar.categories import Category
-from polycast_grammar.versions import ALL
 from tests.codegen.sample import EXCEPTIONS, HEAD, POLICY, edited, problems, read
 
 

@@ -5,10 +5,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from polycast._grammar.categories import Category
 
 from codegen.render import render
 from codegen.write import write
-from polycast_grammar.categories import Category
 from tests.codegen.sample import HEAD, HOSTILE, SCHEMAS, read
 
 CSRC = Path(__file__).parents[2] / "csrc"

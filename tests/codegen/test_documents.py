@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from polycast._grammar.categories import Category
+
 from codegen.render import render
-from polycast_grammar.categories import Category
 from tests.codegen.sample import POLICY, read
 
 

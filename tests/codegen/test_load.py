@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
+from polycast._grammar.errors import Problem
+from polycast._grammar.files import load
+from polycast._grammar.nodes import MAX_DEPTH
 
-from polycast_grammar.errors import Problem
-from polycast_grammar.files import load
-from polycast_grammar.nodes import MAX_DEPTH
 from tests.codegen.sample import POLICY, problems
 
 # id: a file that bad_policies.txt cannot hold, and what is said of it.

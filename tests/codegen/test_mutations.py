@@ -5,11 +5,11 @@ from pathlib import Path
 from time import perf_counter
 
 from hypothesis import event, given
+from polycast._grammar.categories import UNLISTED, Category
+from polycast._grammar.errors import PolicyError
 
 from codegen.devices import DTYPES
 from codegen.render import render
-from polycast_grammar.categories import UNLISTED, Category
-from polycast_grammar.errors import PolicyError
 from testing.mutations import damaged
 from testing.properties import examples
 from tests.codegen.sample import HEAD, read

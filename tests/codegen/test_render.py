@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
+from polycast._grammar.errors import Location
 
 from codegen.render import markdown, render
 from codegen.write import MARK
-from polycast_grammar.errors import Location
 from tests.codegen.sample import EXCEPTIONS, HEAD, HOSTILE, POLICY, edited, read
 
 ENTRIES = POLICY.removeprefix(HEAD).splitlines(keepends=True)

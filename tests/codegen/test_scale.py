@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from polycast._grammar.categories import Category
 
 from codegen.parse import read_policy
 from codegen.render import render
 from codegen.schemas import Schemas
-from polycast_grammar.categories import Category
 
 DEVICES = 10
 CATEGORIES = ("lower_precision_fp", "fp32", "promote", "stock")

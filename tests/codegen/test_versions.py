@@ -1,8 +1,7 @@
 """Ranges of torch releases."""
 
 import pytest
-
-from polycast_grammar.versions import VersionRange, parse_range, subtract
+from polycast._grammar.versions import VersionRange, parse_range, subtract
 
 
 def _range(specifier: str) -> VersionRange:

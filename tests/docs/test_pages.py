@@ -10,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from polycast._grammar.categories import Category
 
 import codegen.__main__ as generator
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
-from polycast_grammar.categories import Category
 from testing.process import python
 from testing.snippets import (
     PAGES,

@@ -6,11 +6,11 @@ import polycast
 import pytest
 import torch
 from polycast._compiled import DEVICES, DEVICES_LIKE, ROWS
+from polycast._grammar.names import join_name
+from polycast._grammar.releases import ABSENT, Release
 from polycast.policy import operators
 from polycast.policy.releases import releases, rules_of
 
-from polycast_grammar.names import join_name
-from polycast_grammar.releases import ABSENT, Release
 from testing.cases import RELEASE
 from testing.probe import in_force, kernels_of
 from testing.process import python

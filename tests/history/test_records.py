@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from polycast._grammar.errors import PolicyError
+from polycast._grammar.names import join_name
+from polycast._grammar.releases import Change, Release, changes, read_releases
 from polycast.policy.releases import RECORDED, releases
 
 from codegen.model import Registration
-from polycast_grammar.errors import PolicyError
-from polycast_grammar.names import join_name
-from polycast_grammar.releases import Change, Release, changes, read_releases
 from testing.cases import DEVICES, POLICY, RELEASE
 from testing.probe import HAS_XLA, stock_kernels
 from testing.release_probe import STOCK, probe, registered

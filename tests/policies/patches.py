@@ -11,12 +11,12 @@ import yaml
 from hypothesis import strategies as st
 from polycast import Policy, policy
 from polycast._compiled import DEVICES, DEVICES_LIKE, NAMES, ROWS
+from polycast._grammar.categories import FUNCTIONAL, Category
 from polycast.policy import operators
 from polycast.policy.operators import ATEN
 from polycast.policy.policy import PolicyError
 from polycast.policy.rules import VALUES
 
-from polycast_grammar.categories import FUNCTIONAL, Category
 from testing.mutations import CHARACTERS, damaged
 
 OPERATORS = sorted(torch._C._dispatch_get_all_op_names())

@@ -12,11 +12,11 @@ import re
 import sys
 from typing import Any
 
+from polycast._grammar.errors import PolicyError
+from polycast._grammar.names import join_name
+from polycast._grammar.releases import number_of, read_releases
 from tqdm import tqdm
 
-from polycast_grammar.errors import PolicyError
-from polycast_grammar.names import join_name
-from polycast_grammar.releases import number_of, read_releases
 from tools.history.environments import FOLDER, ROOT, probed, python_of
 from tools.history.files import text_of
 

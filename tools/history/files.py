@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from textwrap import fill
 from typing import Any
 
-from polycast_grammar.categories import UNLISTED
-from polycast_grammar.releases import ABSENT
+from polycast._grammar.categories import UNLISTED
+from polycast._grammar.releases import ABSENT
 
 Found = Mapping[str, Any]
 Changes = dict[str, dict[str, str] | str]

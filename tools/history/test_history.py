@@ -5,9 +5,9 @@ from typing import Any
 
 import polycast
 import pytest
+from polycast._grammar.names import join_name
+from polycast._grammar.releases import read_releases
 
-from polycast_grammar.names import join_name
-from polycast_grammar.releases import read_releases
 from testing.probe import in_force, kernels_of
 from testing.release_probe import probe
 from tools.history import __main__ as tool

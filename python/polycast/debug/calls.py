@@ -12,9 +12,9 @@ import torch
 
 from polycast import backends
 from polycast._compiled import ROWS, start_recording, stop_recording, take_calls
+from polycast._grammar.categories import UNLISTED, Category
 from polycast.debug.places import Places
 from polycast.policy.operators import ATEN, shown
-from polycast_grammar.categories import UNLISTED, Category
 
 FORWARD, BACKWARD, STEP = "forward", "backward", "step"
 LOWER = (torch.float16, torch.bfloat16)

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from polycast._grammar.categories import UNLISTED
 from polycast.debug.calls import BACKWARD, WIDE, Call, Site, text
 from polycast.debug.measure import Magnitude
 from polycast.policy.policy import Policy, PolicyError
-from polycast_grammar.categories import UNLISTED
 
 CAST = "_to_copy"
 FLOAT32 = ("fp32", "float32", "float64", "fp32_set_opt_dtype", "fp32_append_dtype")

@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
+from polycast._grammar.categories import VIEW
 from polycast.debug.calls import LOWER, STEP, WIDE, Call
 from polycast.debug.measure import Magnitude
 from polycast.debug.ops import is_cast
 from polycast.debug.values import Op
 from polycast.policy.operators import qualified, signatures
-from polycast_grammar.categories import VIEW
 
 MAKERS = 8
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
+from polycast._grammar.categories import Category
 from polycast._text_table import lines_of
 from polycast.debug.calls import BACKWARD, LOWER, Call, Cast, text
-from polycast_grammar.categories import Category
 
 TO_FLOAT32 = {Category.FP32.value, "float32", Category.PROMOTE.value}
 

@@ -1,8 +1,8 @@
 """What a policy says: rules for ops, by category and device. Questions to the table that is registered."""
 
 from polycast._compiled import Row
+from polycast._grammar.categories import UNLISTED
 from polycast.policy.queries import categories, category, devices, in_force, notes, op_rows, ops, resolved
-from polycast_grammar.categories import UNLISTED
 
 __all__ = ["UNLISTED", "Row", "categories", "category", "devices", "in_force", "notes", "op_rows", "ops", "resolved"]
 

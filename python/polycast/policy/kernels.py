@@ -6,8 +6,8 @@ from hashlib import sha256
 import torch
 
 from polycast._compiled import KernelPolicy, find_policy, make_policy
+from polycast._grammar.names import join_name, split_overload
 from polycast.policy.rules import Rule
-from polycast_grammar.names import join_name, split_overload
 
 
 def kernel_policy(rules: tuple[Rule, ...]) -> KernelPolicy:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 
 from polycast._compiled import NAMES, ROWS
-from polycast_grammar.categories import FUNCTIONAL, NESTED, VIEW, Category, Signature
-from polycast_grammar.names import DEFAULT, join_name, split_name
+from polycast._grammar.categories import FUNCTIONAL, NESTED, VIEW, Category, Signature
+from polycast._grammar.names import DEFAULT, join_name, split_name
 
 ATEN = "aten::"
 _IDENTIFIER = re.compile(r"\w+", re.ASCII)

@@ -8,6 +8,8 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from polycast._compiled import DEVICES, ROWS, KernelPolicy
+from polycast._grammar.categories import Category, canonical
+from polycast._grammar.errors import PolicyError, Problem
 from polycast.policy import operators
 from polycast.policy.kernels import kernel_policy, placed_rules
 from polycast.policy.operators import ATEN, Target
@@ -17,8 +19,6 @@ from polycast.policy.rules import VALUES, Rule, make_rule, not_a_category
 from polycast.policy.sides import differences, side_of
 from polycast.policy.values import nodes_of
 from polycast.policy.writing import Entry, entries_of, table_of
-from polycast_grammar.categories import Category, canonical
-from polycast_grammar.errors import PolicyError, Problem
 
 __all__ = ["Policy", "PolicyError", "Rule"]
 
@@ -90,7 +90,7 @@ class Policy:
             >>> polycast.Policy.load("torch-2.11").rules["stack"]  # which policy.yaml has promote on xpu
             {'xpu': 'unlisted'}
         """
-        from polycast_grammar.files import load  # needs PyYAML
+        from polycast._grammar.files import load  # needs PyYAML
 
         if isinstance(path, str) and is_release(path):
             return cls._of(rules_of(find(path)))

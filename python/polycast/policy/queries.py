@@ -6,12 +6,12 @@ import torch
 
 from polycast import backends
 from polycast._compiled import CATEGORIES, DEVICES, ROWS, Row, scope_in_force, used_policy
+from polycast._grammar.categories import UNLISTED
 from polycast._suggest import suggestion
 from polycast.policy import operators
 from polycast.policy.listing import Listing, Resolved
 from polycast.policy.operators import ops_by_public_name
 from polycast.policy.policy import Policy
-from polycast_grammar.categories import UNLISTED
 
 
 def devices() -> tuple[str, ...]:

@@ -6,14 +6,14 @@ import torch
 
 from polycast import backends
 from polycast._compiled import DEVICES_LIKE, SPOKEN
+from polycast._grammar.casts import Alternative, CastReader
+from polycast._grammar.categories import UNLISTED, Category, Signature
+from polycast._grammar.errors import Problem, closest
+from polycast._grammar.nodes import Mapping, Node, Text
 from polycast.policy import operators
 from polycast.policy.operators import Target
 from polycast.policy.releases import versions_with
 from polycast.policy.rules import VALUES, Rule, make_rule, not_a_category
-from polycast_grammar.casts import Alternative, CastReader
-from polycast_grammar.categories import UNLISTED, Category, Signature
-from polycast_grammar.errors import Problem, closest
-from polycast_grammar.nodes import Mapping, Node, Text
 
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
 RELEASE = (_MAJOR, _MINOR)

@@ -6,14 +6,14 @@ from functools import cache
 from pathlib import Path
 
 from polycast._compiled import DEVICES, DEVICES_LIKE, ROWS
+from polycast._grammar.categories import UNLISTED, Category
+from polycast._grammar.errors import Location, PolicyError, Problem
+from polycast._grammar.names import join_name
+from polycast._grammar.releases import ABSENT, Release, number_of, read_releases
+from polycast._grammar.versions import VersionRange
 from polycast.policy import operators
 from polycast.policy.operators import ATEN, Target
 from polycast.policy.rules import VALUES, Rule, make_rule
-from polycast_grammar.categories import UNLISTED, Category
-from polycast_grammar.errors import Location, PolicyError, Problem
-from polycast_grammar.names import join_name
-from polycast_grammar.releases import ABSENT, Release, number_of, read_releases
-from polycast_grammar.versions import VersionRange
 
 RECORDED = Path(__file__).parent / "recorded"
 _NAME = re.compile(r"(?:torch[-_ ]?)?(\d+)(?:\.(\d+))?[\w.+]*", re.ASCII | re.IGNORECASE)

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
+from polycast._grammar.categories import UNLISTED, Category
+from polycast._grammar.errors import did_you_mean
 from polycast.policy.operators import shown
-from polycast_grammar.categories import UNLISTED, Category
-from polycast_grammar.errors import did_you_mean
 
 # What a rule can give an op: a category, a dtype that replaces the region's, or "unlisted".
 VALUES: dict[str, tuple[Category | None, str | None]] = {

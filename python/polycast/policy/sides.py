@@ -8,12 +8,12 @@ from typing import NamedTuple
 import torch
 
 from polycast._compiled import DEVICES, ROWS
+from polycast._grammar.categories import UNLISTED, Category
+from polycast._grammar.releases import ABSENT, Release, number_of
 from polycast.policy.operators import ATEN, shown, signatures
 from polycast.policy.releases import releases
 from polycast.policy.rules import Rule
 from polycast.policy.writing import Key, table_of
-from polycast_grammar.categories import UNLISTED, Category
-from polycast_grammar.releases import ABSENT, Release, number_of
 
 _RUNNING = number_of(f"torch-{'.'.join(torch.__version__.split('.')[:2])}")
 _NOTES = {

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 
 from polycast import backends
+from polycast._grammar.errors import Location, Problem
+from polycast._grammar.nodes import MAX_DEPTH, Mapping, Node, Sequence, Text
 from polycast.policy import operators
-from polycast_grammar.errors import Location, Problem
-from polycast_grammar.nodes import MAX_DEPTH, Mapping, Node, Sequence, Text
 
 
 def nodes_of(rules: Dict[str, object], problems: list[Problem]) -> Mapping:

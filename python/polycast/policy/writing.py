@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
 from polycast._compiled import DEVICES_LIKE
+from polycast._grammar.names import DEFAULT
 from polycast._text_table import lines_of
 from polycast.policy.operators import castable, shown
 from polycast.policy.rules import Rule
-from polycast_grammar.names import DEFAULT
 
 Value: TypeAlias = str | dict[str, str]
 Entry: TypeAlias = Value | dict[str, Value]

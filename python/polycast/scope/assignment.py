@@ -8,11 +8,11 @@ from typing import TypeAlias
 import torch
 from torch import nn
 
+from polycast._grammar.errors import Location, PolicyError, Problem, closest
 from polycast.policy.policy import Policy, Rule
 from polycast.scope import callers
 from polycast.scope.compiled_code import uncompiled
 from polycast.scope.module import set_rules
-from polycast_grammar.errors import Location, PolicyError, Problem, closest
 
 Rules: TypeAlias = str | torch.dtype | Mapping[str, object] | Policy | None
 

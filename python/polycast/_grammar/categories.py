@@ -28,7 +28,7 @@ def canonical(text: str) -> str:
     """Return the one spelling of a category or dtype that rules are printed and saved with; other text as it is.
 
     Example:
-        >>> from polycast_grammar.categories import canonical
+        >>> from polycast._grammar.categories import canonical
         >>> canonical("float32"), canonical("bf16"), canonical("promote")
         ('fp32', 'bfloat16', 'promote')
     """

@@ -4,5 +4,6 @@ The modules form a line, and each imports only what stands before it: errors, no
 categories and signatures, casts; files reads YAML. Nothing here knows the build, and nothing imports torch or, but for
 files, YAML.
 
-It is a package beside `polycast`, since the generator runs before that one can be imported.
+Its modules import each other by relative names only, since the generator imports them without the rest of polycast,
+which is not built yet.
 """

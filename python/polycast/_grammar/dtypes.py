@@ -19,7 +19,7 @@ def dtype_named(text: str) -> str | None:
     """Return torch's name of the floating-point dtype that a text spells; None if it spells none of them.
 
     Example:
-        >>> from polycast_grammar.dtypes import dtype_named
+        >>> from polycast._grammar.dtypes import dtype_named
         >>> dtype_named("bf16"), dtype_named("torch.half"), dtype_named("int8")
         ('bfloat16', 'float16', None)
     """
