@@ -10,7 +10,10 @@ are installed when torch_xla is imported, before or after. Set POLYCAST_INSTALL=
     torch.bfloat16
 """
 
+from typing import TYPE_CHECKING
+
 from polycast import cast_cache, debug, installation, policy, syncfree
+from polycast._pointers import getattr_of
 from polycast.custom_function import custom_bwd, custom_fwd
 from polycast.installation import install, installed, uninstall
 from polycast.policy.policy import Policy, PolicyError
@@ -48,3 +51,7 @@ installation.on_import()
 
 def __dir__() -> list[str]:
     return __all__
+
+
+if not TYPE_CHECKING:  # or type checkers would take every name
+    __getattr__ = getattr_of(__name__)

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from types import ModuleType
-from typing import Any, NamedTuple, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import torch
 from torch import Tensor
@@ -31,12 +31,17 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from polycast import _compiled, backends
 from polycast._cast_targets import Casts, named_tensors
+from polycast._pointers import getattr_of
 
 __all__ = ["Counts", "clear", "info", "keep", "limit", "release", "verify"]
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+if not TYPE_CHECKING:  # or type checkers would take every name
+    __getattr__ = getattr_of(__name__)
 
 
 _NAMED = 8  # a warning names no more tensors than this

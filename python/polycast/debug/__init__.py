@@ -7,6 +7,9 @@
 The other names are the types of what these return.
 """
 
+from typing import TYPE_CHECKING
+
+from polycast._pointers import getattr_of
 from polycast.debug.calls import Call, Cast, Site
 from polycast.debug.comparing import compare, record
 from polycast.debug.comparison import Comparison
@@ -38,3 +41,7 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+if not TYPE_CHECKING:  # or type checkers would take every name
+    __getattr__ = getattr_of(__name__)

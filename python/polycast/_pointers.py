@@ -1,0 +1,79 @@
+"""Where to find what a module does not have: the errors of wrong names."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Never
+
+import torch
+
+from polycast._compiled import DEVICES, SPOKEN
+from polycast._grammar.errors import closest, did_you_mean
+
+_PACKAGE = __name__.partition(".")[0]
+
+# What others call what polycast has under another name, by what to write. All else is found by its name.
+_SYNONYMS = {
+    "polycast.autocast and polycast.GradScaler": "amp autocast_mode grad_scaler initialize scale_loss",
+    "polycast.autocast(enabled=False)": "disable no_cast",
+    "polycast.syncfree": "optim",
+    "scaler.clip_grad_norm(optimizer, max_norm), of a polycast.GradScaler": "clip_grad_norm clip_grad_norm_",
+    "import polycast.integrations.accelerate, or another module of integrations": "integrations",
+    "polycast.assign(model, rules)": "wrap prepare convert",
+    "polycast.install()": "patch",
+    "polycast.installed()": "is_installed",
+    "polycast.use(policy)": "set_policy",
+    "polycast.use(None)": "reset",
+    "polycast.policy.in_force()": "get_policy current_policy default_policy",
+    "polycast.policy.rules(op)": "rule lookup show query",
+    "polycast.policy.ops()": "list_ops",
+    "polycast.Policy, as in polycast.Policy('torch-2.11') or polycast.Policy({'mm': 'fp32'})": (
+        "load release register register_op"
+    ),
+    "python -m polycast help, which names the releases": "releases list_releases",
+    "python -m polycast diff, in a shell": "diff",
+    "polycast.debug.trace": "explain print_casts profile",
+    "polycast.debug.watch": "find_nan detect_anomaly",
+}
+_INTEGRATIONS = {file.stem for file in (Path(__file__).parent / "integrations").glob("[!_]*.py")}
+_MEANT = {word: place for place, words in _SYNONYMS.items() for word in words.split()}
+
+
+def getattr_of(module: str) -> Callable[[str], Never]:
+    """Return the `__getattr__` of a module, which raises an AttributeError that says where the name is."""
+
+    def absent(name: str) -> Never:
+        raise AttributeError(f"module '{module}' has no attribute '{name}'{_pointer(module, name)}")
+
+    return absent
+
+
+def _pointer(module: str, name: str) -> str:
+    """Return the end of the error: what to write instead."""
+    if name.startswith("_"):
+        return ""
+    if name in DEVICES or name in SPOKEN:
+        return f"; name the device in the call: polycast.autocast('{SPOKEN.get(name, name)}')"
+    own, *others = _public(module)
+    exact = [place for names in (own, *others) for word, place in names.items() if _folded(word) == _folded(name)]
+    if name in _MEANT or exact:
+        return f"; write {_MEANT.get(name) or exact[0]}"
+    if name in _INTEGRATIONS:
+        return f"; import polycast.integrations.{name}"
+    for library in (torch, torch.amp):
+        if name in vars(library):
+            return f"; torch has it: {library.__name__}.{name}"
+    near = own if module != _PACKAGE else {word: place for names in (*others, own) for word, place in names.items()}
+    close = closest(name, near)
+    return f"; {did_you_mean(name, own)}" if close is None else f"; did you mean {near[close]}?"
+
+
+def _public(module: str) -> Iterator[dict[str, str]]:
+    """Yield the public names of a module with their places, then those of the package and of its other modules."""
+    modules = [f"{_PACKAGE}.{name}" for name in sys.modules[_PACKAGE].__all__]
+    for place in dict.fromkeys((module, _PACKAGE, *(name for name in modules if name in sys.modules))):
+        yield {name: f"{place}.{name}" for name in sys.modules[place].__all__}
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "")
