@@ -2,7 +2,7 @@
 
 import torch
 
-from polycast._grammar.dtypes import SPELLINGS, dtype_named, plain
+from polycast._grammar.dtypes import NAMES, SPELLINGS, dtype_named, plain
 from polycast._grammar.errors import closest
 
 
@@ -29,9 +29,8 @@ def dtype_of(value: torch.dtype | str, argument: str = "dtype") -> torch.dtype:
     found = getattr(torch, dtype_named(value) or plain(value), None)
     if isinstance(found, torch.dtype):
         return found
-    spelled = {other: name for name, others in SPELLINGS.items() for other in (name, *others)}
-    near = closest(plain(value), [*spelled, *(name for name in dir(torch) if _is_dtype(name))])
-    remedy = f"use one of {', '.join(SPELLINGS)}" if near is None else f"did you mean '{spelled.get(near, near)}'?"
+    near = closest(plain(value), [*NAMES, *(name for name in dir(torch) if _is_dtype(name))])
+    remedy = f"use one of {', '.join(SPELLINGS)}" if near is None else f"did you mean '{NAMES.get(near, near)}'?"
     raise ValueError(f"the {argument} is '{value:.60}', which torch does not have; {remedy}")
 
 

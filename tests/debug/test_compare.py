@@ -193,7 +193,7 @@ def test_a_gradient_that_is_zero_in_theory_has_no_error_of_its_rounding(
 ) -> None:
     model, run = program(build)
     if is_file:
-        polycast.use(polycast.Policy.everywhere("float32"))
+        polycast.use(polycast.Policy("float32"))
         try:
             polycast.debug.record(run, tmp_path / "run.pt", model.eval())
         finally:

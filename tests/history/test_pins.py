@@ -34,7 +34,7 @@ def test_every_row_is_that_of_the_release(record: Release) -> None:
 
 
 def policy_of(record: Release) -> polycast.Policy:
-    return polycast.Policy.load(record.name)
+    return polycast.Policy(record.name)
 
 
 @pytest.mark.parametrize("record", [releases()[RUNNING]] if TIMES == 1 else RECORDS, ids=lambda record: record.name)
@@ -55,13 +55,13 @@ def test_the_kernels_under_a_pin_do_what_is_recorded(record: Release) -> None:
 
 @pytest.mark.parametrize(("name", "category"), [("torch-2.11", "unlisted"), ("torch-2.12", "fp32")])
 def test_rms_norm_is_as_the_release_has_it(name: str, category: str) -> None:
-    rows = polycast.policy.resolved(polycast.Policy.load(name), device="cuda")
+    rows = polycast.policy.resolved(polycast.Policy(name), device="cuda")
     held = [row.category for row in rows if row.op == "rms_norm"]
     assert (held or ["unlisted"]) == [category]
 
 
 def test_a_device_without_a_record_follows_the_one_that_it_is_like() -> None:
-    pin = polycast.Policy.load("torch-2.11")
+    pin = polycast.Policy("torch-2.11")
     for column, like in DEVICES_LIKE.items():
         if like == "cuda" and column not in releases()["torch-2.11"].devices:
             rows = {(row.name, row.overload): row.value for row in pin.rows((column,))}
@@ -81,7 +81,7 @@ def test_a_device_that_stays_as_it_is_beside_one_that_it_is_like_is_saved_so() -
 
 
 def test_a_pin_is_a_policy(tmp_path: Path) -> None:
-    pin, mine = polycast.Policy.load("torch-2.11"), polycast.Policy({"rms_norm": {"cuda": "bfloat16"}})
+    pin, mine = polycast.Policy("torch-2.11"), polycast.Policy({"rms_norm": {"cuda": "bfloat16"}})
     pin.save(tmp_path / "pin.yaml")
     assert polycast.Policy.load(tmp_path / "pin.yaml") == pin == polycast.Policy(pin.rules)
     assert "conv1d.padding" in pin.diff()
@@ -91,8 +91,8 @@ def test_a_pin_is_a_policy(tmp_path: Path) -> None:
 
 
 def test_a_release_without_a_change_has_the_pin_of_the_one_before_it() -> None:
-    assert polycast.Policy.load("torch-2.11") == polycast.Policy.load("torch-2.10")
-    assert polycast.Policy.load("torch-2.12") != polycast.Policy.load("torch-2.11")
+    assert polycast.Policy("torch-2.11") == polycast.Policy("torch-2.10")
+    assert polycast.Policy("torch-2.12") != polycast.Policy("torch-2.11")
 
 
 def test_what_the_base_keeps_stock_has_no_row() -> None:
@@ -105,7 +105,7 @@ def test_what_the_base_keeps_stock_has_no_row() -> None:
 )
 def test_a_release_that_is_not_recorded_is_answered_with_those_that_are(name: str, nearest: str) -> None:
     with pytest.raises(polycast.policy.policy.PolicyError) as caught:
-        polycast.Policy.load(name)
+        polycast.Policy(name)
     what = f"history: {name}: error: no release of that name is recorded, only {NAMES}; the nearest is {nearest}"
     assert str(caught.value) == what
 
@@ -117,5 +117,5 @@ def test_a_file_with_the_name_of_a_release_is_a_file(tmp_path: Path) -> None:
 
 
 def test_a_process_is_pinned_from_outside() -> None:
-    code = "import polycast; print(polycast.policy.in_force() == polycast.Policy.load('torch-2.11'))"
+    code = "import polycast; print(polycast.policy.in_force() == polycast.Policy('torch-2.11'))"
     assert python(f"import os; os.environ['POLYCAST_POLICY'] = 'torch-2.11'; {code}") == "True\n"

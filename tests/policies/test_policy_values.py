@@ -124,23 +124,23 @@ def test_a_difference_prints_as_a_table() -> None:
 
 
 def test_a_policy_for_everything_that_the_base_lists() -> None:
-    made = {row.key: row.value for row in Policy.everywhere("fp32").rows()}
+    made = {row.key: row.value for row in Policy("fp32").rows()}
     assert set(made.values()) == {"fp32"}
     listed = {(f"aten::{row.op}", row.overload): row for row in ROWS}
     assert {key[:2] for key in made} == listed.keys()
     kept = {(f"aten::{row.op}", row.overload, row.device) for row in ROWS if row.category in ("banned", "stock")}
     assert {(*key, column) for key in listed for column in DEVICES} - made.keys() == kept
-    assert {row.name for row in Policy.everywhere("fp32_append_dtype").rows()} == {"aten::norm"}
+    assert {row.name for row in Policy("fp32_append_dtype").rows()} == {"aten::norm"}
 
 
 @pytest.mark.parametrize("category", ["fp32", "promote", "float64", "fp32_set_opt_dtype"])
 def test_a_policy_for_everything_comes_back_from_its_rules(category: str) -> None:
-    assert Policy(Policy.everywhere(category).rules) == Policy.everywhere(category)
+    assert Policy(Policy(category).rules) == Policy(category)
 
 
 def test_an_unknown_category_for_everything() -> None:
-    with pytest.raises(ValueError, match="unknown category 'fp23'; did you mean 'fp32'"):
-        Policy.everywhere("fp23")
+    with pytest.raises(ValueError, match="unknown category, release or file 'fp23'; did you mean 'fp32'"):
+        Policy("fp23")
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -238,7 +238,7 @@ BAD_ASSIGNMENTS: list[tuple[object, str]] = [
     ({"lm_head": "fp32"}, "assign: lm_head: error: the model has no module 'lm_head'"),
     ({"re:x.*": "fp32"}, "assign: re:x.*: error: matches no module of the model; a pattern has to match a whole name"),
     ({"re:(": "fp32"}, "assign: re:(: error: no pattern: missing ), unterminated subpattern at position 0; write a"),
-    ({"a": "fp23"}, "assign: a: error: unknown category 'fp23'; did you mean 'fp32'?"),
+    ({"a": "fp23"}, "assign: a: error: unknown category, release or file 'fp23'; did you mean 'fp32'?"),
     (
         {"a": "haf", "b": "stock"},
         "assign: b: error: 'stock' is for policy.yaml alone, since no rule brings torch's own",

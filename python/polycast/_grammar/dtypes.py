@@ -7,7 +7,8 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "float32": ("fp32", "f32", "float", "single"),
     "float64": ("fp64", "f64", "double"),
 }
-_NAMES = {spelling: name for name, spellings in SPELLINGS.items() for spelling in (name, *spellings)}
+# From each spelling to torch's name.
+NAMES = {spelling: name for name, spellings in SPELLINGS.items() for spelling in (name, *spellings)}
 
 
 def plain(text: str) -> str:
@@ -23,4 +24,4 @@ def dtype_named(text: str) -> str | None:
         >>> dtype_named("bf16"), dtype_named("torch.half"), dtype_named("int8")
         ('bfloat16', 'float16', None)
     """
-    return _NAMES.get(plain(text))
+    return NAMES.get(plain(text))

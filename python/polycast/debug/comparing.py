@@ -115,7 +115,7 @@ def _reference(reference: object) -> tuple[Policy, Path | None]:
     if isinstance(reference, Policy):
         return reference, None
     if reference == FLOAT32:
-        return Policy.everywhere(FLOAT32), None
+        return Policy(FLOAT32), None
     if isinstance(reference, str | os.PathLike):
         if not Path(reference).is_file():
             raise ValueError(

@@ -73,4 +73,4 @@ def _side(name: str, column: str | None) -> Side:
     if not (name.endswith((".yaml", ".yml")) or os.sep in name or Path(name).exists()):
         close = suggestion(name, (BASE, *releases(), *DEVICES)) or "; those of rules end in .yaml"
         raise ValueError(f"'{name}' is neither {BASE}, a release, a device nor a file{close}")
-    return side_of(name, Policy.load(name).rows())
+    return side_of(name, Policy(name).rows())

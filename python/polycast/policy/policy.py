@@ -2,29 +2,34 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from weakref import WeakValueDictionary
 
-from polycast._compiled import DEVICES, ROWS, KernelPolicy
-from polycast._grammar.categories import Category, canonical
-from polycast._grammar.errors import PolicyError, Problem
-from polycast.policy import operators
+import torch
+
+from polycast._compiled import DEVICES, KernelPolicy
+from polycast._grammar.errors import PolicyError
 from polycast.policy.kernels import kernel_policy, placed_rules
-from polycast.policy.operators import ATEN, Target
-from polycast.policy.reader import PolicyReader
-from polycast.policy.releases import find, is_release, rules_of
-from polycast.policy.rules import VALUES, Rule, make_rule, not_a_category
+from polycast.policy.rules import Rule
 from polycast.policy.sides import differences, side_of
-from polycast.policy.values import nodes_of
+from polycast.policy.sources import rules_from, rules_of_file
 from polycast.policy.writing import Entry, entries_of, table_of
 
 __all__ = ["Policy", "PolicyError", "Rule"]
 
 # Every policy, equal ones too, by its address.
 _made: WeakValueDictionary[int, "Policy"] = WeakValueDictionary()
-_UNTOUCHED = (Category.BANNED.value, Category.STOCK.value)
+# What is meant by an argument that a policy does not have.
+_AS_DICT = "give them as a dict, as in Policy({'softmax': 'fp32'})"
+_DEVICE = "name the device in a rule, as in Policy({'softmax': {'cuda': 'fp32'}})"
+_INSTEAD = {
+    "device": _DEVICE,
+    "device_type": _DEVICE,
+    "base": "join two policies, as in Policy('torch-2.11') | Policy({'softmax': 'fp32'})",
+    "modules": "polycast.assign gives rules to modules",
+}
 
 
 class Policy:
@@ -45,17 +50,33 @@ class Policy:
     - a list of such alternatives, of which the first that holds decides.
 
     Args:
-        rules: The entries. A ``torch.dtype`` may be a value, and a ``torch.device`` the key of a device.
+        rules: One of
+
+            - a dict of rules, also in the form of a file, ``{"ops": {...}}``. A ``torch.dtype`` may be a value, and a
+              ``torch.device`` the key of a device.
+            - the name of a YAML file, or its ``Path``.
+            - a recorded torch release, as in "torch-2.11". Its policy casts every op as the release does, under any
+              torch. It leaves out ops that the release or the torch that runs does not have.
+            - a category or dtype, as in "fp32" or ``torch.float32``: every op that the built-in policy lists on any
+              device has it, if the op can. An op that the built-in policy bans on a device, or leaves to torch there,
+              has no rule for the device.
+            - a policy; None for no rules.
 
     Raises:
         PolicyError: A ``ValueError`` with every problem of the rules, each with its place and remedy.
-        TypeError: The rules are no mapping.
+        ValueError: A text is no category, dtype, release or file.
+        TypeError: The rules are none of these.
 
     Example:
         >>> import polycast
         >>> mine = polycast.Policy({"layer_norm": "fallthrough", "softmax": {"cpu": "fp32", "cuda": "bfloat16"}})
         >>> mine | polycast.Policy({"torch.softmax": {"cpu": "unlisted"}})
         Policy({'layer_norm': 'fallthrough', 'softmax': {'cuda': 'bfloat16', 'cpu': 'unlisted'}})
+        >>> polycast.Policy("torch-2.11").rules["stack"]  # which policy.yaml has promote on xpu
+        {'xpu': 'unlisted'}
+        >>> careful = polycast.Policy("fp32")
+        >>> careful.rules["linear"], careful.rules["binary_cross_entropy"]
+        ('fp32', {'xla': 'fp32', 'xpu': 'fp32', 'cpu': 'fp32', 'mps': 'fp32'})
     """
 
     __slots__ = ("__weakref__", "_kernels", "_rules", "digest")
@@ -64,43 +85,24 @@ class Policy:
     digest: str
     """What the policy does as 16 hexadecimal digits, the same in every process."""
 
-    def __init__(self, rules: Mapping[str, object] | None = None) -> None:
-        if not isinstance(rules, Mapping | None):
-            raise TypeError(f"the rules are a {type(rules).__name__}; give a mapping, as in {{'softmax': 'fp32'}}")
-        problems: list[Problem] = []
-        found = PolicyReader(problems).rules(nodes_of(rules or {}, problems))
-        if problems:
-            raise PolicyError(problems)
-        self._set(found)
+    def __init__(
+        self,
+        rules: "Policy | Mapping[Any, object] | str | os.PathLike[str] | torch.dtype | None" = None,
+        **others: object,
+    ) -> None:
+        for name in others:
+            raise TypeError(f"Policy takes rules alone, and no '{name}'; {_INSTEAD.get(name, _AS_DICT)}")
+        self._set(rules._rules if isinstance(rules, Policy) else rules_from(rules))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Policy":
-        """Return the policy of a YAML file, which has the entries under the key `ops`, or of a recorded torch release.
-
-        Args:
-            path: A file, or the name of a release, as in "torch-2.11". A release's policy casts every op as the release
-                does, under any torch. It leaves out ops that the release or the torch that runs does not have.
+        """Return the policy of a YAML file, which has the rules under the key `ops`.
 
         Raises:
-            PolicyError: The file cannot be read, the release is not recorded, or as for the class.
+            PolicyError: The file cannot be read, or as for the class.
             TypeError: The path is no path.
-
-        Example:
-            >>> import polycast
-            >>> polycast.Policy.load("torch-2.11").rules["stack"]  # which policy.yaml has promote on xpu
-            {'xpu': 'unlisted'}
         """
-        from polycast._grammar.files import load  # needs PyYAML
-
-        if isinstance(path, str) and is_release(path):
-            return cls._of(rules_of(find(path)))
-        problems: list[Problem] = []
-        root = load(Path(path), str(path), problems)
-        reader = PolicyReader(problems)
-        found = reader.file(root) if root is not None else ()
-        if problems:
-            raise PolicyError(problems)
-        return cls._of(found)
+        return cls._of(rules_of_file(os.fspath(path)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the rules to a YAML file, from which :meth:`load` returns an equal policy."""
@@ -108,39 +110,6 @@ class Policy:
 
         text = yaml.safe_dump({"ops": self.rules}, sort_keys=False, allow_unicode=True, width=120)
         Path(path).write_text(text, encoding="utf-8")
-
-    @classmethod
-    @cache
-    def everywhere(cls, category: str) -> "Policy":
-        """Return the policy that gives a category to every op that the base lists on any device, if the op can have it.
-
-        An op that the base bans on a device, or leaves to torch there, has no rule for the device.
-
-        Args:
-            category: As a rule writes it, a dtype by its name.
-
-        Raises:
-            ValueError: There is no such category.
-
-        Example:
-            >>> import polycast
-            >>> careful = polycast.Policy.everywhere("fp32")
-            >>> careful.rules["linear"], careful.rules["binary_cross_entropy"]
-            ('fp32', {'xla': 'fp32', 'xpu': 'fp32', 'cpu': 'fp32', 'mps': 'fp32'})
-        """
-        category = canonical(category)
-        if category not in VALUES:
-            raise ValueError("; ".join(not_a_category(category)))
-        kept = {(row.op, row.overload, row.device) for row in ROWS if row.category in _UNTOUCHED}
-        found = []
-        for op, overload in dict.fromkeys((row.op, row.overload) for row in ROWS):
-            target = Target(ATEN + op, overload)
-            signature = operators.signatures(target.name)[overload]
-            if operators.obstacle(target, signature, VALUES[category][0]) is None:
-                columns = [column for column in DEVICES if (op, overload, column) not in kept]
-                source = f"Policy.everywhere('{category}')"
-                found += [make_rule(target.name, overload, column, category, source) for column in columns]
-        return cls._of(found)
 
     @classmethod
     def _of(cls, rules: Iterable[Rule]) -> "Policy":

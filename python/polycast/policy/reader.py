@@ -7,7 +7,7 @@ import torch
 from polycast import backends
 from polycast._compiled import DEVICES_LIKE, SPOKEN
 from polycast._grammar.casts import Alternative, CastReader
-from polycast._grammar.categories import UNLISTED, Category, Signature
+from polycast._grammar.categories import UNLISTED, Category, Signature, canonical
 from polycast._grammar.errors import Problem, closest
 from polycast._grammar.nodes import Mapping, Node, Text
 from polycast.policy import operators
@@ -19,7 +19,7 @@ _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
 RELEASE = (_MAJOR, _MINOR)
 IMPORT_FIRST = "import the library that registers it first"
 # What policy.yaml has beside its ops.
-_OF_BASE = ("devices", "categories", "documents", "composites")
+_OF_BUILT_IN = ("devices", "categories", "documents", "composites")
 
 
 class PolicyReader(CastReader):
@@ -28,21 +28,24 @@ class PolicyReader(CastReader):
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__(problems, DEVICES_LIKE, VALUES, RELEASE)
 
-    def file(self, root: Node) -> tuple[Rule, ...]:
-        """Return the rules of a file."""
-        if self.is_base(root):
+    def policy(self, root: Node) -> tuple[Rule, ...]:
+        """Return the rules of a dict or a file, which stand under `ops` or by themselves."""
+        if self.is_built_in(root):
             return ()
-        ops = (self.fields(root, "the policy", ("ops",), ("ops",)) or {}).get("ops")
+        is_file = not isinstance(root, Mapping) or any(key.value == "ops" for key, _ in root.items)
+        ops = (self.fields(root, "the policy", ("ops",), ("ops",)) or {}).get("ops") if is_file else root
         if ops is not None and not isinstance(ops, Mapping):
             self.report(ops.location, "ops is no mapping", "give it one, as in {softmax: fp32}")
         return self.rules(ops) if isinstance(ops, Mapping) else ()
 
     def rules(self, rules: Mapping) -> tuple[Rule, ...]:
         """Return the rules of all entries. Two entries may give an overload the same, and the later one is left out."""
-        if self.is_base(rules):
+        if self.is_built_in(rules):
             return ()
         ranks: dict[bool, dict[tuple[str, str, str], tuple[Text, Rule]]] = {False: {}, True: {}}
         for key, node in rules.items:
+            if self.report_heading(key, node):
+                continue
             targets = self.targets(key) if self.holds_here(node) else ()
             exact = any(target.overload for target in targets)
             rank, remedy = ranks[exact], "keep one of them"
@@ -59,13 +62,30 @@ class PolicyReader(CastReader):
         chosen = sorted((ranks[False] | ranks[True]).values(), key=lambda pair: pair[0].location)
         return tuple(row for _, row in chosen)
 
-    def is_base(self, node: Node) -> bool:
+    def report_heading(self, key: Text, node: Node) -> bool:
+        """Report a device, a category or a title where an op must stand; return whether it is one."""
+        if operators.targets(key.value):
+            return False
+        device = SPOKEN.get(key.value.lower(), key.value)
+        inner = [name.value for name, _ in node.items] if isinstance(node, Mapping) else []
+        if device in self.like or device in backends.device_types():
+            what, remedy = "is a device", f"write the op first, as in softmax: {{{device}: fp32}}"
+        elif canonical(key.value) in self.categories:
+            what, remedy = "is a category", f"write the op first, as in softmax: {canonical(key.value)}"
+        elif any(operators.targets(name) for name in inner):
+            what, remedy = "is no op, and has rules for ops", "put these under 'ops', or give them alone"
+        else:
+            return False
+        self.report(key.location, f"'{key.value}' {what}", remedy)
+        return True
+
+    def is_built_in(self, node: Node) -> bool:
         """Report once that a mapping has the form of policy.yaml, which only the build reads."""
         items = node.items if isinstance(node, Mapping) else ()
         for key, value in items:
             inner = {name.value for name, _ in value.items} if isinstance(value, Mapping) else set()
-            if "cast" in inner or (isinstance(value, Mapping) and key.value in _OF_BASE):
-                what = f"'{key.value}' is as a base policy has it, which the build reads, and no rule over that"
+            if "cast" in inner or (isinstance(value, Mapping) and key.value in _OF_BUILT_IN):
+                what = f"'{key.value}' is as the built-in policy has it, which the build reads, and no rule over that"
                 self.report(key.location, what, "give what its `cast` says of the ops that differ, as in softmax: fp32")
                 return True
         return False

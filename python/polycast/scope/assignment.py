@@ -184,7 +184,7 @@ def _policy_of(value: Rules) -> Policy | None:
     if isinstance(value, torch.dtype):
         value = str(value).removeprefix("torch.")
     if isinstance(value, str):
-        return Policy.everywhere(value)
+        return Policy(value)
     if value is None or isinstance(value, Policy):
         return value
     if isinstance(value, Mapping):

@@ -54,7 +54,7 @@ def use_on_import() -> None:
     path = os.environ.get(ENVIRONMENT_POLICY)
     if path:
         try:
-            use(Policy.load(path))
+            use(Policy(path))
         except ValueError as error:
             text = f"{ENVIRONMENT_POLICY} names {path}, which cannot be used:\n{error}"
             problems = error.problems if isinstance(error, PolicyError) else ()

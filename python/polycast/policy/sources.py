@@ -1,0 +1,101 @@
+"""The rules of whatever stands for a policy: a dict, a file, a release, or one category for every op."""
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from polycast._compiled import DEVICES, ROWS
+from polycast._grammar.categories import Category, canonical
+from polycast._grammar.dtypes import NAMES
+from polycast._grammar.errors import PolicyError, Problem, closest
+from polycast._grammar.nodes import Node
+from polycast.policy import operators
+from polycast.policy.operators import ATEN, Target
+from polycast.policy.reader import PolicyReader
+from polycast.policy.releases import find, is_release, releases, rules_of
+from polycast.policy.rules import VALUES, Rule, make_rule, not_a_category
+from polycast.policy.values import nodes_of
+
+_UNTOUCHED = (Category.BANNED.value, Category.STOCK.value)
+
+
+def rules_from(value: object) -> tuple[Rule, ...]:
+    """Return the rules of a dict, a file, a release, a category or a dtype.
+
+    Raises:
+        PolicyError: The dict or the file has problems, or the release is not recorded.
+        ValueError: A text is none of these.
+        TypeError: The value is no dict, path, text or dtype.
+    """
+    if value is None:
+        return ()
+    if isinstance(value, Mapping):
+        problems: list[Problem] = []
+        return _read(nodes_of(value, problems), problems)
+    if isinstance(value, torch.dtype):
+        return rules_for_all(str(value))
+    if isinstance(value, str):
+        return _named(value)
+    if isinstance(value, os.PathLike):
+        return rules_of_file(os.fspath(value))
+    raise TypeError(
+        f"the policy is {value!r:.60}; give a dict of rules, as in {{'softmax': 'fp32'}}, the name of a file or of a "
+        "release, or a category or dtype for every op"
+    )
+
+
+def rules_of_file(path: str) -> tuple[Rule, ...]:
+    """Return the rules of a YAML file."""
+    from polycast._grammar.files import load  # needs PyYAML
+
+    problems: list[Problem] = []
+    return _read(load(Path(path), path, problems), problems)
+
+
+@cache
+def rules_for_all(category: str) -> tuple[Rule, ...]:
+    """Return a rule with a category for every op that the built-in policy lists on any device, if the op can have it.
+
+    An op that the built-in policy bans on a device, or leaves to torch there, has no rule for the device.
+
+    Raises:
+        ValueError: There is no such category.
+    """
+    value = canonical(category)
+    if value not in VALUES:
+        raise ValueError("; ".join(not_a_category(category)))
+    kept = {(row.op, row.overload, row.device) for row in ROWS if row.category in _UNTOUCHED}
+    found = []
+    for op, overload in dict.fromkeys((row.op, row.overload) for row in ROWS):
+        target = Target(ATEN + op, overload)
+        signature = operators.signatures(target.name)[overload]
+        if operators.obstacle(target, signature, VALUES[value][0]) is None:
+            devices = [device for device in DEVICES if (op, overload, device) not in kept]
+            found += [make_rule(target.name, overload, device, value, f"Policy('{value}')") for device in devices]
+    return tuple(found)
+
+
+def _read(root: Node | None, problems: list[Problem]) -> tuple[Rule, ...]:
+    found = PolicyReader(problems).policy(root) if root is not None else ()
+    if problems:
+        raise PolicyError(problems)
+    return found
+
+
+def _named(text: str) -> tuple[Rule, ...]:
+    if canonical(text) in VALUES:
+        return rules_for_all(canonical(text))
+    if is_release(text):
+        return tuple(rules_of(find(text)))
+    if text.endswith((".yaml", ".yml")) or os.sep in text or Path(text[:255]).is_file():
+        return rules_of_file(text)
+    if text == Category.STOCK.value:
+        raise ValueError("; ".join(not_a_category(text)))
+    if operators.targets(text):
+        raise ValueError(f"'{text}' is an op; give it a category, as in {{'{text}': 'fp32'}}")
+    near = closest(text, [*VALUES, *NAMES, *releases()])
+    remedy = f"did you mean '{near}'?" if near else f"there are {', '.join(VALUES)}, {', '.join(releases())}"
+    raise ValueError(f"unknown category, release or file '{text:.60}'; {remedy}")
