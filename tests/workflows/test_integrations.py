@@ -3,11 +3,15 @@
 import importlib
 import subprocess
 import sys
+from typing import Any
 
+import polycast
 import pytest
 import torch
+from torch import Tensor
 
 from testing.cases import ROOT
+from tests.workflows.loops import data, loss_fn, network
 
 EXAMPLES = sorted(path.stem.removeprefix("with_") for path in (ROOT / "examples" / "integrations").glob("with_*.py"))
 
@@ -50,3 +54,73 @@ def test_an_accelerators_handlers_configure_ours() -> None:
     finally:
         accelerator.free_memory()
         importlib.import_module("accelerate.state").AcceleratorState._reset_state(True)
+
+
+class Holding:
+    """A scaler as DeiT, MAE, ConvNeXt, Swin and BEiT write it: timm's, with the norm of the gradients returned."""
+
+    def __init__(self, scaler: Any) -> None:
+        self._scaler = scaler
+
+    def __call__(self, loss: Tensor, optimizer: Any, clip_grad: float | None, params: Any) -> Tensor:
+        self._scaler.scale(loss).backward(create_graph=False)
+        self._scaler.unscale_(optimizer)
+        norm: Tensor = torch.nn.utils.clip_grad_norm_(params, float("inf") if clip_grad is None else clip_grad)
+        self._scaler.step(optimizer)
+        self._scaler.update()
+        return norm
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("clip_grad", [None, 0.5])
+def test_a_scaler_in_a_class_of_the_program_is_torchs_bit_for_bit(clip_grad: float | None, seed: int) -> None:
+    """Losses, norms, parameters and the scale, with torch's optimizer and a skipped step."""
+
+    def trained(scaler: Any) -> list[Tensor]:
+        model = network("cpu", seed)
+        params = list(model.parameters())
+        optimizer, loss_scaler = torch.optim.AdamW(params, lr=0.01), Holding(scaler)
+        results = []
+        for number, (inputs, targets) in enumerate(data("cpu")):
+            with torch.autocast("cpu", dtype=torch.float16):
+                loss = loss_fn(model(inputs), targets)
+            norm = loss_scaler(loss * (float("inf") if number == 3 else 1.0), optimizer, clip_grad, params)
+            optimizer.zero_grad()
+            results += [loss.detach(), norm]
+        return [*results, *(param.detach() for param in params), torch.tensor(loss_scaler._scaler.get_scale())]
+
+    stock, ours = trained(torch.amp.grad_scaler.GradScaler("cpu")), trained(polycast.GradScaler())
+    assert [a.tolist() for a in ours if a.isfinite().all()] == [a.tolist() for a in stock if a.isfinite().all()]
+    assert len(ours) == len(stock)
+
+
+def test_timm_makes_the_optimizers_that_it_names() -> None:
+    """What the integration relies on: these names are torch's classes, and an alias replaces a name silently."""
+    optim = pytest.importorskip("timm.optim", reason="timm is not installed")
+    integration = importlib.import_module("polycast.integrations.timm")
+    registry = integration.default_registry
+    before = dict(registry._optimizers)
+    try:
+        integration.use()
+        integration.use()  # which changes nothing more
+        model = torch.nn.Linear(2, 2)
+        for name, wanted in {"adamw": "AdamW", "adam": "Adam", "sgd": "SGD", "momentum": "SGD"}.items():
+            made = optim.create_optimizer_v2(model, opt=name, lr=0.1, foreach=None)
+            assert type(made) is getattr(polycast.syncfree, wanted)
+            assert made.defaults.get("nesterov") in {"sgd": [True], "momentum": [False]}.get(name, [None])
+        assert type(optim.create_optimizer_v2(model, opt="lookahead_adamw")._base_optimizer) is polycast.syncfree.AdamW
+        changed = {name for name, info in registry._optimizers.items() if before.get(name) is not info}
+        assert changed - before.keys() == {f"syncfree{name}" for name in changed & before.keys()}
+    finally:
+        registry._optimizers.clear()
+        registry._optimizers.update(before)
+
+
+def test_timms_scaler_holds_torchs_under_the_name_that_ours_takes() -> None:
+    utils = pytest.importorskip("timm.utils", reason="timm is not installed")
+    assert type(utils.NativeScaler("cpu")._scaler) is torch.amp.grad_scaler.GradScaler
+    integration = importlib.import_module("polycast.integrations.timm")
+    ours = integration.NativeScaler("cpu", init_scale=8.0)
+    stock = utils.NativeScaler("cpu")
+    stock.load_state_dict(ours.state_dict())
+    assert stock.state_dict() == ours.state_dict()

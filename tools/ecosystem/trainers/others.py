@@ -1,6 +1,7 @@
 """Timm's models, scaler, optimizers and schedules; PEFT's adapters; Ignite's engine."""
 
 import warnings
+from functools import partial
 from typing import Any
 
 import peft
@@ -10,6 +11,7 @@ import timm.scheduler
 import torch
 from ignite.engine import Engine, Events, supervised_training_step_amp
 from ignite.handlers import Checkpoint, DiskSaver
+from polycast.integrations import timm as integration
 from timm.models.vision_transformer import VisionTransformer
 from timm.utils import NativeScaler
 from torch import Tensor, nn
@@ -36,10 +38,9 @@ class Native(Loop):
 
     def __init__(self, kit: Kit, task: Task) -> None:
         super().__init__(kit, task)
-        self.native: Any = NativeScaler("cpu")
-        self.native._scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=SCALE)
-        if kit.line:
-            self.native._scaler = polycast.GradScaler("cpu", init_scale=SCALE)
+        self.native: Any = integration.NativeScaler(init_scale=SCALE) if kit.line else NativeScaler("cpu")
+        if not kit.line:
+            self.native._scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=SCALE)
 
     def parts(self) -> list[Any]:
         return [self.task, self.optimizer, self.native]
@@ -64,9 +65,34 @@ def native(kit: Kit) -> Trained:
     return loop(kit, make_loop=Native)
 
 
-@trainer("timm.NativeScaler, ours in it", recipes=NATIVE, line="`native._scaler = GradScaler()`", needs_line=True)
-def native_with_ours(kit: Kit) -> Trained:
+IMPORT = "`from polycast.integrations.timm import NativeScaler`"
+
+
+@trainer("timm.NativeScaler, ours", recipes=NATIVE, line=IMPORT, needs_line=True)
+def native_of_ours(kit: Kit) -> Trained:
     return loop(kit, make_loop=Native)
+
+
+class Named(Loop):
+    """With an optimizer that timm makes by its name, in groups with and without weight decay."""
+
+    def __init__(self, kit: Kit, task: Task, name: str) -> None:
+        super().__init__(kit, task)
+        if kit.ours:
+            integration.use()
+        options = {"eps": 1e-3} if name.startswith("adam") else {}
+        self.optimizer = timm.optim.create_optimizer_v2(task, name, lr=LR, weight_decay=0.05, **options)
+        library: Any = polycast.syncfree if kit.ours else torch.optim
+        assert isinstance(self.optimizer, (library.SGD, library.Adam)), f"timm made a {type(self.optimizer)}"
+
+
+def by_name(kit: Kit, name: str) -> Trained:
+    return loop(kit, make_loop=partial(Named, name=name))
+
+
+for name, recipes in {"adamw": NATIVE, "adam": NATIVE[1:3], "sgd": NATIVE[1:3], "momentum": NATIVE[1:3]}.items():
+    line = "`polycast.integrations.timm.use()`"
+    trainer(f'timm.optim "{name}"', recipes=recipes, line=line, needs_line=True)(partial(by_name, name=name))
 
 
 class Lamb(Loop):
