@@ -10,10 +10,10 @@ The model (model.py) has these principles:
   problem is reported with its place and dropped. A valid value never replaces a wrong one.
 - The model is frozen. It holds no YAML, no place in a file and no fact of the installed torch. So the generated files
   depend on the policy alone, and a change of layout or of a comment changes none of them.
-- A row (`Registration`) is one overload on one device for a range of torch releases. The parser resolves `like`,
-  `others` and alternatives, and the ranges do not overlap. So readers of rows need to know none of these.
-- What C++ or a document needs of a row is a property of the row, so templates hold no string surgery.
-- Rows that hold for the installed torch are checked against its schemas. Nothing else depends on it.
+- A `Rule` is of one overload on one device for a range of torch releases. The parser resolves `like`,
+  `others` and alternatives, and the ranges do not overlap. So readers of rules need to know none of these.
+- What C++ or a document needs of a rule is a property of the rule, so templates hold no string surgery.
+- Rules that hold for the installed torch are checked against its schemas. Nothing else depends on it.
 """
 
 import sys

@@ -20,7 +20,7 @@ class DeviceReader(CastReader):
         super().__init__(problems, like={}, categories=(category.value for category in Category))
         self.schemas = schemas
         self.exceptions: dict[str, dict[str, Alternative]] = {}  # by device, then by op or overload
-        self.spoken: dict[str, str] = {}  # from another name that users write to the device
+        self.also_called: dict[str, str] = {}  # from another name that users write to the device
 
     def read_devices(self, node: Node) -> list[Device]:
         entries = list(self.entries(node, "devices"))
@@ -41,21 +41,22 @@ class DeviceReader(CastReader):
     def read_device(self, key: Text, node: Node, names: list[str]) -> Device | None:
         what = f"device '{key.value}'"
         required = ("dispatch_key", "lower_precision")
-        fields = self.fields(node, what, (*required, "like", "except", "backend", "cache", "spoken"), required)
+        fields = self.fields(node, what, (*required, "like", "except", "backend", "cache", "also_called"), required)
         if fields is None:
             return None
-        spoken = [text.value for text in self.dotted(fields["spoken"], "spoken")] if "spoken" in fields else []
-        for word in spoken:
-            if self.spoken.setdefault(word, key.value) != key.value:
-                what = f"devices '{self.spoken[word]}' and '{key.value}' are both spoken of as '{word}'"
-                self.report(fields["spoken"].location, what, "remove it from one of them")
+        others = self.dotted(fields["also_called"], "also_called") if "also_called" in fields else []
+        words = tuple(text.value for text in others)
+        for word in words:
+            if self.also_called.setdefault(word, key.value) != key.value:
+                what = f"devices '{self.also_called[word]}' and '{key.value}' are both also called '{word}'"
+                self.report(fields["also_called"].location, what, "remove it from one of them")
         name = self.identifier(key, "device")
         dispatch_key = self.read_dispatch_key(fields["dispatch_key"])
         device = (dispatch_key or "").removeprefix("Autocast").lower()
         backend = self.text(fields["backend"], "backend") if "backend" in fields else None
         if name and device and name != device and not name.startswith(f"{device}_") and backend is None:
             what = f"dispatch_key {dispatch_key} is not that of device '{name}'"
-            remedy = f"call it '{device}', or '{device}_...' if that device has a column, or name its 'backend'"
+            remedy = f"call it '{device}', or '{device}_...' if the policy has that device, or name its 'backend'"
             self.report(key.location, what, remedy)
             name = None
         texts = self.texts(fields["lower_precision"], "lower_precision")
@@ -67,14 +68,14 @@ class DeviceReader(CastReader):
         cache = self.name(fields["cache"], "cache switch", SWITCH) if "cache" in fields else SWITCH[0]
         if not (name and dispatch_key and dtypes and cache):
             return None
-        return Device(name, dispatch_key, tuple(dtypes), like, cache == SWITCH[0], backend, tuple(spoken))
+        return Device(name, dispatch_key, tuple(dtypes), like, cache == SWITCH[0], backend, words)
 
     def device(self, node: Text) -> str | None:
         return self.known_device(node, [*self.like, OTHERS])
 
     def known_device(self, node: Node, names: list[str]) -> str | None:
         """Read the name of a device. Another name that users write is reported with the device that it means."""
-        meant = self.spoken.get(node.value.lower()) if isinstance(node, Text) and node.value not in names else None
+        meant = self.also_called.get(node.value.lower()) if isinstance(node, Text) and node.value not in names else None
         if isinstance(node, Text) and meant in names:
             self.report(node.location, f"unknown device '{node.value}'", f"did you mean '{meant}'?")
             return None
@@ -126,7 +127,7 @@ class DeviceReader(CastReader):
 
     def check_exceptions(self, ops: dict[str, Op]) -> None:
         """Report the exceptions for ops and overloads that the policy does not list."""
-        known = {name: {row.overload.name for row in op.registrations} for name, op in ops.items()}
+        known = {name: {rule.overload.name for rule in op.rules} for name, op in ops.items()}
         for device, exceptions in self.exceptions.items():
             for name, cast in exceptions.items():
                 op, overload = split_name(name)

@@ -10,7 +10,7 @@ from polycast._grammar.versions import ALL, VersionRange
 
 @dataclass(frozen=True)
 class Device:
-    """A column of the policy."""
+    """A device of the policy: one that torch has an autocast key for, or a second set of rules for one."""
 
     name: str
     dispatch_key: str
@@ -18,7 +18,7 @@ class Device:
     like: str | None = None
     cache: bool = True  # whether casts of its weights may be reused
     backend: str | None = None  # for a backend outside of torch: the file with its op list
-    spoken: tuple[str, ...] = ()  # other names that users write
+    also_called: tuple[str, ...] = ()  # other names that users write
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Overload:
 
 
 @dataclass(frozen=True)
-class Registration:
-    """A row of the policy: one overload on one device, for a range of torch releases."""
+class Rule:
+    """What the policy says of one overload on one device, for a range of torch releases."""
 
     op: str
     overload: Overload
@@ -68,35 +68,35 @@ class Registration:
 
 @dataclass(frozen=True)
 class Op:
-    """An entry of the policy: an operator, its public names, and its rows."""
+    """An op of the policy: its name, its public names, and its rules."""
 
     name: str
     public: tuple[str, ...]
-    registrations: tuple[Registration, ...]
+    rules: tuple[Rule, ...]
 
     def categories(self, device: str) -> list[tuple[Category, VersionRange]]:
         """Return the categories of the op on a device, each with its range of releases.
 
         A range is left out if another overload has the same category in all releases.
         """
-        held = dict.fromkeys((row.category, row.torch) for row in self.registrations if row.device == device)
+        held = dict.fromkeys((rule.category, rule.torch) for rule in self.rules if rule.device == device)
         return [(category, torch) for category, torch in held if torch == ALL or (category, ALL) not in held]
 
     def by_overload(self, device: str) -> dict[str, str]:
         """Return the categories of each overload on a device, with their ranges, as text."""
         found: dict[str, str] = {}
-        for row in (row for row in self.registrations if row.device == device):
-            text = row.category.value if row.torch == ALL else f"{row.category.value} (torch {row.torch})"
-            earlier = found.get(row.schema_name)
-            found[row.schema_name] = text if earlier is None else f"{earlier}; {text}"
+        for rule in (rule for rule in self.rules if rule.device == device):
+            text = rule.category.value if rule.torch == ALL else f"{rule.category.value} (torch {rule.torch})"
+            earlier = found.get(rule.schema_name)
+            found[rule.schema_name] = text if earlier is None else f"{earlier}; {text}"
         return found
 
-    def groups(self) -> Iterator[tuple[Registration, tuple[str, ...]]]:
-        """Yield each row once, with the names of all devices that have it. The row itself names no device."""
-        found: dict[Registration, list[str]] = {}
-        for row in self.registrations:
-            found.setdefault(replace(row, device=""), []).append(row.device)
-        yield from ((row, tuple(devices)) for row, devices in found.items())
+    def groups(self) -> Iterator[tuple[Rule, tuple[str, ...]]]:
+        """Yield each rule once, with the names of all devices that have it. The rule itself names no device."""
+        found: dict[Rule, list[str]] = {}
+        for rule in self.rules:
+            found.setdefault(replace(rule, device=""), []).append(rule.device)
+        yield from ((rule, tuple(devices)) for rule, devices in found.items())
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,6 @@ class Policy:
                 found.setdefault(mine.get(name, UNLISTED), []).append(name)
         return dict(sorted(found.items()))
 
-    def registrations(self) -> Iterator[Registration]:
+    def rules(self) -> Iterator[Rule]:
         for op in self.ops:
-            yield from op.registrations
+            yield from op.rules

@@ -15,8 +15,8 @@ from polycast._grammar.versions import ALL, subtract
 
 from codegen.devices import DeviceReader
 from codegen.documents import read_documents, read_ops
-from codegen.model import Op, Overload, Policy, Registration
-from codegen.schema_checks import check_kept_kernels, check_overload, check_registration
+from codegen.model import Op, Overload, Policy, Rule
+from codegen.schema_checks import check_kept_kernels, check_overload, check_rule
 from codegen.schemas import Schemas
 
 
@@ -96,19 +96,19 @@ class _PolicyParser(DeviceReader):
         for place, overload in overloads:
             if overload is not None and check_overload(self, self.schemas, key.value, overload, place):
                 for device, alternatives in casts.items():
-                    placed += list(self.rows(key, overload, device, alternatives, message))
+                    placed += list(self.rules(key, overload, device, alternatives, message))
         check_kept_kernels(self, self.schemas, placed)
-        rows = tuple(row for row, _ in placed)
+        rules = tuple(rule for rule, _ in placed)
         public = self.dotted(fields["public"], f"public of {what}")
-        if any(self.schemas.release in row.torch for row in rows):
+        if any(self.schemas.release in rule.torch for rule in rules):
             self.check_public(public)
         if len(self.problems) > sound:
             return None
-        if not rows:
+        if not rules:
             self.report(key.location, f"{what} has no category on any device", "give it one, or remove it")
-        elif message is not None and all(row.category is not Category.BANNED for row in rows):
+        elif message is not None and all(rule.category is not Category.BANNED for rule in rules):
             self.report(fields["message"].location, f"{what} has a message and is banned nowhere", "remove the message")
-        return Op(key.value, tuple(name.value for name in public), rows) if rows and public else None
+        return Op(key.value, tuple(name.value for name in public), rules) if rules and public else None
 
     def is_op_name(self, key: Text) -> bool:
         """Return whether a key can be the name of an ATen op. Report other libraries, namespaces and overloads."""
@@ -139,21 +139,21 @@ class _PolicyParser(DeviceReader):
                     break
                 place = getattr(place, part)
 
-    def rows(
+    def rules(
         self, key: Text, overload: Overload, device: str, alternatives: list[Alternative], message: str | None
-    ) -> Iterator[tuple[Registration, Location]]:
-        """Yield the rows of one overload on one device, with their places. For each release the first match wins."""
+    ) -> Iterator[tuple[Rule, Location]]:
+        """Yield the rules of one overload on one device, with their places. For each release the first match wins."""
         alternatives = [cast for cast in alternatives if cast.overloads is None or overload.name in cast.overloads]
         for index, cast in enumerate(alternatives):
             if cast.category is None:
                 continue
             category = Category(cast.category)
             for torch in subtract(cast.torch & overload.torch, (earlier.torch for earlier in alternatives[:index])):
-                row = Registration(key.value, overload, device, category, torch, cast.note or overload.note)
+                rule = Rule(key.value, overload, device, category, torch, cast.note or overload.note)
                 if category is Category.BANNED:
-                    row = replace(row, message=message)
-                if not torch.empty and check_registration(self, self.schemas, row, cast.node.location):
-                    yield row, cast.node.location
+                    rule = replace(rule, message=message)
+                if not torch.empty and check_rule(self, self.schemas, rule, cast.node.location):
+                    yield rule, cast.node.location
 
     def read_overloads(self, key: Text, node: Node | None) -> list[tuple[Text, Overload | None]]:
         if node is None:

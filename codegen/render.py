@@ -1,7 +1,7 @@
 """Renders a policy to the texts of the generated files. The same policy always gives the same texts.
 
-This is the only module that uses Jinja2. The rows are split into shards, which compile in parallel. The hash of an op's
-name chooses the shard, so an added op changes one shard.
+This is the only module that uses Jinja2. The rules are split into shards, which compile in parallel. The hash of an
+op's name chooses the shard, so an added op changes one shard.
 """
 
 import re
@@ -18,7 +18,7 @@ from polycast._grammar.names import join_name
 from polycast._grammar.releases import ABSENT, Change, Release, changes
 from polycast._grammar.versions import ALL, VersionRange
 
-from codegen.model import Op, Policy, Registration
+from codegen.model import Op, Policy, Rule
 
 SHARDS = 4
 
@@ -41,7 +41,7 @@ def render(policy: Policy, history: Mapping[str, Release] | None = None) -> dict
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(cpp_string=cpp_string, cpp_condition=cpp_condition, cpp_row=cpp_row, markdown=markdown)
+    environment.filters.update(cpp_string=cpp_string, cpp_condition=cpp_condition, cpp_rule=cpp_rule, markdown=markdown)
     policy = replace(policy, ops=tuple(_cited(op, policy) for op in policy.ops))
 
     def text(template: str, **values: object) -> str:
@@ -58,13 +58,13 @@ def render(policy: Policy, history: Mapping[str, Release] | None = None) -> dict
             partly=_partly(history or {}),
         ),
         "policy_cases.jsonl": text(
-            "policy_cases.jsonl.j2", rows=[_case(*group) for op in policy.ops for group in op.groups()]
+            "policy_cases.jsonl.j2", cases=[_case(*group) for op in policy.ops for group in op.groups()]
         ),
     }
     for shard in range(SHARDS):
         ops = [op for op in policy.ops if crc32(op.name.encode()) % SHARDS == shard]
-        files[f"autocast/rows_{shard}.cpp"] = text(
-            "autocast/rows.cpp.j2", shard=shard, ops=ops, headers=[(op.name, _header_range(op)) for op in ops]
+        files[f"autocast/rules_{shard}.cpp"] = text(
+            "autocast/rules.cpp.j2", shard=shard, ops=ops, headers=[(op.name, _header_range(op)) for op in ops]
         )
     return files
 
@@ -83,17 +83,17 @@ def cpp_condition(torch: VersionRange) -> str:
     return " && ".join(filter(None, (first, end)))
 
 
-def cpp_row(row: Registration) -> str:
-    """Return the C++ initializer of a row, without its device."""
-    structs = [row.cpp_struct] if row.cpp_target is None else [row.cpp_struct, row.cpp_target]
+def cpp_rule(rule: Rule) -> str:
+    """Return the C++ initializer of a rule, without its device."""
+    structs = [rule.cpp_struct] if rule.cpp_target is None else [rule.cpp_struct, rule.cpp_target]
     kernel = f"kernel<{', '.join(f'ops::{struct}' for struct in structs)}>"
-    if row.category is Category.STOCK:
+    if rule.category is Category.STOCK:
         kernel = "nullptr"
-    names = [cpp_string(name) for name in (row.op, row.overload.name)]
-    texts = [cpp_string(text) for text in (row.note, row.message)]
+    names = [cpp_string(name) for name in (rule.op, rule.overload.name)]
+    texts = [cpp_string(text) for text in (rule.note, rule.message)]
     while texts and texts[-1] == '""':
         texts.pop()
-    return "{" + ", ".join([*names, f"Category::{row.category.value}", kernel, *texts]) + "}"
+    return "{" + ", ".join([*names, f"Category::{rule.category.value}", kernel, *texts]) + "}"
 
 
 def markdown(text: str) -> str:
@@ -104,23 +104,23 @@ def markdown(text: str) -> str:
 
 def _cited(op: Op, policy: Policy) -> Op:
     """Return the op with the documents' titles in its notes."""
-    rows = [replace(row, note=policy.cited(row.note)) if row.note else row for row in op.registrations]
-    return replace(op, registrations=tuple(rows))
+    rules = [replace(rule, note=policy.cited(rule.note)) if rule.note else rule for rule in op.rules]
+    return replace(op, rules=tuple(rules))
 
 
 def _header_range(op: Op) -> VersionRange:
     """Return the releases that have the op's header, which are those with any of its overloads."""
-    return reduce(or_, (row.overload.torch for row in op.registrations))
+    return reduce(or_, (rule.overload.torch for rule in op.rules))
 
 
-def _case(row: Registration, devices: tuple[str, ...]) -> dict[str, str]:
+def _case(rule: Rule, devices: tuple[str, ...]) -> dict[str, str]:
     return {
-        "op": row.op,
-        "overload": row.overload.name,
+        "op": rule.op,
+        "overload": rule.overload.name,
         "devices": " ".join(devices),
-        "category": row.category.value,
-        "torch": str(row.torch),
-        "reaches": row.reaches,
+        "category": rule.category.value,
+        "torch": str(rule.torch),
+        "reaches": rule.reaches,
     }
 
 
@@ -140,7 +140,7 @@ def _public_names(policy: Policy) -> dict[str, dict[tuple[Category, VersionRange
 
 
 def _changes(policy: Policy, history: Mapping[str, Release]) -> list[tuple[str, str, str, str]]:
-    """Return a row (overload, devices, categories, reasons) for each change of a listed op between releases."""
+    """Return (overload, devices, categories, reasons) for each change of a listed op between releases."""
     listed = {op.name for op in policy.ops}
     return [
         (join_name(change.op, change.overload), ", ".join(change.devices), _held(change), " ".join(change.reasons))
@@ -167,10 +167,10 @@ def _held(change: Change) -> str:
 
 
 def _deviations(policy: Policy) -> list[tuple[str, str, str, str]]:
-    """Return (overload, devices, category, note) of the rows with a note. Rows that differ by device are joined."""
+    """Return (overload, devices, category, note) of the rules with a note. Rules that differ by device are joined."""
     joined: dict[tuple[str, str, str], list[str]] = {}
-    for row in policy.registrations():
-        if row.note is not None:
-            where = f"{row.category.value} (torch {row.torch})" if row.torch != ALL else row.category.value
-            joined.setdefault((row.schema_name, where, row.note), []).append(row.device)
+    for rule in policy.rules():
+        if rule.note is not None:
+            where = f"{rule.category.value} (torch {rule.torch})" if rule.torch != ALL else rule.category.value
+            joined.setdefault((rule.schema_name, where, rule.note), []).append(rule.device)
     return [(op, ", ".join(devices), category, note) for (op, category, note), devices in joined.items()]

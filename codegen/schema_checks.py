@@ -1,4 +1,4 @@
-"""Checks the rows that hold for the installed torch against its operator schemas."""
+"""Checks the rules that hold for the installed torch against its operator schemas."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from polycast._grammar.errors import Location
 from polycast._grammar.fields import Reader
 from polycast._grammar.nodes import Text
 
-from codegen.model import Overload, Registration
+from codegen.model import Overload, Rule
 from codegen.schemas import Schemas
 
 
@@ -30,23 +30,23 @@ def check_overload(reader: Reader, schemas: Schemas, op: str, overload: Overload
     return reason is None
 
 
-def check_registration(reader: Reader, schemas: Schemas, row: Registration, place: Location) -> bool:
+def check_rule(reader: Reader, schemas: Schemas, rule: Rule, place: Location) -> bool:
     """Report a category that the overload cannot have. Return whether it is sound."""
-    name, category = f"'{row.schema_name}'", row.category.value
-    if row.category is Category.BANNED and row.message is None:
+    name, category = f"'{rule.schema_name}'", rule.category.value
+    if rule.category is Category.BANNED and rule.message is None:
         reader.report(
-            place, f"op '{row.op}' is banned without a message", "add a 'message' that says what to call instead"
+            place, f"op '{rule.op}' is banned without a message", "add a 'message' that says what to call instead"
         )
         return False
-    if row.category is Category.FALLTHROUGH and row.note is None:
-        reader.report(place, f"op '{row.op}' falls through without a note", "write {as: fallthrough, note: why}")
+    if rule.category is Category.FALLTHROUGH and rule.note is None:
+        reader.report(place, f"op '{rule.op}' falls through without a note", "write {as: fallthrough, note: why}")
         return False
-    if schemas.release not in row.torch:
+    if schemas.release not in rule.torch:
         return True
-    signature, target = schemas.signature(row.op, row.overload.name), row.overload.dtype_overload
-    obstacle = signature.obstacle(row.category)
-    if row.category is Category.FP32_APPEND_DTYPE and not (
-        target in schemas.overloads(row.op) and signature.is_followed_by_dtype(schemas.signature(row.op, target))
+    signature, target = schemas.signature(rule.op, rule.overload.name), rule.overload.dtype_overload
+    obstacle = signature.obstacle(rule.category)
+    if rule.category is Category.FP32_APPEND_DTYPE and not (
+        target in schemas.overloads(rule.op) and signature.is_followed_by_dtype(schemas.signature(rule.op, target))
     ):
         given = "missing" if target is None else f"'{target}'"
         obstacle = f"its dtype_overload is {given}", "name the overload that takes the same arguments and then a dtype"
@@ -56,18 +56,18 @@ def check_registration(reader: Reader, schemas: Schemas, row: Registration, plac
     return obstacle is None
 
 
-def check_kept_kernels(reader: Reader, schemas: Schemas, rows: list[tuple[Registration, Location]]) -> None:
-    """Report the stock rows of an op on devices for which no recorded release of torch registers a kernel.
+def check_kept_kernels(reader: Reader, schemas: Schemas, rules: list[tuple[Rule, Location]]) -> None:
+    """Report the stock rules of an op on devices for which no recorded release of torch registers a kernel.
 
-    A row with a note is not reported: it keeps the kernel of a backend outside of torch, which is not recorded.
+    A rule with a note is not reported: it keeps the kernel of a backend outside of torch, which is not recorded.
     """
     missed: dict[Location, dict[str, None]] = {}
-    for row, place in rows:
-        if row.category is Category.STOCK and row.note is None:
-            records = [record for record in schemas.history.values() if record.number in row.torch]
-            held = [record.category(row.op, row.overload.name, row.device) for record in records]
+    for rule, place in rules:
+        if rule.category is Category.STOCK and rule.note is None:
+            records = [record for record in schemas.history.values() if record.number in rule.torch]
+            held = [record.category(rule.op, rule.overload.name, rule.device) for record in records]
             if held and Category.STOCK.value not in held:
-                missed.setdefault(place, {})[row.device] = None
+                missed.setdefault(place, {})[rule.device] = None
     for place, devices in missed.items():
-        what = f"'{rows[0][0].op}' is stock on {', '.join(devices)}, where torch registers no kernel of its own"
+        what = f"'{rules[0][0].op}' is stock on {', '.join(devices)}, where torch registers no kernel of its own"
         reader.report(place, what, "remove it there, or write {as: stock, note: whose kernel it keeps}")

@@ -88,7 +88,7 @@ class Boxed final : public c10::OperatorKernel {
   static void set_dtype(const c10::FunctionSchema& schema, const Call& call, c10::IValue* arguments) {
     const std::optional<size_t> place = dtype_argument(schema);
     if (place && arguments[*place].isNone() && arguments[0].isTensor() &&
-        is_eligible(arguments[0].toTensor(), call.device)) {
+        is_eligible(arguments[0].toTensor(), call.device_type)) {
       arguments[*place] = at::kFloat;
     }
   }
@@ -98,11 +98,11 @@ class Boxed final : public c10::OperatorKernel {
     at::ScalarType to = call.type();
     if (call.rule.category == Category::promote) {
       for (Iterator value = first; value != end; ++value) {
-        widen_by_value(to, *value, call.device);
+        widen_by_value(to, *value, call.device_type);
       }
     }
     for (Iterator value = first; value != end; ++value) {
-      *value = cast_value(to, *value, call.device);
+      *value = cast_value(to, *value, call.device_type);
     }
   }
 

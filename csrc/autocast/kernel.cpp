@@ -14,24 +14,24 @@
 
 namespace polycast::autocast {
 
-at::ScalarType lower_precision(c10::DeviceType device) {
-  return at::autocast::get_autocast_dtype(device);
+at::ScalarType lower_precision(c10::DeviceType device_type) {
+  return at::autocast::get_autocast_dtype(device_type);
 }
 
 namespace {
 
 constexpr size_t key_count = static_cast<size_t>(c10::DispatchKey::EndOfFunctionalityKeys);
 
-const std::array<c10::DeviceType, key_count> device_by_key = [] {
+const std::array<c10::DeviceType, key_count> type_by_key = [] {
   std::array<c10::DeviceType, key_count> table{};
   table.fill(c10::DeviceType::COMPILE_TIME_MAX_DEVICE_TYPES);
-  for (const c10::DeviceType device : at::autocast::_AUTOCAST_SUPPORTED_DEVICES) {
-    table[static_cast<size_t>(at::autocast::get_autocast_dispatch_key_from_device_type(device))] = device;
+  for (const c10::DeviceType type : at::autocast::_AUTOCAST_SUPPORTED_DEVICES) {
+    table[static_cast<size_t>(at::autocast::get_autocast_dispatch_key_from_device_type(type))] = type;
   }
   return table;
 }();
 
-std::array<std::atomic<Column>, key_count> column_by_key{};
+std::array<std::atomic<DeviceIndex>, key_count> device_by_key{};
 
 std::atomic<Witness> present{nullptr};
 
@@ -40,23 +40,23 @@ std::atomic<Witness> present{nullptr};
 // If this is inlined, GCC warns that the key may lie outside of the tables.
 [[gnu::noinline]] Installed installed_on(c10::DispatchKey autocast_key) {
   const auto key = static_cast<size_t>(autocast_key);
-  return {device_by_key[key], column_by_key[key].load(std::memory_order_relaxed)};
+  return {type_by_key[key], device_by_key[key].load(std::memory_order_relaxed)};
 }
 
-void set_column(c10::DispatchKey autocast_key, Column column) {
-  column_by_key[static_cast<size_t>(autocast_key)] = column;
+void set_installed(c10::DispatchKey autocast_key, DeviceIndex device) {
+  device_by_key[static_cast<size_t>(autocast_key)] = device;
 }
 
 void set_witness(Witness witness) {
   present = witness;
 }
 
-Rule Call::find_rule(Slot slot, Column column) {
-  const Found found = autocast::find_rule(slot, column);
+Rule Call::find_rule(Slot slot, DeviceIndex device) {
+  const Found found = autocast::find_rule(slot, device);
   if (const Witness witness = present.load(std::memory_order_relaxed)) {
     witness(slot, found);
   }
-  TORCH_CHECK(found.rule.category != Category::banned, message_of(found, slot, column));
+  TORCH_CHECK(found.rule.category != Category::banned, message_of(found, slot, device));
   return found.rule;
 }
 

@@ -16,15 +16,15 @@
 
 namespace polycast::autocast {
 
-// What is installed on an autocast key. A device can have several columns, of which one is installed.
+// What is installed on an autocast key. A device type can have several devices, of which one is installed.
 struct Installed {
-  c10::DeviceType device;
-  Column column;
+  c10::DeviceType device_type;
+  DeviceIndex device;
 };
 
 Installed installed_on(c10::DispatchKey autocast_key);
-void set_column(c10::DispatchKey autocast_key, Column column);
-at::ScalarType lower_precision(c10::DeviceType device);
+void set_installed(c10::DispatchKey autocast_key, DeviceIndex device);
+at::ScalarType lower_precision(c10::DeviceType device_type);
 
 // One call of an op, with the rule that it obeys. The constructor raises for a banned op.
 class Call {
@@ -32,7 +32,7 @@ class Call {
   Call(c10::DispatchKeySet keys, Slot slot) : Call(autocast_key(keys), slot) {}
 
   const c10::DispatchKey key;
-  const c10::DeviceType device;
+  const c10::DeviceType device_type;
   const Rule rule;
 
   // An unlisted op goes on as if there were no kernel: the ops that it runs still autocast. A rule of any category,
@@ -51,9 +51,9 @@ class Call {
     switch (rule.category) {
       case Category::lower_precision_fp:
       case Category::fp32:
-        return rule.to == at::ScalarType::Undefined ? lower_precision(device) : rule.to;
+        return rule.to == at::ScalarType::Undefined ? lower_precision(device_type) : rule.to;
       case Category::promote:
-        return widest_type(device, arguments...);
+        return widest_type(device_type, arguments...);
       default:
         return at::ScalarType::Undefined;
     }
@@ -62,9 +62,9 @@ class Call {
  private:
   Call(c10::DispatchKey key, Slot slot) : Call(key, slot, installed_on(key)) {}
   Call(c10::DispatchKey key, Slot slot, Installed installed)
-      : key(key), device(installed.device), rule(find_rule(slot, installed.column)) {}
+      : key(key), device_type(installed.device_type), rule(find_rule(slot, installed.device)) {}
 
-  static Rule find_rule(Slot slot, Column column);
+  static Rule find_rule(Slot slot, DeviceIndex device);
 
   // Tracers use the Python dispatcher, which also passes the keys above the kernel's own.
   static c10::DispatchKey autocast_key(c10::DispatchKeySet keys) {
@@ -88,18 +88,18 @@ struct Kernel<Op, Target, Return(Arguments...)> {
     const c10::impl::ExcludeDispatchKeyGuard below_autocast(call.key);
     if constexpr ((std::is_same_v<Arguments, std::optional<at::ScalarType>> || ...)) {
       // An ineligible input is left to the op's own type promotion, which a dtype would override.
-      if (call.rule.category == Category::fp32_set_opt_dtype && is_eligible(first_of(arguments...), call.device)) {
+      if (call.rule.category == Category::fp32_set_opt_dtype && is_eligible(first_of(arguments...), call.device_type)) {
         return Op::call(set_absent_dtype(at::kFloat, arguments)...);
       }
     }
     if constexpr (!std::is_same_v<Op, Target>) {
       if (call.rule.category == Category::fp32_append_dtype) {
         const at::Tensor& first = first_of(arguments...);
-        return Target::call(arguments..., is_eligible(first, call.device) ? at::kFloat : first.scalar_type());
+        return Target::call(arguments..., is_eligible(first, call.device_type) ? at::kFloat : first.scalar_type());
       }
     }
     const at::ScalarType to = call.type(arguments...);
-    return Op::call(cast(to, arguments, call.device)...);
+    return Op::call(cast(to, arguments, call.device_type)...);
   }
 };
 

@@ -42,45 +42,45 @@ class Silence : public c10::WarningHandler {
   void process(const c10::Warning& /*warning*/) override {}
 };
 
-std::string debug_text(const Row& row) {
-  return std::string("polycast: ") + name_of(row.category) + " on " + row.device + ", from policy.yaml";
+std::string debug_text(const BuiltInRule& rule) {
+  return std::string("polycast: ") + name_of(rule.category) + " on " + rule.device + ", from policy.yaml";
 }
 
 const Device& find_device(const std::string& name) {
-  return devices()[column_of(name)];
+  return devices()[index_of(name)];
 }
 
-// From the name of an overload to its rows, one for each device that lists it.
-using RowsByName = std::map<std::string, std::vector<const Row*>>;
+// From the name of an overload to its built-in rules, one for each device that lists it.
+using RulesByName = std::map<std::string, std::vector<const BuiltInRule*>>;
 
-const RowsByName& rows_by_name() {
-  static const RowsByName* const table = [] {
-    auto* const made = new RowsByName;
-    for (const Row& row : rows()) {
-      (*made)[qualified_name(row)].push_back(&row);
+const RulesByName& rules_by_name() {
+  static const RulesByName* const table = [] {
+    auto* const made = new RulesByName;
+    for (const BuiltInRule& rule : built_in_rules()) {
+      (*made)[qualified_name(rule)].push_back(&rule);
     }
     return made;
   }();
   return *table;
 }
 
-std::vector<const Row*> rows_of(const std::string& name) {
-  const auto found = rows_by_name().find(name);
-  return found == rows_by_name().end() ? std::vector<const Row*>{} : found->second;
+std::vector<const BuiltInRule*> rules_of(const std::string& name) {
+  const auto found = rules_by_name().find(name);
+  return found == rules_by_name().end() ? std::vector<const BuiltInRule*>{} : found->second;
 }
 
 // Two devices of policy.yaml can share a dispatch key. An op that only the other device lists must fall through here,
 // or it would keep the kernel that torch registered for the other device.
-void hide_rows_of_siblings(const Device& device, const std::set<std::string>& own, torch::Library& library) {
+void hide_rules_of_siblings(const Device& device, const std::set<std::string>& own, torch::Library& library) {
   const std::string key = device.dispatch_key;
-  for (const auto& [name, found] : rows_by_name()) {
-    const bool hidden = std::any_of(found.begin(), found.end(), [&key](const Row* row) {
-      return row->category != Category::stock && key == find_device(row->device).dispatch_key;
+  for (const auto& [name, found] : rules_by_name()) {
+    const bool hidden = std::any_of(found.begin(), found.end(), [&key](const BuiltInRule* rule) {
+      return rule->category != Category::stock && key == find_device(rule->device).dispatch_key;
     });
     if (hidden && own.count(name) == 0) {
       library.impl(
           name.c_str(),
-          torch::CppFunction::makeFallthrough().debug(std::string("polycast: not listed on ") + device.name));
+          torch::CppFunction::makeFallthrough().debug(std::string("polycast: unlisted on ") + device.name));
     }
   }
 }
@@ -95,19 +95,19 @@ void install(const std::string& device_name, bool fallback) {
   const c10::DispatchKey key = c10::parseDispatchKey(device.dispatch_key);
   torch::Library library(torch::Library::IMPL, "aten", key, "policy.yaml", 0);
   std::set<std::string> own;
-  for (const Row& row : rows()) {
-    if (device_name != row.device) {
+  for (const BuiltInRule& rule : built_in_rules()) {
+    if (device_name != rule.device) {
       continue;
     }
-    const std::string name = qualified_name(row);
+    const std::string name = qualified_name(rule);
     own.insert(name);
-    if (row.category != Category::stock) {
-      library.impl(name.c_str(), row.kernel(slot_of(name)).debug(debug_text(row)));
+    if (rule.category != Category::stock) {
+      library.impl(name.c_str(), rule.kernel(slot_of(name)).debug(debug_text(rule)));
     }
   }
-  hide_rows_of_siblings(device, own, library);
-  cast_cache::allow(installed_on(key).device, device.cache);
-  set_column(key, column_of(device_name));
+  hide_rules_of_siblings(device, own, library);
+  cast_cache::allow(installed_on(key).device_type, device.cache);
+  set_installed(key, index_of(device_name));
   ++state().installations;
   state().libraries.erase(device_name);  // only now: had a registration thrown, these would still be in force
   std::vector<torch::Library>& libraries = state().libraries[device_name];
@@ -145,9 +145,9 @@ namespace {
 
 // The kernel that was compiled for the op, if policy.yaml lists it on any device, else the boxed one.
 torch::CppFunction kernel_of(const std::string& name) {
-  for (const Row* row : rows_of(name)) {
-    if (row->category != Category::stock) {
-      return row->kernel(slot_of(name));
+  for (const BuiltInRule* rule : rules_of(name)) {
+    if (rule->category != Category::stock) {
+      return rule->kernel(slot_of(name));
     }
   }
   return boxed_kernel(name);
@@ -156,9 +156,10 @@ torch::CppFunction kernel_of(const std::string& name) {
 // Whether the kernel on the device's key is ours: the device, or another with the same key, lists the op.
 bool is_ours(const std::string& name, const Device& device) {
   const std::string key = device.dispatch_key;
-  const std::vector<const Row*> found = rows_of(name);
-  return std::any_of(
-      found.begin(), found.end(), [&key](const Row* row) { return key == find_device(row->device).dispatch_key; });
+  const std::vector<const BuiltInRule*> found = rules_of(name);
+  return std::any_of(found.begin(), found.end(), [&key](const BuiltInRule* rule) {
+    return key == find_device(rule->device).dispatch_key;
+  });
 }
 
 // Raises ValueError if another library registered an autocast kernel for the op. Ours would replace it everywhere,
@@ -199,11 +200,11 @@ void add_kernels(const Policy& policy) {
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
   for (const Policy::PlacedRule& placed : policy.rules()) {
-    const Device& device = devices()[placed.column];
+    const Device& device = devices()[placed.device];
     if (state().libraries.count(device.name) == 0) {
       continue;
     }
-    const Category listed = base_rule(slot_of(*placed.name), placed.column).category;
+    const Category listed = built_in_rule(slot_of(*placed.name), placed.device).category;
     TORCH_CHECK_VALUE(
         listed != Category::stock,
         *placed.name,

@@ -36,27 +36,27 @@ Rule rule_of(Category category, std::optional<at::ScalarType> to) {
   return {category, to.value_or(category == Category::fp32 ? at::kFloat : at::ScalarType::Undefined)};
 }
 
-struct Base {
+struct BuiltIn {
   std::vector<Rule> rules;
   std::unordered_map<size_t, const char*> messages;
 };
 
-size_t place_of(Slot slot, Column column) {
-  return static_cast<size_t>(slot) * devices().size() + column;
+size_t place_of(Slot slot, DeviceIndex device) {
+  return static_cast<size_t>(slot) * devices().size() + device;
 }
 
-const Base& base() {
-  static const Base* const made = [] {
-    auto* const base = new Base;
-    for (const Row& row : rows()) {
-      const size_t place = place_of(slot_of(qualified_name(row)), column_of(row.device));
-      base->rules.resize(std::max(base->rules.size(), place + 1));
-      base->rules[place] = rule_of(row.category, std::nullopt);
-      if (row.category == Category::banned) {
-        base->messages[place] = row.message;
+const BuiltIn& built_in() {
+  static const BuiltIn* const made = [] {
+    auto* const all = new BuiltIn;
+    for (const BuiltInRule& rule : built_in_rules()) {
+      const size_t place = place_of(slot_of(qualified_name(rule)), index_of(rule.device));
+      all->rules.resize(std::max(all->rules.size(), place + 1));
+      all->rules[place] = rule_of(rule.category, std::nullopt);
+      if (rule.category == Category::banned) {
+        all->messages[place] = rule.message;
       }
     }
-    return base;
+    return all;
   }();
   return *made;
 }
@@ -84,32 +84,32 @@ Category category_of(const std::string& name) {
   TORCH_CHECK_VALUE(false, "no category '", name, "'");
 }
 
-std::string qualified_name(const Row& row) {
-  const std::string overload(row.overload);
-  return std::string("aten::") + row.op + (overload == "default" ? "" : "." + overload);
+std::string qualified_name(const BuiltInRule& rule) {
+  const std::string overload(rule.overload);
+  return std::string("aten::") + rule.op + (overload == "default" ? "" : "." + overload);
 }
 
 Slot slot_of(const std::string& name) {
   return slot_entry(name).second;
 }
 
-Column column_of(const std::string& device) {
-  for (size_t column = 0; column < devices().size(); ++column) {
-    if (device == devices()[column].name) {
-      return static_cast<Column>(column);
+DeviceIndex index_of(const std::string& device) {
+  for (size_t index = 0; index < devices().size(); ++index) {
+    if (device == devices()[index].name) {
+      return static_cast<DeviceIndex>(index);
     }
   }
   TORCH_CHECK(false, "polycast has no device '", device, "' in its policy");
 }
 
-Rule base_rule(Slot slot, Column column) {
-  const std::vector<Rule>& rules = base().rules;
-  const size_t place = place_of(slot, column);
+Rule built_in_rule(Slot slot, DeviceIndex device) {
+  const std::vector<Rule>& rules = built_in().rules;
+  const size_t place = place_of(slot, device);
   return place < rules.size() ? rules[place] : Rule{};  // of an op that policy.yaml does not list
 }
 
-const char* base_message(Slot slot, Column column) {
-  return base().messages.at(place_of(slot, column));
+const char* built_in_message(Slot slot, DeviceIndex device) {
+  return built_in().messages.at(place_of(slot, device));
 }
 
 Policy::Policy(const std::vector<StatedRule>& stated) {
@@ -122,11 +122,11 @@ Policy::Policy(const std::vector<StatedRule>& stated) {
     }
     return entry->second;
   };
-  for (const StatedRule& row : stated) {
-    const auto& [name, slot] = slot_entry(row.name);
-    const Column column = column_of(row.device);
-    const Rule rule = rule_of(row.category, row.to);
-    found.emplace_back(slot, PlacedRule{&name, rule, column, place_of_text(row.message), place_of_text(row.origin)});
+  for (const StatedRule& said : stated) {
+    const auto& [name, slot] = slot_entry(said.name);
+    const DeviceIndex device = index_of(said.device);
+    const Rule rule = rule_of(said.category, said.to);
+    found.emplace_back(slot, PlacedRule{&name, rule, device, place_of_text(said.message), place_of_text(said.origin)});
   }
   std::stable_sort(
       found.begin(), found.end(), [](const auto& one, const auto& other) { return one.first < other.first; });
@@ -138,19 +138,19 @@ Policy::Policy(const std::vector<StatedRule>& stated) {
 }
 
 std::vector<StatedRule> Policy::stated() const {
-  std::vector<StatedRule> rows;
+  std::vector<StatedRule> stated;
   for (const PlacedRule& placed : placed_) {
     const at::ScalarType to = placed.rule.to;
     const bool has_type = placed.rule.category == Category::lower_precision_fp && to != at::ScalarType::Undefined;
-    rows.push_back(
+    stated.push_back(
         {*placed.name,
-         devices()[placed.column].name,
+         devices()[placed.device].name,
          placed.rule.category,
          has_type ? std::optional(to) : std::nullopt,
          message(placed),
          origin(placed)});
   }
-  return rows;
+  return stated;
 }
 
 PolicyPointer find_policy(const std::string& digest) {

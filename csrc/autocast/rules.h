@@ -1,4 +1,4 @@
-// Rules: those of policy.yaml, and policies over them.
+// Rules: the built-in ones, and policies over them.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -26,22 +26,22 @@ struct Rule {
   }
 };
 
-using Column = uint8_t;  // the place of a device in devices()
+using DeviceIndex = uint8_t;  // the place of a device in devices()
 
 // The name of a category, as policy.yaml and rules write it; raises ValueError for a name of none.
 const char* name_of(Category category);
 Category category_of(const std::string& name);
 
-// The name by which the dispatcher knows the overload of a row.
-std::string qualified_name(const Row& row);
+// The name by which the dispatcher knows the overload of a rule.
+std::string qualified_name(const BuiltInRule& rule);
 
 // The slot of an overload, such as "aten::conv1d.padding", which gets one where it has none.
 Slot slot_of(const std::string& name);
-Column column_of(const std::string& device);
+DeviceIndex index_of(const std::string& device);
 
-// The rule of policy.yaml, and what a call that it bans is told.
-Rule base_rule(Slot slot, Column column);
-const char* base_message(Slot slot, Column column);
+// The built-in rule, and what a call that it bans is told.
+Rule built_in_rule(Slot slot, DeviceIndex device);
+const char* built_in_message(Slot slot, DeviceIndex device);
 
 // What a policy says of one overload on one device, and where the policy says it.
 struct StatedRule {
@@ -53,13 +53,13 @@ struct StatedRule {
   std::string origin;
 };
 
-// Rules over those of policy.yaml. They do not change. Equal policies of Python share one while somebody holds it.
+// Rules over the built-in ones. They do not change. Equal policies of Python share one while somebody holds it.
 class Policy {
  public:
   struct PlacedRule {
     const std::string* name;
     Rule rule;
-    Column column;
+    DeviceIndex device;
     uint32_t message;
     uint32_t origin;
   };
@@ -67,12 +67,12 @@ class Policy {
   explicit Policy(const std::vector<StatedRule>& stated);
 
   // What the policy says of an overload on a device, if anything.
-  const PlacedRule* find(Slot slot, Column column) const {
+  const PlacedRule* find(Slot slot, DeviceIndex device) const {
     if (slot + size_t{1} >= first_.size()) {
       return nullptr;
     }
     for (uint32_t place = first_[slot]; place < first_[slot + size_t{1}]; ++place) {
-      if (placed_[place].column == column) {
+      if (placed_[place].device == device) {
         return &placed_[place];
       }
     }

@@ -321,24 +321,24 @@ PolicyPointer used() {
   return shared().of_process;
 }
 
-Found find_rule(Slot slot, Column column) {
+Found find_rule(Slot slot, DeviceIndex device) {
   if (const Scope* const scope = scope_in_force().get()) {
     for (const Scope::Part& part : scope->parts) {
-      if (const Policy::PlacedRule* const placed = part.policy->find(slot, column)) {
+      if (const Policy::PlacedRule* const placed = part.policy->find(slot, device)) {
         return {placed->rule, part.layer, part.policy.get(), placed};
       }
     }
   }
   if (const Policy* const policy = policy_of_process()) {
-    if (const Policy::PlacedRule* const placed = policy->find(slot, column)) {
+    if (const Policy::PlacedRule* const placed = policy->find(slot, device)) {
       return {placed->rule, Layer::process, policy, placed};
     }
   }
-  return {base_rule(slot, column)};
+  return {built_in_rule(slot, device)};
 }
 
-std::string message_of(const Found& found, Slot slot, Column column) {
-  return found.policy == nullptr ? base_message(slot, column) : found.policy->message(*found.placed);
+std::string message_of(const Found& found, Slot slot, DeviceIndex device) {
+  return found.policy == nullptr ? built_in_message(slot, device) : found.policy->message(*found.placed);
 }
 
 std::vector<ScopePointer> live_scopes() {

@@ -28,7 +28,7 @@
 namespace polycast::autocast {
 
 // Who says a rule, the one that decides first at the front.
-enum class Layer : uint8_t { over, module, region, process, base };
+enum class Layer : uint8_t { over, module, region, process, built_in };
 const char* name_of(Layer layer);
 
 // See Note [What a scope is].
@@ -99,17 +99,17 @@ bool number_scope();
 void use(PolicyPointer policy);
 PolicyPointer used();
 
-// The rule that this thread follows, and who says it. The policy is nullptr where it is policy.yaml's, and lives until
+// The rule that this thread follows, and who says it. The policy is nullptr where the rule is built in, and lives until
 // this thread enters, leaves or finds something else.
 struct Found {
   Rule rule;
-  Layer layer = Layer::base;
+  Layer layer = Layer::built_in;
   const Policy* policy = nullptr;
   const Policy::PlacedRule* placed = nullptr;
 };
-Found find_rule(Slot slot, Column column);
+Found find_rule(Slot slot, DeviceIndex device);
 // What a banned call is told.
-std::string message_of(const Found& found, Slot slot, Column column);
+std::string message_of(const Found& found, Slot slot, DeviceIndex device);
 
 // The scopes that somebody is in, or holds.
 std::vector<ScopePointer> live_scopes();

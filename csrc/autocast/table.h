@@ -1,4 +1,4 @@
-// The built-in policy: devices, categories and rows. The files in generated/autocast/ fill it.
+// The built-in policy: devices, categories and rules. The files in generated/autocast/ fill it.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,16 @@ enum class Category : uint8_t {
   banned,
   fallthrough,
   stock,
-  unlisted,  // not in policy.yaml: the op has no row, or a rule at run time takes its row away
+  unlisted,  // no rule names the op: not in policy.yaml, or a rule at run time takes it away
 };
 
 struct Device {
   const char* name;
   const char* dispatch_key;
   std::vector<const char*> lower_precision;
-  bool cache;                       // whether casts of its weights may be reused
-  const char* like;                 // the device whose rules it takes for ops that do not name it; "" if there is none
-  std::vector<const char*> spoken;  // other names that users write
+  bool cache;        // whether casts of its weights may be reused
+  const char* like;  // the device whose rules it takes for ops that do not name it; "" if there is none
+  std::vector<const char*> also_called;  // other names that users write
 };
 
 struct Sentence {
@@ -42,8 +42,8 @@ struct Sentence {
 // The index of an overload in the tables of rules.
 using Slot = uint16_t;
 
-// One overload of an operator on one device.
-struct Row {
+// What the built-in policy says of one overload on one device.
+struct BuiltInRule {
   const char* op;
   const char* overload;
   Category category;
@@ -59,12 +59,12 @@ struct Names {
   const char* names;
 };
 
-// Adds the row once for each device. The names of the devices are separated by spaces.
-void add_rows(std::vector<Row>& rows, const std::string& devices, Row row);
+// Adds the rule once for each device. The names of the devices are separated by spaces.
+void add_rules(std::vector<BuiltInRule>& rules, const std::string& devices, BuiltInRule rule);
 
 const std::vector<Device>& devices();
 const std::vector<Sentence>& sentences();
-const std::vector<Row>& rows();
+const std::vector<BuiltInRule>& built_in_rules();
 const std::vector<Names>& names();       // each: one op, and its public names
 const std::vector<Names>& composites();  // each: one public name, and the ops that it runs
 

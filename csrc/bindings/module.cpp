@@ -16,15 +16,19 @@ py::list device_list() {
   for (const autocast::Device& device : autocast::devices()) {
     result.append(
         py::make_tuple(
-            device.name, device.dispatch_key, py::cast(device.lower_precision), device.like, py::cast(device.spoken)));
+            device.name,
+            device.dispatch_key,
+            py::cast(device.lower_precision),
+            device.like,
+            py::cast(device.also_called)));
   }
   return result;
 }
 
-py::list row_list() {
+py::list rule_list() {
   py::list result;
-  for (const autocast::Row& row : autocast::rows()) {
-    result.append(py::make_tuple(row.op, row.overload, row.device, autocast::name_of(row.category), row.note));
+  for (const autocast::BuiltInRule& rule : autocast::built_in_rules()) {
+    result.append(py::make_tuple(rule.op, rule.overload, rule.device, autocast::name_of(rule.category), rule.note));
   }
   return result;
 }
@@ -55,7 +59,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("uninstall_kernels", &autocast::uninstall, py::arg("device"));
   module.def("installed_kernels", &autocast::installed);
   module.def("devices", &device_list);
-  module.def("rows", &row_list);
+  module.def("built_in_rules", &rule_list);
   module.def("names", &name_list);
   module.def("categories", &sentence_dict);
   polycast::bindings::bind_rules(module);

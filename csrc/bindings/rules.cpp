@@ -43,24 +43,25 @@ using Scope = std::shared_ptr<autocast::Scope>;
 using Context = std::shared_ptr<autocast::Context>;
 
 // Name, device, category, dtype or None, what a banned call is told, and where the rule stands.
-using RowTuple = std::tuple<std::string, std::string, std::string, py::object, std::string, std::string>;
+using RuleTuple = std::tuple<std::string, std::string, std::string, py::object, std::string, std::string>;
 
-Policy make_policy(const std::string& digest, const std::vector<RowTuple>& rows) {
+Policy make_policy(const std::string& digest, const std::vector<RuleTuple>& rules) {
   std::vector<autocast::StatedRule> parsed;
-  parsed.reserve(rows.size());
-  for (const auto& [name, device, category, dtype, message, origin] : rows) {
+  parsed.reserve(rules.size());
+  for (const auto& [name, device, category, dtype, message, origin] : rules) {
     parsed.push_back({name, device, autocast::category_of(category), optional_type(dtype), message, origin});
   }
   return mutable_of(autocast::make_policy(digest, parsed));
 }
 
 py::list rules_of(const autocast::Policy& policy) {
-  py::list rows;
-  for (const autocast::StatedRule& row : policy.stated()) {
-    const py::object to = row.to ? py::cast(*row.to) : py::none();
-    rows.append(py::make_tuple(row.name, row.device, autocast::name_of(row.category), to, row.message, row.origin));
+  py::list rules;
+  for (const autocast::StatedRule& rule : policy.stated()) {
+    const py::object to = rule.to ? py::cast(*rule.to) : py::none();
+    rules.append(
+        py::make_tuple(rule.name, rule.device, autocast::name_of(rule.category), to, rule.message, rule.origin));
   }
-  return rows;
+  return rules;
 }
 
 c10::DeviceType type_of(const std::string& device) {

@@ -25,7 +25,7 @@ KeptCasts& kept_casts();
 // If enabled, each cast that is reused is first compared with a fresh one. A difference raises RuntimeError.
 void verify(bool enabled);
 
-// Sets whether casts are reused on a device at all. The installed column of policy.yaml decides that.
+// Sets whether casts are reused on a device at all. The installed device of policy.yaml decides that.
 void allow(c10::DeviceType device, bool allowed);
 
 // Returns whether the current thread records the device's work as a graph, to replay it later. A cast

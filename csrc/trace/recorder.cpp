@@ -141,7 +141,7 @@ std::unique_ptr<Frame> meet(const at::RecordFunction& function, c10::DispatchKey
   const std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findOp(name);
   Call& call = frame->call;
   call.name = full_name(name);
-  call.device = autocast::installed_on(key).device;
+  call.device = autocast::installed_on(key).device_type;
   call.taken = op && op->hasKernelForDispatchKey(key);  // see follow_rule
   frame->within_kernel = innermost != nullptr && innermost->holds_kernel();
   if (frame->within_kernel && !call.taken) {

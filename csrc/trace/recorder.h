@@ -36,7 +36,7 @@ struct Call {
   c10::DeviceType device;
   bool taken;                          // a kernel of autocasting took it, polycast's or torch's
   std::optional<autocast::Rule> rule;  // reported by polycast's kernel as it follows it
-  std::string origin;                  // the policy that has the rule, and where; empty for the compiled policy
+  std::string origin;                  // the policy that has the rule, and where; empty for the built-in policy
   int64_t place;                       // set last by set_place in this thread
   bool backward;                       // autograd's engine made the call
   uint64_t node;                       // the call's autograd nodes have this number or higher ones

@@ -5,10 +5,10 @@
 
 namespace polycast::autocast {
 
-void rows_0(std::vector<Row>& rows, std::vector<Names>& names);
-void rows_1(std::vector<Row>& rows, std::vector<Names>& names);
-void rows_2(std::vector<Row>& rows, std::vector<Names>& names);
-void rows_3(std::vector<Row>& rows, std::vector<Names>& names);
+void rules_0(std::vector<BuiltInRule>& rules, std::vector<Names>& names);
+void rules_1(std::vector<BuiltInRule>& rules, std::vector<Names>& names);
+void rules_2(std::vector<BuiltInRule>& rules, std::vector<Names>& names);
+void rules_3(std::vector<BuiltInRule>& rules, std::vector<Names>& names);
 
 const std::vector<Device>& devices() {
   static const std::vector<Device> table{
@@ -44,11 +44,11 @@ const std::vector<Sentence>& sentences() {
   return table;
 }
 
-void add_rows(std::vector<Row>& rows, const std::string& names, Row row) {
+void add_rules(std::vector<BuiltInRule>& rules, const std::string& names, BuiltInRule rule) {
   for (const Device& device : devices()) {
     if ((" " + names + " ").find(std::string(" ") + device.name + " ") != std::string::npos) {
-      row.device = device.name;
-      rows.push_back(row);
+      rule.device = device.name;
+      rules.push_back(rule);
     }
   }
 }
@@ -56,17 +56,17 @@ void add_rows(std::vector<Row>& rows, const std::string& names, Row row) {
 namespace {
 
 struct Table {
-  std::vector<Row> rows;
+  std::vector<BuiltInRule> rules;
   std::vector<Names> names;
 };
 
 const Table& table() {
   static const Table table = [] {
     Table all;
-    rows_0(all.rows, all.names);
-    rows_1(all.rows, all.names);
-    rows_2(all.rows, all.names);
-    rows_3(all.rows, all.names);
+    rules_0(all.rules, all.names);
+    rules_1(all.rules, all.names);
+    rules_2(all.rules, all.names);
+    rules_3(all.rules, all.names);
     return all;
   }();
   return table;
@@ -74,8 +74,8 @@ const Table& table() {
 
 } // namespace
 
-const std::vector<Row>& rows() {
-  return table().rows;
+const std::vector<BuiltInRule>& built_in_rules() {
+  return table().rules;
 }
 
 const std::vector<Names>& names() {

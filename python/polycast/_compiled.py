@@ -29,7 +29,7 @@ if _release(BUILT_FOR) != _release(torch.__version__):
     raise ImportError(_mismatch())
 try:
     from polycast._C import *  # noqa: F403
-    from polycast._C import categories, devices, names, rows
+    from polycast._C import built_in_rules, categories, devices, names
 except ImportError as error:
     if str(torch.__version__) == BUILT_FOR:
         raise
@@ -58,10 +58,10 @@ DEVICES: dict[str, Device] = {
     name: Device(name, key, tuple(getattr(torch, dtype) for dtype in dtypes)) for name, key, dtypes, _, _ in devices()
 }
 CATEGORIES: dict[str, str] = categories()
-ROWS: tuple[Row, ...] = tuple(Row(*row) for row in rows())
+ROWS: tuple[Row, ...] = tuple(Row(*row) for row in built_in_rules())
 DEVICES_LIKE: dict[str, str | None] = {name: like or None for name, _, _, like, _ in devices()}
 # Other names that users write for devices. No function takes them; errors suggest the device.
-SPOKEN: dict[str, str] = {word: name for name, _, _, _, words in devices() for word in words}
+ALSO_CALLED: dict[str, str] = {word: name for name, _, _, _, words in devices() for word in words}
 # Pairs of public names and the ops that they call, each separated by spaces.
 NAMES: list[tuple[str, str]] = names()
 

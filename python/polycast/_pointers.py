@@ -7,7 +7,7 @@ from typing import Never
 
 import torch
 
-from polycast._compiled import DEVICES, SPOKEN
+from polycast._compiled import ALSO_CALLED, DEVICES
 from polycast._grammar.errors import closest, did_you_mean
 
 _PACKAGE = __name__.partition(".")[0]
@@ -52,8 +52,8 @@ def _pointer(module: str, name: str) -> str:
     """Return the end of the error: what to write instead."""
     if name.startswith("_"):
         return ""
-    if name in DEVICES or name in SPOKEN:
-        return f"; name the device in the call: polycast.autocast('{SPOKEN.get(name, name)}')"
+    if name in DEVICES or name in ALSO_CALLED:
+        return f"; name the device in the call: polycast.autocast('{ALSO_CALLED.get(name, name)}')"
     own, *others = _public(module)
     exact = [place for names in (own, *others) for word, place in names.items() if _folded(word) == _folded(name)]
     if name in _MEANT or exact:

@@ -59,7 +59,7 @@ def check(row: Row) -> None:
     with tensors_of(row.device), region(row.device, lower):
         if row.category == "banned":
             # Of torch, and of policy.yaml, which may say it in its own words.
-            messages = ["unsafe to autocast", *(part.message for part in POLICY.registrations() if part.message)]
+            messages = ["unsafe to autocast", *(part.message for part in POLICY.rules() if part.message)]
             for _, call in calls(row, F32):
                 assert any(message in error(call) for message in messages)
         elif row.category == "lower_precision_fp":

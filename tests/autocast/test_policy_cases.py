@@ -108,7 +108,7 @@ def test_the_dtype_argument_is_set_for_eligible_inputs_and_respected(column: str
 def test_banned_ops_raise_their_message(column: str, case: Case, tally: Tally) -> None:
     with tally.count(column):
         _skip_unreachable(case)
-        (message,) = {row.message for row in POLICY.registrations() if row.op == case.op and row.message}
+        (message,) = {row.message for row in POLICY.rules() if row.op == case.op and row.message}
         with pytest.raises(RuntimeError, match=re.escape(" ".join(message.split()))):
             call(case, [F32], _compiled.DEVICES[column].lower_precision[0])
 

@@ -1,4 +1,4 @@
-"""What an entry of the policy means: its rows."""
+"""What an entry of the policy means: its rules."""
 
 from pathlib import Path
 
@@ -6,15 +6,15 @@ import pytest
 from polycast._grammar.categories import Category
 from polycast._grammar.versions import ALL
 
-from codegen.model import Device, Registration
+from codegen.model import Device, Rule
 from tests.codegen.sample import EXCEPTIONS, HEAD, POLICY, edited, problems, read
 
 
-def _lines(rows: tuple[Registration, ...]) -> list[str]:
-    return [f"{row.schema_name} {row.device} {row.category.value} {row.torch}".strip() for row in rows]
+def _lines(rules: tuple[Rule, ...]) -> list[str]:
+    return [f"{rule.schema_name} {rule.device} {rule.category.value} {rule.torch}".strip() for rule in rules]
 
 
-# What the entry says (xla is like cuda), and its rows: overload, device, category, releases.
+# What the entry says (xla is like cuda), and its rules: overload, device, category, releases.
 CASTS: dict[str, tuple[str, list[str]]] = {
     "one category is for every device": (
         "fold: {cast: promote, public: [torch.fold]}",
@@ -48,11 +48,11 @@ CASTS: dict[str, tuple[str, list[str]]] = {
         "fold: {cast: {cuda: unlisted, others: fp32}, public: [torch.fold]}",
         ["fold cpu fp32"],
     ),
-    "the rows stand in the order of the devices, not of the cast": (
+    "the rules stand in the order of the devices, not of the cast": (
         "fold: {cast: {cpu: fp32, cuda: promote}, public: [torch.fold]}",
         ["fold cuda promote", "fold xla promote", "fold cpu fp32"],
     ),
-    "every overload that is listed has its rows": (
+    "every overload that is listed has its rules": (
         "tally: {cast: {cpu: fp32}, overloads: [dim, default], public: [torch.tally]}",
         ["tally.dim cpu fp32", "tally cpu fp32"],
     ),
@@ -102,7 +102,7 @@ CASTS: dict[str, tuple[str, list[str]]] = {
         "public: [torch.tally]}",
         ["tally.dim cpu fp32 >=2.11,<2.13", "tally.dim cpu stock >=2.9,<2.11"],
     ),
-    "an alternative outside the releases of an overload gives no row": (
+    "an alternative outside the releases of an overload gives no rule": (
         "tally: {cast: {cpu: [{torch: '>=2.13', as: fp32}, stock]}, overloads: [dim: {torch: '<2.13'}], "
         "public: [torch]}",
         ["tally.dim cpu stock <2.13"],
@@ -111,13 +111,13 @@ CASTS: dict[str, tuple[str, list[str]]] = {
 
 
 @pytest.mark.parametrize(("entry", "expected"), CASTS.values(), ids=CASTS.keys())
-def test_the_rows_of_an_entry(tmp_path: Path, entry: str, expected: list[str]) -> None:
+def test_the_rules_of_an_entry(tmp_path: Path, entry: str, expected: list[str]) -> None:
     (op,) = read(tmp_path, f"{HEAD}  {entry}\n").ops
-    assert _lines(op.registrations) == expected
+    assert _lines(op.rules) == expected
 
 
 def test_the_exceptions_of_a_device(tmp_path: Path) -> None:
-    assert [line for line in _lines(tuple(read(tmp_path, EXCEPTIONS).registrations())) if " npu " in line] == [
+    assert [line for line in _lines(tuple(read(tmp_path, EXCEPTIONS).rules())) if " npu " in line] == [
         "fold npu promote",
         "size npu stock",
         "tally npu fp32",
@@ -129,7 +129,7 @@ def test_a_device_that_is_like_one_with_exceptions_has_them_where_no_op_names_it
     text = EXCEPTIONS.replace(
         "AutocastCPU, lower_precision: [bfloat16]", "AutocastCPU, lower_precision: [bfloat16], like: npu"
     )
-    assert [line for line in _lines(tuple(read(tmp_path, text).registrations())) if " cpu " in line] == [
+    assert [line for line in _lines(tuple(read(tmp_path, text).rules())) if " cpu " in line] == [
         "fold cpu promote",
         "size cpu stock",
         "tally cpu fp32",
@@ -147,7 +147,7 @@ def test_an_exception_and_an_op_that_names_the_device(tmp_path: Path) -> None:
 
 def test_like_goes_from_device_to_device(tmp_path: Path) -> None:
     text = edited("lower_precision: [bfloat16]}\n", "lower_precision: [bfloat16], like: xla}\n")
-    assert _lines(read(tmp_path, text).ops[1].registrations) == [
+    assert _lines(read(tmp_path, text).ops[1].rules) == [
         "fold cuda promote",
         "fold xla promote",
         "fold cpu promote",
@@ -157,7 +157,7 @@ def test_like_goes_from_device_to_device(tmp_path: Path) -> None:
 def test_devices_and_sentences(tmp_path: Path) -> None:
     policy = read(tmp_path, edited("Casts to float32.", ">-\n    Casts\n    to   float32."))
     assert policy.devices == (
-        Device("cuda", "AutocastCUDA", ("float16", "bfloat16"), spoken=("gpu",)),
+        Device("cuda", "AutocastCUDA", ("float16", "bfloat16"), also_called=("gpu",)),
         Device("xla", "AutocastXLA", ("bfloat16",), "cuda"),
         Device("cpu", "AutocastCPU", ("bfloat16",)),
     )
@@ -166,7 +166,7 @@ def test_devices_and_sentences(tmp_path: Path) -> None:
     assert [op.public for op in policy.ops] == [("torch.bend",), ("torch.fold",), ("torch.size",), ("torch.tally",)]
 
 
-def test_a_message_goes_to_banned_rows_and_a_cast_s_note_before_an_overload_s(tmp_path: Path) -> None:
+def test_a_message_goes_to_banned_rules_and_a_cast_s_note_before_an_overload_s(tmp_path: Path) -> None:
     text = f"""{HEAD}\
   tally:
     cast: {{cuda: banned, cpu: {{as: fp32, note: On cpu.}}}}
@@ -174,7 +174,7 @@ def test_a_message_goes_to_banned_rows_and_a_cast_s_note_before_an_overload_s(tm
     public: [torch.tally]
     message: Call fold.
 """
-    assert [(row.schema_name, row.device, row.note, row.message) for row in read(tmp_path, text).registrations()] == [
+    assert [(rule.schema_name, rule.device, rule.note, rule.message) for rule in read(tmp_path, text).rules()] == [
         ("tally", "cuda", None, "Call fold."),
         ("tally", "xla", None, "Call fold."),
         ("tally", "cpu", "On cpu.", None),
@@ -191,8 +191,8 @@ def test_where_a_call_arrives(tmp_path: Path) -> None:
     overloads: [default: {{dtype_overload: dtype}}, dim]
     public: [torch.size]
 """
-    rows = read(tmp_path, text).registrations()
-    assert [(row.schema_name, row.device, row.cpp_struct, row.cpp_target, row.reaches) for row in rows] == [
+    rules = read(tmp_path, text).rules()
+    assert [(rule.schema_name, rule.device, rule.cpp_struct, rule.cpp_target, rule.reaches) for rule in rules] == [
         ("size", "cuda", "size", "size_dtype", "size.dtype"),
         ("size", "cpu", "size", "size_dtype", "size"),
         ("size.dim", "cpu", "size_dim", None, "size.dim"),
@@ -208,4 +208,4 @@ def test_an_overload_of_some_releases_does_not_narrow_the_category_of_its_op(tmp
 @pytest.mark.parametrize("text", ["on", "1.0", "~", "0x10", "2020-01-01"])
 def test_a_value_stays_the_text_that_was_typed(tmp_path: Path, text: str) -> None:
     policy = read(tmp_path, edited("{cuda: promote}", f"{{cuda: {{as: promote, note: {text}}}}}"))
-    assert policy.ops[1].registrations[0].note == text
+    assert policy.ops[1].rules[0].note == text

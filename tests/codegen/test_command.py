@@ -48,13 +48,13 @@ def test_what_it_writes_it_names(workplace: Workplace) -> None:
     workplace.policy.write_text(edited("{cuda: promote}", "{cuda: fp32}"), encoding="utf-8")
     status, printed, error = workplace.run()
     assert (status, error) == (0, "")
-    assert re.fullmatch(r"generated/: autocast/rows_\d\.cpp, op_reference\.md, policy_cases\.jsonl written\n", printed)
+    assert re.fullmatch(r"generated/: autocast/rules_\d\.cpp, op_reference\.md, policy_cases\.jsonl written\n", printed)
 
 
 def test_what_is_no_longer_generated_it_removes_and_what_never_was_stops_it(workplace: Workplace) -> None:
     table = workplace.generated / "autocast" / "table.cpp"
-    table.with_name("rows_99.cpp").write_bytes(table.read_bytes())
-    assert workplace.run() == (0, "generated/: autocast/rows_99.cpp removed\n", "")
+    table.with_name("rules_99.cpp").write_bytes(table.read_bytes())
+    assert workplace.run() == (0, "generated/: autocast/rules_99.cpp removed\n", "")
     notes = workplace.generated / "notes.txt"
     notes.write_text("mine\n", encoding="utf-8")
     before = workplace.content()

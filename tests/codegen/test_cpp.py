@@ -52,11 +52,11 @@ int main() {
   for (const Sentence& sentence : sentences()) std::printf("%s: %s%c", sentence.name, sentence.text, 0);
   for (const Names& entry : composites()) std::printf("%s: %s%c", entry.names, entry.ops, 0);
   for (const Names& entry : names()) std::printf("%s: %s%c", entry.names, entry.ops, 0);
-  for (const Row& row : rows()) {
+  for (const BuiltInRule& rule : built_in_rules()) {
     const char* name = "";
-    for (const Sentence& sentence : sentences()) name = sentence.category == row.category ? sentence.name : name;
-    std::printf("%s %s %s %s %d|%s|%s%c", row.op, row.overload, row.device, name, row.kernel != nullptr, row.note,
-                row.message, 0);
+    for (const Sentence& sentence : sentences()) name = sentence.category == rule.category ? sentence.name : name;
+    std::printf("%s %s %s %s %d|%s|%s%c", rule.op, rule.overload, rule.device, name, rule.kernel != nullptr, rule.note,
+                rule.message, 0);
   }
 }
 """
@@ -77,13 +77,13 @@ def test_the_compiled_policy_is_the_policy(tmp_path: Path) -> None:
     expected = [f"{device.name} {device.dispatch_key}" for device in policy.devices]
     expected += [f"{category.value}: {sentence}" for category, sentence in policy.sentences.items()]
     expected += [f"{name}: {' '.join(ops)}" for name, ops in policy.composites]
-    rows = [row for row in policy.registrations() if SCHEMAS.release in row.torch]
-    expected_rows = [f"{' '.join(op.public)}: {op.name}" for op in policy.ops] + [
-        f"{row.op} {row.overload.name} {row.device} {row.category.value} {int(row.category is not Category.STOCK)}|"
-        f"{row.note or ''}|{row.message or ''}"
-        for row in rows
+    rules = [rule for rule in policy.rules() if SCHEMAS.release in rule.torch]
+    expected_rules = [f"{' '.join(op.public)}: {op.name}" for op in policy.ops] + [
+        f"{rule.op} {rule.overload.name} {rule.device} {rule.category.value} "
+        f"{int(rule.category is not Category.STOCK)}|{rule.note or ''}|{rule.message or ''}"
+        for rule in rules
     ]
     found = output.decode().removesuffix("\0").split("\0")
     assert found[: len(expected)] == expected
-    assert sorted(found[len(expected) :]) == sorted(expected_rows)  # the shards come in an order of their own
-    assert {row.op for row in rows} == {"bend", "fold", "size", "tally"}
+    assert sorted(found[len(expected) :]) == sorted(expected_rules)  # the shards come in an order of their own
+    assert {rule.op for rule in rules} == {"bend", "fold", "size", "tally"}

@@ -93,12 +93,12 @@ def check(folder: Path, content: bytes) -> bool:
     files = render(policy)
     groups = [group for op in policy.ops for group in op.groups()]
     assert files["policy_cases.jsonl"].count("\n") - 1 == len(groups) > 0
-    assert sum(len(devices) for _, devices in groups) == len(list(policy.registrations()))
+    assert sum(len(devices) for _, devices in groups) == len(list(policy.rules()))
     includes = [line for text in files.values() for line in text.splitlines() if "<ATen" in line]
     assert all(re.fullmatch(r"#include <ATen/ops/\w+_ops\.h>", line, re.ASCII) for line in includes), includes
-    for row in policy.registrations():
-        names = (row.op, row.overload.name, row.overload.dtype_overload or "default", row.device)
-        assert all(re.fullmatch(r"\w+", name, re.ASCII) for name in names), row
+    for rule in policy.rules():
+        names = (rule.op, rule.overload.name, rule.overload.dtype_overload or "default", rule.device)
+        assert all(re.fullmatch(r"\w+", name, re.ASCII) for name in names), rule
     return True
 
 

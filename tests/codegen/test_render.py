@@ -31,7 +31,7 @@ def test_an_added_op_adds_its_own_lines_only(tmp_path: Path, index: int) -> None
     before = render(read(tmp_path, HEAD + "".join(ENTRIES[:index] + ENTRIES[index + 1 :])))
     after = render(read(tmp_path, POLICY))
     changed = {name for name in after if after[name] != before[name]}
-    shards = {name for name in changed if name.startswith("autocast/rows_")}
+    shards = {name for name in changed if name.startswith("autocast/rules_")}
     assert len(shards) == 1 and changed == {*shards, "op_reference.md", "policy_cases.jsonl"}
     for name in changed:
         lines = iter(after[name].splitlines())
@@ -78,20 +78,20 @@ GUARDED = f"""{HEAD}\
 GUARDED_LINES = """\
 #include <ATen/ops/bend_ops.h>
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2010 && TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 3000
-  add_rows(rows, "cpu", {"bend", "default", Category::fp32, kernel<ops::bend>});
+  add_rules(rules, "cpu", {"bend", "default", Category::fp32, kernel<ops::bend>});
 #endif
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2010
-  add_rows(rows, "cpu", {"bend", "default", Category::stock, nullptr});
+  add_rules(rules, "cpu", {"bend", "default", Category::stock, nullptr});
 #endif
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 3000
-  add_rows(rows, "cpu", {"bend", "default", Category::stock, nullptr});
+  add_rules(rules, "cpu", {"bend", "default", Category::stock, nullptr});
 #endif
 """
 
 
-def test_a_row_of_some_releases_is_guarded(tmp_path: Path) -> None:
+def test_a_rule_of_some_releases_is_guarded(tmp_path: Path) -> None:
     (text,) = [text for text in render(read(tmp_path, GUARDED)).values() if "bend_ops" in text]
-    assert [line for line in text.splitlines() if re.match("#if|#endif|#include <ATen|  add_rows", line)] == (
+    assert [line for line in text.splitlines() if re.match("#if|#endif|#include <ATen|  add_rules", line)] == (
         GUARDED_LINES.splitlines()
     )
 
@@ -118,7 +118,7 @@ def test_a_header_is_guarded_where_some_release_has_no_overload(
     assert found == condition
 
 
-def test_the_cases_are_the_rows(tmp_path: Path) -> None:
+def test_the_cases_are_the_rules(tmp_path: Path) -> None:
     files = render(read(tmp_path, edited("[default, dim]", "[default, dim: {torch: '<2.13'}]")))
     keys = ("op", "overload", "devices", "category", "torch", "reaches")
     lines = files["policy_cases.jsonl"].splitlines()[1:]
@@ -150,7 +150,7 @@ It has the categories of `xla`, except for these:
 
 
 @pytest.mark.parametrize(("switch", "cache"), [("", "true"), (", cache: on", "true"), (", cache: off", "false")])
-def test_the_cache_switch_of_a_device_reaches_its_row(tmp_path: Path, switch: str, cache: str) -> None:
+def test_the_cache_switch_of_a_device_reaches_the_table(tmp_path: Path, switch: str, cache: str) -> None:
     text = edited("AutocastCPU, lower_precision: [bfloat16]", f"AutocastCPU, lower_precision: [bfloat16]{switch}")
     files = render(read(tmp_path, text))
     assert f'{{"cpu", "AutocastCPU", {{"bfloat16"}}, {cache}, "", {{}}}},' in files["autocast/table.cpp"]

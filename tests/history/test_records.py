@@ -10,7 +10,7 @@ from polycast._grammar.names import join_name
 from polycast._grammar.releases import Change, Release, changes, read_releases
 from polycast.policy.releases import RECORDED, releases
 
-from codegen.model import Registration
+from codegen.model import Rule
 from testing.cases import DEVICES, POLICY, RELEASE
 from testing.probe import HAS_XLA, stock_kernels
 from testing.release_probe import STOCK, probe, registered
@@ -55,11 +55,11 @@ def test_the_policy_differs_from_a_release_only_where_it_has_a_note(record: Rele
     assert different == set()
 
 
-def rules_of(record: Release) -> Iterator[Registration]:
-    return (row for row in POLICY.registrations() if record.number in row.torch)
+def rules_of(record: Release) -> Iterator[Rule]:
+    return (row for row in POLICY.rules() if record.number in row.torch)
 
 
-def held(row: Registration | None) -> str:
+def held(row: Rule | None) -> str:
     return "unlisted" if row is None else row.category.value
 
 

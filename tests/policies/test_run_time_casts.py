@@ -41,7 +41,7 @@ BASE = [
     for op, overload in dict.fromkeys((row.op, row.overload) for row in polycast._compiled.ROWS)
     if "Dimname" not in str(_SCHEMAS.find(op, overload))
 ]
-_DTYPE_OVERLOADS = {(row.op, row.overload.name): row.overload.dtype_overload for row in POLICY.registrations()}
+_DTYPE_OVERLOADS = {(row.op, row.overload.name): row.overload.dtype_overload for row in POLICY.rules()}
 REACHABLE = [device for device in COLUMNS if is_reachable(device)]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import wrapt
 
-from polycast._compiled import DEVICES, SPOKEN
+from polycast._compiled import ALSO_CALLED, DEVICES
 from polycast._suggest import suggestion
 from polycast.backends import xla
 
@@ -84,13 +84,13 @@ def unknown(device_type: str, known: Iterable[str]) -> ValueError:
     if device_type in PRIVATE:
         return ValueError(
             f"'{device_type}' is a backend outside of torch that is not loaded here; import the package that registers "
-            f"it first{suggestion(SPOKEN.get(device_type, ''), names)}"
+            f"it first{suggestion(ALSO_CALLED.get(device_type, ''), names)}"
         )
     if device_type in DEVICES and device_type_of(device_type) != device_type:
         return ValueError(
             f"'{device_type}' is a device of the policy that the hardware chooses; name '{device_type_of(device_type)}'"
         )
-    meant = SPOKEN.get(device_type.lower(), device_type.lower())
+    meant = ALSO_CALLED.get(device_type.lower(), device_type.lower())
     return ValueError(
         f"polycast has no device '{device_type}' in its policy; it has {', '.join(names)}{suggestion(meant, names)}"
     )

@@ -5,7 +5,7 @@ from itertools import product
 import torch
 
 from polycast import backends
-from polycast._compiled import DEVICES_LIKE, SPOKEN
+from polycast._compiled import ALSO_CALLED, DEVICES_LIKE
 from polycast._grammar.casts import Alternative, CastReader
 from polycast._grammar.categories import UNLISTED, Category, Signature, canonical
 from polycast._grammar.errors import Problem, closest
@@ -124,7 +124,7 @@ class PolicyReader(CastReader):
         """Read a device of the policy, or the name that a backend outside of torch has registered."""
         if node.value not in self.like and node.value in backends.device_types():
             return backends.device_of(node.value)
-        meant = SPOKEN.get(node.value.lower())
+        meant = ALSO_CALLED.get(node.value.lower())
         if meant is not None and node.value not in self.like:
             self.report(node.location, f"unknown device '{node.value}'", f"did you mean '{meant}'?")
             return None
