@@ -66,7 +66,7 @@ class PolicyReader(CastReader):
         """Report a device, a category or a title where an op must stand; return whether it is one."""
         if operators.targets(key.value):
             return False
-        device = SPOKEN.get(key.value.lower(), key.value)
+        device = ALSO_CALLED.get(key.value.lower(), key.value)
         inner = [name.value for name, _ in node.items] if isinstance(node, Mapping) else []
         if device in self.like or device in backends.device_types():
             what, remedy = "is a device", f"write the op first, as in softmax: {{{device}: fp32}}"
