@@ -48,6 +48,7 @@ $(VENV)/installed: $(REQUIREMENTS) requirements/common.txt
 $(VENV)/built: $(VENV)/installed $(SOURCES)
 	@$(PYTHON) -m codegen
 	@echo "Building polycast for torch $(TORCH)"
+	@rm -rf $(WHEEL)
 	@$(PYTHON) -c 'from setuptools.build_meta import build_wheel; build_wheel("$(WHEEL)", {"--global-option": "--quiet"})' | $(PROGRESS)
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall $(WHEEL)/*.whl
 	@touch $@

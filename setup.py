@@ -1,26 +1,66 @@
-"""Builds the compiled module. All other settings are in pyproject.toml.
+"""Builds the compiled module, and says what depends on its torch. All other settings are in pyproject.toml.
 
 The build runs the generator first, so an edited policy.yaml is always part of it.
+
+Note [The torch of a build]
+
+The package is compiled against the torch of the environment that it is installed into. So torch is not among the
+requirements of the build, for which pip would download another one. pip's build isolation hides that environment but
+runs its Python, so `find_environment` finds it. uv and `python -m build` run another Python. They need their options
+against isolation.
+
+A wheel that is built from a checkout names its torch in its version (0.2.0+torch2.13), so that an index can hold
+several, and requires that torch. A wheel that is built from a source distribution does neither. pip demands that it has
+the version of the source distribution. And pip caches it under that version, so an environment with another torch may
+be given it. There it must not require its own torch, which pip would download. Importing it raises an error with the
+remedy.
 """
+
+import sys
+
+# pip runs this file before it compares its Python with that which the package requires.
+if sys.version_info < (3, 10):  # noqa: UP036
+    sys.exit(f"polycast needs Python 3.10 or newer, and this is {sys.version.split()[0]}.")
+if sys.platform != "linux":
+    sys.exit(f"polycast supports Linux only, and this is {sys.platform}.")
 
 import fcntl
 import hashlib
 import os
-import sys
+import shutil
+import site
+import sysconfig
+from importlib.util import find_spec
 from pathlib import Path
-from shutil import rmtree
 
 import setuptools
 from setuptools.command.build_py import build_py
 
+VERSION = "0.2.0"
 ROOT = Path(__file__).parent
 CSRC = ROOT / "csrc"
 GENERATED = ROOT / "generated" / "autocast"
-REMEDY = "Run: pip install torch jinja2 pyyaml ninja 'setuptools>=77' && pip install --no-build-isolation ."
+REMEDY = (
+    "Run: pip install torch jinja2 pyyaml ninja 'setuptools>=77' && pip install --no-build-isolation . "
+    "(with uv: uv pip install)"
+)
+COMPILER = os.environ.get("CXX", "c++").split()[0]
 # The compiler may vectorize loops over elements: square roots set no errno, and no operation traps.
 VECTORIZE = ["-O3", "-fno-math-errno", "-fno-trapping-math"]
-sys.path.insert(0, str(ROOT))
 
+
+def find_environment() -> None:
+    """Append the packages of the environment whose Python runs this. See Note [The torch of a build]."""
+    if find_spec("torch") is None:
+        user = [site.getusersitepackages()] if sys.prefix == sys.base_prefix else []  # a virtual environment has none
+        for folder in site.getsitepackages() + user:
+            site.addsitedir(folder)
+
+
+find_environment()
+sys.path.insert(0, str(ROOT))
+# The environment may not be activated. Its ninja is in the folder of its scripts.
+os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{sysconfig.get_path('scripts')}"
 if int(setuptools.__version__.split(".")[0]) < 77:
     sys.exit(f"polycast needs setuptools 77 or newer, and {setuptools.__version__} is installed. {REMEDY}")
 try:
@@ -29,7 +69,7 @@ try:
     import yaml  # noqa: F401
     from torch.utils.cpp_extension import BuildExtension, CppExtension
 except ModuleNotFoundError as error:
-    sys.exit(f"polycast is built against the installed torch, and '{error.name}' is not installed. {REMEDY}")
+    sys.exit(f"polycast is compiled against the installed torch, and {sys.prefix} has no '{error.name}'. {REMEDY}")
 
 import codegen  # noqa: E402
 
@@ -42,18 +82,25 @@ from codegen.__main__ import main as generate  # noqa: E402
 PREFIXES = [ROOT, Path(torch.__file__).parents[1]]
 # Each torch has its own folder of objects, so the environments of the Makefile do not rebuild each other's.
 BUILD = f"build/torch-{torch.__version__}"
-# A wheel works with the minor release that it was compiled for. An sdist is compiled where it is installed.
-REQUIRED_TORCH = str(SUPPORTED) if "sdist" in sys.argv else f"=={'.'.join(torch.__version__.split('.')[:2])}.*"
+MAJOR, MINOR = torch.__version__.split(".")[:2]
+if (int(MAJOR), int(MINOR)) not in SUPPORTED:
+    sys.exit(f"polycast needs torch{SUPPORTED}, and {sys.prefix} has torch {torch.__version__}.")
+if "sdist" not in sys.argv and not (ROOT / "PKG-INFO").exists():  # a source distribution holds that file
+    VERSION += f"+torch{MAJOR}.{MINOR}"
+    REQUIRED_TORCH = f"=={MAJOR}.{MINOR}.*"
+else:
+    REQUIRED_TORCH = str(SUPPORTED)
 
 
 class Build(BuildExtension):
     """Generates the sources, compiles them with ninja, and records the torch and the sources that were used."""
 
     def run(self) -> None:
+        for tool, remedy in ((COMPILER, "install g++, or set CXX"), ("ninja", "pip install ninja")):
+            if shutil.which(tool) is None:
+                sys.exit(f"polycast is compiled by a C++17 compiler and ninja, and '{tool}' is not found: {remedy}.")
         if generate([], torch) != 0:
             sys.exit(1)
-        # The environment may not be activated. Its ninja is in the folder of its Python.
-        os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         if self.editable_mode:  # setuptools uses a new folder each time, so everything would be compiled again
             self.build_temp = f"{BUILD}/temp.{self.plat_name}-{sys.implementation.cache_tag}"
         (extension,) = self.extensions
@@ -65,14 +112,21 @@ class Build(BuildExtension):
         # In an editable install the compiled module is among the sources.
         package = ROOT / "python" / "polycast" if self.inplace else Path(self.build_lib) / "polycast"
         built_for = package / "_built_for.py"
-        built_for.write_text(f'TORCH = "{torch.__version__}"\nSOURCES = "{digest()}"\n', encoding="utf-8")
+        facts = {
+            "VERSION": VERSION,
+            "TORCH": torch.__version__,
+            "PYTHON": sys.implementation.cache_tag,
+            "SOURCES": digest(),
+        }
+        text = "".join(f'{name} = "{value}"\n' for name, value in facts.items())
+        built_for.write_text(text, encoding="utf-8")
 
 
 class Copy(build_py):
     """Copies the Python files, after removing those of an earlier build."""
 
     def run(self) -> None:
-        rmtree(Path(self.build_lib) / "polycast", ignore_errors=True)
+        shutil.rmtree(Path(self.build_lib) / "polycast", ignore_errors=True)
         super().run()
 
 
@@ -117,6 +171,7 @@ def wait_for_other_builds() -> None:
 
 wait_for_other_builds()
 setuptools.setup(
+    version=VERSION,
     install_requires=[f"torch{REQUIRED_TORCH}", "pyyaml", "wrapt>=1.14"],
     ext_modules=[
         CppExtension(

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "CONTRIBUTING.md")
 _BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _DECIMAL = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+")
-_COMMAND = re.compile(r"(?:make|pip|python -m) [^`#\n]*[^`#\s]")
+_COMMAND = re.compile(r"(?:make|pip|uv pip|python -m) [^`#\n]*[^`#\s]")
 
 
 def page(name: str) -> str:

@@ -12,7 +12,7 @@ are installed when torch_xla is imported, before or after. Set POLYCAST_INSTALL=
 
 from typing import TYPE_CHECKING
 
-from polycast import cast_cache, debug, installation, policy, syncfree
+from polycast import _compiled, cast_cache, debug, installation, policy, syncfree
 from polycast._pointers import getattr_of
 from polycast.custom_function import custom_bwd, custom_fwd
 from polycast.installation import install, installed, uninstall
@@ -44,7 +44,7 @@ __all__ = [
     "uninstall",
     "use",
 ]
-__version__ = "0.1.0"
+__version__ = _compiled.VERSION
 
 installation.on_import()
 

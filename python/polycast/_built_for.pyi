@@ -1,2 +1,4 @@
+VERSION: str
 TORCH: str
+PYTHON: str
 SOURCES: str

@@ -1,23 +1,25 @@
 """What the compiled module, polycast._C, has: the one path to it. Names and signatures are in _C.pyi."""
 
+import sys
 from typing import NamedTuple
 
 import torch
 
 try:
-    from polycast._built_for import SOURCES
+    from polycast._built_for import PYTHON, SOURCES, VERSION
     from polycast._built_for import TORCH as BUILT_FOR
 except ModuleNotFoundError:
     raise ImportError(
-        "polycast is not built here; run 'pip install --no-build-isolation .' in its source tree, then "
-        "import it from another folder"
+        "polycast is not built here; run 'pip install .' in its source tree, then import it from another folder"
     ) from None
 
 
-def _mismatch() -> str:
+def _mismatch(built_for: str, found: str) -> str:
+    version = f"{VERSION.partition('+')[0]}+torch{'.'.join(_release(torch.__version__))}"
     return (
-        f"polycast was built for torch {BUILT_FOR} and finds torch {torch.__version__}; rebuild it with "
-        "'pip install --no-build-isolation --force-reinstall --no-deps .' in its source tree"
+        f"polycast {VERSION} was built for {built_for}, and this is {found}; install it again with "
+        f"'pip install --force-reinstall --no-deps --no-cache-dir' and its source tree, its source distribution or "
+        f"'polycast=={version}'"
     )
 
 
@@ -26,14 +28,16 @@ def _release(version: str) -> list[str]:
 
 
 if _release(BUILT_FOR) != _release(torch.__version__):
-    raise ImportError(_mismatch())
+    raise ImportError(_mismatch(f"torch {BUILT_FOR}", f"torch {torch.__version__}"))
+if sys.implementation.cache_tag != PYTHON:  # in a source tree that several environments share
+    raise ImportError(_mismatch(PYTHON, str(sys.implementation.cache_tag)))
 try:
     from polycast._C import *  # noqa: F403
     from polycast._C import built_in_rules, categories, devices, names
 except ImportError as error:
     if str(torch.__version__) == BUILT_FOR:
         raise
-    raise ImportError(_mismatch()) from error
+    raise ImportError(_mismatch(f"torch {BUILT_FOR}", f"torch {torch.__version__}")) from error
 
 
 class Device(NamedTuple):

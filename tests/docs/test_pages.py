@@ -8,8 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZipFile
 
 import pytest
+import torch
 from polycast._grammar.categories import Category
 
 import codegen.__main__ as generator
@@ -53,12 +56,31 @@ def explained(command: str) -> None:
 
 def installed(command: str) -> None:
     """Have pip install nothing; what it needs is not asked for, and a package of the source tree is prepared."""
-    run(sys.executable, "-m", *shlex.split(command), "--dry-run", "--no-deps", "--quiet", "--no-index")
+    options = ("--no-build-isolation", "--dry-run", "--no-deps", "--quiet", "--no-index")
+    run(sys.executable, "-m", *shlex.split(command.removeprefix("uv ")), *options)
+
+
+def indexed(command: str) -> None:
+    """Have pip choose from an index of newer wheels for this torch and for another one; it leaves torch as it is."""
+    release = ".".join(torch.__version__.split(".")[:2])
+    with TemporaryDirectory() as folder:
+        for needed in (release, "99.0"):
+            wheel = f"polycast-99.0+torch{needed}"
+            with ZipFile(f"{folder}/{wheel}-py3-none-any.whl", "w") as file:
+                head = f"Metadata-Version: 2.1\nName: polycast\nVersion: 99.0+torch{needed}\n"
+                file.writestr(f"{wheel}.dist-info/METADATA", f"{head}Requires-Dist: torch=={needed}.*\n")
+                file.writestr(f"{wheel}.dist-info/WHEEL", "Wheel-Version: 1.0\n")
+        words = shlex.split(command.replace("2.9", release).replace("polycast", "'polycast>=99'"))
+        options = ("--dry-run", "--quiet", "--no-index", "--find-links", folder, "--report", "-")
+        done = subprocess.run([sys.executable, "-m", *words, *options], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        found = [item["metadata"]["version"] for item in json.loads(done.stdout)["install"]]
+        assert found == [f"99.0+torch{release}"]
 
 
 def named(command: str) -> None:
     """Look for what pip is to install in the requirements of the environment."""
-    wanted = {re.split("[<>=]", word)[0] for word in shlex.split(command)[2:]} - {"torch"}
+    wanted = {re.split("[<>=]", word)[0] for word in shlex.split(command)[3:]} - {"torch"}
     assert wanted <= {line.partition("==")[0] for line in page("requirements/common.txt").splitlines()}
 
 
@@ -75,8 +97,10 @@ CHECKS: dict[str, Callable[[str], None]] = {
     'make ecosystem CELLS="lightning skip"': made,
     "make clean": made,
     "make distclean": made,
-    "pip install jinja2 pyyaml ninja 'setuptools>=77'": named,
-    "pip install --no-build-isolation .": installed,
+    "uv pip install jinja2 pyyaml ninja 'setuptools>=77'": named,
+    "uv pip install --no-build-isolation .": installed,
+    "pip install .": installed,
+    "pip install polycast 'torch==2.9.*'": indexed,
     "python -m polycast": as_it_stands,
     "python -m polycast conv2d": as_it_stands,
     "python -m polycast LSTM": as_it_stands,

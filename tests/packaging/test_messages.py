@@ -1,0 +1,91 @@
+"""What setup.py and the import say where they cannot go on: one line that names the cause and the remedy."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import polycast
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[2]
+SETUP = "import runpy; sys.argv = ['setup.py', '--quiet', 'build_ext']; runpy.run_path('setup.py', run_name='__main__')"
+REMEDY = (
+    "Run: pip install torch jinja2 pyyaml ninja 'setuptools>=77' && pip install --no-build-isolation . "
+    "(with uv: uv pip install)"
+)
+TOOLS = "polycast is compiled by a C++17 compiler and ninja, and"
+# What is wrong, and what setup.py says.
+BUILDS = {
+    "sys.version_info, sys.version = (3, 9), '3.9.18'": "polycast needs Python 3.10 or newer, and this is 3.9.18.",
+    "sys.platform = 'darwin'": "polycast supports Linux only, and this is darwin.",
+    "import setuptools; setuptools.__version__ = '65.5.0'": (
+        f"polycast needs setuptools 77 or newer, and 65.5.0 is installed. {REMEDY}"
+    ),
+    "sys.modules['torch'] = None": (
+        f"polycast is compiled against the installed torch, and {sys.prefix} has no 'torch'. {REMEDY}"
+    ),
+    "sys.modules['jinja2'] = None": (
+        f"polycast is compiled against the installed torch, and {sys.prefix} has no 'jinja2'. {REMEDY}"
+    ),
+    "import torch; torch.__version__ = '2.8.0'": f"polycast needs torch>=2.9, and {sys.prefix} has torch 2.8.0.",
+    "import os; os.environ['CXX'] = 'no_such -O1'": f"{TOOLS} 'no_such' is not found: install g++, or set CXX.",
+    "import shutil; shutil.which = lambda name: None if name == 'ninja' else name": (
+        f"{TOOLS} 'ninja' is not found: pip install ninja."
+    ),
+}
+
+
+@pytest.mark.parametrize("wrong", BUILDS)
+def test_a_build_that_cannot_be_says_why_in_one_line(wrong: str) -> None:
+    code = f"import sys; {wrong}; {SETUP}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, BUILDS[wrong])
+    assert "Traceback" not in done.stderr
+
+
+def test_a_build_finds_the_torch_that_build_isolation_hides() -> None:
+    """pip runs the Python of the environment without its packages, but with those that the build requires."""
+    code = f"""
+import importlib.util, jinja2, setuptools, sys, yaml
+sys.path = [path for path in sys.path if "site-packages" not in path]
+assert importlib.util.find_spec("torch") is None
+{SETUP.replace("'build_ext'", "'--version'")}
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()[-1:]) == (0, [polycast.__version__]), done.stderr
+
+
+AGAIN = "; install it again with 'pip install --force-reinstall --no-deps --no-cache-dir' and its source tree, "
+AGAIN += "its source distribution or 'polycast==0.2.0+torch" + ".".join(torch.__version__.split(".")[:2]) + "'"
+PYTHON = sys.implementation.cache_tag
+# What _built_for.py says, and what the import does.
+IMPORTS = {
+    f"VERSION='0.2.0+torch1.0', TORCH='1.0.0', PYTHON='{PYTHON}', SOURCES=''": (
+        f"polycast 0.2.0+torch1.0 was built for torch 1.0.0, and this is torch {torch.__version__}{AGAIN}"
+    ),
+    f"VERSION='0.2.0', TORCH='{torch.__version__}', PYTHON='cpython-39', SOURCES=''": (
+        f"polycast 0.2.0 was built for cpython-39, and this is {PYTHON}{AGAIN}"
+    ),
+}
+
+
+@pytest.mark.parametrize("built_for", IMPORTS)
+def test_the_import_of_what_was_built_for_another_environment_says_how_to_install_it_again(built_for: str) -> None:
+    code = (
+        f"import sys, types; sys.modules['polycast._built_for'] = types.SimpleNamespace({built_for}); import polycast"
+    )
+    done = subprocess.run([sys.executable, "-c", f"{code}; import polycast"], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == f"ImportError: {IMPORTS[built_for]}"
+
+
+def test_the_import_of_a_source_tree_that_is_not_built_says_how_to_build_it(tmp_path: Path) -> None:
+    """A checkout that nobody installed has the sources alone."""
+    for path in (ROOT / "python" / "polycast").iterdir():
+        if path.name != "_built_for.py" and path.suffix != ".so":
+            target = tmp_path / "polycast" / path.name
+            target.parent.mkdir(exist_ok=True)
+            target.symlink_to(path)
+    done = subprocess.run([sys.executable, "-c", "import polycast"], cwd=tmp_path, capture_output=True, text=True)
+    says = "polycast is not built here; run 'pip install .' in its source tree, then import it from another folder"
+    assert done.stderr.splitlines()[-1] == f"ImportError: {says}"
