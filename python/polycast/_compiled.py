@@ -6,8 +6,9 @@ from typing import NamedTuple
 import torch
 
 try:
-    from polycast._built_for import PYTHON, SOURCES, VERSION
+    from polycast._built_for import PYTHON, SOURCES
     from polycast._built_for import TORCH as BUILT_FOR
+    from polycast._built_for import VERSION as VERSION
 except ModuleNotFoundError:
     raise ImportError(
         "polycast is not built here; run 'pip install .' in its source tree, then import it from another folder"
