@@ -1,10 +1,11 @@
 """A call of an overload in a region, with arguments made from its schema, and what arrives below autocast."""
 
 import torch
+from polycast.backends import device_type_of
 
 from testing.arguments import Maker
 from testing.cases import Case
-from testing.probe import ReachedError, device_type, reach, region, tensors_of
+from testing.probe import ReachedError, reach, region, tensors_of
 
 
 def call(
@@ -13,6 +14,6 @@ def call(
     """Call the overload of a case in a region; return the dtypes of its tensors and what arrived below autocast."""
     overload = getattr(getattr(torch.ops.aten, case.op), case.overload)
     with tensors_of(case.device), region(case.device, lower):
-        maker = Maker(device_type(case.device), dtypes)
+        maker = Maker(device_type_of(case.device), dtypes)
         args, kwargs = maker.arguments(overload._schema)
         return maker.made, reach(lambda: overload(*args, **kwargs, **options))

@@ -1,4 +1,4 @@
-"""The rows of the policy as test cases: generated/policy_cases.jsonl, narrowed to the installed torch."""
+"""The built-in rules as test cases: generated/policy_cases.jsonl, narrowed to the installed torch."""
 
 import functools
 import json
@@ -20,7 +20,7 @@ DEVICES = devices()
 
 
 class Case(NamedTuple):
-    """A row: what happens to one overload on one device, and the overload that a call arrives at below autocast."""
+    """What happens to one overload on one device, and the overload that a call arrives at below autocast."""
 
     op: str
     overload: str
@@ -47,11 +47,11 @@ def _read() -> list[Case]:
     lines = (ROOT / "generated" / "policy_cases.jsonl").read_text(encoding="utf-8").splitlines()
     groups = [json.loads(line) for line in lines[1:]]  # the first says where they come from
     cases = [Case(device=device, **group) for group in groups for device in group.pop("devices").split()]
-    # Device by device, each named by one object: pytest then sets a device up once for all its rows.
+    # Device by device, each named by one object: pytest then sets a device up once for all its cases.
     return [case._replace(device=device) for device in DEVICES for case in cases if case.device == device]
 
 
-def _columns() -> list[str]:
+def _first_on_key() -> list[str]:
     found: dict[tuple[str, frozenset[torch.dtype]], str] = {}
     for device in _compiled.DEVICES.values():
         found.setdefault((device.dispatch_key, frozenset(device.lower_precision)), device.name)
@@ -59,14 +59,16 @@ def _columns() -> list[str]:
 
 
 def _tested() -> list[Case]:
-    key = {device.name: device.dispatch_key for device in _compiled.DEVICES.values()}
-    first = {(key[row.device], row.op, row.overload, row.category) for row in ROWS if row.device in COLUMNS}
-    return [row for row in ROWS if row.device in COLUMNS or (key[row.device], *row[:2], row.category) not in first]
+    def what(case: Case) -> tuple[str, str, str, str]:
+        return _compiled.DEVICES[case.device].dispatch_key, case.op, case.overload, case.category
+
+    first = {what(case) for case in ALL_CASES if case.device in FIRST_ON_KEY}
+    return [case for case in ALL_CASES if case.device in FIRST_ON_KEY or what(case) not in first]
 
 
-ROWS = [case for case in _read() if _holds(case)]
-# The first column on each dispatch key. The others on it are the same to a kernel, but for rows that only they have.
-COLUMNS = _columns()
+ALL_CASES = [case for case in _read() if _holds(case)]
+# The first device on each dispatch key. The others on it are the same to a kernel, but for rules that only they have.
+FIRST_ON_KEY = _first_on_key()
 CASES = _tested()
 
 # Floating-point types of less than 16 bits hold a payload: what it means hangs on a scale that they do not carry.

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import torch
+from polycast.backends import device_type_of
 from torch._functorch.aot_autograd import aot_function
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
@@ -10,7 +11,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from testing.cases import Case
 from testing.outcomes import replaced, tensors
-from testing.probe import device_type, flatten, region, tensors_of
+from testing.probe import flatten, region, tensors_of
 from testing.samples.ops import Make, arguments, find
 
 Graph = list[str]
@@ -65,7 +66,7 @@ def _traced(case: Case, tracing: Tracing, leaves: list[int]) -> Graph | str:
 
     try:
         with tensors_of(case.device, mode):
-            inputs = [_fake(mode, tensor, device_type(case.device)) for tensor in tensors(sample)]
+            inputs = [_fake(mode, tensor, device_type_of(case.device)) for tensor in tensors(sample)]
             for index in leaves:
                 inputs[index].requires_grad_()
             aot_function(call, _end, partition_fn=_end)(*inputs)

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 import torch
+from polycast.backends import device_type_of
 
 from testing.cases import Case, expected
-from testing.probe import device_type, flatten, region
+from testing.probe import flatten, region
 from testing.samples.ops import WITHOUT_CPU_KERNEL, WITHOUT_SAMPLE, Arguments
 
 # What a backend cannot run, in a region or out of it.
@@ -24,12 +25,12 @@ filled_memory = [
 Result = list[torch.Tensor] | str
 
 
-def autocast(operator: Callable[..., Any], column: str, lower: torch.dtype) -> Callable[..., Any]:
+def autocast(operator: Callable[..., Any], device: str, lower: torch.dtype) -> Callable[..., Any]:
     """Return the operator as it is in a region, gradients or not as outside of it."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         recording = torch.is_grad_enabled()
-        with region(column, lower), torch.set_grad_enabled(recording):
+        with region(device, lower), torch.set_grad_enabled(recording):
             return operator(*args, **kwargs)
 
     return call
@@ -104,9 +105,9 @@ def replaced(sample: Arguments, change: Callable[[torch.Tensor], torch.Tensor]) 
 
 
 def cannot_run(case: Case) -> str | None:
-    """Return why no machine like this one can run a row, if so."""
+    """Return why no machine like this one can run a case, if so."""
     if case.name in WITHOUT_SAMPLE:
         return f"{case.name} {WITHOUT_SAMPLE[case.name]}"
     if case.name in WITHOUT_CPU_KERNEL:
         return f"{case.name} runs on a GPU only"
-    return CANNOT_RUN.get((device_type(case.device), "named" if "name" in case.overload.lower() else case.op))
+    return CANNOT_RUN.get((device_type_of(case.device), "named" if "name" in case.overload.lower() else case.op))

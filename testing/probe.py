@@ -15,6 +15,7 @@ from typing import Any
 import polycast
 import torch
 from polycast import _compiled, installation
+from polycast.backends import device_type_of
 from polycast.scope import scopes
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -53,23 +54,17 @@ class ReachedError(Exception):
         return [value for value in self.arguments if isinstance(value, torch.dtype)]
 
 
-def device_type(column: str) -> str:
-    """Return the torch device type that a column of the policy is for."""
-    name = _compiled.DEVICES[column].dispatch_key.removeprefix("Autocast").lower()
-    return torch._C._get_privateuse1_backend_name() if name == "privateuse1" else name
-
-
-def is_here(column: str) -> bool:
-    """Whether real tensors of the column's device can be made."""
-    return device_type(column) == "cpu" or (device_type(column) == "xla" and HAS_XLA)
+def is_here(device: str) -> bool:
+    """Whether real tensors of the device can be made."""
+    return device_type_of(device) == "cpu" or (device_type_of(device) == "xla" and HAS_XLA)
 
 
 @cache
-def is_reachable(column: str) -> bool:
+def is_reachable(device: str) -> bool:
     """Whether tensors of the device, real or fake, carry its autocast key."""
-    with tensors_of(column):
-        tensor = torch.empty(1, device=device_type(column))
-        return torch._C._dispatch_keys(tensor).has(_compiled.DEVICES[column].dispatch_key)
+    with tensors_of(device):
+        tensor = torch.empty(1, device=device_type_of(device))
+        return torch._C._dispatch_keys(tensor).has(_compiled.DEVICES[device].dispatch_key)
 
 
 def flatten(value: Any) -> Iterator[torch.Tensor]:
@@ -82,18 +77,18 @@ def flatten(value: Any) -> Iterator[torch.Tensor]:
 
 
 @contextmanager
-def kernels_of(column: str) -> Iterator[None]:
-    """Have the kernels of one column installed, whatever hardware it is for, and only those on its key."""
+def kernels_of(device: str) -> Iterator[None]:
+    """Have the kernels of one device installed, whatever hardware it is for, and only those on its key."""
     before = polycast.installed()
     polycast.uninstall()
-    _compiled.install_kernels(column, True)
+    _compiled.install_kernels(device, True)
     installation.follow_kernels()
     try:
         yield
     finally:
-        _compiled.uninstall_kernels(column)
-        for device in before:
-            _compiled.install_kernels(device, False)
+        _compiled.uninstall_kernels(device)
+        for other in before:
+            _compiled.install_kernels(other, False)
         installation.follow_kernels()
 
 
@@ -111,38 +106,37 @@ def stock_kernels() -> Iterator[None]:
 
 
 @contextmanager
-def tensors_of(column: str, mode: FakeTensorMode | None = None) -> Iterator[None]:
-    """Allow tensors of the column's device: real ones where the device is here, else fake ones."""
-    if is_here(column):
+def tensors_of(device: str, mode: FakeTensorMode | None = None) -> Iterator[None]:
+    """Allow tensors of the device: real ones where the device is here, else fake ones."""
+    if is_here(device):
         yield
         return
-    kind = device_type(column)
-    stand_in = not hasattr(torch, kind)
+    device_type = device_type_of(device)
+    stand_in = not hasattr(torch, device_type)
     if stand_in:  # fake tensors ask the module of their device, which a backend outside of torch registers
-        setattr(
-            torch, kind, SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, current_device=int)
-        )
+        module = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, current_device=int)
+        setattr(torch, device_type, module)
     try:
         with mode or FakeTensorMode(allow_non_fake_inputs=True):
             yield
     finally:
         if stand_in:
-            delattr(torch, kind)
+            delattr(torch, device_type)
 
 
 @contextmanager
-def region(column: str, dtype: torch.dtype) -> Iterator[None]:
+def region(device: str, dtype: torch.dtype) -> Iterator[None]:
     """Autocast on the device without torch's question whether the device is there; forward only."""
-    kind = device_type(column)
-    enabled, previous = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
-    torch.set_autocast_enabled(kind, True)
-    torch.set_autocast_dtype(kind, dtype)
+    device_type = device_type_of(device)
+    enabled, previous = torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type)
+    torch.set_autocast_enabled(device_type, True)
+    torch.set_autocast_dtype(device_type, dtype)
     try:
         with torch.no_grad():
             yield
     finally:
-        torch.set_autocast_enabled(kind, enabled)
-        torch.set_autocast_dtype(kind, previous)
+        torch.set_autocast_enabled(device_type, enabled)
+        torch.set_autocast_dtype(device_type, previous)
         torch.clear_autocast_cache()
 
 
@@ -154,9 +148,9 @@ def in_force(policy: polycast.Policy) -> Iterator[None]:
 
 
 @contextmanager
-def probes(column: str, names: Iterable[str]) -> Iterator[None]:
+def probes(device: str, names: Iterable[str]) -> Iterator[None]:
     """Put a probe below autocast on each op named, as in "conv1d.padding"."""
-    key = _compiled.DEVICES[column].dispatch_key.replace("Autocast", "Autograd")
+    key = _compiled.DEVICES[device].dispatch_key.replace("Autocast", "Autograd")
     with _overriding() as library:
         for name in sorted(set(names)):
             library.impl(name, _probe(name), _parsable(key, name))  # type: ignore[no-untyped-call]
@@ -176,10 +170,10 @@ def _overriding() -> Iterator[torch.library.Library]:
 
 
 @contextmanager
-def recorded(column: str, names: Iterable[str]) -> Iterator[set[str]]:
+def recorded(device: str, names: Iterable[str]) -> Iterator[set[str]]:
     """Collect which of the overloads named a call comes to where autocasting would handle them, and let it go on."""
     found: set[str] = set()
-    key = _compiled.DEVICES[column].dispatch_key
+    key = _compiled.DEVICES[device].dispatch_key
     autocast = torch._C.DispatchKeySet(torch._C._dispatch_key_parse(key))
 
     def record(name: str) -> Callable[..., object]:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from polycast.backends import device_type_of
 
-from testing.probe import HAS_XLA, NO_XLA, device_type, kernels_of
+from testing.probe import HAS_XLA, NO_XLA, kernels_of
 from testing.sharded import world
 from testing.tally import LINES
 
@@ -28,10 +29,10 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def column(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A column of the policy, its kernels installed; without torch_xla there is nothing to run XLA's on."""
+def device(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A device of the policy, its kernels installed; without torch_xla there is nothing to run XLA's on."""
     name: str = request.param
-    if device_type(name) == "xla" and not HAS_XLA:
+    if device_type_of(name) == "xla" and not HAS_XLA:
         pytest.skip(NO_XLA)
     with kernels_of(name):
         yield name

@@ -1,7 +1,6 @@
-"""Every row of the documents' op lists, which policy.yaml holds, and whether the calls that a user would write keep it.
+"""Every rule of the documents' op lists, which policy.yaml holds, and whether calls as a user writes them obey it.
 
-What a row promises, inside an autocast region of its device and its lower precision, under every public name of the ops
-that decide it:
+What a rule promises in a region of its device and lower precision, under every public name of the ops that decide it:
 
 - lower_precision_fp: from float32 inputs, every floating output has the lower precision;
 - fp32: from inputs of the lower precision, every floating output has float32 (complex64 if complex);
@@ -14,9 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
+from polycast.backends import device_type_of
 
 from testing.cases import CASES, POLICY
-from testing.probe import device_type, flatten, probes, reach, region, tensors_of
+from testing.probe import flatten, probes, reach, region, tensors_of
 
 from .ops import Make
 from .public import composites, prepare
@@ -26,7 +26,7 @@ Call = Callable[[], object]
 
 
 @dataclass(frozen=True)
-class Row:
+class DocumentedRule:
     """What a document promises of one name on one device, and the ops that decide it."""
 
     document: str
@@ -41,55 +41,55 @@ class Row:
         return f"{self.document[:3]}-{self.device}-{dtype}-{self.category}-{self.name}"
 
 
-ROWS = [
-    Row(promise.document.name, device, getattr(torch, dtype), promise.category.value, name, ops)
-    for promise in POLICY.documents
-    for device in promise.devices
-    for dtype in promise.dtypes
-    for name, ops in promise.names
+RULES = [
+    DocumentedRule(part.document.name, device, getattr(torch, dtype), part.category.value, name, ops)
+    for part in POLICY.documents
+    for device in part.devices
+    for dtype in part.dtypes
+    for name, ops in part.names
 ]
 
 # On these a fake tensor of the device does not get through the op: what arrives right below autocast is looked at.
 PROBED = {("cuda", "gru_cell"), ("xpu", "_convolution"), ("xpu", "_thnn_fused_gru_cell"), ("xpu", "gru_cell")}
 
 
-def check(row: Row) -> None:
-    """Assert that a row keeps its promise, with whatever kernels are in force."""
-    lower = row.lower_precision
-    with tensors_of(row.device), region(row.device, lower):
-        if row.category == "banned":
+def check(rule: DocumentedRule) -> None:
+    """Assert that a rule keeps its promise, with whatever kernels are in force."""
+    lower = rule.lower_precision
+    with tensors_of(rule.device), region(rule.device, lower):
+        if rule.category == "banned":
             # Of torch, and of policy.yaml, which may say it in its own words.
             messages = ["unsafe to autocast", *(part.message for part in POLICY.rules() if part.message)]
-            for _, call in calls(row, F32):
+            for _, call in calls(rule, F32):
                 assert any(message in error(call) for message in messages)
-        elif row.category == "lower_precision_fp":
-            assert types(row, F32) <= {lower}
-        elif row.category == "fp32":
-            assert types(row, lower) <= {F32, torch.complex64}
+        elif rule.category == "lower_precision_fp":
+            assert types(rule, F32) <= {lower}
+        elif rule.category == "fp32":
+            assert types(rule, lower) <= {F32, torch.complex64}
         else:
-            assert types(row, lower, F32) == {F32}
-            assert types(row, lower) == {lower}
+            assert types(rule, lower, F32) == {F32}
+            assert types(rule, lower) == {lower}
 
 
-def calls(row: Row, *dtypes: torch.dtype) -> Iterator[tuple[str, Call]]:
-    """Yield the calls of the ops that decide a row, each with its op, of inputs of these types by turns."""
-    make = partial(Make, device_type(row.device), *dtypes)
+def calls(rule: DocumentedRule, *dtypes: torch.dtype) -> Iterator[tuple[str, Call]]:
+    """Yield the calls of the ops that decide a rule, each with its op, of inputs of these types by turns."""
+    make = partial(Make, device_type_of(rule.device), *dtypes)
     for op in POLICY.ops:
-        if op.name in row.ops:
-            cases = [case for case in CASES if (case.op, case.device) == (op.name, row.device)]
+        if op.name in rule.ops:
+            cases = [case for case in CASES if (case.op, case.device) == (op.name, rule.device)]
             overloads = [case.name for case in cases if "name" not in case.overload.lower()]
             for name in op.public:
                 yield from ((op.name, call) for call in prepare(op.name, name, overloads, make()))
-    if row.name in {name.rpartition(".")[2] for name, _ in POLICY.composites}:
-        yield from ((name, call) for name, call in composites(make()) if name.endswith(f".{row.name}"))
+    if rule.name in {name.rpartition(".")[2] for name, _ in POLICY.composites}:
+        yield from ((name, call) for name, call in composites(make()) if name.endswith(f".{rule.name}"))
 
 
-def types(row: Row, *dtypes: torch.dtype) -> set[torch.dtype]:
+def types(rule: DocumentedRule, *dtypes: torch.dtype) -> set[torch.dtype]:
     """Return the types of what the calls give, or where that takes the device, the types that they run in."""
     found: set[torch.dtype] = set()
-    for op, call in calls(row, *dtypes):
-        if (row.device, op) in PROBED:
-            with probes(row.device, [op]):
+    for op, call in calls(rule, *dtypes):
+        if (rule.device, op) in PROBED:
+            with probes(rule.device, [op]):
                 given = reach(call).tensors
         else:
             given = [tensor.dtype for tensor in flatten(call())]

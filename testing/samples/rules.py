@@ -11,11 +11,12 @@ import polycast
 import torch
 import torch.nn.functional as F
 from polycast import policy
+from polycast.backends import device_type_of
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from testing.cases import COLUMNS
-from testing.probe import device_type, flatten, is_here, probes, reach, region
+from testing.cases import FIRST_ON_KEY
+from testing.probe import flatten, is_here, probes, reach, region
 
 from .ops import Make
 
@@ -25,33 +26,33 @@ Call = Callable[[Make], object]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rule is looked at: a column of the policy, and a lower precision of its regions."""
+    """Where a rule is looked at: a device of the policy, and a lower precision of its regions."""
 
-    column: str
+    device: str
     lower: torch.dtype
 
     @property
-    def kind(self) -> str:
-        return device_type(self.column)
+    def device_type(self) -> str:
+        return device_type_of(self.device)
 
     def region(self, enabled: bool = True) -> AbstractContextManager[None]:
-        return region(self.column, self.lower) if enabled else nullcontext()
+        return region(self.device, self.lower) if enabled else nullcontext()
 
     @contextmanager
     def switched_off(self) -> Iterator[None]:
         """No autocasting inside a region. torch.autocast asks for the driver, so elsewhere it is the bare switch."""
-        if is_here(self.column):
-            with polycast.autocast(self.kind, enabled=False):
+        if is_here(self.device):
+            with polycast.autocast(self.device_type, enabled=False):
                 yield
         else:
-            torch.set_autocast_enabled(self.kind, False)
+            torch.set_autocast_enabled(self.device_type, False)
             try:
                 yield
             finally:
-                torch.set_autocast_enabled(self.kind, True)
+                torch.set_autocast_enabled(self.device_type, True)
 
     def make(self, *dtypes: torch.dtype) -> Make:
-        return Make(self.kind, *dtypes)
+        return Make(self.device_type, *dtypes)
 
     def result(self, call: Call, *dtypes: torch.dtype, enabled: bool = True) -> torch.dtype:
         """The type of what a call gives in a region, of float32 inputs unless others are asked for."""
@@ -60,12 +61,12 @@ class Place:
 
     def types_below(self, op: str, call: Call) -> set[torch.dtype]:
         """The types in which the inputs of an op arrive below autocast, of float32 inputs."""
-        with self.region(), probes(self.column, [op]):
+        with self.region(), probes(self.device, [op]):
             return set(reach(lambda: call(self.make())).tensors)
 
     def listed(self, op: str) -> torch.dtype:
         """The type that the policy gives to an op of float32 inputs."""
-        return self.lower if policy.category(op, self.column) == "lower_precision_fp" else F32
+        return self.lower if policy.category(op, self.device) == "lower_precision_fp" else F32
 
 
 # What happens, and what the sentence says.
@@ -118,7 +119,7 @@ def explicit_dtype(at: Place) -> Iterable[Pair]:
 
 
 def unlisted(at: Place) -> Iterable[Pair]:
-    yield "abs" in {op for column in policy.devices() for op in policy.ops(column)}, False
+    yield "abs" in {op for device in policy.devices() for op in policy.ops(device)}, False
     for given in (F32, HALF, BF16, F64):
         yield at.result(lambda make: torch.abs(make(2, 3)), given), given
 
@@ -184,7 +185,7 @@ def promote(at: Place) -> Iterable[Pair]:
         "addcmul": lambda make: torch.addcmul(make(2, 3), make(2, 3), make(2, 3)),
         "stack": lambda make: torch.stack([make(2, 3), make(2, 3)]),
     }
-    listed = [call for op, call in calls.items() if policy.category(op, at.column) == "promote"]
+    listed = [call for op, call in calls.items() if policy.category(op, at.device) == "promote"]
     yield listed != [], True
     for call in listed:
         yield at.result(call, at.lower), at.lower
@@ -219,7 +220,7 @@ def safe(at: Place) -> Iterable[Pair]:
 
 
 def other_devices(at: Place) -> Iterable[Pair]:
-    for other in {"cpu", "cuda", "xpu", "mps", "mtia", "meta"} - {at.kind}:
+    for other in {"cpu", "cuda", "xpu", "mps", "mtia", "meta"} - {at.device_type}:
         with FakeTensorMode(), at.region():
             yield (other, multiply(Make(other)).dtype), (other, F32)
 
@@ -276,21 +277,21 @@ def underflow(at: Place) -> Iterable[Pair]:
 
 
 def bfloat16_by_default(at: Place) -> Iterable[Pair]:
-    with polycast.autocast(at.kind), torch.no_grad():
+    with polycast.autocast(at.device_type), torch.no_grad():
         yield multiply(at.make()).dtype, BF16
 
 
 def both_precisions(at: Place) -> Iterable[Pair]:
     for dtype in (BF16, HALF):
-        with polycast.autocast(at.kind, dtype), torch.no_grad():
+        with polycast.autocast(at.device_type, dtype), torch.no_grad():
             yield multiply(at.make()).dtype, dtype
 
 
 def tracing(at: Place) -> Iterable[Pair]:
     # A cached cast is no part of the trace, with torch's kernels or with these.
-    with polycast.autocast(at.kind, at.lower, cache_enabled=False), torch.no_grad(), warnings.catch_warnings():
+    with polycast.autocast(at.device_type, at.lower, cache_enabled=False), torch.no_grad(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*torch.jit")
-        model = nn.Linear(3, 4, device=at.kind).eval()
+        model = nn.Linear(3, 4, device=at.device_type).eval()
         traced = torch.jit.freeze(torch.jit.trace(model, at.make()(2, 3)))  # type: ignore[no-untyped-call]
     with torch.no_grad():
         yield traced(at.make()(2, 3)).dtype, at.lower
@@ -298,7 +299,7 @@ def tracing(at: Place) -> Iterable[Pair]:
 
 def rules_of_cuda(at: Place) -> Iterable[Pair]:
     for op in policy.ops("cuda"):
-        yield policy.category(op, at.column) in (policy.category(op, "cuda"), policy.UNLISTED), True
+        yield policy.category(op, at.device) in (policy.category(op, "cuda"), policy.UNLISTED), True
 
 
 # The sentences stand as in the first document named; the others say the same, of their own device and lower precision.
@@ -314,7 +315,7 @@ class Rule:
     sentence: str
     documents: tuple[str, ...]
     check: Check
-    devices: tuple[str, ...] = tuple(COLUMNS)
+    devices: tuple[str, ...] = tuple(FIRST_ON_KEY)
     itself: bool = False  # needs the device: fake tensors of it will not do
 
 
@@ -371,7 +372,7 @@ RULES = [
         "Therefore, binary_cross_entropy and BCELoss raise an error in autocast-enabled regions.",
         (CUDA,),
         banned,
-        tuple(column for column in COLUMNS if policy.category("binary_cross_entropy", column) == "banned"),
+        tuple(device for device in FIRST_ON_KEY if policy.category("binary_cross_entropy", device) == "banned"),
     ),
     Rule("binary_cross_entropy_with_logits and BCEWithLogits are safe to autocast.", (CUDA,), safe),
     Rule("Only CUDA ops are eligible for autocasting.", (CUDA,), other_devices),

@@ -1,4 +1,4 @@
-"""Is the policy complete? Everything that torch registers for a device has a row of the same category, or a note."""
+"""Is the policy complete? Everything that torch registers for a device has a rule of the same category, or a note."""
 
 import re
 from functools import cache
@@ -6,12 +6,13 @@ from functools import cache
 import pytest
 import torch
 from polycast import _compiled
+from polycast.backends import device_type_of
 from torchgen.model import SchemaKind
 
 from codegen.schemas import Schemas
 from testing.calls import call
 from testing.cases import CASES, DEVICES, Case
-from testing.probe import HAS_XLA, NO_XLA, device_type, is_reachable, probes, stock_kernels
+from testing.probe import HAS_XLA, NO_XLA, is_reachable, probes, stock_kernels
 from testing.samples.lookalikes import EXCUSED
 
 # A hand-written kernel of torch's keeps its category to itself.
@@ -19,39 +20,39 @@ OPAQUE = "stock"
 
 
 @cache
-def registered(column: str) -> list[str]:
-    """Return the overloads that torch itself, or a loaded torch_xla, registers on the column's autocast key."""
-    key = _compiled.DEVICES[column].dispatch_key
+def registered(device: str) -> list[str]:
+    """Return the overloads that torch itself, or a loaded torch_xla, registers on the device's autocast key."""
+    key = _compiled.DEVICES[device].dispatch_key
     names = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
     line = re.compile(rf"^{key}(?:\[alias\])?:", re.MULTILINE)
     with stock_kernels():
         return sorted(name.removeprefix("aten::") for name in names if line.search(torch._C._dispatch_dump(name)))
 
 
-# What is registered on a key is for the first of the columns that share it.
-PEERS = list({_compiled.DEVICES[column].dispatch_key: column for column in reversed(DEVICES)}.values())[::-1]
+# What is registered on a key is for the first of the devices that share it.
+PEERS = list({_compiled.DEVICES[device].dispatch_key: device for device in reversed(DEVICES)}.values())[::-1]
 
 
-@pytest.mark.parametrize("column", PEERS)
-def test_every_registered_op_has_a_row(column: str) -> None:
-    _skip_without_backend(column)
-    rows = {case.name for case in CASES if case.device == column}
-    assert sorted(set(registered(column)) - rows) == []
+@pytest.mark.parametrize("device", PEERS)
+def test_every_registered_op_has_a_rule(device: str) -> None:
+    _skip_without_backend(device)
+    ruled = {case.name for case in CASES if case.device == device}
+    assert sorted(set(registered(device)) - ruled) == []
 
 
-@pytest.mark.parametrize("column", PEERS)
-def test_every_row_is_torchs_own_or_carries_a_note(column: str) -> None:
-    _skip_without_backend(column)
-    if not is_reachable(column):
-        pytest.skip(f"fake tensors of {column} carry no autocast key: categories of torch's kernels cannot be seen")
-    if not registered(column):
-        pytest.skip(f"torch registers nothing for {column}; a backend outside of it does")
-    notes = {(row.op, row.overload): row.note for row in _compiled.ROWS if row.device == column}
-    cases = [case for case in CASES if case.device == column and case.category != OPAQUE and not _is_named(case)]
+@pytest.mark.parametrize("device", PEERS)
+def test_every_rule_is_torchs_own_or_carries_a_note(device: str) -> None:
+    _skip_without_backend(device)
+    if not is_reachable(device):
+        pytest.skip(f"fake tensors of {device} carry no autocast key: categories of torch's kernels cannot be seen")
+    if not registered(device):
+        pytest.skip(f"torch registers nothing for {device}; a backend outside of it does")
+    notes = {(rule.op, rule.overload): rule.note for rule in _compiled.ROWS if rule.device == device}
+    cases = [case for case in CASES if case.device == device and case.category != OPAQUE and not _is_named(case)]
     different = {}
-    with stock_kernels(), probes(column, [case.reaches for case in cases] + [case.name for case in cases]):
+    with stock_kernels(), probes(device, [case.reaches for case in cases] + [case.name for case in cases]):
         for case in cases:
-            found = category(case) if case.name in registered(column) else "unlisted"
+            found = category(case) if case.name in registered(device) else "unlisted"
             if found != case.category and not notes[case.op, case.overload]:
                 different[case.name] = (case.category, found)
     assert different == {}
@@ -95,6 +96,6 @@ def _is_named(case: Case) -> bool:
     return "Dimname" in str(Schemas.installed().find(case.op, case.overload))
 
 
-def _skip_without_backend(column: str) -> None:
-    if device_type(column) == "xla" and not HAS_XLA:
+def _skip_without_backend(device: str) -> None:
+    if device_type_of(device) == "xla" and not HAS_XLA:
         pytest.skip(NO_XLA)

@@ -1,17 +1,17 @@
-"""Every row of every op list in the documents, called by its public names in a region: does it keep its promise?"""
+"""Every rule of every op list in the documents, called by its public names in a region: does it keep its promise?"""
 
 import pytest
 
-from testing.samples.documented import ROWS, Row, check
+from testing.samples.documented import RULES, DocumentedRule, check
 
 
 @pytest.mark.parametrize(
-    ("column", "row"),
-    [pytest.param(row.device, row, id=str(row)) for row in ROWS],
-    indirect=["column"],
+    ("device", "rule"),
+    [pytest.param(rule.device, rule, id=str(rule)) for rule in RULES],
+    indirect=["device"],
     scope="module",
 )
-@pytest.mark.usefixtures("column")
+@pytest.mark.usefixtures("device")
 @pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning")
-def test_a_documented_row_holds(row: Row) -> None:
-    check(row)
+def test_a_documented_rule_holds(rule: DocumentedRule) -> None:
+    check(rule)

@@ -11,26 +11,27 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from polycast import _compiled
+from polycast.backends import device_type_of
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
 from testing.cases import CASES, Case
 from testing.graphs import Graph, Tracing, nodes, traced
-from testing.probe import HAS_XLA, device_type, kernels_of, stock_kernels
+from testing.probe import HAS_XLA, kernels_of, stock_kernels
 from testing.properties import examples
 from testing.samples.ops import WITHOUT_SAMPLE
 from testing.tally import Tally
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 HOST = "cpu"
-ROWS = [case for case in CASES if case.device == HOST and case.name not in WITHOUT_SAMPLE]
+ON_HOST = [case for case in CASES if case.device == HOST and case.name not in WITHOUT_SAMPLE]
 TRACINGS = [
     Tracing(BF16, (F32, BF16), dynamic=False, backward=True),
     Tracing(BF16, (BF16, F32), dynamic=True, backward=False),
 ]
-# The columns for whose devices torch, or torch_xla, has kernels, and whose fake tensors carry an autocast key.
-COLUMNS = ["cpu", "cuda", "xpu", "mps", "mtia", *(["xla"] if HAS_XLA else [])]
-EVERYWHERE = [case for case in CASES if case.device in COLUMNS and case.name not in WITHOUT_SAMPLE]
+# The devices that torch, or torch_xla, has kernels for, and whose fake tensors carry an autocast key.
+WITH_KERNELS = ["cpu", "cuda", "xpu", "mps", "mtia", *(["xla"] if HAS_XLA else [])]
+EVERYWHERE = [case for case in CASES if case.device in WITH_KERNELS and case.name not in WITHOUT_SAMPLE]
 PROMOTE_RAISES = "Unexpected floating ScalarType in at::autocast::prioritize"
 
 pytestmark = [
@@ -50,10 +51,10 @@ def tally(request: pytest.FixtureRequest) -> Tally:
 def stock() -> dict[tuple[Case, Tracing], Graph | str]:
     """What is traced with torch's own kernels."""
     with stock_kernels():
-        return {(case, tracing): traced(case, tracing) for case in ROWS for tracing in TRACINGS}
+        return {(case, tracing): traced(case, tracing) for case in ON_HOST for tracing in TRACINGS}
 
 
-@pytest.mark.parametrize("case", ROWS, ids=str)
+@pytest.mark.parametrize("case", ON_HOST, ids=str)
 @pytest.mark.parametrize("tracing", TRACINGS, ids=str)
 def test_the_graph_of_an_op_is_that_of_stock_torch(
     case: Case, tracing: Tracing, stock: dict[tuple[Case, Tracing], Graph | str], tally: Tally
@@ -69,7 +70,7 @@ def cells(draw: st.DrawFn) -> tuple[Case, Tracing]:
     case = draw(st.sampled_from(EVERYWHERE))
     lower = draw(st.sampled_from(_compiled.DEVICES[case.device].lower_precision))
     given_types = draw(st.sampled_from([(F32,), (lower,), (lower, F32), (HALF, BF16)]))
-    backward = device_type(case.device) == "cpu" and draw(st.booleans())
+    backward = device_type_of(case.device) == "cpu" and draw(st.booleans())
     return case, Tracing(lower, given_types, draw(st.booleans()), backward)
 
 

@@ -1,7 +1,7 @@
 """Parity with stock torch: with polycast installed the host gives the same values and gradients, bit for bit.
 
-The policy means to differ where a row's note says so, and in one thing more: of inputs in a lower precision that is not
-the region's, the promote kernels of torch raise, and the policy's take the widest type.
+The policy means to differ where a rule's note says so, and in one thing more: for inputs in a lower precision that is
+not the region's, the promote kernels of torch raise, and the policy's take the widest dtype.
 """
 
 import itertools
@@ -18,7 +18,7 @@ from testing.tally import Tally
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 HOST = "cpu"
-ROWS = [case for case in CASES if case.device == HOST]
+ON_HOST = [case for case in CASES if case.device == HOST]
 GIVEN = ((F32,), (HALF,), (BF16,), (HALF, F32), (BF16, F32), (F32, BF16), (HALF, BF16))
 PROMOTE_RAISES = "Unexpected floating ScalarType in at::autocast::prioritize"
 
@@ -39,7 +39,7 @@ def _as_found() -> Iterator[None]:
     (polycast.install if before else polycast.uninstall)(HOST)
 
 
-@pytest.mark.parametrize("case", ROWS, ids=str)
+@pytest.mark.parametrize("case", ON_HOST, ids=str)
 def test_the_values_are_those_of_stock_torch(case: Case, tally: Tally) -> None:
     if reason := cannot_run(case):
         pytest.skip(reason)

@@ -41,7 +41,7 @@ def test_an_answer_is_a_copy() -> None:
         ("softmin", "xla", "fp32"),
         ("cross_entropy", "cpu", "fp32"),
         ("torch.nn.functional.interpolate", "cpu", "unlisted"),
-        # Ops of torch's that no row names
+        # Ops of torch's that no rule names
         ("add", "cuda", "unlisted"),
         ("add.Tensor", "cuda", "unlisted"),
         ("torch.add", "cpu", "unlisted"),

@@ -7,12 +7,12 @@ from contextlib import suppress
 import pytest
 import torch
 from polycast import _compiled
+from polycast.backends import device_type_of
 
-from testing.cases import COLUMNS, DEVICES, POLICY, ROWS
+from testing.cases import ALL_CASES, DEVICES, FIRST_ON_KEY, POLICY
 from testing.probe import (
     HAS_XLA,
     ReachedError,
-    device_type,
     is_here,
     is_reachable,
     kernels_of,
@@ -27,33 +27,33 @@ from testing.samples.public import ARGUMENTS, ELSEWHERE, MODULES, composites, pr
 
 NAMES = [(op.name, name) for op in POLICY.ops for name in op.public]
 # A named tensor does not get as far as a probe, and a banned op arrives nowhere.
-LISTED = [case for case in ROWS if "name" not in case.overload.lower() and case.category != "banned"]
+LISTED = [case for case in ALL_CASES if "name" not in case.overload.lower() and case.category != "banned"]
 REACHED = [device for device in DEVICES if is_here(device) or is_reachable(device)]
 
 
-def _ops_of(column: str) -> set[str]:
-    """Return the ops of a column; of one that shares its key with an earlier one, those that only it has."""
-    ops = {case.op for case in LISTED if case.device == column}
-    return ops if column in COLUMNS else ops - {case.op for case in LISTED if case.device in COLUMNS}
+def _ops_of(device: str) -> set[str]:
+    """Return the ops of a device; of one that shares its key with an earlier one, those that only it has."""
+    ops = {case.op for case in LISTED if case.device == device}
+    return ops if device in FIRST_ON_KEY else ops - {case.op for case in LISTED if case.device in FIRST_ON_KEY}
 
 
-@pytest.mark.parametrize("column", [column for column in REACHED if _ops_of(column)])
-def test_every_public_name_arrives_at_its_op(column: str) -> None:
-    ops = _ops_of(column)
-    with kernels_of(column):
-        found = {(op, name): arrival(column, op, name) for op, name in NAMES if op in ops}
-    assert found == {(op, name): ELSEWHERE.get((op, name), {}).get(column, op) for op, name in found}
+@pytest.mark.parametrize("device", [device for device in REACHED if _ops_of(device)])
+def test_every_public_name_arrives_at_its_op(device: str) -> None:
+    ops = _ops_of(device)
+    with kernels_of(device):
+        found = {(op, name): arrival(device, op, name) for op, name in NAMES if op in ops}
+    assert found == {(op, name): ELSEWHERE.get((op, name), {}).get(device, op) for op, name in found}
 
 
-def arrival(column: str, op: str, name: str) -> str | None:
+def arrival(device: str, op: str, name: str) -> str | None:
     """Return the first listed op that each call under a public name arrives at, or why one did not run."""
-    rows = [case for case in LISTED if case.device == column]
-    lower = _compiled.DEVICES[column].lower_precision[0]
+    cases = [case for case in LISTED if case.device == device]
+    lower = _compiled.DEVICES[device].lower_precision[0]
     found = set()
-    with tensors_of(column):
+    with tensors_of(device):
         try:
-            calls = prepare(op, name, [case.name for case in rows if case.op == op], Make(device_type(column)))
-            with probes(column, [case.reaches for case in rows]), region(column, lower):
+            calls = prepare(op, name, [case.name for case in cases if case.op == op], Make(device_type_of(device)))
+            with probes(device, [case.reaches for case in cases]), region(device, lower):
                 found = {first_reached(call) for call in calls}
         except Exception as error:  # the names that are wrong are reported together
             return f"{type(error).__name__}: {error}"
@@ -69,7 +69,7 @@ def first_reached(call: Callable[[], object]) -> str | None:
 
 
 def test_every_op_is_called_on_some_device() -> None:
-    assert {case.op for case in ROWS} == {case.op for case in LISTED if case.device in REACHED}
+    assert {case.op for case in ALL_CASES} == {case.op for case in LISTED if case.device in REACHED}
 
 
 def test_no_name_arrives_only_elsewhere() -> None:
@@ -85,13 +85,13 @@ def test_no_entry_is_of_another_name() -> None:
 @pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # of a recurrent cell on a GPU
 def test_composites_run_the_ops_that_the_policy_says() -> None:
     found: dict[str, set[str]] = {}
-    for column in (column for column in COLUMNS if column in REACHED):
-        overloads = [case.name for case in LISTED if case.device == column]
-        with stock_kernels(), recorded(column, overloads) as ops, tensors_of(column):
-            for name, call in composites(Make(device_type(column))):
+    for device in (device for device in FIRST_ON_KEY if device in REACHED):
+        overloads = [case.name for case in LISTED if case.device == device]
+        with stock_kernels(), recorded(device, overloads) as ops, tensors_of(device):
+            for name, call in composites(Make(device_type_of(device))):
                 ops.clear()
                 with (
-                    region(column, torch.bfloat16),
+                    region(device, torch.bfloat16),
                     suppress(RuntimeError, AssertionError),
                 ):  # without the device, most go a part of the way
                     call()

@@ -171,7 +171,7 @@ WRONG: dict[str, tuple[list[Any], type[Exception], str]] = {
         f"'privateuse1' {NOT_LOADED}",
     ),
     "an unknown device with an index": (["Cpu:0"], ValueError, f"polycast has no device 'Cpu' {KNOWN} 'cpu'?"),
-    "a column": (["xla_gpu"], ValueError, CHOSEN),
+    "a device": (["xla_gpu"], ValueError, CHOSEN),
     "a dtype as text": (["cpu", "bfloat16"], TypeError, f"dtype is 'bfloat16'; {CPU_TAKES}"),
     "a switch for a dtype": (["cpu", True], TypeError, f"dtype is True; {CPU_TAKES}"),
     "a switch as text": (["cpu", None, "False"], TypeError, "enabled is 'False'; it takes True or False"),
@@ -346,7 +346,7 @@ def test_variables_that_override_the_policy_are_told_of_once(
 @needs_xla
 def test_xla_follows_the_hardware_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "xla" in polycast.installed()
-    monkeypatch.setattr(xla, "column", lambda: "xla_gpu")
+    monkeypatch.setattr(xla, "device", lambda: "xla_gpu")
     with polycast.autocast("xla"):
         assert state("xla") == (True, HALF)
         assert {"xla", "xla_gpu"} & {*polycast.installed()} == {"xla_gpu"}

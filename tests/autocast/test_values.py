@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 from polycast import _compiled
+from polycast.backends import device_type_of
 
 from testing.cases import CASES, Case
 from testing.outcomes import Result, autocast, cannot_run, cast_by_hand, filled_memory, gradients, outcome, tensors
-from testing.probe import device_type
 from testing.samples.ops import SAMPLES, WITHOUT_SAMPLE, Arguments, Make, arguments, find
 
 F32 = torch.float32
@@ -22,7 +22,7 @@ F32 = torch.float32
 
 def _fits(case: Case) -> bool:
     """Whether an op can show its category: it has gradients for all its inputs, which are several where they mix."""
-    if device_type(case.device) not in ("cpu", "xla") or case.category in ("banned", "stock") or cannot_run(case):
+    if device_type_of(case.device) not in ("cpu", "xla") or case.category in ("banned", "stock") or cannot_run(case):
         return False
     operator, sample = (
         find(case.name),
@@ -56,12 +56,12 @@ def test_a_missing_sample_says_where_to_add_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "case"),
-    [pytest.param(column, case, id=f"{column}-{category}") for (column, category), case in CHOSEN.items()],
-    indirect=["column"],
+    ("device", "case"),
+    [pytest.param(device, case, id=f"{device}-{category}") for (device, category), case in CHOSEN.items()],
+    indirect=["device"],
     scope="module",
 )
-def test_a_region_gives_what_casting_by_hand_gives(column: str, case: Case) -> None:
+def test_a_region_gives_what_casting_by_hand_gives(device: str, case: Case) -> None:
     operator, below = find(case.name), find(case.reaches)
     assert operator is not None
     assert below is not None
@@ -70,16 +70,16 @@ def test_a_region_gives_what_casting_by_hand_gives(column: str, case: Case) -> N
         sample = cast_by_hand(case, Arguments(args, kwargs), lower)
         return below(*sample.args, **sample.kwargs)
 
-    for lower in _compiled.DEVICES[column].lower_precision:
+    for lower in _compiled.DEVICES[device].lower_precision:
         for given in ([F32], [lower], [lower, F32]):
-            sample = arguments(case.name, Make(device_type(column), *given))
-            in_region = autocast(operator, column, lower)
+            sample = arguments(case.name, Make(device_type_of(device), *given))
+            in_region = autocast(operator, device, lower)
             grads = gradients(in_region, sample)
             same(outcome(in_region, sample), outcome(by_hand, sample), 0)
             same(grads, gradients(by_hand, sample), 1e-6)
             assert not isinstance(grads, str)
             assert [grad.dtype for grad in grads] == [tensor.dtype for tensor in tensors(sample)]
-            if case.category == "lower_precision_fp" and column == "cpu":  # XLA may keep more digits than the type
+            if case.category == "lower_precision_fp" and device == "cpu":  # XLA may keep more digits than the type
                 same(grads, [grad.to(lower).to(grad.dtype) for grad in grads], 0)
 
 

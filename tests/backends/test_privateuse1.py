@@ -1,10 +1,10 @@
-"""A backend outside of torch, registered under a name of its own: column, kernels, fallback, region."""
+"""A backend outside of torch, registered under a name of its own: device, kernels, fallback, region."""
 
 import polycast
 import pytest
 from polycast import _compiled
 
-from testing.cases import CASES, COLUMNS, ROWS, Case
+from testing.cases import ALL_CASES, CASES, FIRST_ON_KEY, Case
 from testing.process import python
 from testing.samples.backends import LISTS
 
@@ -110,12 +110,12 @@ with FakeTensorMode(), torch.no_grad(), polycast.autocast("NAME") as region:
 """
 
 
-def test_a_backend_has_the_column_of_its_name() -> None:
+def test_a_backend_has_the_device_of_its_name() -> None:
     code = (NAMED + "polycast.install('NAME')\nprint(*polycast.installed()[-1:])" + ARRIVALS).replace("NAME", "tpu")
     assert python(code) == "tpu\ntorch.bfloat16 torch.bfloat16 torch.bfloat16\n"
 
 
-def test_a_column_is_that_of_the_backend_by_either_name_and_follows_it() -> None:
+def test_a_device_is_that_of_the_backend_by_either_name_and_follows_it() -> None:
     code = """
 import polycast
 polycast.install("privateuse1")
@@ -142,19 +142,19 @@ except ValueError as error:
     ]
 
 
-@pytest.mark.parametrize("column", LISTS)
-def test_a_column_is_the_list_of_its_backend_but_for_notes(column: str) -> None:
-    listed = {name: category for category, names in LISTS[column].items() for name in names.split()}
-    rows = {row.name: row for row in ROWS if row.device == column}
-    notes = {(row.op, row.overload) for row in _compiled.ROWS if row.device == column and row.note}
-    known = {name for name in listed if name in {row.name for row in ROWS}}  # of the torch that is installed
-    different = {name for name in known | rows.keys() if name not in rows or listed.get(name) != rows[name].category}
-    assert {name for name in different if name not in rows or rows[name][:2] not in notes} == set()
+@pytest.mark.parametrize("device", LISTS)
+def test_a_device_is_the_list_of_its_backend_but_for_notes(device: str) -> None:
+    listed = {name: category for category, names in LISTS[device].items() for name in names.split()}
+    held = {case.name: case for case in ALL_CASES if case.device == device}
+    notes = {(rule.op, rule.overload) for rule in _compiled.ROWS if rule.device == device and rule.note}
+    known = {name for name in listed if name in {case.name for case in ALL_CASES}}  # of the torch that is installed
+    different = {name for name in known | held.keys() if name not in held or listed.get(name) != held[name].category}
+    assert {name for name in different if name not in held or held[name][:2] not in notes} == set()
 
 
-def test_rows_that_columns_share_are_tested_once_for_each_key() -> None:
+def test_rules_that_devices_share_are_tested_once_for_each_key() -> None:
     def kind(case: Case) -> tuple[str, str, str, str]:
         return _compiled.DEVICES[case.device].dispatch_key, case.op, case.overload, case.category
 
-    assert {*COLUMNS} | {*LISTS, "musa"} == {*polycast.policy.devices()}
-    assert {kind(case) for case in CASES} == {kind(row) for row in ROWS}
+    assert {*FIRST_ON_KEY} | {*LISTS, "musa"} == {*polycast.policy.devices()}
+    assert {kind(case) for case in CASES} == {kind(case) for case in ALL_CASES}

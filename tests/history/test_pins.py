@@ -24,13 +24,13 @@ NAMES = ", ".join(releases())
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 def test_every_row_is_that_of_the_release(record: Release) -> None:
-    resolved = {column: polycast.policy.resolved(policy_of(record), device=column) for column in record.devices}
-    for column, rows in resolved.items():
+    resolved = {device: polycast.policy.resolved(policy_of(record), device=device) for device in record.devices}
+    for device, rows in resolved.items():
         held = {(row.op, row.overload): row.category for row in rows}
         for op, overload in {*held, *record.overloads()}:
-            wanted = record.category(op, overload, column)
+            wanted = record.category(op, overload, device)
             if wanted not in (ABSENT, STOCK) and overload in operators.signatures(f"aten::{op}"):
-                assert (held.get((op, overload), "unlisted"), op, overload, column) == (wanted, op, overload, column)
+                assert (held.get((op, overload), "unlisted"), op, overload, device) == (wanted, op, overload, device)
 
 
 def policy_of(record: Release) -> polycast.Policy:
@@ -44,11 +44,11 @@ def test_the_kernels_under_a_pin_do_what_is_recorded(record: Release) -> None:
     keys = sorted({(row.op, row.overload) for row in ROWS} | record.overloads())
     assert record.name != RUNNING or {join_name(*key) for key in record.overloads() - record.absent} <= here
     compared = 0
-    for column in record.devices:
-        rows = {join_name(*key): record.category(*key, column) for key in keys}
+    for device in record.devices:
+        rows = {join_name(*key): record.category(*key, device) for key in keys}
         wanted = {name: kind for name, kind in rows.items() if name in here and kind not in (ABSENT, STOCK)}
-        with kernels_of(column), in_force(policy_of(record)):
-            assert dict(probe(DEVICES[column].dispatch_key.removeprefix("Autocast"), list(wanted))) == wanted
+        with kernels_of(device), in_force(policy_of(record)):
+            assert dict(probe(DEVICES[device].dispatch_key.removeprefix("Autocast"), list(wanted))) == wanted
         compared += len(wanted)
     assert compared > 1000
 
@@ -62,9 +62,9 @@ def test_rms_norm_is_as_the_release_has_it(name: str, category: str) -> None:
 
 def test_a_device_without_a_record_follows_the_one_that_it_is_like() -> None:
     pin = polycast.Policy("torch-2.11")
-    for column, like in DEVICES_LIKE.items():
-        if like == "cuda" and column not in releases()["torch-2.11"].devices:
-            rows = {(row.name, row.overload): row.value for row in pin.rows((column,))}
+    for device, like in DEVICES_LIKE.items():
+        if like == "cuda" and device not in releases()["torch-2.11"].devices:
+            rows = {(row.name, row.overload): row.value for row in pin.rows((device,))}
             assert rows["aten::conv2d", "padding"] == "unlisted"
             assert ("aten::cudnn_convolution", "default") not in rows  # which policy.yaml keeps to cuda
     assert pin.rows(("xla",)) == ()  # like none

@@ -60,7 +60,7 @@ def operators_(draw: st.DrawFn) -> str:
 
 
 CATEGORIES = [*["fp32", "lower_precision_fp", "bfloat16"] * 4, *VALUES]
-COLUMNS: list[object] = [*[*DEVICES, "others"] * 3, torch.device("cuda", 1), torch.device("meta")]
+DEVICE_KEYS: list[object] = [*[*DEVICES, "others"] * 3, torch.device("cuda", 1), torch.device("meta")]
 CATEGORY = st.one_of(
     *[st.sampled_from(CATEGORIES)] * 7, st.sampled_from(DTYPES), st.sampled_from(CATEGORIES).flatmap(misspelt)
 )
@@ -81,7 +81,7 @@ def _values() -> st.SearchStrategy[object]:
     several = st.lists(CATEGORY | cast, min_size=1, max_size=3)
     value: st.SearchStrategy[object] = CATEGORY | cast | several | several.map(tuple)
     for _ in range(2):
-        value = st.one_of(value, value, st.dictionaries(st.sampled_from(COLUMNS), value, min_size=1, max_size=4))
+        value = st.one_of(value, value, st.dictionaries(st.sampled_from(DEVICE_KEYS), value, min_size=1, max_size=4))
     return st.one_of(*[value] * 19, st.sampled_from(STRANGE))
 
 
@@ -116,7 +116,7 @@ def check(made: Callable[[], Policy], place: str, folder: Path) -> bool:
         assert bool(row.message) == (row.category == Category.BANNED.value), row
     held = {row.key for row in patch.rows()}
     kept = {(ATEN + row.op, row.overload, row.device) for row in ROWS if row.category == Category.STOCK.value}
-    like = {(*key, column) for *key, other in held for column in DEVICES if DEVICES_LIKE[column] == other}
+    like = {(*key, device) for *key, other in held for device in DEVICES if DEVICES_LIKE[device] == other}
     assert like <= held | kept, patch
     patch.save(folder / "saved.yaml")
     others = (Policy(patch.rules), Policy.load(folder / "saved.yaml"), pickle.loads(pickle.dumps(patch)), patch | patch)

@@ -7,10 +7,11 @@ import polycast
 import pytest
 import torch
 from polycast import Policy
+from polycast.backends import device_type_of
 from torch import Tensor
 
-from testing.cases import COLUMNS, expected
-from testing.probe import device_type, in_force, is_reachable, kernels_of, region, tensors_of
+from testing.cases import FIRST_ON_KEY, expected
+from testing.probe import in_force, is_reachable, kernels_of, region, tensors_of
 
 F64, F32, INT, HALF, BF16 = torch.float64, torch.float32, torch.int64, torch.float16, torch.bfloat16
 seen: list[torch.dtype | None] = []
@@ -39,31 +40,31 @@ for schema, kernel in SCHEMAS.items():
     LIBRARY.define(schema)  # type: ignore[no-untyped-call]
     LIBRARY.impl(schema.partition("(")[0], kernel, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 
-DEVICES = [column for column in COLUMNS if is_reachable(column)]
+DEVICES = [device for device in FIRST_ON_KEY if is_reachable(device)]
 
 
 @contextmanager
-def under(column: str, rules: dict[str, object]) -> Iterator[None]:
-    """Be in a region of the column's device, with its kernels and these rules."""
-    lower = polycast._compiled.DEVICES[column].lower_precision[0]
-    with kernels_of(column), tensors_of(column), region(column, lower), in_force(Policy(rules)):
+def under(device: str, rules: dict[str, object]) -> Iterator[None]:
+    """Be in a region of the device, with its kernels and these rules."""
+    lower = polycast._compiled.DEVICES[device].lower_precision[0]
+    with kernels_of(device), tensors_of(device), region(device, lower), in_force(Policy(rules)):
         seen.clear()
         yield
 
 
-def tensor(column: str, dtype: torch.dtype) -> Tensor:
-    return torch.empty(2, dtype=dtype, device=device_type(column))
+def tensor(device: str, dtype: torch.dtype) -> Tensor:
+    return torch.empty(2, dtype=dtype, device=device_type_of(device))
 
 
 @pytest.mark.parametrize("value", ["lower_precision_fp", "fp32", "promote", "fallthrough", "float64", "float16"])
-@pytest.mark.parametrize("column", DEVICES)
-def test_lists_and_optional_tensors(column: str, value: str) -> None:
-    lower = polycast._compiled.DEVICES[column].lower_precision[0]
+@pytest.mark.parametrize("device", DEVICES)
+def test_lists_and_optional_tensors(device: str, value: str) -> None:
+    lower = polycast._compiled.DEVICES[device].lower_precision[0]
     wanted = {"float64": F64, "float16": HALF}.get(value, lower)
     category = "lower_precision_fp" if value.startswith("float") else value
     for given in ([F32, HALF, BF16, F32], [HALF, HALF, HALF, HALF], [F64, F32, F64, INT]):
-        with under(column, {"customs::attend": value, "torch.ops.customs.gather": value}):
-            made = [tensor(column, dtype) for dtype in given]
+        with under(device, {"customs::attend": value, "torch.ops.customs.gather": value}):
+            made = [tensor(device, dtype) for dtype in given]
             torch.ops.customs.attend(made[0], made[1:3], made[3], 1.0)
             assert seen == expected(category, given, wanted)
             seen.clear()
@@ -74,15 +75,15 @@ def test_lists_and_optional_tensors(column: str, value: str) -> None:
             assert seen == expected(category, given[:2], wanted)
 
 
-@pytest.mark.parametrize("column", DEVICES)
-def test_a_dtype_argument_is_set_and_a_banned_call_raises(column: str) -> None:
-    with under(column, {"customs::mean": "fp32_set_opt_dtype", "customs::gather": "banned"}):
-        torch.ops.customs.mean(tensor(column, HALF))
-        torch.ops.customs.mean(tensor(column, HALF), dtype=F64)
-        torch.ops.customs.mean(tensor(column, INT))
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_dtype_argument_is_set_and_a_banned_call_raises(device: str) -> None:
+    with under(device, {"customs::mean": "fp32_set_opt_dtype", "customs::gather": "banned"}):
+        torch.ops.customs.mean(tensor(device, HALF))
+        torch.ops.customs.mean(tensor(device, HALF), dtype=F64)
+        torch.ops.customs.mean(tensor(device, INT))
         assert seen == [HALF, F32, HALF, F64, INT]
-        with pytest.raises(RuntimeError, match=f"'customs::gather' is banned on {column} by Policy: customs::gather"):
-            torch.ops.customs.gather(tensor(column, F32), [])
+        with pytest.raises(RuntimeError, match=f"'customs::gather' is banned on {device} by Policy: customs::gather"):
+            torch.ops.customs.gather(tensor(device, F32), [])
 
 
 def test_outside_of_the_policy_an_operator_is_as_it_was() -> None:

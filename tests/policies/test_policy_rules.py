@@ -81,12 +81,12 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
 def held(rules: dict[str, object]) -> dict[str, list[str]]:
     """Return what each device gets."""
     made = Policy(rules)
-    rows = {column: sorted(f"{row.op} {row.value}" for row in made.rows((column,))) for column in DEVICES}
-    return {column: found for column, found in rows.items() if found}
+    rows = {device: sorted(f"{row.op} {row.value}" for row in made.rows((device,))) for device in DEVICES}
+    return {device: found for device, found in rows.items() if found}
 
 
 @pytest.mark.parametrize(("rules", "expected"), RULES.values(), ids=RULES)
 def test_what_rules_come_to(rules: dict[str, object], expected: dict[str, str]) -> None:
     assert held(rules) == {
-        column: sorted(text.split(", ")) for columns, text in expected.items() for column in columns.split()
+        device: sorted(text.split(", ")) for devices, text in expected.items() for device in devices.split()
     }

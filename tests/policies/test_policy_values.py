@@ -129,7 +129,7 @@ def test_a_policy_for_everything_that_the_base_lists() -> None:
     listed = {(f"aten::{row.op}", row.overload): row for row in ROWS}
     assert {key[:2] for key in made} == listed.keys()
     kept = {(f"aten::{row.op}", row.overload, row.device) for row in ROWS if row.category in ("banned", "stock")}
-    assert {(*key, column) for key in listed for column in DEVICES} - made.keys() == kept
+    assert {(*key, device) for key in listed for device in DEVICES} - made.keys() == kept
     assert {row.name for row in Policy("fp32_append_dtype").rows()} == {"aten::norm"}
 
 

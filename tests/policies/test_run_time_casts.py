@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from codegen.schemas import Schemas
 from testing.calls import call
-from testing.cases import COLUMNS, POLICY, Case, expected
+from testing.cases import FIRST_ON_KEY, POLICY, Case, expected
 from testing.probe import in_force, is_reachable, kernels_of, probes
 from testing.properties import examples
 
@@ -42,7 +42,7 @@ BASE = [
     if "Dimname" not in str(_SCHEMAS.find(op, overload))
 ]
 _DTYPE_OVERLOADS = {(row.op, row.overload.name): row.overload.dtype_overload for row in POLICY.rules()}
-REACHABLE = [device for device in COLUMNS if is_reachable(device)]
+REACHABLE = [device for device in FIRST_ON_KEY if is_reachable(device)]
 
 
 def _outside() -> list[tuple[str, str]]:

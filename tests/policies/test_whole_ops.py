@@ -7,11 +7,12 @@ import polycast
 import pytest
 import torch
 from polycast import Policy
+from polycast.backends import device_type_of
 from torch import Tensor
 from torch.nn import functional as F
 
-from testing.cases import COLUMNS
-from testing.probe import device_type, in_force, is_reachable, kernels_of, probes, reach, region, tensors_of
+from testing.cases import FIRST_ON_KEY
+from testing.probe import in_force, is_reachable, kernels_of, probes, reach, region, tensors_of
 
 F32, BF16 = torch.float32, torch.bfloat16
 X = torch.rand(4, 4)
@@ -69,23 +70,23 @@ def test_what_an_unlisted_op_runs_follows_its_own_rules(op: str, run: Callable[[
     assert op in ("conv2d", "conv2d.padding", "conv_transpose2d.input", "scaled_dot_product_attention") or below
 
 
-@pytest.mark.parametrize("column", [column for column in COLUMNS if is_reachable(column)])
+@pytest.mark.parametrize("device", [device for device in FIRST_ON_KEY if is_reachable(device)])
 @pytest.mark.parametrize(("value", "is_whole"), [("fallthrough", True), ("unlisted", False), ("fp32", True)])
-def test_what_a_listed_op_runs_on_each_device(column: str, value: str, is_whole: bool) -> None:
+def test_what_a_listed_op_runs_on_each_device(device: str, value: str, is_whole: bool) -> None:
     """`layer_norm` is the README's: on cuda it runs `native_layer_norm`, which is listed, too."""
     names = ["layer_norm", "softmax.int", "matmul", "linear"]
     rules = dict.fromkeys(names, value)
-    kind = device_type(column)
-    key = polycast._compiled.DEVICES[column].dispatch_key
+    device_type = device_type_of(device)
+    key = polycast._compiled.DEVICES[device].dispatch_key
     calls: dict[str, Callable[[Tensor], Tensor]] = {
         "layer_norm": lambda x: F.layer_norm(x, (2,)),
         "softmax.int": lambda x: x.softmax(0),
         "matmul": lambda x: x @ x,
         "linear": lambda x: F.linear(x, x),
     }
-    lower = polycast._compiled.DEVICES[column].lower_precision[0]
-    with kernels_of(column), tensors_of(column), probes(column, names), region(column, lower):
-        x = torch.empty(2, 2, device=kind)
+    lower = polycast._compiled.DEVICES[device].lower_precision[0]
+    with kernels_of(device), tensors_of(device), probes(device, names), region(device, lower):
+        x = torch.empty(2, 2, device=device_type)
         with in_force(Policy(rules)):
             for name in names:
                 reached = reach(partial(calls[name], x))

@@ -29,9 +29,9 @@ from tools.history.files import text_of
         ("norm.Scalar", "fp32_append_dtype", "fp32_append_dtype"),
     ],
 )
-@pytest.mark.parametrize(("column", "key"), [("cuda", "CUDA"), ("cpu", "CPU"), ("maia", "MAIA")])
-def test_the_probe_tells_a_category_from_what_arrives(name: str, rule: str, told: str, column: str, key: str) -> None:
-    with kernels_of(column), in_force(polycast.Policy({name: {column: rule}})):
+@pytest.mark.parametrize(("device", "key"), [("cuda", "CUDA"), ("cpu", "CPU"), ("maia", "MAIA")])
+def test_the_probe_tells_a_category_from_what_arrives(name: str, rule: str, told: str, device: str, key: str) -> None:
+    with kernels_of(device), in_force(polycast.Policy({name: {device: rule}})):
         assert dict(probe(key, [name])) == {name: told}
 
 
