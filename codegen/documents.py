@@ -84,5 +84,5 @@ def _check(reader: Reader, name: Text, op: Op, promised: Category, devices: list
         if not held or any(category not in family for category in held):
             given = " and ".join(category.value for category in held) or "unlisted"
             what = f"'{name.value}' is documented as {promised.value} on {device}"
-            what += f", and the cast of '{op.name}' is {given} there"
+            what += f", and '{op.name}' is {given} there"
             reader.report(name.location, what, "give the op that category, or remove the name from this list")

@@ -15,7 +15,7 @@ from zlib import crc32
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from polycast._grammar.categories import Category
 from polycast._grammar.names import join_name
-from polycast._grammar.releases import ABSENT, Change, Release, changes
+from polycast._grammar.releases import Change, Release, changes
 from polycast._grammar.versions import ALL, VersionRange
 
 from codegen.model import Op, Policy, Rule
@@ -162,8 +162,7 @@ def _partly(history: Mapping[str, Release]) -> list[tuple[str, str]]:
 def _held(change: Change) -> str:
     """Return the categories of an overload, each with the release since which it holds."""
     (first, _), *rest = change.held
-    later = [f"{category} since {release.removeprefix('torch-')}" for category, release in rest]
-    return ", ".join(["not there" if first == ABSENT else first, *later]).replace(f"{ABSENT} since", "gone since")
+    return ", ".join([first, *(f"{category} since {release.removeprefix('torch-')}" for category, release in rest)])
 
 
 def _deviations(policy: Policy) -> list[tuple[str, str, str, str]]:

@@ -15,7 +15,7 @@
 
 namespace polycast::autocast {
 
-// What happens to one overload on one device. `to` is the type of lower_precision_fp and fp32; Undefined means that of
+// What happens to one overload on one device. `to` is the dtype of lower_precision_fp and fp32; Undefined means that of
 // the region.
 struct Rule {
   Category category = Category::unlisted;
@@ -39,7 +39,7 @@ std::string qualified_name(const BuiltInRule& rule);
 Slot slot_of(const std::string& name);
 DeviceIndex index_of(const std::string& device);
 
-// The built-in rule, and what a call that it bans is told.
+// The built-in rule, and its message if it bans the op.
 Rule built_in_rule(Slot slot, DeviceIndex device);
 const char* built_in_message(Slot slot, DeviceIndex device);
 

@@ -108,7 +108,7 @@ struct Found {
   const Policy::PlacedRule* placed = nullptr;
 };
 Found find_rule(Slot slot, DeviceIndex device);
-// What a banned call is told.
+// The message of a banned call.
 std::string message_of(const Found& found, Slot slot, DeviceIndex device);
 
 // The scopes that somebody is in, or holds.

@@ -1,4 +1,4 @@
-// What Python asks about lists of tensors before it hands them to an operator.
+// Checks of lists of tensors, which Python calls before it passes them to an operator.
 #include "bindings/bindings.h"
 
 #include <pybind11/functional.h>
@@ -22,7 +22,7 @@ namespace {
 using optim::OptionalTensor;
 using Lists = std::vector<std::vector<at::Tensor>>;
 
-// Whether a tensor is its memory: strided, no view of a conjugate or a negative, and of no class that explains it.
+// Whether a tensor's memory holds its values: it is strided, no conjugate or negative view, and of no subclass.
 bool is_plain(const at::Tensor& tensor) {
   using Key = c10::DispatchKey;
   constexpr c10::DispatchKeySet unusual({Key::Python, Key::Conjugate, Key::Negative, Key::ZeroTensor});
@@ -71,7 +71,7 @@ bool same_gradients(const py::handle& params, const py::list& with_gradients, co
   return next == count;
 }
 
-// What a step would raise for its lists and scalars. Where name is given, the message names the parameter, too.
+// Raises what a step would raise for its lists and scalars. With a name the message names the parameter, too.
 void check_adam_step(
     const Lists& lists,
     const at::Tensor& lr,

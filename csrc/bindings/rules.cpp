@@ -32,7 +32,7 @@ std::optional<at::ScalarType> optional_type(const py::object& dtype) {
   return dtype.is_none() ? std::nullopt : std::optional(scalar_type(dtype));
 }
 
-// pybind11 holds nothing constant.
+// pybind11 holds no pointers to constants.
 template <class Type>
 std::shared_ptr<Type> mutable_of(const std::shared_ptr<const Type>& pointer) {
   return std::const_pointer_cast<Type>(pointer);
@@ -42,7 +42,7 @@ using Policy = std::shared_ptr<autocast::Policy>;
 using Scope = std::shared_ptr<autocast::Scope>;
 using Context = std::shared_ptr<autocast::Context>;
 
-// Name, device, category, dtype or None, what a banned call is told, and where the rule stands.
+// Name, device, category, dtype or None, the message of a banned call, and where the rule stands.
 using RuleTuple = std::tuple<std::string, std::string, std::string, py::object, std::string, std::string>;
 
 Policy make_policy(const std::string& digest, const std::vector<RuleTuple>& rules) {
@@ -111,7 +111,7 @@ void enter(const Context& context) {
   autocast::enter(context);
 }
 
-// A plain region that another thread entered is left as torch's: nothing is said.
+// Leaving a plain region that another thread entered raises nothing, as with torch's regions.
 void leave(const Context& context, const py::handle& owner) {
   if (autocast::leave(context) || (context->entries > 0 && !context->policy)) {
     return;
@@ -120,15 +120,14 @@ void leave(const Context& context, const py::handle& owner) {
   TORCH_CHECK(false, "this thread has not entered ", py::str(py::repr(owner)).cast<std::string>(), "; ", remedy);
 }
 
-// What the entries of a with statement do to an object that holds its context. Python checks for signals between the
-// instructions of a function, and not within these: an interrupt finds a region entered and in a with statement, or
-// not entered.
+// The __enter__ and __exit__ of an object that holds its context. Python checks for signals between the instructions of
+// a function, and not within these. So an interrupt finds a region entered and in a with statement, or not entered.
 Context context_of(const py::handle& owner) {
   static const py::handle name = PyUnicode_InternFromString("_context");
   return py::reinterpret_steal<py::object>(PyObject_GetAttr(owner.ptr(), name.ptr())).cast<Context>();
 }
 
-// Only torch.export's modes are told of regions, as torch tells them.
+// Only the modes of torch.export are called for regions, as by torch.
 void tell_modes(const Context& context, const py::handle& owner, bool entered) {
   if (!context->policy && at::impl::torch_function_mode_enabled()) {
     owner.attr("_tell_modes")(entered);

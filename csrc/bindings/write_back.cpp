@@ -1,4 +1,4 @@
-// Writing back what a kernel in Python computed out of place, for lists of tensors.
+// Writes back what a kernel in Python computed out of place, for lists of tensors.
 #include "bindings/bindings.h"
 
 #include <ATen/FunctionalTensorWrapper.h>

@@ -17,7 +17,7 @@
 
 namespace polycast::cast_cache {
 
-// Counters of one type of device: the casts that are stored now, and the events so far.
+// Counters of one device type: the casts that are stored now, and the events so far.
 struct Tally {
   int64_t entries = 0;
   int64_t bytes = 0;

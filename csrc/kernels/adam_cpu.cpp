@@ -48,7 +48,7 @@ double advance(const at::Tensor& step) {
   return step.scalar_type() == at::kFloat ? ++*step.mutable_data_ptr<float>() : ++*step.mutable_data_ptr<double>();
 }
 
-// Neighbours mostly are at the same step.
+// Neighbours mostly have the same step.
 template <class Math>
 std::vector<AdamConstants<Math>> constants_of(const AdamOptions& options, const std::vector<double>& steps) {
   std::vector<AdamConstants<Math>> result;

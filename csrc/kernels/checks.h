@@ -1,4 +1,4 @@
-// What the operators over lists of tensors ask of their arguments before they write anything.
+// Checks of the arguments of operators over lists of tensors. They run before anything is written.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,10 +11,10 @@
 
 namespace polycast::multi_tensor {
 
-// What messages call the parameter whose tensors stand at one place of all lists; empty where nobody knows.
+// The name, in messages, of the parameter at a place of the lists; empty if nobody knows it.
 using Names = std::function<std::string(size_t)>;
 
-// The lists are as long as the first. An empty one may be one that the call does without.
+// The lists are as long as the first. An optional one may be empty.
 void check_lengths(const char* op, c10::ArrayRef<List> lists);
 
 // The tensors are strided and floating-point, on the device of the first list, and each has the sizes of the first
@@ -28,7 +28,7 @@ void check_counters(const char* op, const List& first, const List& counters, con
 void check_scalar(const char* op, const char* name, const std::optional<at::Tensor>& tensor, c10::Device device);
 void check_found_inf(const char* op, const std::optional<at::Tensor>& found_inf, c10::Device device);
 
-// The name that Python knows a type by: messages are read there.
+// The name of a dtype in Python, for messages.
 std::string python_name(at::ScalarType type);
 
 }  // namespace polycast::multi_tensor

@@ -1,4 +1,4 @@
-// Which tensors of a list were seen to hold something that is not finite. Threads share it.
+// Which tensors of a list hold an element that is not finite. Threads share it.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// Flags as types: what is compiled for each value of a flag is chosen by its value.
+// Flags as types: code that is compiled for each value of a flag is chosen by its value.
 #pragma once
 
 #include <type_traits>

@@ -1,6 +1,6 @@
-// One body of code, compiled for several instruction sets of the host, of which torch's own choice runs.
+// One body of code, compiled for several instruction sets of the host. The one that torch has chosen runs.
 //
-// The body and all that it calls must be inlined into it: what is not, is compiled for the oldest machine.
+// All that the body calls must be inlined into it, or it is compiled for the oldest machine.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@
 
 namespace polycast::multi_tensor {
 
-// Whether two tensors are as most are: of the same kind, device and sizes, real and contiguous. A pair that is needs no
+// Whether two tensors are as most are: of the same layout, device and sizes, real and contiguous. Such a pair needs no
 // further check.
 inline bool is_plain_pair(const at::Tensor& model, const at::Tensor& tensor) {
   return tensor.key_set() == model.key_set() && tensor.sizes() == model.sizes() && tensor.is_contiguous() &&
@@ -31,16 +31,17 @@ inline bool is_copied_on_write(const at::Tensor& tensor) {
   return c10::impl::cow::is_cow_data_ptr(tensor.storage().data_ptr());
 }
 
-// Tensors of an item that lie differently are copied so many elements at a time.
+// Where the tensors of an item have different layouts, so many elements are copied at a time.
 constexpr int64_t copied_limit = int64_t{1} << 18;
 
-// The items of n lists that belong together, those of float64 arithmetic (the type of the first list decides) apart
-// from those of float32. Where the tensors of an item differ in layout it is walked by itself, on copies of a part of
-// it.
+// The items of n lists that belong together. Those with float64 arithmetic, which the dtype of the first list decides,
+// are apart from those with float32. An item whose tensors differ in layout is walked by itself, on copies of its
+// parts.
 template <size_t n>
 class Items {
  public:
-  // check raises what is wrong with the lists, which are of one length. It is asked only where not all is plain.
+  // `check` raises what is wrong with the lists, which have one length. It is called only where not all tensors are
+  // plain.
   template <class Written, class Check>
   Items(const std::array<at::TensorList, n>& lists, const Written& written, const Check& check)
       : lists_(lists), in_float_(lists[0].size()) {
@@ -65,7 +66,7 @@ class Items {
     }
   }
 
-  // Whether some item is of float64 arithmetic.
+  // Whether some item needs float64 arithmetic.
   bool has_double() const {
     const auto is_double = [&](size_t index) { return real_type(lists_[0][index]) == at::kDouble; };
     return !in_double_.empty() || std::any_of(apart_.begin(), apart_.end(), is_double);
@@ -93,7 +94,7 @@ class Items {
     return regular;
   }
 
-  // False where the item is not one of float32 arithmetic on the tensors themselves.
+  // Returns false for an item that needs float64 arithmetic or copies.
   bool add(const at::Tensor& first, size_t index) {
     const at::Tensor& model = lists_[0][index];
     if (model.key_set() != first.key_set()) {
@@ -145,7 +146,7 @@ class Items {
     return {{}, {}, numel, index};
   }
 
-  // Halves are taken along the dimension that is outermost in memory, so that what is dense stays so.
+  // Splits along the dimension that is outermost in memory, so that dense tensors stay dense.
   template <class Float, class Double>
   void walk_apart(const Float& in_float, const Double& in_double, const Tensors& tensors, size_t index) const {
     const at::Tensor& first = tensors[0];
@@ -190,7 +191,7 @@ class Items {
   std::array<bool, n> written_;
   std::vector<Item<n>> in_float_;
   std::vector<Item<n>> in_double_;
-  std::vector<size_t> apart_;  // the places of items whose tensors lie differently
+  std::vector<size_t> apart_;  // the places of items whose tensors differ in layout
 };
 
 }  // namespace polycast::multi_tensor

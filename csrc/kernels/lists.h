@@ -7,12 +7,12 @@
 
 namespace polycast::multi_tensor {
 
-// The real types that the operators compute with.
+// The real dtypes that the operators compute with.
 constexpr bool is_real(at::ScalarType type) {
   return type == at::kFloat || type == at::kDouble || type == at::kHalf || type == at::kBFloat16;
 }
 
-// The type of the elements; of the two halves of each for a complex type.
+// The dtype of the elements. For a complex dtype it is that of their real parts.
 at::ScalarType real_type(const at::Tensor& tensor);
 
 // Below this many tensors a second thread costs more than it saves.
@@ -25,16 +25,16 @@ struct List {
   bool optional = false;  // whether it may be empty: a call does without it
 };
 
-// Whether tensors share a storage, and the intervals of it that they span cross. So do two columns of one matrix, which
-// have no element in common.
+// Whether tensors share a storage, and the intervals of it that they span cross. Two columns of one matrix do so,
+// though they have no element in common.
 bool may_overlap(at::TensorList tensors);
 
-// The same of all tensors of all lists, also of one tensor that stands there twice.
+// The same for all tensors of all lists. A tensor that is there twice overlaps itself.
 bool any_overlap(c10::ArrayRef<List> lists);
 
-// An operator in C++ that writes to a list raises no version by itself, and a backward through a tensor saved before
-// the write would use the new values unnoticed. It goes after the write: what another thread makes of the values
-// meanwhile then belongs to the old version.
+// Raises the versions of the tensors. An operator in C++ that writes to a list does not do so by itself, and a backward
+// through a tensor saved before the write would use the new values unnoticed. Call it after the write: what another
+// thread computes from the values meanwhile then belongs to the old version.
 void raise_versions(at::TensorList tensors);
 
 // Complex tensors as real ones with a last dimension of two; the others as they are.

@@ -30,7 +30,7 @@ struct Find {
   }
 };
 
-// Looks at the gradients as they come, before they are multiplied.
+// Checks the gradients before they are multiplied.
 struct Unscale {
   static constexpr std::array<bool, 1> written{true};
 
@@ -67,7 +67,7 @@ at::Tensor unscale_cpu(at::TensorList grads, at::Tensor& found_inf, const at::Te
   check_unscale(grads, found_inf, inv_scale);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   Findings findings(grads.size());
-  // Gradients that may share memory one after the other, as in torch.
+  // Takes gradients that may share memory one after the other, as torch does.
   const size_t step = multi_tensor::may_overlap(grads) ? 1 : std::max<size_t>(grads.size(), 1);
   for (size_t first = 0; first < grads.size(); first += step) {
     const Items<1> items({grads.slice(first, step)}, Unscale::written, [] {});

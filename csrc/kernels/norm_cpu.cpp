@@ -21,7 +21,7 @@ namespace {
 using multi_tensor::Item;
 using multi_tensor::Items;
 
-// Independent sums, for the compiler to put into one register.
+// Independent sums, so that the compiler can put them into one register.
 constexpr int64_t lanes = 16;
 
 template <class Math, class Term>
@@ -68,7 +68,7 @@ struct PowerSum {
   }
 };
 
-// Passes over NaNs: the caller looks for them anyway.
+// Ignores NaNs, because the caller looks for them anyway.
 struct Largest {
   template <class Math>
   [[gnu::always_inline]] double operator()(const Math* values, int64_t count) const {
@@ -164,7 +164,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_cpu(at::TensorList tensors, 
   const double norm = norm_of(norm_type, findings, halves ? at::TensorList(absolute) : tensors);
   const auto is_double = [](const at::Tensor& tensor) { return multi_tensor::real_type(tensor) == at::kDouble; };
   const bool wide = std::any_of(tensors.begin(), tensors.end(), is_double);
-  // A norm beyond float32 is infinite there, which is no finding.
+  // A norm that overflows float32 is infinite in it. That does not make the gradients infinite.
   const at::Tensor result =
       wide ? at::scalar_tensor(norm, at::kDouble) : at::scalar_tensor(static_cast<float>(norm), at::kFloat);
   return {result, findings.found_inf(), findings.non_finite()};

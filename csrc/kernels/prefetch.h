@@ -1,5 +1,5 @@
-// Asking for memory ahead of use. The objects behind thousands of small tensors are spread over memory, and waiting for
-// them one by one is what a step over such tensors would spend its time with.
+// Asking for memory ahead of use. The objects behind thousands of small tensors are spread over memory, and a step over
+// such tensors would spend its time waiting for them one by one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace polycast::multi_tensor {
 
-// How many tensors ahead, in two steps: a tensor knows where its storage is.
+// How many tensors ahead. There are two steps, because only a tensor knows where its storage is.
 constexpr size_t prefetch_distance = 8;
 
 inline void prefetch(const void* address, size_t bytes) {

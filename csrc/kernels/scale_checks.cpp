@@ -4,7 +4,7 @@
 
 namespace polycast::scale {
 
-// Without a tensor there is no device to answer on.
+// Without a tensor there is no device for the result.
 void check_not_empty(const char* op, at::TensorList tensors) {
   TORCH_CHECK_VALUE(!tensors.empty(), op, ": tensors is empty; pass at least one");
 }

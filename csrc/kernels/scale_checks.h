@@ -1,4 +1,4 @@
-// What every kernel of the operators over gradients asks of its arguments, whatever the device.
+// Checks of the arguments of operators over gradients, on any device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,7 +7,7 @@ namespace polycast::scale {
 
 // That there is a tensor.
 void check_not_empty(const char* op, at::TensorList tensors);
-// The types and devices of the tensors.
+// The dtypes and devices of the tensors.
 void check_tensors(const char* op, at::TensorList tensors);
 void check_norm_type(double norm_type);
 void check_unscale(at::TensorList grads, const at::Tensor& found_inf, const at::Tensor& inv_scale);

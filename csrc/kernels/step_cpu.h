@@ -1,4 +1,4 @@
-// A step on the CPU: what goes around the pass over all elements, whatever the algorithm.
+// A step on the CPU, around the pass of any algorithm over all elements.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -21,9 +21,9 @@ inline double grad_factor(const StepScalars& scalars, bool maximize) {
 }
 
 // Checks the tensors, and unless the step is skipped calls run(items, counters) with the items of the algorithm's
-// streams. Returns whether it has written: found_inf is on the host, so a step that is skipped raises no version
-// either. Parameters that may share memory are stepped one after the other, as torch.optim does: where they do share
-// it, the second sees what the first has become.
+// streams. Returns whether it has written. found_inf is on the host, so a skipped step raises no version either.
+// Parameters that may share memory are stepped one after the other, as in torch.optim: where they do share it, the
+// second step sees the result of the first.
 template <class Algorithm, class Run>
 bool step_tensors(const StepLists& lists, const StepScalars& scalars, const Run& run) {
   std::array<at::TensorList, Algorithm::streams> streams;

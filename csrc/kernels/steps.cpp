@@ -55,7 +55,7 @@ void check_arguments(const StepLists& lists, const StepScalars& scalars) {
   const c10::Device device = lists.params()[0].device();
   const at::Tensor& lr = scalars.lr;
   multi_tensor::check_scalar(op, "lr", lr, lr.is_cpu() ? lr.device() : device);
-  // On the host there is a value to look at.
+  // On the host the value can be read without a sync.
   if (lr.is_cpu() && !lr.key_set().has(c10::DispatchKey::Python)) {
     const auto value = lr.item<double>();
     TORCH_CHECK_VALUE(!std::isnan(value), op, ": lr is ", value, "; pass a number");

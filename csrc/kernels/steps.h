@@ -1,4 +1,4 @@
-// What a step of any optimizer takes: lists of tensors, read once from the operator's arguments, and scalars.
+// The arguments of any optimizer's step: lists of tensors, read once from the operator's arguments, and scalars.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -49,10 +49,10 @@ struct StepScalars {
 
 // The lengths of the lists, and the scalars.
 void check_arguments(const StepLists& lists, const StepScalars& scalars);
-// All that a kernel asks of a step.
+// All checks of a step.
 void check(const StepLists& lists, const StepScalars& scalars, const multi_tensor::Names& names = {});
 
-// Of all that a step writes.
+// Raises the versions of all that a step writes.
 void raise_versions(const StepLists& lists);
 
 }  // namespace polycast::optim

@@ -1,9 +1,8 @@
-// Walking lists of tensors on the CPU: every element once, the threads balanced by elements, block by block. Knows no
-// algorithm.
+// Walking lists of tensors on the CPU, by any algorithm: each thread takes equally many elements, block by block.
 //
-// A block of a tensor in the type of the arithmetic is handed to the algorithm in place; one of another type is
-// converted into a buffer that stays in the first-level cache, and back if the algorithm writes it. So an algorithm is
-// compiled for float and for double, and serves every type of parameter, gradient and state.
+// The algorithm gets a block of a tensor in place if the tensor has the dtype of the arithmetic. A block of another
+// dtype is converted into a buffer that stays in the first-level cache, and back if the algorithm writes it. So an
+// algorithm is compiled for float and for double, and serves every dtype of parameter, gradient and state.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -23,13 +22,13 @@
 namespace polycast::multi_tensor {
 
 constexpr int64_t block_size = 1024;
-// Loading the next block overlaps with computing this one only where both are short: a block that is converted is
-// loaded first and computed then.
+// Loading the next block overlaps with computing this one only where both are short. So a block that is converted is
+// loaded first and then computed.
 constexpr int64_t converted_block_size = 256;
 // Below this many elements a second thread costs more than it saves.
 constexpr int64_t grain_size = 32768;
 
-// What an algorithm is told of one tensor and of those that go with it: n streams of equally many elements.
+// What an algorithm gets of one tensor and of those that go with it: n streams of equally many elements.
 template <size_t n>
 struct Item {
   std::array<void*, n> data;
@@ -66,7 +65,7 @@ template <class Type, class Math>
   }
 }
 
-// Calls visit with a value of the C++ type that a tensor's type stands for.
+// Calls visit with a value of the C++ type that a tensor's dtype stands for.
 template <class Visit>
 [[gnu::always_inline]] inline decltype(auto) with_type(at::ScalarType type, const Visit& visit) {
   switch (type) {
@@ -81,8 +80,8 @@ template <class Visit>
   }
 }
 
-// Asks for the next block while this one is computed, stream after stream: memory gives a run of one stream sooner than
-// the same bytes of all streams by turns.
+// Asks for the next block while this one is computed, stream after stream, because memory gives a run of one stream
+// sooner than the same bytes of all streams by turns.
 template <size_t n>
 [[gnu::always_inline]] inline void prefetch_block(const Item<n>& item, int64_t offset, int64_t count) {
   for (size_t stream = 0; stream < n; ++stream) {
@@ -149,7 +148,7 @@ struct Walk {
   }
 };
 
-// Runs the algorithm, algorithm(array of n streams of Math, number of elements, item), over all items.
+// Runs algorithm(array of n streams of Math, number of elements, item) over all items.
 template <class Math, class Algorithm, size_t n>
 void walk(const Algorithm& algorithm, const std::vector<Item<n>>& items) {
   std::vector<int64_t> ends;

@@ -3,7 +3,7 @@
 // Note [Which calls autocasting meets]
 // torch reports each call that goes through its dispatcher, and each call within it. Autocasting meets a call when the
 // autocast key of its tensors is on. If a kernel of autocasting takes it, the kernel calls the same operator again with
-// that key off. That is the arrival: its types differ from those of the call where an argument was cast. An operator
+// that key off. That is the arrival: its dtypes differ from those of the call where an argument was cast. An operator
 // that is composed of others is recorded only if a kernel takes it. Of the calls within a device's own kernel, only
 // those that a kernel of autocasting takes are recorded.
 #pragma once

@@ -103,13 +103,13 @@ void rules_0(std::vector<BuiltInRule>& rules, std::vector<Names>& names) {
   add_rules(rules, "xla cpu tpu", {"cross_entropy_loss", "default", Category::fp32, kernel<ops::cross_entropy_loss>});
   add_rules(rules, "xpu", {"cross_entropy_loss", "default", Category::fp32, kernel<ops::cross_entropy_loss>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch casts only the ops of its decomposition."});
   names.push_back({"fft_fft2", "torch.fft.fft2"});
-  add_rules(rules, "xpu", {"fft_fft2", "default", Category::fp32, kernel<ops::fft_fft2>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch does not and raises in half precision."});
+  add_rules(rules, "xpu", {"fft_fft2", "default", Category::fp32, kernel<ops::fft_fft2>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch does not and raises in a lower precision."});
   add_rules(rules, "cpu tpu", {"fft_fft2", "default", Category::fp32, kernel<ops::fft_fft2>});
   names.push_back({"fft_ifft", "torch.fft.ifft"});
-  add_rules(rules, "xpu", {"fft_ifft", "default", Category::fp32, kernel<ops::fft_ifft>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch does not and raises in half precision."});
+  add_rules(rules, "xpu", {"fft_ifft", "default", Category::fp32, kernel<ops::fft_ifft>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch does not and raises in a lower precision."});
   add_rules(rules, "cpu tpu", {"fft_ifft", "default", Category::fp32, kernel<ops::fft_ifft>});
   names.push_back({"fft_ihfft", "torch.fft.ihfft"});
-  add_rules(rules, "xpu", {"fft_ihfft", "default", Category::fp32, kernel<ops::fft_ihfft>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch does not and raises in half precision."});
+  add_rules(rules, "xpu", {"fft_ihfft", "default", Category::fp32, kernel<ops::fft_ihfft>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch does not and raises in a lower precision."});
   add_rules(rules, "cpu tpu", {"fft_ihfft", "default", Category::fp32, kernel<ops::fft_ihfft>});
   names.push_back({"fractional_max_pool2d", "torch.nn.functional.fractional_max_pool2d torch.nn.FractionalMaxPool2d"});
   add_rules(rules, "cpu tpu", {"fractional_max_pool2d", "default", Category::fp32, kernel<ops::fractional_max_pool2d>});

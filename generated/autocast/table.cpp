@@ -36,7 +36,7 @@ const std::vector<Sentence>& sentences() {
       {Category::fp32, "fp32", "Casts every floating-point input to float32."},
       {Category::fp32_set_opt_dtype, "fp32_set_opt_dtype", "Computes and returns float32 through the op's own dtype argument, unless the caller gave one."},
       {Category::fp32_append_dtype, "fp32_append_dtype", "Calls the overload that takes a dtype, with float32."},
-      {Category::promote, "promote", "Casts every floating-point input to the widest floating-point type among them."},
+      {Category::promote, "promote", "Casts every floating-point input to the widest floating-point dtype among them."},
       {Category::banned, "banned", "Raises an error that says what to call instead."},
       {Category::fallthrough, "fallthrough", "Runs in the dtype of its inputs, and so do the ops that it runs."},
       {Category::stock, "stock", "Keeps the kernel that torch itself registers."},

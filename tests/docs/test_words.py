@@ -17,6 +17,8 @@ RETIRED = {
     "base: the built-in policy": r"\bbase_(rule|message)\b|Layer::base",
     "column: a device": r"\b(column_of|set_column|type_of_column)\b|\bColumn\b",
     "kind: a device type": r"\bkind_of\b|kind of device",
+    "empty cell, not there: unlisted": r"[Ee]mpty cell|not there, (fp32|low)",
+    "half precision: lower precision": r"\b(half|low|reduced)[ -]precision\b|16[- ]bit precision",
     "registration: a rule": r"\bRegistration\b|\bregistrations\(\)|\.registrations\b|check_registration",
     "row: a rule": r"\badd_rows\b|\brows_\d\.cpp|\bcpp_row\b|_rows_of_siblings|\brows_by_name\b",
     "spoken: also called": r"\bspoken\b|\bSPOKEN",

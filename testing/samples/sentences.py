@@ -1,4 +1,4 @@
-"""The rules of the documents, sentence by sentence, and for each what a user would write to see it hold."""
+"""The sentences of the documents that promise something, and for each what a user would write to see it hold."""
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,7 @@ Call = Callable[[Make], object]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a rule is looked at: a device of the policy, and a lower precision of its regions."""
+    """Where a sentence is looked at: a device of the policy, and a lower precision of its regions."""
 
     device: str
     lower: torch.dtype
@@ -303,13 +303,13 @@ def rules_of_cuda(at: Place) -> Iterable[Pair]:
 
 
 # The sentences stand as in the first document named; the others say the same, of their own device and lower precision.
-# What is said of one device holds on every device of the policy, once for each key, unless the rule names some.
+# What is said of one device holds on every device of the policy, once for each key, unless the sentence names some.
 XLA, CUDA, EXAMPLES = "000_1ddc69e16249b2f9.txt", "001_74d838cf59340b50.txt", "002_c3618d3a88958c87.txt"
 XPU, XLA_REPOSITORY = "003_79838daea11dc429.txt", "004_285a24f7706adc78.txt"
 
 
 @dataclass(frozen=True)
-class Rule:
+class Sentence:
     """A sentence, the documents that have it, and the check that it holds."""
 
     sentence: str
@@ -319,103 +319,103 @@ class Rule:
     itself: bool = False  # needs the device: fake tensors of it will not do
 
 
-RULES = [
-    Rule("Instances of torch.cuda.amp.autocast enable autocasting for chosen regions.", (EXAMPLES,), regions),
-    Rule(
+SENTENCES = [
+    Sentence("Instances of torch.cuda.amp.autocast enable autocasting for chosen regions.", (EXAMPLES,), regions),
+    Sentence(
         "Only out-of-place ops and Tensor methods are eligible to be autocasted. In-place variants and calls that "
         "explicitly supply an out=... Tensor are allowed in autocast-enabled regions, but won't go through "
         "autocasting.",
         (XLA, CUDA, XPU),
         out_of_place,
     ),
-    Rule(
+    Sentence(
         "Ops that run in float64 or non-floating-point dtypes are not eligible, and will run in these types whether or "
         "not autocast is enabled.",
         (XLA, CUDA, XPU),
         not_eligible,
     ),
-    Rule(
+    Sentence(
         "Ops called with an explicit dtype=... argument are not eligible, and will produce output that respects the "
         "dtype argument.",
         (XLA, CUDA),
         explicit_dtype,
     ),
-    Rule(
+    Sentence(
         "Ops not listed below do not go through autocasting. They run in the type defined by their inputs.",
         (XLA, CUDA, XPU),
         unlisted,
     ),
-    Rule(
+    Sentence(
         "Autocasting may still change the type in which unlisted ops run if they're downstream from autocasted ops.",
         (XLA, CUDA, XPU),
         downstream,
     ),
-    Rule(
+    Sentence(
         "If functions are exposed in multiple namespaces, they go through autocasting regardless of the namespace.",
         (CUDA, XPU),
         namespaces,
     ),
-    Rule("Ops that can autocast to float16: GRUCell, LSTMCell, RNNCell", (CUDA,), recurrent_cells),
-    Rule(
+    Sentence("Ops that can autocast to float16: GRUCell, LSTMCell, RNNCell", (CUDA,), recurrent_cells),
+    Sentence(
         "If all of the inputs are float16, the op runs in float16. If any of the inputs is float32, autocast casts all "
         "inputs to float32 and runs the op in float32.",
         (CUDA, XPU),
         promote,
     ),
-    Rule(
+    Sentence(
         "If inputs are a mixture of float16 and float32, these ops run in float32 and produce float32 output, "
         "regardless of whether autocast is enabled.",
         (CUDA, XPU),
         native_promotion,
     ),
-    Rule(
+    Sentence(
         "Therefore, binary_cross_entropy and BCELoss raise an error in autocast-enabled regions.",
         (CUDA,),
         banned,
         tuple(device for device in FIRST_ON_KEY if policy.category("binary_cross_entropy", device) == "banned"),
     ),
-    Rule("binary_cross_entropy_with_logits and BCEWithLogits are safe to autocast.", (CUDA,), safe),
-    Rule("Only CUDA ops are eligible for autocasting.", (CUDA,), other_devices),
-    Rule(
+    Sentence("binary_cross_entropy_with_logits and BCEWithLogits are safe to autocast.", (CUDA,), safe),
+    Sentence("Only CUDA ops are eligible for autocasting.", (CUDA,), other_devices),
+    Sentence(
         "a safe fallback is to disable autocast and force execution in float32 ( or dtype) at any points of use where "
         "errors occur",
         (EXAMPLES,),
         disabled_inside,
     ),
-    Rule("The autocast state is thread local", (EXAMPLES,), threads),
-    Rule(
+    Sentence("The autocast state is thread local", (EXAMPLES,), threads),
+    Sentence(
         "Backward ops run in the same type that autocast used for the corresponding forward ops.",
         (XLA,),
         backward,
         itself=True,
     ),
-    Rule(
+    Sentence(
         "Gradient values with small magnitudes may not be representable in float16. These values will flush to zero",
         (CUDA,),
         underflow,
         ("cpu",),
         itself=True,
     ),
-    Rule(
+    Sentence(
         "Since TPU's use bfloat16 mixed precision, gradient scaling is not necessary.",
         (XLA, XLA_REPOSITORY),
         underflow,
         ("xla",),
         itself=True,
     ),
-    Rule("TPUs natively support bfloat16", (XLA, XLA_REPOSITORY), bfloat16_by_default, ("xla",), itself=True),
-    Rule(
+    Sentence("TPUs natively support bfloat16", (XLA, XLA_REPOSITORY), bfloat16_by_default, ("xla",), itself=True),
+    Sentence(
         "torch.bfloat16 is the default lower precision floating point data type when torch.xpu.amp is enabled.",
         (XPU,),
         bfloat16_by_default,
         ("xpu",),
     ),
-    Rule(
+    Sentence(
         "Inference workloads using torch.xpu.amp support torch.bfloat16 and torch.float16.",
         (XPU,),
         both_precisions,
         ("xpu",),
     ),
-    Rule("torch.xpu.amp.autocast can be used with torch.jit.trace", (XPU,), tracing, ("cpu",)),
-    Rule("AMP on XLA:GPU devices reuse Pytorch's AMP rules.", (XLA,), rules_of_cuda, ("xla_gpu",)),
+    Sentence("torch.xpu.amp.autocast can be used with torch.jit.trace", (XPU,), tracing, ("cpu",)),
+    Sentence("AMP on XLA:GPU devices reuse Pytorch's AMP rules.", (XLA,), rules_of_cuda, ("xla_gpu",)),
 ]

@@ -1,4 +1,4 @@
-"""Every sentence of the documents' rules, on each device: testing/samples/rules.py is the table.
+"""Every sentence of the documents that promises something, on each device: testing/samples/sentences.py is the table.
 
 A device that is not here is looked at through fake tensors, forward only: torch cannot record autograd on them.
 """
@@ -10,10 +10,10 @@ from polycast import _compiled
 from polycast.backends import device_type_of
 
 from testing.probe import is_here, is_reachable, kernels_of, tensors_of
-from testing.samples.rules import RULES, Check, Place, Rule
+from testing.samples.sentences import SENTENCES, Check, Place, Sentence
 from testing.tally import Tally
 
-CHECKED = [(rule, rule.check, device) for rule in RULES for device in rule.devices]
+CHECKED = [(sentence, sentence.check, device) for sentence in SENTENCES for device in sentence.devices]
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +34,15 @@ def tally(request: pytest.FixtureRequest) -> Tally:
 
 
 @pytest.mark.parametrize(
-    ("device", "rule", "check"),
-    [pytest.param(device, rule, check, id=f"{device}-{check.__name__}") for rule, check, device in CHECKED],
+    ("device", "sentence", "check"),
+    [pytest.param(device, sentence, check, id=f"{device}-{check.__name__}") for sentence, check, device in CHECKED],
     indirect=["device"],
     scope="module",
 )
-def test_a_rule_holds(device: str, rule: Rule, check: Check, tally: Tally) -> None:
-    if rule.itself and not is_here(device):
+def test_a_sentence_holds(device: str, sentence: Sentence, check: Check, tally: Tally) -> None:
+    if sentence.itself and not is_here(device):
         pytest.skip(f"fake tensors will not do, and there is no {device_type_of(device)} here")
     with tally.count(device), tensors_of(device):
         for lower in _compiled.DEVICES[device].lower_precision:
             for found, said in check(Place(device, lower)):
-                assert found == said, f"{rule.sentence} ({', '.join(rule.documents)}), in {lower}"
+                assert found == said, f"{sentence.sentence} ({', '.join(sentence.documents)}), in {lower}"
