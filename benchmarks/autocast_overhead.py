@@ -71,7 +71,7 @@ def tensors() -> dict[str, object]:
 
 
 def lowered(op: str) -> polycast.Policy:
-    """Return the policy that runs an op in the type of the region."""
+    """Return the policy that runs an op in the dtype of the region."""
     return polycast.Policy({op: "lower_precision_fp"})
 
 
@@ -141,7 +141,7 @@ def verdict(value: float, target: float) -> str:
 def main() -> None:
     """Measure, then print one table and two lines."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=200, help="rounds of each autocast row (default: 200)")
+    parser.add_argument("--rounds", type=int, default=200, help="rounds of each case of autocast (default: 200)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the rounds, to see that it runs")
     options = parser.parse_args()
     if options.rounds < 10:

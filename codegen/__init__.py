@@ -6,8 +6,8 @@ up in it. The grammar of policies, `polycast._grammar`, serves the generator and
 
 The model (model.py) has these principles:
 
-- Parse, don't validate: the model holds valid values only, so no module after parse.py checks again. An entry with a
-  problem is reported with its place and dropped. A valid value never replaces a wrong one.
+- Parse, don't validate: the model holds valid values only, so no module after parse.py checks again. An op or
+  device with a problem is reported with its place and dropped. A valid value never replaces a wrong one.
 - The model is frozen. It holds no YAML, no place in a file and no fact of the installed torch. So the generated files
   depend on the policy alone, and a change of layout or of a comment changes none of them.
 - A `Rule` is of one overload on one device for a range of torch releases. The parser resolves `like`,

@@ -34,7 +34,7 @@ class DeviceReader(CastReader):
                 self.report(
                     key.location, f"'like' goes in a circle: {' -> '.join([*seen, like])}", "break it somewhere"
                 )
-        # A device with a problem is included, so that no other entry is reported for naming it.
+        # A device with a problem is included, so that no op is reported for naming it.
         self.like = {key.value: chains.get(key.value) for key, _ in entries}
         return [device for device in devices if device is not None]
 

@@ -1,4 +1,4 @@
-"""The parser: it turns nodes and schemas into a valid policy. An entry with a problem is reported and dropped."""
+"""The parser: it turns nodes and schemas into a valid policy. It reports and drops an op or device with a problem."""
 
 from bisect import bisect
 from collections.abc import Iterator

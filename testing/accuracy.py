@@ -62,7 +62,7 @@ def errors(found: Tensor, wanted: Tensor) -> Errors:
 
 
 def too_large(name: str, options: Options, dtype: torch.dtype, runs: dict[str, Tensor]) -> list[str]:
-    """Say which of our runs have errors above the allowed ratios to those of torch.optim's for-loop in that type."""
+    """Return the runs of ours with errors above the allowed ratios to those of torch.optim's for-loop in that dtype."""
     grads, for_loop = gradients(name, dtype), {**options, **FOR_LOOP}
     wanted = run(THEIRS[name], for_loop, start(name, dtype).double(), [grad.double() for grad in grads])
     theirs = errors(run(THEIRS[name], for_loop, start(name, dtype), grads), wanted)

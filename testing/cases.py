@@ -71,7 +71,7 @@ ALL_CASES = [case for case in _read() if _holds(case)]
 FIRST_ON_KEY = _first_on_key()
 CASES = _tested()
 
-# Floating-point types of less than 16 bits hold a payload: what it means hangs on a scale that they do not carry.
+# Floating-point dtypes of less than 16 bits hold a payload, whose values need a scale that they do not carry.
 NARROW = [
     dtype
     for dtype in vars(torch).values()
@@ -80,7 +80,7 @@ NARROW = [
 
 
 def expected(category: str, given: list[torch.dtype], lower: torch.dtype) -> list[torch.dtype]:
-    """Return the types that inputs of the given types arrive in."""
+    """Return the dtypes that inputs of the given dtypes arrive in."""
     eligible = [dtype for dtype in given if dtype.is_floating_point and dtype not in (torch.float64, *NARROW)]
     if category == "fallthrough" or not eligible:
         return given

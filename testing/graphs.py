@@ -18,7 +18,7 @@ Graph = list[str]
 
 
 class Tracing(NamedTuple):
-    """How a call is traced: the region's lower precision, the types of the inputs by turns, sizes, and gradients."""
+    """How a call is traced: the region's lower precision, the dtypes of the inputs by turns, sizes, and gradients."""
 
     lower: torch.dtype
     given: tuple[torch.dtype, ...]
@@ -26,9 +26,9 @@ class Tracing(NamedTuple):
     backward: bool
 
     def __str__(self) -> str:
-        types = "+".join(str(dtype).removeprefix("torch.") for dtype in self.given)
+        dtypes = "+".join(str(dtype).removeprefix("torch.") for dtype in self.given)
         sizes = "dynamic" if self.dynamic else "static"
-        return f"{types} in {self.lower}, {sizes}, {'with' if self.backward else 'without'} backward"
+        return f"{dtypes} in {self.lower}, {sizes}, {'with' if self.backward else 'without'} backward"
 
 
 class _TracedError(Exception):
@@ -78,7 +78,7 @@ def _traced(case: Case, tracing: Tracing, leaves: list[int]) -> Graph | str:
 
 
 def nodes(module: GraphModule) -> Graph:
-    """Return each node of a graph: what is called with what, and the types, sizes and strides that it gives."""
+    """Return each node of a graph: what is called with what, and the dtypes, sizes and strides that it gives."""
     return [
         f"{node.name} = {node.target}({node.args}, {node.kwargs}) -> {_layouts(node.meta.get('val'))}"
         for node in module.graph.nodes

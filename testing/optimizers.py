@@ -47,7 +47,7 @@ _fused_sgd_ = torch._fused_sgd_
 
 @contextmanager
 def joined() -> Iterator[None]:
-    """Run on CPU tensors what a device runs that has no kernels of that kind."""
+    """Run on CPU tensors what a device without such kernels runs."""
     trusted, backends.FUSED = backends.FUSED, ()
     try:
         with composition():

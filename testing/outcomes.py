@@ -16,8 +16,8 @@ CANNOT_RUN = {
     ("xla", "named"): "torch_xla has no named tensors",
     ("xla", "conv_tbc"): "torch_xla returns the bias of conv_tbc, whatever the input",
 }
-# For tests that compare bits on the host: linalg_lstsq has LAPACK read pivots that nobody wrote, so its results hang on
-# what lay there. Where torch is asked for determinism it fills new memory, and warns of ops that keep none of it.
+# For tests that compare bits on the host: linalg_lstsq has LAPACK read pivots that nobody wrote, so its results depend
+# on what was there. Where torch is asked for determinism it fills new memory, and warns of ops that keep none of it.
 filled_memory = [
     pytest.mark.usefixtures("fill_memory"),
     pytest.mark.filterwarnings("ignore:.* does not have a deterministic implementation:UserWarning"),
@@ -83,8 +83,8 @@ def cast_by_hand(case: Case, sample: Arguments, lower: torch.dtype) -> Arguments
     """Return the arguments as the sentence of the category says that the op gets them."""
     if case.category in ("fp32_set_opt_dtype", "fp32_append_dtype"):
         return Arguments(sample.args, {**sample.kwargs, "dtype": torch.float32})
-    types = iter(expected(case.category, [tensor.dtype for tensor in tensors(sample)], lower))
-    return replaced(sample, lambda tensor: tensor.to(next(types)))
+    dtypes = iter(expected(case.category, [tensor.dtype for tensor in tensors(sample)], lower))
+    return replaced(sample, lambda tensor: tensor.to(next(dtypes)))
 
 
 def tensors(sample: Arguments) -> Iterator[torch.Tensor]:

@@ -1,4 +1,4 @@
-"""What stock torch does to each op inside of autocast, told from what arrives below its kernels; printed as JSON.
+"""What stock torch does to each op inside of autocast, found by what arrives below its kernels; printed as JSON.
 
     python -m testing.release_probe
 
@@ -30,7 +30,7 @@ _KEY = re.compile(r"^Autocast(\w+?)(?:\[alias\])?: (?!fallthrough)", re.MULTILIN
 
 
 class Arrived(Exception):  # noqa: N818  # nothing is wrong
-    """Raised below autocast: the overload that a call came to, and the types of its tensors and dtype arguments."""
+    """Raised below autocast: the overload that a call came to, and the dtypes of its tensors and dtype arguments."""
 
     def __init__(self, name: str, arguments: tuple[Any, ...]) -> None:
         super().__init__(name)
@@ -40,7 +40,7 @@ class Arrived(Exception):  # noqa: N818  # nothing is wrong
 
 
 class Seen(NamedTuple):
-    """A call: the types that it was given in a region of a lower precision, and what arrived."""
+    """A call: the dtypes that it was given in a region of a lower precision, and what arrived."""
 
     given: tuple[torch.dtype, ...]
     lower: torch.dtype

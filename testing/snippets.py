@@ -42,7 +42,7 @@ def sessions(name: str) -> list[Example]:
 
 
 def difference(output: str, shown: str) -> str:
-    """Return where an output departs from what a page shows of it; empty where it does not.
+    """Return where an output differs from what a page shows; empty if it does not.
 
     `...` stands for any text. Words and whole numbers are the same; decimals agree within a factor of two, since
     times and rounding errors are those of a machine.

@@ -9,7 +9,7 @@ LINES = "tallies"
 
 
 class Tally:
-    """Counts what holds among what was compared, and says so at the end of the run."""
+    """Counts what holds among what was compared, and prints it at the end of the run."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -24,7 +24,7 @@ class Tally:
         self.held[group] += amount
 
     def lines(self) -> list[str]:
-        """Return what is said, a line for each group."""
+        """Return the lines to print, one for each group."""
         return [f"{self.title}, {group}: {self.held[group]} of {count}" for group, count in self.compared.items()]
 
     def pytest_sessionfinish(self, session: Any) -> None:

@@ -1,4 +1,4 @@
-"""What the tests on XLA share: marks, moving tensors there, and counting what torch_xla compiled and read back."""
+"""What the tests on XLA share: marks, moving tensors there, and counting compiles and syncs of torch_xla."""
 
 from collections.abc import Iterable
 from typing import Any

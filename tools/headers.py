@@ -25,7 +25,7 @@ WHEEL = ["--no-deps", "--only-binary=:all:", "--platform=macosx_11_0_arm64", "--
 
 
 def main(versions: list[str]) -> int:
-    """Check against each version, print a line for each and the errors below it; return the exit status."""
+    """Check against each release, print a line for each and the errors below it; return the exit status."""
     failed = False
     for version in versions:
         headers = fetch(newest() if version == "newest" else version)

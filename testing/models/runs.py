@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-# By name: a tensor that a model gave, or the type of one on its way there.
+# By name: a tensor that a model gave, or the dtype of one on its way there.
 Results = dict[str, Tensor | torch.dtype]
 Regions = Callable[[], AbstractContextManager[Any]]
 
@@ -26,7 +26,7 @@ WAYS = [Way(train, one_region) for train in (True, False) for one_region in (Tru
 
 
 def run(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str, way: Way, region: Regions) -> Results:
-    """Return what a model, made from a fixed seed, gives for its batches, and the types that its modules returned.
+    """Return what a model, made from a fixed seed, gives for its batches, and the dtypes that its modules returned.
 
     In training the weights take a step after each region, and keep still inside one.
     """
@@ -80,7 +80,7 @@ def loss(outputs: dict[str, Tensor]) -> Tensor:
 
 
 def different(ours: Results, stock: Results) -> list[str]:
-    """Return the names of what differs, in type or bits."""
+    """Return the names of what differs, in dtype or bits."""
     if list(ours) != list(stock):
         return [name for name in {**ours, **stock} if (name in ours) != (name in stock)]
     return [name for name in ours if not _same(ours[name], stock[name])]

@@ -63,16 +63,16 @@ def check(rule: DocumentedRule) -> None:
             for _, call in calls(rule, F32):
                 assert any(message in error(call) for message in messages)
         elif rule.category == "lower_precision_fp":
-            assert types(rule, F32) <= {lower}
+            assert dtypes_of(rule, F32) <= {lower}
         elif rule.category == "fp32":
-            assert types(rule, lower) <= {F32, torch.complex64}
+            assert dtypes_of(rule, lower) <= {F32, torch.complex64}
         else:
-            assert types(rule, lower, F32) == {F32}
-            assert types(rule, lower) == {lower}
+            assert dtypes_of(rule, lower, F32) == {F32}
+            assert dtypes_of(rule, lower) == {lower}
 
 
 def calls(rule: DocumentedRule, *dtypes: torch.dtype) -> Iterator[tuple[str, Call]]:
-    """Yield the calls of the ops that decide a rule, each with its op, of inputs of these types by turns."""
+    """Yield the calls of the ops that decide a rule, each with its op, of inputs of these dtypes by turns."""
     make = partial(Make, device_type_of(rule.device), *dtypes)
     for op in POLICY.ops:
         if op.name in rule.ops:
@@ -84,8 +84,8 @@ def calls(rule: DocumentedRule, *dtypes: torch.dtype) -> Iterator[tuple[str, Cal
         yield from ((name, call) for name, call in composites(make()) if name.endswith(f".{rule.name}"))
 
 
-def types(rule: DocumentedRule, *dtypes: torch.dtype) -> set[torch.dtype]:
-    """Return the types of what the calls give, or where that takes the device, the types that they run in."""
+def dtypes_of(rule: DocumentedRule, *dtypes: torch.dtype) -> set[torch.dtype]:
+    """Return the dtypes that the calls return, or where that needs the device, the dtypes that they run in."""
     found: set[torch.dtype] = set()
     for op, call in calls(rule, *dtypes):
         if (rule.device, op) in PROBED:
@@ -93,9 +93,9 @@ def types(rule: DocumentedRule, *dtypes: torch.dtype) -> set[torch.dtype]:
                 given = reach(call).tensors
         else:
             given = [tensor.dtype for tensor in flatten(call())]
-        kinds = {dtype for dtype in given if dtype.is_floating_point or dtype.is_complex}
-        assert kinds, "a call without a floating-point result proves nothing"
-        found |= kinds
+        floating = {dtype for dtype in given if dtype.is_floating_point or dtype.is_complex}
+        assert floating, "a call without a floating-point result proves nothing"
+        found |= floating
     return found
 
 

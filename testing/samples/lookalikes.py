@@ -1,4 +1,4 @@
-"""ATen overloads that look like a listed op and are not listed, each with the reason.
+"""ATen overloads that look like a listed op and are unlisted, each with the reason.
 
 An overload looks like a listed op if it is another functional overload of it, or if its name is the op's with `_`,
 `native_` or `_forward` about it.
@@ -19,7 +19,7 @@ EXCUSED: dict[str, str] = {
     "_linalg_svd": INNER,
     "_log_softmax": INNER,
     "_pdist_forward": INNER,
-    "_scaled_dot_product_flash_attention.quantized": "takes scales of its own for the types that it is given",
+    "_scaled_dot_product_flash_attention.quantized": "takes scales of its own for the dtypes that it is given",
     "_stack": INNER,
     "_upsample_bicubic2d_aa.vec": CALLS_LISTED,
     "_upsample_bilinear2d_aa.vec": CALLS_LISTED,

@@ -233,7 +233,7 @@ ARGUMENTS: dict[tuple[str, str], Sample] = {
     ),
 }
 
-# The names that on some devices arrive at another op than the one they are listed for, or at none that is listed.
+# The names that on some devices arrive at another op than the one they are listed for, or at an unlisted one.
 ELSEWHERE: dict[tuple[str, str], dict[str, str | None]] = {
     # Where both ops are listed, the outer one comes first
     ("linalg_inv_ex", "torch.linalg.inv"): {"cpu": "linalg_inv"},

@@ -55,17 +55,17 @@ class Place:
         return Make(self.device_type, *dtypes)
 
     def result(self, call: Call, *dtypes: torch.dtype, enabled: bool = True) -> torch.dtype:
-        """The type of what a call gives in a region, of float32 inputs unless others are asked for."""
+        """The dtype that a call returns in a region, of float32 inputs unless others are asked for."""
         with self.region(enabled):
             return next(flatten(call(self.make(*dtypes)))).dtype
 
     def types_below(self, op: str, call: Call) -> set[torch.dtype]:
-        """The types in which the inputs of an op arrive below autocast, of float32 inputs."""
+        """The dtypes in which the inputs of an op arrive below autocast, of float32 inputs."""
         with self.region(), probes(self.device, [op]):
             return set(reach(lambda: call(self.make())).tensors)
 
     def listed(self, op: str) -> torch.dtype:
-        """The type that the policy gives to an op of float32 inputs."""
+        """The dtype that the policy gives to an op of float32 inputs."""
         return self.lower if policy.category(op, self.device) == "lower_precision_fp" else F32
 
 
@@ -303,7 +303,7 @@ def rules_of_cuda(at: Place) -> Iterable[Pair]:
 
 
 # The sentences stand as in the first document named; the others say the same, of their own device and lower precision.
-# What is said of one device holds on every device of the policy, once for each key, unless the sentence names some.
+# A sentence about one device holds on every device of the policy, once for each key, unless the sentence names some.
 XLA, CUDA, EXAMPLES = "000_1ddc69e16249b2f9.txt", "001_74d838cf59340b50.txt", "002_c3618d3a88958c87.txt"
 XPU, XLA_REPOSITORY = "003_79838daea11dc429.txt", "004_285a24f7706adc78.txt"
 

@@ -90,7 +90,7 @@ def _check(found: dict[str, dict[str, Any]]) -> int:
             for device, name in sorted({*seen, *wanted})
             if seen.get((device, name)) != wanted.get((device, name))
         ]
-        print(f"torch {version}: {len(seen)} rows on {len(part['devices'])} devices, {len(lines)} not as recorded")
+        print(f"torch {version}: {len(seen)} rules on {len(part['devices'])} devices, {len(lines)} not as recorded")
         print("".join(f"{line}\n" for line in lines), end="")
         status |= bool(lines)
     return status

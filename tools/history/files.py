@@ -27,12 +27,13 @@ def text_of(found: Found, before: tuple[str, Found] | None, reasons: Mapping[str
     ]
     lines.append(f"recorded: {_flow(found['packages'])}")
     changed: Changes = {
-        name: _cells(found, name) for name in sorted({name for rows in found["devices"].values() for name in rows})
+        name: _categories(found, name)
+        for name in sorted({name for rules in found["devices"].values() for name in rules})
     }
     if before is not None:
         name, old = before
         lines.append(f"after: {name}")
-        was = {"devices": {device: rows for device, rows in old["devices"].items() if device in devices}}
+        was = {"devices": {device: rules for device, rules in old["devices"].items() if device in devices}}
         changed = _changes(found, was)
         new = [op for op in changed if op not in old["overloads"]]
     lines.append(f"devices: [{', '.join(devices)}]")
@@ -41,7 +42,10 @@ def text_of(found: Found, before: tuple[str, Found] | None, reasons: Mapping[str
     if changed:
         lines += [
             "ops:",
-            *(f"  {op}: {cells if isinstance(cells, str) else _flow(cells)}" for op, cells in changed.items()),
+            *(
+                f"  {op}: {categories if isinstance(categories, str) else _flow(categories)}"
+                for op, categories in changed.items()
+            ),
         ]
     if reasons:
         lines.append("reasons:")
@@ -50,17 +54,17 @@ def text_of(found: Found, before: tuple[str, Found] | None, reasons: Mapping[str
     return "\n".join(lines) + "\n"
 
 
-def _cells(found: Found, name: str) -> dict[str, str]:
-    return {device: rows[name] for device, rows in sorted(found["devices"].items()) if name in rows}
+def _categories(found: Found, name: str) -> dict[str, str]:
+    return {device: rules[name] for device, rules in sorted(found["devices"].items()) if name in rules}
 
 
 def _changes(found: Found, was: Found) -> Changes:
     changed: Changes = {}
-    names: Iterable[str] = {name for part in (found, was) for rows in part["devices"].values() for name in rows}
+    names: Iterable[str] = {name for part in (found, was) for rules in part["devices"].values() for name in rules}
     for name in sorted(names):
-        cells = _cells(found, name)
-        if cells != _cells(was, name):
-            changed[name] = cells or (UNLISTED if name in found["overloads"] else ABSENT)
+        categories = _categories(found, name)
+        if categories != _categories(was, name):
+            changed[name] = categories or (UNLISTED if name in found["overloads"] else ABSENT)
     return changed
 
 
@@ -70,5 +74,5 @@ def _filled(text: str) -> str:
     return fill(text, _WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def _flow(cells: Mapping[str, str]) -> str:
-    return f"{{{', '.join(f'{key}: {value}' for key, value in cells.items())}}}"
+def _flow(categories: Mapping[str, str]) -> str:
+    return f"{{{', '.join(f'{key}: {value}' for key, value in categories.items())}}}"

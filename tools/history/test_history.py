@@ -77,8 +77,8 @@ def test_what_a_probe_found_is_written_whole_and_then_as_changes(tmp_path: Path)
     for name, text in zip(("torch-2.9", "torch-2.10"), written, strict=True):
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
     for found, record in zip((FOUND, LATER), read_releases(tmp_path).values(), strict=True):
-        rows = {f"{device}-{join_name(op, part)}": category for (op, part, device), category in record.rows.items()}
-        assert rows == {f"{on}-{name}": held for on, names in found["devices"].items() for name, held in names.items()}
+        rules = {f"{device}-{join_name(op, part)}": category for (op, part, device), category in record.rows.items()}
+        assert rules == {f"{on}-{name}": held for on, names in found["devices"].items() for name, held in names.items()}
 
 
 @pytest.fixture
@@ -109,17 +109,17 @@ def test_reasons_stay_where_a_release_is_recorded_again(found_so: Path) -> None:
 
 
 @pytest.mark.usefixtures("found_so")
-def test_a_wheel_that_does_otherwise_is_told_row_by_row(
+def test_a_wheel_that_does_otherwise_is_reported_rule_by_rule(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool.main(["record", "2.9.0"])
     capsys.readouterr()
     assert tool.main(["check", "2.9.0"]) == 0
-    assert capsys.readouterr().out == "torch 2.9.0: 3 rows on 2 devices, 0 not as recorded\n"
+    assert capsys.readouterr().out == "torch 2.9.0: 3 rules on 2 devices, 0 not as recorded\n"
     monkeypatch.setitem(FOUND["devices"], "cpu", {"mm": "promote", "relu": "fp32"})
     assert tool.main(["check", "2.9.0", "2.10.0"]) == 1
     assert capsys.readouterr().out == (
-        "torch 2.9.0: 4 rows on 2 devices, 2 not as recorded\n"
+        "torch 2.9.0: 4 rules on 2 devices, 2 not as recorded\n"
         "  mm on cpu: recorded fp32, the wheel promote\n"
         "  relu on cpu: recorded None, the wheel fp32\n"
         "torch 2.10.0: not recorded; run: python -m tools.history record 2.10.0\n"
