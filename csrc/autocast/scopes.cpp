@@ -60,6 +60,7 @@ struct Thread {
   std::vector<ContextPointer> left_with_another;  // and not by themselves yet
   PolicyPointer of_process;                       // as of the version
   uint64_t version = 0;
+  bool shows = false;  // see Note [The number of a scope]
 
   // A thread that ends is in nothing any more.
   ~Thread() {
@@ -92,6 +93,9 @@ void set_region(const Region& region) {
 }
 
 void show(const Scope* scope) {
+  if (!thread.shows) {
+    return;
+  }
   const Shared& known = shared();
   at::ScalarType dtype = known.shown_by_none;
   if (scope != nullptr) {
@@ -290,7 +294,15 @@ void set_carrier(c10::DeviceType device, std::vector<at::ScalarType> dtypes) {
   known.numbers.assign(dtypes.begin() + 1, dtypes.end());
 }
 
+void show_scopes() {
+  if (!thread.shows) {
+    thread.shows = true;
+    show(scope_in_force().get());
+  }
+}
+
 bool number_scope() {
+  show_scopes();
   const ScopePointer& scope = scope_in_force();
   if (!scope) {
     return true;

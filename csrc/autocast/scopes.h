@@ -7,8 +7,9 @@
 //
 // Note [The number of a scope]
 // torch.compile guards the autocast state of every device. So a scope shows itself on a device that nobody has, the
-// carrier: while a thread is in a scope the carrier is enabled, and its dtype is the number of the scope. There are
-// some forty dtypes. Therefore a scope gets a number only when torch.compile starts to compile in it, and keeps it to
+// carrier: while a thread is in a scope the carrier is enabled, and its dtype is the number of the scope. A thread does
+// so from the first time that it calls compiled code; until then it changes no autocast state. There are some forty
+// dtypes. Therefore a scope gets a number only when torch.compile starts to compile in it, and keeps it to
 // the end of the process. A scope without one shows a dtype that is no number, which no compiled code was guarded by:
 // torch.compile then starts to compile, and the scope gets a number before the guards are taken. No op is changed by
 // the carrier, since no tensor has its key. What is entered inside compiled code is held by its id as a constant.
@@ -92,6 +93,8 @@ ScopePointer kept(uint64_t id);
 
 // See Note [The number of a scope]. The first dtype is shown by scopes without a number.
 void set_carrier(c10::DeviceType device, std::vector<at::ScalarType> dtypes);
+// Has this thread show its scopes from now on.
+void show_scopes();
 // Gives the scope of this thread a number, and shows it. Returns false where all are taken.
 bool number_scope();
 

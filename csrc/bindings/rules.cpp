@@ -222,6 +222,7 @@ void bind_rules(py::module_& module) {
   module.def("scope_in_force", [] { return mutable_of(autocast::scope_in_force()); });
   module.def("keep_scope", &keep_scope);
   module.def("kept_scope", [](uint64_t id) { return mutable_of(scope_of_id(id)); });
+  module.def("show_scopes", &autocast::show_scopes);
   module.def("number_scope", &autocast::number_scope);
   module.def("set_carrier", [](const std::string& device, const std::vector<py::object>& dtypes) {
     std::vector<at::ScalarType> types;

@@ -1,5 +1,11 @@
 """What torch.compile is told of scopes, and how code that it compiled is dropped.
 
+Note [Threads that show their scopes]
+A thread that never calls compiled code changes no autocast state but that of its regions: see Note [The number of a
+scope] in csrc/autocast/scopes.h. Dynamo calls `_callback_from_stance` in each call of compiled code, before it compares
+guards, in the thread that calls. So we replace that name, a private one, by a function that has the thread show its
+scopes from then on.
+
 Note [Numbers before guards]
 Compiled code guards the autocast state of every device, the carrier's too: see Note [The number of a scope] in
 csrc/autocast/scopes.h. A scope gets its number when dynamo starts to compile in it, before dynamo takes the state that
@@ -21,7 +27,7 @@ from typing import Any, TypeVar
 import torch
 
 from polycast import backends
-from polycast._compiled import enter_region, enter_scope, leave_scope, number_scope, set_carrier
+from polycast._compiled import enter_region, enter_scope, leave_scope, number_scope, set_carrier, show_scopes
 from polycast._replaced import replaced
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -73,11 +79,16 @@ def describe(_: ModuleType) -> None:
 
 @contextmanager
 def number_scopes(_: ModuleType) -> Iterator[None]:
-    """Have dynamo give a scope its number when it starts to compile in it: see Note [Numbers before guards]."""
+    """Have threads show their scopes to dynamo, and scopes get numbers: see the notes above."""
     from torch._C._dynamo import guards
-    from torch._dynamo import convert_frame
+    from torch._dynamo import convert_frame, eval_frame
 
-    take = guards.GlobalStateGuard
+    take, choose = guards.GlobalStateGuard, eval_frame._callback_from_stance
+
+    def choose_after_showing(callback: Any) -> Any:
+        if callback is not None:  # None runs a function uncompiled
+            show_scopes()
+        return choose(callback)
 
     def take_numbered() -> Any:
         if not number_scope():
@@ -86,6 +97,7 @@ def number_scopes(_: ModuleType) -> Iterator[None]:
         return _guarded[-1]
 
     with (
+        replaced(eval_frame, "_callback_from_stance", choose_after_showing),
         replaced(guards, "GlobalStateGuard", take_numbered),
         replaced(convert_frame, "GlobalStateGuard", take_numbered),
     ):
@@ -105,6 +117,13 @@ def _no_number() -> Exception:
     )
     error.frame_exec_strategy = _FrameExecStrategy(_FrameAction.RUN_ONLY, _FrameAction.RUN_ONLY)
     return error  # type: ignore[no-any-return]
+
+
+def break_graph(what: str) -> None:
+    """Break the graph if dynamo is tracing in this thread."""
+    dynamo = sys.modules.get("torch._dynamo.symbolic_convert")
+    if dynamo is not None and getattr(getattr(dynamo, "tls", None), "current_tx", None) is not None:
+        raise torch._dynamo.exc.Unsupported(f"{what}; make it inside, or decorate a function with it")
 
 
 def forget() -> None:
