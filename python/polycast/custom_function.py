@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, overload
 import torch
 from torch.amp.autocast_mode import autocast as StockAutocast
 
+from polycast._dtypes import dtype_of
 from polycast.backends import HOST, SHAPES_ONLY, known_device_type
 from polycast.scope import scopes
 
@@ -28,12 +29,15 @@ class _Region(NamedTuple):
 def custom_fwd(fwd: Callable[P, R]) -> Callable[P, R]: ...
 @overload
 def custom_fwd(
-    *, device_type: str | None = None, cast_inputs: torch.dtype | None = None
+    *, device_type: str | torch.device | None = None, cast_inputs: torch.dtype | str | None = None
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
 def custom_fwd(
-    fwd: Callable[..., Any] | None = None, *, device_type: str | None = None, cast_inputs: torch.dtype | None = None
+    fwd: Callable[..., Any] | None = None,
+    *,
+    device_type: str | torch.device | None = None,
+    cast_inputs: torch.dtype | str | None = None,
 ) -> Any:
     """Decorate ``forward`` of a ``torch.autograd.Function``, and its ``setup_context`` if it has one.
 
@@ -41,14 +45,14 @@ def custom_fwd(
         fwd: The function. Omit it to write ``@custom_fwd(...)`` with arguments.
         device_type: The device whose region counts. None, the default, takes the device of the input tensors; an
             accelerator comes before the CPU.
-        cast_inputs: In an enabled region, cast the 16- and 32-bit floating-point inputs on the device to this dtype,
-            and run forward and backward with autocast disabled. None leaves inputs and region unchanged. Give
-            ``setup_context`` the same dtype, so that it saves what forward saw. As in torch, a saved input that was
-            cast is a constant in second derivatives.
+        cast_inputs: In an enabled region, cast the 16- and 32-bit floating-point inputs on the device to this dtype, as
+            a dtype or as text ("fp32"), and run forward and backward with autocast disabled. None leaves inputs and
+            region unchanged. Give ``setup_context`` the same dtype, so that it saves what forward saw. As in torch, a
+            saved input that was cast is a constant in second derivatives.
 
     Raises:
         TypeError: The decorated object is not callable, or ``cast_inputs`` is not a floating-point dtype.
-        ValueError: Torch knows no such device.
+        ValueError: Torch knows no such device, or no such dtype.
 
     Example:
         >>> import torch, polycast
@@ -75,25 +79,27 @@ def custom_fwd(
 
     Source: ``torch.amp.custom_fwd``, which requires a device and does not work with ``setup_context``.
     """
-    if cast_inputs is not None and not (isinstance(cast_inputs, torch.dtype) and cast_inputs.is_floating_point):
+    dtype = None if cast_inputs is None else dtype_of(cast_inputs, "cast_inputs")
+    if dtype is not None and not dtype.is_floating_point:
         raise TypeError(
             f"cast_inputs is {cast_inputs!r}; it takes a floating-point dtype, such as torch.float32, or None"
         )
     device_type = None if device_type is None else known_device_type(device_type)
     if fwd is None:
-        return partial(_decorate_forward, device_type=device_type, cast_inputs=cast_inputs)
-    if isinstance(fwd, torch.dtype):
-        raise TypeError(f"custom_fwd got {fwd} instead of a function; write @custom_fwd(cast_inputs={fwd})")
-    return _decorate_forward(fwd, device_type=device_type, cast_inputs=cast_inputs)
+        return partial(_decorate_forward, device_type=device_type, cast_inputs=dtype)
+    if isinstance(fwd, torch.dtype | str | torch.device):
+        name = "cast_inputs" if isinstance(fwd, torch.dtype) else "device_type"
+        raise TypeError(f"custom_fwd got {fwd!r} instead of a function; write @custom_fwd({name}={fwd!r})")
+    return _decorate_forward(fwd, device_type=device_type, cast_inputs=dtype)
 
 
 @overload
 def custom_bwd(bwd: Callable[P, R]) -> Callable[P, R]: ...
 @overload
-def custom_bwd(*, device_type: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def custom_bwd(*, device_type: str | torch.device | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
-def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str | None = None) -> Any:  # noqa: ARG001
+def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str | torch.device | None = None) -> Any:  # noqa: ARG001
     """Decorate ``backward`` of a ``torch.autograd.Function``, so that it runs under the autocast state of its forward.
 
     Args:

@@ -2,65 +2,56 @@
 
 import warnings
 from functools import cache
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch.amp.autocast_mode import autocast as StockAutocast  # by this name also where ours is put in its place
 
 from polycast import backends, installation
 from polycast._compiled import DEVICES
+from polycast._dtypes import dtype_of
+from polycast._grammar.dtypes import dtype_named
 from polycast.policy.policy import Policy
-from polycast.scope.contexts import CompiledRegion, PolicyRegion, Region
+from polycast.scope.compiled_code import constant
+from polycast.scope.contexts import CompiledRegion, Region
+from polycast.scope.rules import Rules
 
 # The dtype of each device type until a region or a user chooses another.
 _INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.device_types()}
-
-
-@overload
-def autocast(
-    device_type: str | torch.device | None = None,
-    dtype: torch.dtype | None = None,
-    enabled: bool = True,
-    cache_enabled: bool | None = None,
-    policy: None = None,
-) -> Region: ...
-@overload
-def autocast(
-    device_type: str | torch.device | None = None,
-    dtype: torch.dtype | None = None,
-    enabled: bool = True,
-    cache_enabled: bool | None = None,
-    *,
-    policy: Policy,
-) -> PolicyRegion: ...
+# They look into a table, so dynamo runs them.
+dtype_of, dtype_named = constant(dtype_of), constant(dtype_named)
 
 
 def autocast(
     device_type: str | torch.device | None = None,
-    dtype: torch.dtype | None = None,
+    dtype: torch.dtype | str | None = None,
     enabled: bool = True,
     cache_enabled: bool | None = None,
-    policy: Policy | None = None,
-) -> Region | PolicyRegion:
-    """Return a region in which the ops of one device run in the types that the policy gives them.
+    policy: Rules = None,
+) -> Region:
+    """Return a region in which the ops of one device run in the dtypes that the policy gives them.
 
     Args:
         device_type: "cuda", "cpu", "xpu", "xla", ... or a ``torch.device``, such as an XLA device. None takes the
             current accelerator of ``torch.accelerator``, else XLA if it is in use, else the CPU.
-        dtype: The lower precision, one that the policy lists for the device. None takes the dtype of the region around
-            this one, else that of ``torch.set_autocast_dtype`` if it was called, else the first that the policy lists.
+        dtype: The lower precision, one that the policy lists for the device, as a dtype or as text ("bf16"). None takes
+            the dtype of the region around this one, else that of ``torch.set_autocast_dtype`` if it was called, else
+            the first that the policy lists.
         enabled: False switches autocasting off inside a region.
         cache_enabled: Whether casts of weights are reused inside the region. None: unchanged.
-        policy: Rules that hold in the region, over those around it.
+        policy: Rules that hold in the region, over those around it: what :class:`polycast.Policy` takes. To make the
+            policy once is faster than to give its dict, file, release or category each time.
 
     Returns:
         A ``torch.autocast``: a context manager and a decorator that nests with torch's own and in itself, and that
-        torch.compile supports. With a policy it is an object with the same uses. The state is per thread, so decorate a
-        ``forward`` that several threads run.
+        torch.compile supports. :class:`polycast.Region` says where one with a policy differs from torch's. The state is
+        per thread, so decorate a ``forward`` that several threads run.
 
     Raises:
         ValueError: The policy has no such device, or the region is enabled and the policy does not list its dtype.
-        TypeError: ``device_type`` is neither text nor a device, ``dtype`` no dtype, or ``enabled`` a text.
+        PolicyError: A ``ValueError``, as for :class:`polycast.Policy`.
+        TypeError: ``device_type`` is neither text nor a device, ``dtype`` neither text nor a dtype, or ``enabled`` a
+            text.
         RuntimeError: The region is for XLA and torch_xla is not imported, or no device is given while torch_xla is
             imported and not in use.
 
@@ -79,40 +70,60 @@ def autocast(
     """
     if callable(device_type):
         raise TypeError("autocast decorates with parentheses only; write @polycast.autocast()")
-    kind = backends.current() if device_type is None else backends.parse_device_type(device_type)
-    column = backends.device_of(kind)
-    kind = backends.device_type_of(column)
-    listed = DEVICES[column].lower_precision
-    _check(enabled, cache_enabled, policy)
+    device_type = backends.current() if device_type is None else _known(device_type)
+    device = backends.device_of(device_type)
+    device_type = backends.device_type_of(device)
+    listed = DEVICES[device].lower_precision
+    _check_switches(enabled, cache_enabled)
     compiling = torch.compiler.is_compiling()
     if enabled and not compiling:
-        backends.check_region(kind)
-        installation.follow_hardware(column)
-    dtype = _lower_precision(kind, listed, dtype, enabled)
-    if policy is not None:
-        if compiling:
-            return CompiledRegion(kind, dtype, enabled, cache_enabled, policy.digest)  # type: ignore[return-value]
-        region: Region | PolicyRegion = PolicyRegion(kind, dtype, enabled, cache_enabled, policy)
-    elif compiling:  # torch.compile knows a call of torch's class, and regions that were made outside
-        return StockAutocast(kind, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
-    else:
-        region = Region(kind, dtype, enabled, cache_enabled)
-    if region._enabled:
-        for doubt in _doubts(kind, column, installation.changes):
+        backends.check_region(device_type)
+        installation.follow_hardware(device)
+    dtype = _lower_precision(device_type, listed, dtype, enabled)
+    if compiling:
+        if policy is not None:
+            digest = policy.digest if isinstance(policy, Policy) else _digest_of(policy)
+            return CompiledRegion(device_type, dtype, enabled, cache_enabled, digest)  # type: ignore[return-value]
+        # torch.compile knows a call of torch's class, and regions that were made outside
+        return StockAutocast(device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
+    made = policy if policy is None or isinstance(policy, Policy) else Policy(policy)
+    region = Region(device_type, dtype, enabled, cache_enabled, made)
+    if region.enabled:
+        for doubt in _doubts(device_type, device, installation.changes):
             if torch._guards.active_fake_mode() is None:
                 tell(doubt)
     return region
 
 
-def _check(enabled: object, cache_enabled: object, policy: object) -> None:
-    """Raise for arguments that would be misread, or fail later."""
+# The policies that compiled code made of a dict or a text. It knows them by their digests alone.
+_made_in_compiled_code: dict[str, Policy] = {}
+
+
+@constant
+def _digest_of(policy: Rules) -> str:
+    made = Policy(policy)
+    return _made_in_compiled_code.setdefault(made.digest, made).digest
+
+
+def _known(device_type: str | torch.device) -> str:
+    """Return a device type that the policy has rules for."""
+    if isinstance(device_type, bool):
+        raise TypeError(
+            f"the device is {device_type}; the flag has a name here, as in polycast.autocast(enabled={device_type})"
+        )
+    if isinstance(device_type, torch.dtype):
+        raise TypeError(f"the device is {device_type}; a dtype is given by name, as in autocast(dtype={device_type})")
+    kind = backends.parse_device_type(device_type)
+    if dtype_named(kind) is not None:
+        raise ValueError(f"the device is '{kind}'; a dtype is given by name, as in autocast(dtype='{kind}')")
+    return kind
+
+
+def _check_switches(enabled: object, cache_enabled: object) -> None:
+    """Raise for arguments that would be misread."""
     if isinstance(enabled, str) or isinstance(cache_enabled, str):  # "False" would be true
         name, value = ("enabled", enabled) if isinstance(enabled, str) else ("cache_enabled", cache_enabled)
         raise TypeError(f"{name} is {value!r}; it takes True or False")
-    if not (policy is None or isinstance(policy, Policy)):
-        raise TypeError(
-            f"policy is {policy!r:.60}; give a polycast.Policy, as of Policy({{'mm': 'fp32'}}) or Policy.load"
-        )
 
 
 def _scripted(
@@ -127,33 +138,37 @@ torch._jit_internal.boolean_dispatched[autocast] = _in_a_script | {"if_true": _s
 
 
 def _lower_precision(
-    kind: str, listed: tuple[torch.dtype, ...], dtype: torch.dtype | None, enabled: bool
+    device_type: str, listed: tuple[torch.dtype, ...], dtype: torch.dtype | str | None, enabled: bool
 ) -> torch.dtype | None:
-    """Return the dtype of an enabled region, checked; of a disabled one, the argument."""
-    if not (dtype is None or isinstance(dtype, torch.dtype)):
-        raise TypeError(f"dtype is {dtype!r}; autocast on {kind} takes {' or '.join(map(str, listed))}")
+    """Return the dtype of an enabled region, checked; of a disabled one, that which was given."""
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        dtype = dtype_of(dtype)
     if enabled and dtype is None:
-        current = torch.get_autocast_dtype(kind)
-        chosen = torch.is_autocast_enabled(kind) or current is not _INITIAL.get(kind, current)
+        current = torch.get_autocast_dtype(device_type)
+        chosen = torch.is_autocast_enabled(device_type) or current is not _INITIAL.get(device_type, current)
         return current if chosen and current in listed else listed[0]
     if enabled and dtype not in listed:
         names = " and ".join(map(str, listed))
-        raise ValueError(f"autocast on {kind} runs in {names}; {dtype} is not listed for it in the policy")
+        raise ValueError(
+            f"autocast on {device_type} runs in {names}; {dtype} is not listed for it in the policy, and enabled=False "
+            "runs without casts"
+        )
     return dtype
 
 
 @cache
-def _doubts(kind: str, column: str, changes: int) -> list[str]:  # noqa: ARG001
+def _doubts(device_type: str, device: str, changes: int) -> list[str]:  # noqa: ARG001
     """Return why a region cannot follow the policy. `changes` has them looked up again after kernels changed."""
-    doubts = backends.overrides(kind)
-    if column not in installation.installed():
+    doubts = backends.overrides(device_type)
+    if device not in installation.installed():
         doubts.append(
-            f"the policy's kernels for {kind} are not installed, so its regions run torch's own; "
-            f"call polycast.install('{kind}')"
+            f"the policy's kernels for {device_type} are not installed, so its regions run torch's own; "
+            f"call polycast.install('{device_type}')"
         )
-    if not backends.is_here(kind):
+    if not backends.is_here(device_type):
         doubts.append(
-            f"torch finds no {kind} here, so a region on {kind} casts nothing; name the device that the tensors are on"
+            f"torch finds no {device_type} here, so a region on {device_type} casts nothing; "
+            "name the device that the tensors are on"
         )
     return doubts
 

@@ -235,7 +235,9 @@ def test_compiled_functions_give_what_eager_ones_give(style: Style, cast_inputs:
 
 FLOATING = "it takes a floating-point dtype, such as torch.float32, or None"
 WRONG = {
-    'custom_fwd(cast_inputs="float32")': f"cast_inputs is 'float32'; {FLOATING}",
+    'custom_fwd(cast_inputs="float3")': "the cast_inputs is 'float3', which torch does not have; "
+    "did you mean 'float32'?",
+    'custom_fwd("cpu")': "custom_fwd got 'cpu' instead of a function; write @custom_fwd(device_type='cpu')",
     "custom_fwd(cast_inputs=torch.int32)": f"cast_inputs is torch.int32; {FLOATING}",
     "custom_fwd(torch.float32)": "custom_fwd got torch.float32 instead of a function; "
     "write @custom_fwd(cast_inputs=torch.float32)",
@@ -247,8 +249,15 @@ WRONG = {
 
 @pytest.mark.parametrize("call", WRONG)
 def test_what_the_decorators_cannot_use(call: str) -> None:
-    with pytest.raises(TypeError, match=f"^{re.escape(WRONG[call])}$"):
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(WRONG[call])}$"):
         eval(f"polycast.{call}")
+
+
+@pytest.mark.parametrize("spelled", ["fp32", "float32", "torch.float", F32])
+def test_inputs_are_cast_to_a_dtype_in_any_spelling(spelled: str | torch.dtype) -> None:
+    forward = polycast.custom_fwd(device_type=torch.device("cpu"), cast_inputs=spelled)(lambda x: x.dtype)
+    with polycast.autocast("cpu"):
+        assert forward(torch.ones(1, dtype=BF16)) is F32
 
 
 @pytest.mark.parametrize("device_type", ["cpu", "cuda"])

@@ -1,8 +1,10 @@
 """polycast.autocast: what it takes, what it refuses, and the state of the region that it opens."""
 
+import asyncio
 import copy
+import pickle
 import re
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from threading import Barrier, Event
@@ -105,6 +107,96 @@ except RuntimeError as error:
     assert python(code) == f"{printed}\n"
 
 
+# What is typed first, and the dtype of a product.
+SPELLINGS: list[tuple[str, torch.dtype]] = [
+    ("polycast.autocast('cpu')", BF16),
+    ("polycast.autocast('cpu', torch.float16)", HALF),
+    ("polycast.autocast('cpu', torch.bfloat16, True, None)", BF16),
+    ("polycast.autocast(device_type='cpu', dtype=torch.float16)", HALF),
+    ("polycast.autocast(enabled=True, dtype=torch.float16)", HALF),
+    ("polycast.autocast(enabled=False)", F32),
+    ("polycast.autocast('cpu', dtype='bf16')", BF16),
+    ("polycast.autocast('cpu', 'bfloat16')", BF16),
+    ("polycast.autocast('cpu', 'torch.half')", HALF),
+    ("polycast.autocast('cpu', 'fp16', cache_enabled=False)", HALF),
+    ("polycast.autocast(X.device)", BF16),
+    ("polycast.autocast(X.device.type, enabled=True)", BF16),
+    ("polycast.autocast('cpu:0')", BF16),
+    ("polycast.autocast('cpu', policy=None)", BF16),
+    ("polycast.autocast('cpu', policy={'matmul': 'fp32'})", F32),
+    ("polycast.autocast('cpu', policy={'torch.matmul': torch.float16})", HALF),
+    ("polycast.autocast('cpu', policy='torch-2.11')", BF16),
+    ("polycast.autocast('cpu', policy='fp32')", F32),
+    ("polycast.autocast('cpu', policy=torch.float16)", HALF),
+    ("polycast.autocast('cpu', policy=polycast.Policy({'matmul': 'fp32'}))", F32),
+]
+
+
+@pytest.mark.usefixtures("host_only")
+@pytest.mark.parametrize(("call", "dtype"), SPELLINGS)
+def test_spellings_of_a_region(call: str, dtype: torch.dtype) -> None:
+    with eval(call) as opened:
+        assert (X @ X).dtype is dtype
+    assert isinstance(opened, torch.autocast)
+    assert isinstance(opened, polycast.Region)
+    for twin in (copy.copy(opened), copy.deepcopy(opened), pickle.loads(pickle.dumps(opened))):
+        with twin:
+            assert (X @ X).dtype is dtype
+        assert repr(twin) == repr(opened)
+
+
+def test_what_a_region_says_of_itself() -> None:
+    policy = polycast.Policy({"matmul": "fp32"})
+    for rules in (None, policy):
+        opened = polycast.autocast("cpu", HALF, cache_enabled=False, policy=rules)
+        found = (opened.device, opened.dtype, opened.enabled, opened.cache_enabled, opened.policy)
+        assert found == ("cpu", HALF, True, False, rules)
+        assert (opened.fast_dtype, opened._enabled, opened._cache_enabled) == (HALF, True, False)
+
+
+def test_a_region_holds_in_a_generator_while_it_runs() -> None:
+    for policy, dtype in ((None, BF16), ({"matmul": "fp16"}, HALF)):
+
+        @polycast.autocast("cpu", policy=policy)
+        def items() -> Iterator[torch.dtype]:
+            for _ in range(2):
+                yield (X @ X).dtype
+
+        assert [(inside, (X @ X).dtype) for inside in items()] == [(dtype, F32)] * 2
+
+
+def test_a_region_holds_in_a_coroutine_while_it_runs() -> None:
+    for policy, dtype in ((None, BF16), ({"matmul": "fp16"}, HALF)):
+        seen: list[torch.dtype] = []
+
+        @polycast.autocast("cpu", policy=policy)
+        async def run(seen: list[torch.dtype]) -> torch.dtype:
+            for _ in range(3):
+                seen.append((X @ X).dtype)
+                await asyncio.sleep(0)
+            return (X @ X).dtype
+
+        async def plain(seen: list[torch.dtype]) -> torch.dtype:
+            for _ in range(3):
+                seen.append((X @ X).dtype)
+                await asyncio.sleep(0)
+            return (X @ X).dtype
+
+        async def both(run: Any, seen: list[torch.dtype]) -> list[torch.dtype]:
+            return list(await asyncio.gather(run(seen), plain(seen)))
+
+        assert asyncio.run(both(run, seen)) == [dtype, F32]
+        assert seen == [dtype, F32] * 3
+
+
+def test_a_region_decorates_no_asynchronous_generator() -> None:
+    async def items() -> AsyncIterator[int]:
+        yield 1
+
+    with pytest.raises(TypeError, match=r"items is an asynchronous generator, which a region cannot decorate; write"):
+        polycast.autocast("cpu")(items)
+
+
 @pytest.mark.usefixtures("host_only")
 def test_a_region_decorates_and_its_function_may_call_itself() -> None:
     assert polycast.autocast("cpu", HALF)(square)(X).dtype is HALF
@@ -153,11 +245,11 @@ def test_regions_nest_with_torchs_own(regions: str, dtype: torch.dtype) -> None:
 
 
 CHOSEN = "'xla_gpu' is a device of the policy that the hardware chooses; name 'xla'"
-CPU_TAKES = "autocast on cpu takes torch.bfloat16 or torch.float16"
+BY_NAME = "a dtype is given by name, as in autocast(dtype="
 TEXT = "give a text such as 'cpu', or a torch.device"
 KNOWN = f"in its policy; it has {', '.join(backends.device_types())}; did you mean"
 NOT_LOADED = "is a backend outside of torch that is not loaded here; import the package that registers it first"
-NOT_LISTED = "is not listed for it in the policy"
+NOT_LISTED = "is not listed for it in the policy, and enabled=False runs without casts"
 WRONG: dict[str, tuple[list[Any], type[Exception], str]] = {
     "float32": (
         ["cpu", F32],
@@ -172,11 +264,25 @@ WRONG: dict[str, tuple[list[Any], type[Exception], str]] = {
     ),
     "an unknown device with an index": (["Cpu:0"], ValueError, f"polycast has no device 'Cpu' {KNOWN} 'cpu'?"),
     "a device": (["xla_gpu"], ValueError, CHOSEN),
-    "a dtype as text": (["cpu", "bfloat16"], TypeError, f"dtype is 'bfloat16'; {CPU_TAKES}"),
-    "a switch for a dtype": (["cpu", True], TypeError, f"dtype is True; {CPU_TAKES}"),
+    "a dtype that is none": (
+        ["cpu", "bfloat"],
+        ValueError,
+        "the dtype is 'bfloat', which torch does not have; did you mean 'bfloat16'?",
+    ),
+    "a switch for a dtype": (
+        ["cpu", True],
+        TypeError,
+        "the dtype is True; give a torch.dtype or its name, such as 'bfloat16'",
+    ),
+    "a switch for a device": (
+        [True],
+        TypeError,
+        "the device is True; the flag has a name here, as in polycast.autocast(enabled=True)",
+    ),
+    "a text dtype for a device": (["bf16"], ValueError, f"the device is 'bf16'; {BY_NAME}'bf16')"),
     "a switch as text": (["cpu", None, "False"], TypeError, "enabled is 'False'; it takes True or False"),
     "the cache's, too": (["cpu", None, True, "no"], TypeError, "cache_enabled is 'no'; it takes True or False"),
-    "a dtype for a device": ([HALF], TypeError, f"the device is torch.float16; {TEXT}"),
+    "a dtype for a device": ([HALF], TypeError, f"the device is torch.float16; {BY_NAME}torch.float16)"),
     "a number for a device": ([5], TypeError, f"the device is 5; {TEXT}"),
     "no parentheses": ([len], TypeError, "autocast decorates with parentheses only; write @polycast.autocast()"),
 }

@@ -1,59 +1,99 @@
 """Autocast regions as contexts and decorators."""
 
+import types
 from collections.abc import Callable
 from functools import wraps
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch.amp import autocast_mode
 from torch.amp.autocast_mode import autocast as StockAutocast  # by this name also where ours is put in its place
+from torch.utils._contextlib import _wrap_generator
 
 from polycast._compiled import enter_owner, enter_region, leave_owner, leave_scope, region_context
 from polycast.policy.policy import Policy
-from polycast.scope import scopes
+from polycast.scope import compiled_code, scopes
 from polycast.scope.compiled_code import uncompiled
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Entered:
-    """What regions share: many threads can enter one, and one thread can enter it again while it is in it."""
+class Region(StockAutocast):
+    """A region, which :func:`polycast.autocast` returns: a ``torch.autocast`` that may have a policy.
 
-    device: Any
-    fast_dtype: Any
-    _enabled: Any
-    _cache_enabled: Any
-    policy: Policy | None = None
+    Many threads can enter one, and one thread can enter it again while it is in it. Torch's own keeps what held before
+    in itself, so it can be entered once at a time. As a decorator it also takes generators and coroutines, and holds
+    while they run; torch's holds while they are made.
+
+    A region with a policy differs from torch's in two things. If it was made outside of compiled code, entering it in
+    compiled code breaks the graph. ``torch.export`` raises, because it records regions and no casts.
+    """
+
+    device: str
+    """The device type, as in ``torch.device(...).type``."""
+    policy: Policy | None
+    """The rules that hold in the region, over those around it. None for no further rules."""
 
     __enter__ = enter_owner
     __exit__ = leave_owner
 
-    @property
-    def _settings(self) -> tuple[Any, Any, Any, Any]:
-        return self.device, self.fast_dtype, self._enabled, self._cache_enabled
+    def __init__(
+        self,
+        device_type: str,
+        dtype: torch.dtype | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        self.policy = policy
+        super().__init__(device_type, dtype, enabled, cache_enabled)
+        self._context = region_context(*self._settings, None if policy is None else policy.kernels)
 
-    def _set_context(self) -> None:
-        self._context = region_context(*self._settings, self.policy.kernels if self.policy is not None else None)
+    @property
+    def dtype(self) -> torch.dtype:
+        """The lower precision."""
+        dtype: torch.dtype = self.fast_dtype
+        return dtype
+
+    @property
+    def enabled(self) -> bool:
+        """Whether ops are cast in the region."""
+        enabled: bool = self._enabled
+        return enabled
+
+    @property
+    def cache_enabled(self) -> bool:
+        """Whether casts of weights are reused in the region."""
+        enabled: bool = self.__dict__["_cache_enabled"]
+        return enabled
+
+    @property
+    def _cache_enabled(self) -> bool:
+        """What dynamo asks of a region that it finds. It knows of no policies, so there the graph breaks."""
+        if self.policy is not None:
+            compiled_code.break_graph("enters a region with a policy that was made outside of compiled code")
+        return self.cache_enabled
+
+    @_cache_enabled.setter
+    def _cache_enabled(self, enabled: bool) -> None:
+        self.__dict__["_cache_enabled"] = enabled
+
+    @property
+    def _settings(self) -> tuple[str, torch.dtype, bool, bool]:
+        return self.device, self.dtype, self.enabled, self.cache_enabled
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self._settings + (() if self.policy is None else (self.policy,))
+        return Region, (*self._settings, self.policy)
 
     def __repr__(self) -> str:
         """Return the call that makes such a region."""
-        options = [f"dtype={self.fast_dtype}"]
-        switches = {"enabled": self._enabled, "cache_enabled": self._cache_enabled}
+        options = [f"dtype={self.dtype}"]
+        switches = {"enabled": self.enabled, "cache_enabled": self.cache_enabled}
         options += [f"{name}=False" for name, value in switches.items() if value is False]
         options += [] if self.policy is None else [f"policy={self.policy!r}"]
         return f"polycast.autocast('{self.device}', {', '.join(options)})"
-
-
-class Region(_Entered, StockAutocast):
-    """A ``torch.autocast``. Torch's own keeps what held before in itself, so it can be entered once at a time."""
-
-    def __init__(self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None) -> None:
-        StockAutocast.__init__(self, device_type, dtype, enabled, cache_enabled)
-        self._set_context()
 
     def _tell_modes(self, entered: bool) -> None:
         """Report the region to torch.export's modes, as torch does."""
@@ -64,37 +104,55 @@ class Region(_Entered, StockAutocast):
                 return
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Return the function, to be run in this region."""
-        decorated: Callable[P, R] = super().__call__(function)  # type: ignore[no-untyped-call]
-        return decorated
+        """Return the function, to be run in this region.
+
+        Raises:
+            TypeError: It is an asynchronous generator, in which a region would hold for other tasks, too.
+        """
+        decorated: Any
+        if isgeneratorfunction(function):
+            decorated = _wrap_generator(lambda: self, function)  # type: ignore[no-untyped-call]
+        elif iscoroutinefunction(function):
+            decorated = _coroutine(self, function)
+        elif isasyncgenfunction(function):
+            raise TypeError(
+                f"{function.__qualname__} is an asynchronous generator, which a region cannot decorate; "
+                f"write `with polycast.autocast(...)` around its calls of the model"
+            )
+        elif self.policy is None:
+            decorated = super().__call__(function)  # type: ignore[no-untyped-call]
+        else:
+            decorated = _with_policy(self, self.policy, function)
+        return decorated  # type: ignore[no-any-return]
 
 
-class PolicyRegion(_Entered):
-    """A region with a policy over the rules around it.
+def _coroutine(region: Region, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a coroutine function that is in a region while it runs, and not while it waits."""
 
-    It is no ``torch.autocast``: torch.compile would take it for a region without a policy.
-    """
+    def steps(*args: Any, **kwargs: Any) -> Any:
+        return (yield from function(*args, **kwargs).__await__())
 
-    def __init__(
-        self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None, policy: Policy
-    ) -> None:
-        self.device, self.fast_dtype, self._enabled, self._cache_enabled = device_type, dtype, enabled, cache_enabled
-        self.policy: Policy = policy
-        self._set_context()
+    awaitable = types.coroutine(_wrap_generator(lambda: region, steps))  # type: ignore[no-untyped-call]
 
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Return the function, to be run in this region."""
-        settings = (*self._settings, self.policy.digest)
+    @wraps(function)
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        return await awaitable(*args, **kwargs)
 
-        @wraps(function)
-        def run(*args: P.args, **kwargs: P.kwargs) -> R:
-            if torch.compiler.is_compiling():
-                with CompiledRegion(*settings):
-                    return function(*args, **kwargs)
-            with self:
+    return run
+
+
+def _with_policy(region: Region, policy: Policy, function: Callable[P, R]) -> Callable[P, R]:
+    settings = (*region._settings, policy.digest)
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if torch.compiler.is_compiling():
+            with CompiledRegion(*settings):
                 return function(*args, **kwargs)
+        with region:
+            return function(*args, **kwargs)
 
-        return run
+    return run
 
 
 class CompiledRegion:
