@@ -21,7 +21,7 @@ from polycast.region import autocast
 from polycast.scaler import elsewhere  # noqa: F401
 from polycast.scaler.scaler import GradScaler
 from polycast.scaler.schedule import SkipAwareLR
-from polycast.scope.assignment import assign
+from polycast.scope.assignment import assign, assigned
 from polycast.scope.contexts import Region
 from polycast.scope.process import use
 
@@ -32,6 +32,7 @@ __all__ = [
     "Region",
     "SkipAwareLR",
     "assign",
+    "assigned",
     "autocast",
     "cast_cache",
     "custom_bwd",

@@ -1,11 +1,12 @@
 """The tensors in a target of cast_cache.keep or cast_cache.release."""
 
 import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from torch import Tensor, nn
+
+from polycast._caller import warn
 
 Casts: TypeAlias = nn.Module | Tensor | Iterable[nn.Module | Tensor]
 # The modules of FSDP, which changes the storage of parameters and counts no versions.
@@ -22,7 +23,7 @@ def named_tensors(target: Casts) -> list[tuple[str, Tensor]]:
     """
     found = list(_walk(target, ""))
     if not found and isinstance(target, Iterator):
-        warnings.warn("the iterator gives no tensor; if it was used up before, give a list instead", stacklevel=3)
+        warn("the iterator gives no tensor; if it was used up before, give a list instead")
     return found
 
 

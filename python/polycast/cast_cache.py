@@ -5,7 +5,7 @@ A weight that changes is cast again. Casts that you :func:`keep` outlive regions
 
     >>> import torch, polycast
     >>> layer = torch.nn.Linear(4, 4).requires_grad_(False)
-    >>> polycast.cast_cache.keep(layer)
+    >>> kept = polycast.cast_cache.keep(layer)
     >>> for _ in range(3):
     ...     with polycast.autocast("cpu"):
     ...         y = layer(torch.ones(1, 4, dtype=torch.bfloat16))
@@ -16,7 +16,6 @@ A weight that changes is cast again. Casts that you :func:`keep` outlive regions
 
 import operator
 import sys
-import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,10 +29,13 @@ from torch._compile import _disable_dynamo
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from polycast import _compiled, backends
+from polycast._caller import warn
+from polycast._calls import called_as
 from polycast._cast_targets import Casts, named_tensors
 from polycast._pointers import getattr_of
+from polycast.scope.change import Change
 
-__all__ = ["Counts", "clear", "info", "keep", "limit", "release", "verify"]
+__all__ = ["Counts", "Kept", "clear", "info", "keep", "limit", "release", "verify"]
 
 
 def __dir__() -> list[str]:
@@ -65,8 +67,35 @@ class Counts(NamedTuple):
     """How many casts were dropped."""
 
 
-def keep(target: Casts) -> None:
+class Kept(Change):
+    """What :func:`keep` returns. As a context manager it releases, at its end, what was not kept before."""
+
+    _again = "polycast.cast_cache.keep(...)"
+
+    def __init__(self, named: list[tuple[str, Tensor]]) -> None:
+        self._count = len(named)
+        references = {tensor._cdata: (name, weakref.ref(tensor), tensor._cdata in _kept) for name, tensor in named}
+        for name, tensor in named:
+            _keep(name, tensor)
+        self._begin(references)
+
+    def _restore(self, changed: int, before: tuple[str, weakref.ref[Tensor], bool]) -> None:
+        name, reference, was_kept = before
+        tensor = reference()
+        if tensor is not None and was_kept and changed not in _kept:
+            _keep(name, tensor)
+        elif tensor is not None and not was_kept:
+            _release(changed)
+
+    def __repr__(self) -> str:
+        return f"<the casts of {'a tensor' if self._count == 1 else f'{self._count} tensors'} are kept>"
+
+
+@called_as("polycast.cast_cache.keep(model), or with a tensor or an iterable of tensors")
+def keep(target: Casts) -> Kept:
     """Keep the casts of tensors from one region to the next, until a tensor changes or is deleted.
+
+    They are kept from the call on. ``with polycast.cast_cache.keep(model)`` keeps them until the end of the block.
 
     Limitation: writes that bypass the tensor's version counter are not seen. Call :func:`release` before such a write,
     or find it with :func:`verify`:
@@ -89,6 +118,9 @@ def keep(target: Casts) -> None:
         target: A module, a tensor, or an iterable of both. Of a module, its floating-point parameters and buffers are
             kept. A tensor that replaces a parameter later is not kept.
 
+    Returns:
+        A context manager. At its end, or at its ``remove``, what it began to keep is released.
+
     Raises:
         ValueError: The changes of a tensor cannot be seen, or it is not floating-point; then nothing is kept. This
             concerns DTensors and other subclasses, modules that FSDP manages, inference tensors, views and results of
@@ -99,6 +131,7 @@ def keep(target: Casts) -> None:
         >>> import torch, polycast
         >>> weight = torch.ones(2, 2)
         >>> polycast.cast_cache.keep(weight)
+        <the casts of a tensor are kept>
         >>> with polycast.autocast("cpu"):
         ...     before = weight @ weight
         >>> _ = weight.mul_(2)
@@ -121,10 +154,8 @@ def keep(target: Casts) -> None:
         )
     if texts:
         more = f"; and of {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
-        warnings.warn(f"keeps no casts of {'; of '.join(texts[:_NAMED])}{more}", stacklevel=2)
-    for name, tensor in named:
-        _compiled.keep_casts(tensor, name)
-        _kept[tensor._cdata] = weakref.ref(tensor, partial(_dead, tensor._cdata))
+        warn(f"keeps no casts of {'; of '.join(texts[:_NAMED])}{more}")
+    return Kept(named)
 
 
 def release(target: Casts) -> None:
@@ -133,7 +164,7 @@ def release(target: Casts) -> None:
     Example:
         >>> import torch, polycast
         >>> layer = torch.nn.Linear(2, 2)
-        >>> polycast.cast_cache.keep(layer)
+        >>> kept = polycast.cast_cache.keep(layer)
         >>> polycast.cast_cache.release(layer)
     """
     for _, tensor in named_tensors(target):
@@ -201,6 +232,11 @@ def verify(enabled: bool) -> None:
     if not isinstance(enabled, bool):
         raise TypeError(f"enabled is {enabled!r}; it takes True or False")
     _compiled.verify_casts(enabled)
+
+
+def _keep(name: str, tensor: Tensor) -> None:
+    _compiled.keep_casts(tensor, name)
+    _kept[tensor._cdata] = weakref.ref(tensor, partial(_dead, tensor._cdata))
 
 
 def _release(address: int) -> None:

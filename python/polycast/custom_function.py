@@ -143,16 +143,16 @@ def _decorate_forward(
     def run(*args: Any, **kwargs: Any) -> R:
         # setup_context, and a forward without setup_context, take the context first.
         context = args[0] if args and hasattr(args[0], "save_for_backward") else None
-        kind = device_type or _device_type((args, kwargs))
-        enabled = torch.is_autocast_enabled(kind)
+        of_inputs = device_type or _device_type((args, kwargs))
+        enabled = torch.is_autocast_enabled(of_inputs)
         if context is not None:
-            dtype = torch.get_autocast_dtype(kind)
-            context.polycast_region = _Region(kind, enabled and cast_inputs is None, dtype, scopes.held())
+            dtype = torch.get_autocast_dtype(of_inputs)
+            context.polycast_region = _Region(of_inputs, enabled and cast_inputs is None, dtype, scopes.held())
         if not enabled or cast_inputs is None:
             return fwd(*args, **kwargs)
-        with StockAutocast(kind, enabled=False):
-            inputs = _cast(args[:eligible], kind, cast_inputs)
-            return fwd(*inputs, *args[eligible:], **_cast(kwargs, kind, cast_inputs))
+        with StockAutocast(of_inputs, enabled=False):
+            inputs = _cast(args[:eligible], of_inputs, cast_inputs)
+            return fwd(*inputs, *args[eligible:], **_cast(kwargs, of_inputs, cast_inputs))
 
     return run
 
@@ -174,8 +174,8 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _device_type(value: Any) -> str:
-    types = (tensor.device.type for tensor in _tensors(value))
-    return next((kind for kind in types if kind not in (HOST, SHAPES_ONLY)), HOST)
+    device_types = (tensor.device.type for tensor in _tensors(value))
+    return next((found for found in device_types if found not in (HOST, SHAPES_ONLY)), HOST)
 
 
 def _cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:

@@ -17,7 +17,7 @@ from polycast.scope.contexts import CompiledRegion, Region
 from polycast.scope.rules import Rules
 
 # The dtype of each device type until a region or a user chooses another.
-_INITIAL = {kind: torch.get_autocast_dtype(kind) for kind in backends.device_types()}
+_INITIAL = {known: torch.get_autocast_dtype(known) for known in backends.device_types()}
 # They look into a table, so dynamo runs them.
 dtype_of, dtype_named = constant(dtype_of), constant(dtype_named)
 
@@ -113,10 +113,10 @@ def _known(device_type: str | torch.device) -> str:
         )
     if isinstance(device_type, torch.dtype):
         raise TypeError(f"the device is {device_type}; a dtype is given by name, as in autocast(dtype={device_type})")
-    kind = backends.parse_device_type(device_type)
-    if dtype_named(kind) is not None:
-        raise ValueError(f"the device is '{kind}'; a dtype is given by name, as in autocast(dtype='{kind}')")
-    return kind
+    name = backends.parse_device_type(device_type)
+    if dtype_named(name) is not None:
+        raise ValueError(f"the device is '{name}'; a dtype is given by name, as in autocast(dtype='{name}')")
+    return name
 
 
 def _check_switches(enabled: object, cache_enabled: object) -> None:

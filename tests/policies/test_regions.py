@@ -198,7 +198,7 @@ class Three(nn.Module):
 @pytest.mark.parametrize(("rules", "types"), MODULE_RULES)
 def test_rules_of_modules(rules: dict[str, object], types: list[torch.dtype]) -> None:
     model = Three()
-    polycast.assign(model, rules)  # type: ignore[arg-type]
+    polycast.assign(model, rules)
     with polycast.autocast("cpu"):
         assert [tensor.dtype for tensor in model(X)] == types
     with polycast.autocast("cpu", policy=Policy({"linear": "float64"})):
@@ -214,7 +214,7 @@ def test_modules_with_rules_are_copied_pickled_and_freed_of_them() -> None:
         with polycast.autocast("cpu"):
             assert [tensor.dtype for tensor in twin(X)] == [HALF, BF16, BF16]
         assert vars(twin.a)["forward"].module is twin.a
-    assert polycast.assign(model, {"a": {"linear": "fp32"}}) == ["a"]
+    assert list(polycast.assign(model, {"a": {"linear": "fp32"}})) == ["a"]
     with polycast.autocast("cpu"):
         assert model(X)[0].dtype == F32
     polycast.assign(model, {"a": None})
@@ -234,7 +234,7 @@ def test_an_interrupt_leaves_the_rules_of_a_module() -> None:
 
 
 BAD_ASSIGNMENTS: list[tuple[object, str]] = [
-    ({"d": "fp32"}, "the model has no module 'd'; a pattern begins with 're:'"),
+    ({"d": "fp32"}, "the model has no module 'd'; a glob has '*', and a pattern begins with 're:'"),
     ({"lm_head": "fp32"}, "assign: lm_head: error: the model has no module 'lm_head'"),
     ({"re:x.*": "fp32"}, "assign: re:x.*: error: matches no module of the model; a pattern has to match a whole name"),
     ({"re:(": "fp32"}, "assign: re:(: error: no pattern: missing ), unterminated subpattern at position 0; write a"),
@@ -252,11 +252,13 @@ BAD_ASSIGNMENTS: list[tuple[object, str]] = [
     (
         {"d": {"linera": "fp32", "relu": "fp23"}, "a": 3, 3: "fp32", "re:[ab]": None},
         """\
-assign: d: error: the model has no module 'd'; a pattern begins with 're:'
+assign: d: error: the model has no module 'd'; a glob has '*', and a pattern begins with 're:'
 assign: d.linera: error: unknown op 'linera'; did you mean 'linear'?
 assign: d.relu: error: unknown category 'fp23'; did you mean 'fp32'?
-assign: a: error: a value of type int; give a policy, a mapping of ops, a category, or None
-assign: <int>: error: a key of type int; use the name of a module, or 're:' and a pattern""",
+assign: a: error: the policy is 3; give a dict of rules, as in {'softmax': 'fp32'}, the name of a file or of a \
+release, or a category or dtype for every op
+assign: <int>: error: a key of type int; use the name of a module, a glob such as 'layers.*', 're:' and a pattern, a \
+module class, or a module""",
     ),
     (["a"], "the rules are ['a']; give a mapping, as in {'lm_head': 'fp32'}"),
 ]
@@ -306,7 +308,7 @@ def test_a_checkpoint_of_no_policy_runs_again_under_none(reentrant: bool) -> Non
 def test_a_module_with_two_names_has_both() -> None:
     shared = nn.Linear(4, 4)
     model = nn.ModuleDict({"one": shared, "two": shared})
-    assert polycast.assign(model, {"two": {"linear": "fp32"}}) == ["one", "two"]
+    assert list(polycast.assign(model, {"two": {"linear": "fp32"}})) == ["one", "two"]
     with pytest.raises(ValueError, match="module 'two' is matched by 'one'"):
         polycast.assign(model, {"one": {"linear": "fp32"}, "two": {"linear": "float16"}})
 

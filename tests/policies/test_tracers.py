@@ -104,10 +104,10 @@ def test_an_export_to_onnx_keeps_the_casts() -> None:
 
 
 @pytest.mark.parametrize("rules", ["fp32", {"linear": "fp32"}, polycast.Policy({"linear": "fp32"}), torch.float32])
-def test_a_compiled_function_assigns(rules: polycast.scope.assignment.Rules) -> None:
+def test_a_compiled_function_assigns(rules: polycast.scope.rules.Rules) -> None:
     model = Outer()
 
-    def assigned(x: Tensor, rules: polycast.scope.assignment.Rules) -> Tensor:
+    def assigned(x: Tensor, rules: polycast.scope.rules.Rules) -> Tensor:
         x = x * 2
         names = polycast.assign(model, {"inner": rules})
         result: Tensor = model(x) + len(names)
@@ -118,5 +118,5 @@ def test_a_compiled_function_assigns(rules: polycast.scope.assignment.Rules) -> 
         for value, kind in ((rules, F32), (None, BF16), (rules, F32)):
             assert compiled(X, value).dtype == kind
             assert model(X).dtype == kind
-    with pytest.raises(torch._dynamo.exc.Unsupported, match="changes modules"):
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="assign changes what holds"):
         torch.compile(assigned, backend="eager", fullgraph=True)(X, rules)

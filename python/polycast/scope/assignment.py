@@ -1,30 +1,73 @@
-"""Assigns policies to the modules of a model by their names."""
+"""Assigns policies to the modules of a model."""
 
-import re
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 
-from polycast._grammar.errors import Location, PolicyError, Problem, closest
+from polycast._calls import called_as
+from polycast._grammar.errors import Location, PolicyError, Problem
+from polycast._text_table import lines_of
 from polycast.policy.policy import Policy, Rule
-from polycast.scope import callers
+from polycast.scope import callers, keys
+from polycast.scope.change import Change
 from polycast.scope.compiled_code import uncompiled
-from polycast.scope.module import set_rules
+from polycast.scope.keys import Key
+from polycast.scope.module import rules_of, set_rules
+from polycast.scope.rules import Rules, summary
 
-Rules: TypeAlias = str | torch.dtype | Mapping[str, object] | Policy | None
 
-PATTERN = "re:"
+class Assignments(Mapping[str, Policy]):
+    """The modules of a model that have rules of their own, by name, and the policy of each. It prints as a table."""
+
+    def __init__(self, policies: Mapping[str, Policy]) -> None:
+        self._policies = dict(policies)
+
+    def __getitem__(self, name: str) -> Policy:
+        return self._policies[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._policies)
+
+    def __len__(self) -> int:
+        return len(self._policies)
+
+    def __str__(self) -> str:
+        if not self:
+            return "no module has rules"
+        rows = [(name or "(the model)", summary(policy)) for name, policy in self.items()]
+        return "\n".join(lines_of([("module", "rules"), *rows]))
+
+    __repr__ = __str__
+
+
+class Assignment(Assignments, Change):
+    """What :func:`assign` returns. As a context manager it brings back, at its end, the rules that held before."""
+
+    _again = "polycast.assign(...)"
+
+    def __init__(self, policies: Mapping[str, Policy], before: Mapping[nn.Module, tuple[Policy | None, bool]]) -> None:
+        super().__init__(policies)
+        self._begin(WeakKeyDictionary(before))
+
+    def _restore(self, changed: nn.Module, before: tuple[Policy | None, bool]) -> None:
+        policy, is_called = before
+        set_rules(changed, policy)
+        callers.have_called(changed, is_called)
 
 
 @uncompiled
-def assign(model: nn.Module, rules: Mapping[str, Rules]) -> list[str]:
+@called_as("polycast.assign(model, {module: rules}), as in polycast.assign(model, {'lm_head': 'fp32'})")
+def assign(model: nn.Module, rules: Mapping[Key, Rules] | Mapping[str, Rules] | Rules) -> Assignment:
     """Give modules of a model rules of their own, over those of the region and the process that they are called in.
 
     Rules hold while the module's ``forward`` runs, and when activation checkpointing reruns it. Modules inside follow
-    them too, after rules of their own. A new assignment replaces the earlier one of the same module.
+    them too, after rules of their own. A new assignment replaces the earlier one of the same module. The ``repr`` of a
+    module shows its rules.
 
     Limits: a module that torch never calls is refused (a ModuleList, the ``out_proj`` of nn.MultiheadAttention). Your
     own code that reads a module's weights without calling it follows none of its rules. ``torch.jit.trace`` and
@@ -32,38 +75,46 @@ def assign(model: nn.Module, rules: Mapping[str, Rules]) -> list[str]:
 
     Args:
         model: The model.
-        rules: The key is the name of a module, as in ``named_modules`` ("" is the model itself), or a pattern that
-            matches whole names, as in "re:.*\\.norm\\d". A name decides over patterns. The value is a policy, a dict
-            for :class:`polycast.Policy`, or one category or dtype for every op that the base lists. None takes back an
-            assignment.
+        rules: A mapping from modules to rules. A key is the name of a module, as in ``named_modules`` ("" is the model
+            itself), or the module itself. Or it stands for many: a glob, as in "layers.*", whose ``*`` matches any
+            text, dots too; "re:" and a regular expression for whole names, as in "re:.*\\.norm\\d"; or a module class,
+            for its instances, those of subclasses too. A key for one module decides over those for many. The value is
+            what :class:`polycast.Policy` takes: a policy, a dict, a file, a release, or a category or dtype for every
+            op that the built-in policy lists. None takes rules back. A value in the place of the mapping is for the
+            model itself, but a dict is always the mapping.
 
     Returns:
-        The names of the modules that were assigned rules.
+        A mapping from the names of the modules that were assigned rules to their policies, which prints as a table. It
+        is a context manager: its end, or its ``remove``, brings back the rules that held before.
 
     Raises:
-        PolicyError: A ``ValueError`` with every problem: a name or pattern without a module, a module that is never
-            called, two patterns that disagree on an op of one module, a value of another kind, and the problems of
-            :class:`polycast.Policy`. Nothing is assigned then.
+        PolicyError: A ``ValueError`` with every problem: a key that stands for no module, a module that is never
+            called, two keys for many modules that disagree on an op of one module, a value of another kind, and the
+            problems of :class:`polycast.Policy`. Nothing is assigned then.
         TypeError: The model is no module, or the rules no mapping.
 
     Example:
         >>> import torch, polycast
-        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
-        >>> polycast.assign(model, {"1": "fp32"})
-        ['1']
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.LayerNorm(2), torch.nn.Linear(2, 2))
+        >>> polycast.assign(model, {"2": torch.float32, torch.nn.LayerNorm: {"layer_norm": "bf16"}})["1"]
+        Policy({'layer_norm': 'bfloat16'})
         >>> with polycast.autocast("cpu"):
         ...     model[0](torch.ones(2)).dtype, model(torch.ones(2)).dtype
         (torch.bfloat16, torch.float32)
+        >>> with polycast.assign(model, {"*": None}):
+        ...     polycast.assigned(model)
+        no module has rules
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"{type(model).__name__} is no module; give the model, and its modules' names in the rules")
+    _check_model(model, rules)
+    if isinstance(rules, Policy | str | os.PathLike | torch.dtype | None):
+        rules = {"": rules}
     if not isinstance(rules, Mapping):
         raise TypeError(f"the rules are {rules!r:.60}; give a mapping, as in {{'lm_head': 'fp32'}}")
     modules = dict(model.named_modules(remove_duplicate=False))
     problems: list[Problem] = []
-    found = [_Assignment(*rule, modules, number, problems) for number, rule in enumerate(rules.items())]
-    chosen: dict[nn.Module, _Assignment] = {}
-    # Names come after patterns, so that they decide.
+    found = [_Part(*rule, modules, number, problems) for number, rule in enumerate(rules.items())]
+    chosen: dict[nn.Module, _Part] = {}
+    # Keys for single modules come last, so that they decide.
     for one in sorted(found, key=lambda one: not one.is_pattern):
         for name in one.names:
             earlier = chosen.setdefault(modules[name], one)
@@ -74,49 +125,70 @@ def assign(model: nn.Module, rules: Mapping[str, Rules]) -> list[str]:
         one.check_called(modules, chosen)
     if problems:
         raise PolicyError(problems)
+    before = {module: (rules_of(module), callers.is_had_called(module)) for module in chosen}
     for name, module in modules.items():
         if module in chosen:
-            set_rules(module, chosen[module].policy)
-            callers.have_called(module, chosen[module].policy is not None and callers.is_in_fused_layer(name, modules))
-    return [name for name, module in modules.items() if module in chosen and chosen[module].policy is not None]
+            policy = chosen[module].policy
+            set_rules(module, policy)
+            callers.have_called(module, policy is not None and callers.is_in_fused_layer(name, modules))
+    given = {name: chosen[module].policy for name, module in modules.items() if module in chosen}
+    return Assignment({name: policy for name, policy in given.items() if policy is not None}, before)
 
 
-# Dynamo breaks its graph here, because compiled code would not see that modules change.
-assign._torchdynamo_disable = True  # type: ignore[attr-defined]
-assign._torchdynamo_disable_msg = "polycast.assign changes modules"  # type: ignore[attr-defined]
+def assigned(model: nn.Module) -> Assignments:
+    """Return the modules of a model that have rules of their own, by name, and the policy of each.
+
+    Raises:
+        TypeError: The model is no module.
+
+    Example:
+        >>> import torch, polycast
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.GELU())
+        >>> _ = polycast.assign(model, {"0": {"linear": "fp32"}, "1": {"gelu": "fp32"}})
+        >>> print(polycast.assigned(model))
+        module  rules
+        0       linear fp32
+        1       gelu fp32
+    """
+    _check_model(model, {})
+    found = ((name, rules_of(module)) for name, module in model.named_modules(remove_duplicate=False))
+    return Assignments({name: policy for name, policy in found if policy is not None})
 
 
-class _Assignment:
+def _check_model(model: object, rules: object) -> None:
+    if isinstance(model, nn.Module):
+        return
+    what = f"{model.__name__} is a class" if isinstance(model, type) else f"{model!r:.60} is no module"
+    remedy = "give the model first, then its modules and their rules"
+    if isinstance(rules, nn.Module):
+        remedy = "the model comes first"
+    elif isinstance(model, type):
+        remedy = f"the model comes first, as in polycast.assign(model, {{{model.__name__}: 'fp32'}})"
+    raise TypeError(f"{what}; {remedy}")
+
+
+class _Part:
     """One key of the rules with its modules and its policy. It reports the problems of both."""
 
     def __init__(
-        self, key: object, value: Rules, modules: Mapping[str, nn.Module], number: int, problems: list[Problem]
+        self, key: object, value: Any, modules: Mapping[str, nn.Module], number: int, problems: list[Problem]
     ) -> None:
-        self.key = key if isinstance(key, str) else f"<{type(key).__name__}>"
+        self.key = keys.text_of(key, modules)
         self.problems = problems
-        self.is_pattern = self.key.startswith(PATTERN)
-        self.names: list[str] = []
+        self.is_pattern = keys.is_pattern(key, modules)
         self.policy: Policy | None = None
         self._place = Location("assign", number, 0, self.key or "''")
         self._other: set[str] = set()
-        if isinstance(key, str):
-            self.names = self._find(modules)
-            if value is not None:
-                self.names = self._without_containers(self.names, modules)
-        else:
-            self._report(
-                f"a key of type {type(key).__name__}", f"use the name of a module, or '{PATTERN}' and a pattern"
-            )
+        self.names = keys.names_of(key, modules, self._report)
+        if value is not None:
+            self.names = self._without_containers(self.names, modules)
         try:
-            self.policy = _policy_of(value)
+            self.policy = None if value is None else Policy(value)
         except PolicyError as error:
             self.problems += [replace(problem, location=self._inside(problem.location)) for problem in error.problems]
-        except ValueError as error:
-            self._report(*str(error).split("; ", 1))
-        except TypeError:
-            self._report(
-                f"a value of type {type(value).__name__}", "give a policy, a mapping of ops, a category, or None"
-            )
+        except (ValueError, TypeError) as error:
+            what, _, remedy = str(error).partition("; ")
+            self._report(what, remedy)
 
     def _report(self, what: str, remedy: str) -> None:
         self.problems.append(Problem(self._place, what, remedy))
@@ -124,25 +196,7 @@ class _Assignment:
     def _inside(self, location: Location) -> Location:
         return replace(self._place, column=location.line, path=f"{self._place.path}.{location.path}")
 
-    def _find(self, names: Iterable[str]) -> list[str]:
-        if not self.is_pattern:
-            if self.key in names:
-                return [self.key]
-            close = closest(self.key, names)
-            remedy = f"a pattern begins with '{PATTERN}'" if close is None else f"did you mean '{close}'?"
-            self._report(f"the model has no module '{self.key}'", remedy)
-            return []
-        try:
-            pattern = re.compile(self.key.removeprefix(PATTERN))
-        except re.error as error:
-            self._report(f"no pattern: {error}", "write a regular expression of Python's")
-            return []
-        found = [name for name in names if pattern.fullmatch(name)]
-        if not found:
-            self._report("matches no module of the model", "a pattern has to match a whole name")
-        return found
-
-    def check_called(self, modules: Mapping[str, nn.Module], chosen: dict[nn.Module, "_Assignment"]) -> None:
+    def check_called(self, modules: Mapping[str, nn.Module], chosen: dict[nn.Module, "_Part"]) -> None:
         """Report a module whose weights another module reads without calling it, unless both have the same rules."""
         for name in self.names:
             reader = callers.reader_of(name, modules)
@@ -151,21 +205,22 @@ class _Assignment:
             around = chosen.get(modules[reader])
             if around is None or around.policy != self.policy:
                 what = f"module '{name}' is never called, as '{reader}' reads its weights, so no rule can hold in it"
-                self._report(what, f"give the rules to '{reader}'")
+                leave_out = f", or leave it out: '{name}': None" if self.is_pattern else ""
+                self._report(what, f"give the rules to '{reader}'{leave_out}")
 
     def _without_containers(self, names: list[str], modules: Mapping[str, nn.Module]) -> list[str]:
-        """Leave out modules without a forward. Report them, unless the pattern also matches a module inside."""
+        """Leave out modules without a forward. Report them, unless the key also stands for a module inside."""
         for name in (name for name in names if not callers.has_forward(modules[name])):
             inside = f"{name}." if name else ""
             if not (self.is_pattern and any(other != name and other.startswith(inside) for other in names)):
                 kind = type(modules[name]).__name__
                 what = f"module '{name}' is never called, as a {kind} has no forward, so no rule can hold in it"
-                self._report(what, f"give the rules to what is in it: '{PATTERN}{re.escape(inside)}.*'")
+                self._report(what, f"give the rules to what is in it: '{inside}*'")
         return [name for name in names if callers.has_forward(modules[name])]
 
-    def check_agreement(self, name: str, other: "_Assignment") -> None:
+    def check_agreement(self, name: str, other: "_Part") -> None:
         """Report once that two keys of the same rank give an op of a module different categories."""
-        mine, its = ({row.key: row for row in one.policy.rows()} if one.policy else {} for one in (self, other))
+        mine, its = ({rule.key: rule for rule in one.policy.rows()} if one.policy else {} for one in (self, other))
         for key in (key for key in its if key in mine):
             if mine[key].value != its[key].value and other.key not in self._other:
                 self._other.add(other.key)
@@ -176,17 +231,5 @@ class _Assignment:
                 self._report(what, "name the module itself, or make the patterns narrower")
 
 
-def _shown(row: Rule) -> str:
-    return f"{row.op} {row.value} on {row.column}"
-
-
-def _policy_of(value: Rules) -> Policy | None:
-    if isinstance(value, torch.dtype):
-        value = str(value).removeprefix("torch.")
-    if isinstance(value, str):
-        return Policy(value)
-    if value is None or isinstance(value, Policy):
-        return value
-    if isinstance(value, Mapping):
-        return Policy(value)
-    raise TypeError
+def _shown(rule: Rule) -> str:
+    return f"{rule.op} {rule.value} on {rule.column}"

@@ -46,6 +46,11 @@ def _around(name: str) -> Iterable[str]:
     return (".".join(parts[:count]) for count in range(len(parts)))
 
 
+def is_had_called(module: nn.Module) -> bool:
+    """Return whether a module has the hook of :func:`have_called`."""
+    return _called in module._forward_pre_hooks.values()
+
+
 def have_called(module: nn.Module, is_called: bool) -> None:
     """Give a module a hook, so that the layer around it calls it, or remove the hook."""
     for key, hook in list(module._forward_pre_hooks.items()):

@@ -15,6 +15,7 @@ from polycast._replaced import replaced
 from polycast.policy.policy import Policy
 from polycast.scope import scopes, tracers
 from polycast.scope.compiled_code import inlined
+from polycast.scope.rules import summary
 
 
 class Assigned(partial[Any]):
@@ -43,6 +44,11 @@ class Assigned(partial[Any]):
         policy: Policy = self.args[1]
         return policy
 
+    def extra_repr(self) -> str:
+        """Return what the module says of itself, and its rules."""
+        own = type(self.module).extra_repr(self.module)
+        return f"{own}{', ' if own else ''}rules: {summary(self.policy)}"
+
     @property
     def __wrapped__(self) -> Any:  # where inspect finds the signature
         return self.args[-1] or type(self.module).forward.__get__(self.module)
@@ -69,17 +75,27 @@ def _forward(module: ref[nn.Module], forward: Any, args: tuple[Any, ...], kwargs
     return type(here).forward(here, *args, **kwargs)
 
 
+def rules_of(module: nn.Module) -> Policy | None:
+    """Return the rules that a module was given."""
+    own = module.__dict__.get("forward")
+    return own.policy if isinstance(own, Assigned) else None
+
+
 def set_rules(module: nn.Module, policy: Policy | None) -> None:
     """Have a module follow the rules of a policy alone, or none."""
-    own = module.__dict__.get("forward")
-    if isinstance(own, Assigned):
-        own = own.args[-1]
+    own = module.__dict__
+    forward = own.get("forward")
+    if isinstance(forward, Assigned):
+        forward = forward.args[-1]
+    if isinstance(getattr(own.get("extra_repr"), "__self__", None), Assigned):
+        del own["extra_repr"]
     if policy is not None:
-        own = Assigned.of(module, policy, own)
-    if own is None:
-        module.__dict__.pop("forward", None)
+        forward = Assigned.of(module, policy, forward)
+        own.setdefault("extra_repr", forward.extra_repr)
+    if forward is None:
+        own.pop("forward", None)
     else:
-        module.__dict__["forward"] = own
+        own["forward"] = forward
 
 
 @contextmanager

@@ -3,43 +3,79 @@
 import os
 import sys
 
-from polycast._compiled import use_policy, used_policy
+from polycast._calls import called_as
+from polycast._compiled import KernelPolicy, use_policy, used_policy
 from polycast.policy.policy import Policy, PolicyError
 from polycast.policy.reader import IMPORT_FIRST
 from polycast.scope import compiled_code
+from polycast.scope.change import Change
+from polycast.scope.rules import Rules, summary
 
 ENVIRONMENT_POLICY = "POLYCAST_POLICY"
 # Why the policy of the environment cannot be used. Only `python -m polycast` runs with such a policy.
 unusable = ""
 
 
-def use(policy: Policy | None) -> None:
+class Used(Change):
+    """What :func:`use` returns. As a context manager it brings back, at its end, the policy used before."""
+
+    _again = "polycast.use(...)"
+
+    def __init__(self, policy: Policy | None, before: KernelPolicy | None) -> None:
+        self.policy = policy
+        """The policy that was used; None for the built-in one alone."""
+        self._begin({"process": before})
+
+    def _restore(self, changed: object, before: KernelPolicy | None) -> None:  # noqa: ARG002
+        _set(before)
+
+    def __repr__(self) -> str:
+        return f"<the process uses {'the built-in policy alone' if self.policy is None else summary(self.policy)}>"
+
+
+@called_as("polycast.use(policy), as in polycast.use({'softmax': 'fp32'}) or polycast.use('torch-2.11')")
+def use(policy: Rules) -> Used:
     """Make a policy that of the process: it holds in every region, under the policies of regions and modules.
 
-    The environment variable POLYCAST_POLICY names a file or a release whose policy is used from the import on. A forked
-    process, such as a worker of a ``DataLoader``, inherits the policy. A spawned one has that of the variable, if any.
+    It holds from the call on, in all threads, until another is used. ``with polycast.use(...)`` brings back what was
+    used before at the end of the block.
+
+    The environment variable POLYCAST_POLICY names a file, a release, a category or a dtype, whose policy is used from
+    the import on. A forked process, such as a worker of a ``DataLoader``, inherits the policy. A spawned one has that
+    of the variable, if any.
 
     Args:
-        policy: The rules over the base, which replace those used before; None for the base alone.
+        policy: What :class:`polycast.Policy` takes: a policy, a dict, a file, a release, or a category or dtype for
+            every op that the built-in policy lists. It replaces the policy used before. None uses the built-in policy
+            alone.
+
+    Returns:
+        A context manager. Its ``remove`` brings back what was used before, too.
 
     Raises:
-        TypeError: It is no policy.
+        PolicyError: A ``ValueError``, as for :class:`polycast.Policy`.
+        TypeError: It is nothing that a policy can be made of.
         ValueError: An operator that it names has an autocast kernel of its own.
 
     Example:
         >>> import torch, polycast
-        >>> polycast.use(polycast.Policy({"matmul": "fp32"}))
-        >>> with polycast.autocast("cpu"):
+        >>> with polycast.use({"matmul": "fp32"}), polycast.autocast("cpu"):
         ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
         torch.float32
+        >>> polycast.use({"matmul": "bf16"})
+        <the process uses matmul bfloat16>
         >>> polycast.use(None)
+        <the process uses the built-in policy alone>
     """
-    if not (policy is None or isinstance(policy, Policy)):
-        raise TypeError(
-            f"the policy is {policy!r:.60}; give a polycast.Policy, as of polycast.Policy.load, or None for the base"
-        )
+    made = None if policy is None else Policy(policy)
     before = used_policy()
-    use_policy(policy.kernels if policy else None)
+    _set(made.kernels if made else None)
+    return Used(made, before)
+
+
+def _set(policy: KernelPolicy | None) -> None:
+    before = used_policy()
+    use_policy(policy)
     if used_policy() is not before:
         compiled_code.forget()
 

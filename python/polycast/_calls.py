@@ -1,0 +1,32 @@
+"""Functions that change what holds in a program: no compiled code contains them, and wrong calls say what to write."""
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def called_as(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorate a function that changes what holds. A call with too few, too many or unknown arguments is told how one
+    looks. Dynamo breaks its graph at the call, because compiled code would not see the change.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        expected = signature(function)
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                expected.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}: {error}; write {example}") from None
+            return function(*args, **kwargs)
+
+        call._torchdynamo_disable = True  # type: ignore[attr-defined]
+        call._torchdynamo_disable_msg = f"polycast's {function.__name__} changes what holds"  # type: ignore[attr-defined]
+        return call
+
+    return decorate

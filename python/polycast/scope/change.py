@@ -1,0 +1,57 @@
+"""A change that took effect in a call, and that can be taken back."""
+
+from collections.abc import MutableMapping
+from typing import Any, ClassVar, Self
+from weakref import ref
+
+
+class Change:
+    """What :func:`polycast.use`, :func:`polycast.assign` and :func:`polycast.cast_cache.keep` return.
+
+    The change has taken effect already. As a context manager it is taken back at the end of the block, otherwise by
+    :meth:`remove`. Without either it stays. What is taken back is as it was before the call, also if it was changed
+    again since: then the later change is taken back with it, and has nothing left to take back.
+    """
+
+    _made: ClassVar[list[ref["Change"]]]  # those of a class that somebody holds, in their order
+    _again: ClassVar[str]  # how such a change is made
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._made = []
+
+    def _begin(self, before: MutableMapping[Any, Any]) -> None:
+        """Remember what was changed, and how each was before."""
+        self._before, self._is_removed = before, False
+        self._made[:] = [*(made for made in self._made if made() is not None), ref(self)]
+
+    def _restore(self, changed: Any, before: Any) -> None:
+        raise NotImplementedError
+
+    def remove(self) -> None:
+        """Take the change back. A second call has no effect."""
+        later = False
+        for other in [made() for made in self._made]:
+            if later and other is not None:
+                for changed in list(self._before):
+                    other._before.pop(changed, None)
+            later = later or other is self
+        for changed, before in list(self._before.items()):
+            self._restore(changed, before)
+        self._before.clear()
+        self._is_removed = True
+
+    def __enter__(self) -> Self:
+        if self._is_removed:
+            raise RuntimeError(f"{self!r} was taken back before; call {self._again} again")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+    def __call__(self, *_: object) -> None:
+        """Raise: a change decorates nothing, as it took effect in the call that made it. It is taken back."""
+        self.remove()
+        raise TypeError(
+            f"{self._again} changes at once, so it cannot decorate; write with {self._again} in the function"
+        )
