@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import warnings
 from typing import Any
 
 import pytest
@@ -59,7 +60,10 @@ def test_a_wrong_option_is_named(name: str, options: dict[str, Any], error: type
     assert optimizer.param_groups[1]["params"] == [second]
 
 
-STATE_DTYPES = "it takes torch.float32, float64, bfloat16, float16, or None for the type of each parameter"
+STATE_DTYPES = (
+    "it takes torch.float32, torch.float64, torch.bfloat16, torch.float16, or None for that of each parameter"
+)
+UNRECORDED = "autograd does not record the steps of syncfree"
 FLOAT8_IS = f"which is of torch.float8_e4m3fn; {TYPES}"
 # Calls, and what they raise.
 WRONG = f"""\
@@ -87,12 +91,20 @@ Adam(0.1, [])
   TypeError: params is 0.1; it takes parameters, such as model.parameters()
 SGD([{{"params": [torch.ones(1)], "state_dtype": torch.float32}}])
   TypeError: state_dtype of parameter group 0 is torch.float32; pass it to the optimizer, for all groups
-SGD([torch.ones(3)], state_dtype="float32")
-  TypeError: state_dtype is 'float32'; {STATE_DTYPES}
+SGD([torch.ones(3)], state_dtype="float23")
+  ValueError: the state_dtype is 'float23', which torch does not have; did you mean 'float32'?
 Adam([torch.ones(3)], state_dtype=torch.int32)
-  TypeError: state_dtype is torch.int32; {STATE_DTYPES}
-AdamW([torch.ones(3)], state_dtype=torch.complex64)
-  TypeError: state_dtype is torch.complex64; {STATE_DTYPES}
+  TypeError: the state_dtype is torch.int32; {STATE_DTYPES}
+AdamW([torch.ones(3)], state_dtype="complex64")
+  TypeError: the state_dtype is torch.complex64; {STATE_DTYPES}
+SGD([torch.ones(3)], state_dtype=32)
+  TypeError: the state_dtype is 32; give a torch.dtype or its name, such as 'bfloat16'
+AdamW([torch.ones(3)], differentiable=True)
+  TypeError: differentiable is True, and {UNRECORDED}.AdamW; leave it out, or use torch.optim.AdamW
+sgd.add_param_group({{"params": [torch.ones(3)], "differentiable": True}})
+  TypeError: differentiable of parameter group 1 is True, and {UNRECORDED}.SGD; leave it out, or use torch.optim.SGD
+SGD([torch.ones(3)], fused="no")
+  TypeError: fused is 'no'; it takes True or False
 """.splitlines()
 
 
@@ -126,23 +138,74 @@ def test_what_torch_takes_is_taken() -> None:
     OURS["SGD"](params, lr=torch.tensor(0.1, requires_grad=True), weight_decay=torch.tensor(0.1), momentum=1)
 
 
-@pytest.mark.parametrize("option", ["foreach", "capturable", "differentiable", "fused"])
+CHOICES: list[dict[str, Any]] = [
+    {"fused": True},
+    {"fused": False},
+    {"foreach": True},
+    {"foreach": False, "differentiable": False},
+    {"capturable": True},
+    {"capturable": True, "fused": True},
+    {"fused": True, "foreach": True},
+    {"fused": True, "differentiable": True},
+    {"foreach": True, "lr": torch.tensor(0.1)},
+]
+
+
+@pytest.mark.parametrize("options", CHOICES, ids=str)
 @NAMES
-def test_options_that_choose_an_implementation_are_refused(name: str, option: str) -> None:
-    if option not in inspect.signature(THEIRS[name]).parameters:
-        with pytest.raises(TypeError, match=f"unexpected keyword argument '{option}'"):
-            OURS[name](parameters((3,)), **{option: True})
-        return
-    text = (
-        f"^syncfree.{name} has one implementation, fused and free of host reads, so it takes no {option}=True; "
-        f"leave {option} out$"
-    )
-    with pytest.raises(TypeError, match=text):
-        OURS[name](parameters((3,)), **{option: True})
-    assert (
-        OURS[name](parameters((3,)), **{option: False}).defaults.keys()
-        == THEIRS[name](parameters((3,))).defaults.keys()
-    )
+def test_options_that_choose_an_implementation_of_torchs_are_taken_as_there(name: str, options: dict[str, Any]) -> None:
+    """They are kept in the groups, which checkpoints have, and refused in torch's words; steps are all the same."""
+
+    def made(library: dict[str, Any]) -> Any:
+        (weight,) = parameters((3,))
+        weight.grad = torch.ones(3)
+        try:
+            optimizer = library[name]([weight], **options)
+        except (TypeError, ValueError, RuntimeError) as error:
+            return str(error).partition("__init__()")[2] or str(error)
+        if library is OURS:
+            optimizer.step()
+            assert not hasattr(optimizer, "_step_supports_amp_scaling")  # Lightning would refuse to clip
+        return optimizer.defaults, [dict(group, params=0) for group in optimizer.param_groups], repr(optimizer)
+
+    assert made(OURS) == made(THEIRS)
+
+
+@pytest.mark.parametrize("options", [options for options in CHOICES if len(options) == 1], ids=str)
+def test_options_that_choose_an_implementation_change_no_bit(options: dict[str, Any]) -> None:
+    weights = []
+    for chosen in ({}, options):
+        (weight,) = parameters((3,))
+        weight.grad = torch.ones(3)
+        OURS["AdamW"]([{"params": [weight], **chosen}], **chosen).step()
+        weights.append(weight.detach())
+    assert torch.equal(*weights)
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("wieght_decay", "weight_decay"),
+        ("weightdecay", "weight_decay"),
+        ("beta", "betas"),
+        *[(key, None) for key in ("name", "lr_scale", "lr_mult", "wd", "max_lr", "initial_lr", "use_muon", 3)],
+    ],
+)
+def test_a_typo_in_a_group_is_named_and_keys_of_programs_are_theirs(key: Any, meant: str | None) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        optimizer = OURS["AdamW"]([{"params": parameters((3,)), key: 0.0}])
+    text = f"{key!r} of parameter group 0 is no option, and no step reads it; did you mean {meant!r}?"
+    assert [(str(each.message), each.filename) for each in caught] == ([(text, __file__)] if meant else [])
+    assert optimizer.param_groups[0][key] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype"), [("fp32", torch.float32), ("torch.bfloat16", torch.bfloat16), (None, None)]
+)
+@NAMES
+def test_the_dtype_of_the_state_may_be_text(name: str, given: str | None, dtype: torch.dtype | None) -> None:
+    assert OURS[name](parameters((3,)), state_dtype=given).state_dtype is dtype
 
 
 @NAMES

@@ -222,3 +222,62 @@ def test_the_state_of_another_optimizer_is_refused_before_anything_is_loaded(
     with pytest.raises(ValueError, match=text):
         optimizer.load_state_dict(saved.state_dict())
     assert optimizer.param_groups[0]["lr"] == 0.5
+
+
+@pytest.mark.parametrize("choice", ["fused", "foreach"])
+@pytest.mark.parametrize("name", OURS)
+def test_the_choice_of_an_implementation_travels_with_the_state_both_ways(name: str, choice: str) -> None:
+    """Torch's steps, then ours, then torch's are torch's alone, and the groups say what they said."""
+    options = {"lr": 0.1, choice: True, **({"momentum": 0.9} if name == "SGD" else {})}
+    params, others = (parameters((3,), (2, 2)) for _ in range(2))
+    straight, there = (THEIRS[name](weights, **options) for weights in (params, others))
+    train(straight, params, steps=6)
+    train(there, others, steps=2)
+    for library, first in ((OURS, 2), (THEIRS, 4)):
+        state = deepcopy(there.state_dict())
+        there = library[name](others, lr=0.1)
+        there.load_state_dict(state)
+        assert there.param_groups[0][choice] is True
+        train(there, others, first, 2)
+    torch.testing.assert_close(others, params)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+def test_capturable_travels_with_the_state_both_ways(name: str) -> None:
+    """Torch takes such steps on accelerators only."""
+    params = parameters((3,))
+    ours = OURS[name](params)
+    ours.load_state_dict(THEIRS[name](params, capturable=True).state_dict())
+    train(ours, params, steps=2)
+    theirs = THEIRS[name](params)
+    theirs.load_state_dict(ours.state_dict())
+    assert ours.param_groups[0]["capturable"] is theirs.param_groups[0]["capturable"] is True
+
+
+# What is loaded, and what is raised.
+WRONG_STATES = """\
+{}
+  ValueError: the state is not that of an optimizer: it has nothing, and no state, param_groups; load what
+{"model": {}, "optimizer": saved("AdamW")}
+  ValueError: the state is not that of an optimizer: it has model, optimizer, and no state, param_groups; load what
+"checkpoint.pt"
+  TypeError: the state is 'checkpoint.pt', and no dict; load what AdamW.state_dict() returned
+None
+  TypeError: the state is None, and no dict; load what AdamW.state_dict() returned
+torch.amp.GradScaler("cpu").state_dict()
+  ValueError: the state is not that of an optimizer: it has _growth_tracker, backoff_factor, growth_factor,
+make(THEIRS, "AdamW", parameters((3,)), differentiable=True).state_dict()
+  TypeError: differentiable of parameter group 0 of the state is True, and autograd does not record the steps of
+saved("AdamW", 2)
+  ValueError: loaded state dict contains a parameter group that doesn't match the size of optimizer's group
+""".splitlines()
+
+
+@pytest.mark.parametrize(("state", "text"), list(zip(WRONG_STATES[::2], WRONG_STATES[1::2], strict=True)))
+def test_what_is_no_state_is_named_and_nothing_is_loaded(state: str, text: str) -> None:
+    optimizer = make(OURS, "AdamW", parameters((3,)))
+    before = deepcopy(optimizer.state_dict())
+    with pytest.raises((TypeError, ValueError)) as caught:
+        optimizer.load_state_dict(eval(state))
+    assert f"{caught.typename}: {caught.value}".startswith(text.strip())
+    assert optimizer.state_dict() == before

@@ -27,14 +27,15 @@ class Adam(SyncFreeOptimizer, Stock):
         weight_decay: Coefficient of the parameters that are added to the gradients.
         amsgrad: Divide by the largest of the running averages so far.
         maximize: Maximize the objective.
-        state_dtype: The type of the running averages; None takes that of each parameter, as torch.optim does.
+        state_dtype: The dtype of the running averages; None takes that of each parameter, as torch.optim does.
             Parameters of float16 need torch.float32: float16 cannot hold the squares of their gradients.
-        foreach, capturable, differentiable, fused: Choose between torch.optim's implementations, which makes no sense
-            here; none but their defaults is taken.
+        foreach, capturable, fused: Accepted, as torch.optim takes them, and kept in the groups. They change nothing:
+            there is one implementation, which is fused and does not read the device.
+        differentiable: Only False: autograd does not record the step.
 
     Raises:
-        TypeError: An option makes no sense here, an argument, in a group too, is of a wrong type, or float16
-            parameters come without a ``state_dtype``.
+        TypeError: An argument, in a group too, is of a wrong type, ``differentiable`` is true, or float16 parameters
+            come without a ``state_dtype``.
         ValueError: As torch.optim raises it; a number is NaN.
 
     Example:
@@ -68,19 +69,24 @@ class Adam(SyncFreeOptimizer, Stock):
         differentiable: bool = False,
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
-        state_dtype: torch.dtype | None = None,
+        state_dtype: torch.dtype | str | None = None,
     ) -> None:
-        options = {
-            "lr": lr,
-            "eps": eps,
-            "betas": betas,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        choices = {"foreach": foreach, "capturable": capturable, "differentiable": differentiable, "fused": fused}
-        self._start(Stock, params, options, state_dtype, **choices)
+        self._start(
+            Stock,
+            params,
+            state_dtype,
+            lr=lr,
+            eps=eps,
+            betas=betas,
+            weight_decay=weight_decay,
+            amsgrad=amsgrad,
+            maximize=maximize,
+            decoupled_weight_decay=decoupled_weight_decay,
+            foreach=foreach,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+        )
 
     def _check_state_type(self, param: Tensor) -> None:
         if torch.float16 in (self.state_dtype, self.state_dtype or param.dtype):
@@ -129,9 +135,9 @@ class AdamW(Adam, torch.optim.AdamW):
     """AdamW, as ``torch.optim.AdamW`` documents it, with a sync-free step.
 
     Args:
-        params, lr, betas, eps, amsgrad, maximize, state_dtype: As for :class:`Adam`.
+        params, lr, betas, eps, amsgrad, maximize, foreach, capturable, differentiable, fused, state_dtype: As for
+            :class:`Adam`.
         weight_decay: Coefficient by which the parameters shrink at each step, times the learning rate.
-        foreach, capturable, differentiable, fused: None but their defaults is taken.
 
     Raises:
         TypeError, ValueError: As :class:`Adam`.
@@ -163,7 +169,7 @@ class AdamW(Adam, torch.optim.AdamW):
         capturable: bool = False,
         differentiable: bool = False,
         fused: bool | None = None,
-        state_dtype: torch.dtype | None = None,
+        state_dtype: torch.dtype | str | None = None,
     ) -> None:
         Adam.__init__(
             self,

@@ -1,18 +1,22 @@
 """What the optimizers refuse at once, where torch.optim would fail in a step, or not at all."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from polycast import _caller
+from polycast._dtypes import dtype_of
+
 _REAL = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _DTYPES = (*_REAL, torch.complex64, torch.complex128, torch.complex32)
 _NUMBERS = ("lr", "momentum", "dampening", "weight_decay", "eps")
-_FLAGS = ("nesterov", "amsgrad", "maximize")
+_FLAGS = ("nesterov", "amsgrad", "maximize", "foreach", "capturable", "differentiable", "fused")
 
 
 def check_options(**options: Any) -> None:
@@ -55,33 +59,40 @@ def check_group(optimizer: torch.optim.Optimizer, group: Any) -> list[Tensor]:
     if "state_dtype" in group:
         raise TypeError(f"state_dtype{where} is {group['state_dtype']!r}; pass it to the optimizer, for all groups")
     _check_options(group, where)
+    refuse_differentiable(type(optimizer).__name__, group, where)
     for beta in group.get("betas", ()):
         if not isinstance(beta, Tensor) and not 0 <= beta < 1:
             raise ValueError(f"betas{where} is {group['betas']!r}; it takes numbers from 0 to below 1")
     _check_iterable(group["params"], where)
     if isinstance(group["params"], Iterator):
         group["params"] = list(group["params"])
+    _warn_of_typos(group, optimizer.defaults, where)
     return list(_parameters(type(optimizer).__name__, group["params"], where))
 
 
-def refuse_options(optimizer: str, **options: bool | None) -> None:
-    """Raise a TypeError for an option of torch.optim's that chooses between its implementations."""
-    for name, value in options.items():
-        if value:
-            raise TypeError(
-                f"syncfree.{optimizer} has one implementation, fused and free of host reads, so it takes no "
-                f"{name}={value}; leave {name} out"
-            )
-
-
-def check_state_dtype(dtype: torch.dtype | None) -> torch.dtype | None:
-    """Return the argument ``state_dtype``, or raise a TypeError."""
-    if dtype not in (None, torch.float32, torch.float64, torch.bfloat16, torch.float16):
+def refuse_differentiable(optimizer: str, group: Any, where: str) -> None:
+    """Raise a TypeError where a program asks to differentiate through the step, which no gradient flows through."""
+    if group.get("differentiable"):
         raise TypeError(
-            f"state_dtype is {dtype!r}; it takes torch.float32, float64, bfloat16, float16, or None for the "
-            "type of each parameter"
+            f"differentiable{where} is {group['differentiable']!r}, and autograd does not record the steps of "
+            f"syncfree.{optimizer}; leave it out, or use torch.optim.{optimizer}"
         )
-    return dtype
+
+
+def check_mapping(state_dict: Any, source: str) -> None:
+    """Raise a TypeError for what is no state at all, such as the name of a file."""
+    if not isinstance(state_dict, Mapping):
+        raise TypeError(f"the state is {state_dict!r:.60}, and no dict; load what {source} returned")
+
+
+def check_state_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
+    """Return the argument ``state_dtype``, or raise a TypeError or a ValueError."""
+    found = None if dtype is None else dtype_of(dtype, "state_dtype")
+    if found is not None and found not in _REAL:
+        raise TypeError(
+            f"the state_dtype is {found}; it takes {', '.join(map(str, _REAL))}, or None for that of each parameter"
+        )
+    return found
 
 
 def numbers(*options: tuple[str, Any]) -> list[float]:
@@ -125,6 +136,14 @@ def _parameters(optimizer: str, params: Any, where: str) -> Iterator[Tensor]:
                 f"of {param.dtype}; it takes {', '.join(map(str, _REAL))} and complex types, so convert or leave it out"
             )
         yield param
+
+
+def _warn_of_typos(group: dict[str, Any], defaults: dict[str, Any], where: str) -> None:
+    """Warn of a key that is an option but for a typo. Others are the program's own, which torch ignores too."""
+    for key in group.keys() - defaults.keys():
+        close = get_close_matches(key, defaults, n=1, cutoff=0.88) if isinstance(key, str) else ()
+        if close:
+            _caller.warn(f"{key!r}{where} is no option, and no step reads it; did you mean {close[0]!r}?")
 
 
 def _check_iterable(params: Any, where: str) -> None:

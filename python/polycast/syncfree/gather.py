@@ -5,7 +5,7 @@ Note [Plain tensors]
 In nearly every model all tensors are plain: strided, on one device, and of no class that overrides operators. Asking
 each tensor in Python would take several times as long as collecting them. So this module asks a parameter only for its
 gradient, and ``all_plain``, in C++, checks whole lists. If all tensors are DTensors that are placed alike, it checks
-their shards. If a list holds any other tensor, ``unusual`` sorts all tensors of that group one by one.
+their shards. If a list holds any other tensor, ``unusual`` gathers all tensors of that group one by one.
 
 Note [Parameters gathered once]
 
@@ -82,7 +82,7 @@ def gather_gradients(
     if shards is not None and all_plain(shards):
         mesh, split_dims = place_of(params[0], param_groups)
         return [Gradients(shards[1][0].device, params, shards[1], mesh, split_dims, wholes=grads)]
-    return unusual.sort_gradients(param_groups, params, coalesce_in_place)
+    return unusual.gather_gradients(param_groups, params, coalesce_in_place)
 
 
 def gather_group(

@@ -30,12 +30,13 @@ class SGD(SyncFreeOptimizer, Stock):
         weight_decay: Coefficient of the parameters that are added to the gradients.
         nesterov: Look ahead by the momentum.
         maximize: Maximize the objective.
-        state_dtype: The type of the momentum buffers; None takes that of each parameter, as torch.optim does.
-        foreach, differentiable, fused: Choose between torch.optim's implementations, which makes no sense here; none
-            but their defaults is taken.
+        state_dtype: The dtype of the momentum buffers; None takes that of each parameter, as torch.optim does.
+        foreach, fused: Accepted, as torch.optim takes them, and kept in the groups. They change nothing: there is one
+            implementation, which is fused and does not read the device.
+        differentiable: Only False: autograd does not record the step.
 
     Raises:
-        TypeError: An option makes no sense here, or an argument, in a group too, is of a wrong type.
+        TypeError: An argument, in a group too, is of a wrong type, or ``differentiable`` is true.
         ValueError: As torch.optim raises it; a number is NaN.
 
     Example:
@@ -69,18 +70,22 @@ class SGD(SyncFreeOptimizer, Stock):
         foreach: bool | None = None,
         differentiable: bool = False,
         fused: bool | None = None,
-        state_dtype: torch.dtype | None = None,
+        state_dtype: torch.dtype | str | None = None,
     ) -> None:
-        options = {
-            "lr": lr,
-            "momentum": momentum,
-            "weight_decay": weight_decay,
-            "dampening": dampening,
-            "nesterov": nesterov,
-            "maximize": maximize,
-        }
-        choices = {"foreach": foreach, "differentiable": differentiable, "fused": fused}
-        self._start(Stock, params, options, state_dtype, **choices)
+        self._start(
+            Stock,
+            params,
+            state_dtype,
+            lr=lr,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            dampening=dampening,
+            nesterov=nesterov,
+            maximize=maximize,
+            foreach=foreach,
+            differentiable=differentiable,
+            fused=fused,
+        )
         self._has_flags = False
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """The state of the optimizers: its types, and loading checkpoints, ours and torch.optim's."""
 
 import warnings
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from polycast.syncfree.arguments import check_mapping, refuse_differentiable
 from polycast.syncfree.sharding import placed_like
 
 
@@ -43,8 +45,12 @@ class StatefulOptimizer(torch.optim.Optimizer):
         differ.
 
         Raises:
-            ValueError: It is the state of another optimizer, whose groups lack numbers of this one. Nothing is loaded.
+            ValueError: It is no state of an optimizer, or that of another one, whose groups lack numbers of this one.
+            TypeError: It is no dictionary, or a group of it is ``differentiable``.
+
+        Whatever is raised, nothing is loaded.
         """
+        check_mapping(state_dict, f"{type(self).__name__}.state_dict()")
         loaded: list[dict[str, Any]] = []
         converted: set[torch.dtype] = set()
         # The last hook before loading sees what others made of the state, the first one after it comes before theirs.
@@ -68,16 +74,23 @@ class StatefulOptimizer(torch.optim.Optimizer):
 
         Flags may be missing: older releases saved fewer, and torch.optim sets them.
         """
-        wanted = [name for name, value in self.defaults.items() if not isinstance(value, (bool, type(None)))]
+        name = type(self).__name__
+        lacking = [key for key in ("state", "param_groups") if key not in state_dict]
+        if lacking:
+            raise ValueError(
+                f"the state is not that of an optimizer: it has {_listed(state_dict)}, and no {', '.join(lacking)}; "
+                f"load what {name}.state_dict() returned"
+            )
+        wanted = [key for key, value in self.defaults.items() if not isinstance(value, (bool, type(None)))]
         for number, group in enumerate(state_dict["param_groups"]):
-            missing = [name for name in wanted if name not in group]
+            missing = [key for key in wanted if key not in group]
             if missing:
-                name = type(self).__name__
                 raise ValueError(
                     f"the state is not that of an optimizer such as {name}: its parameter group {number} has "
-                    f"{', '.join(sorted(group.keys() - {'params'}))}, and no {', '.join(missing)}; load what "
-                    f"{name}.state_dict() returned"
+                    f"{_listed(group.keys() - {'params'})}, and no {', '.join(missing)}; load what {name}.state_dict() "
+                    "returned"
                 )
+            refuse_differentiable(name, group, f" of parameter group {number} of the state")
         return state_dict
 
     def _take_state(self, state_dict: dict[str, Any]) -> set[torch.dtype]:
@@ -103,3 +116,7 @@ class StatefulOptimizer(torch.optim.Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "state_dtype": self.state_dtype, "_was_told": self._was_told}
+
+
+def _listed(keys: Iterable[Any]) -> str:
+    return ", ".join(sorted(map(str, keys))) or "nothing"

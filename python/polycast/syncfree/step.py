@@ -15,12 +15,12 @@ from polycast.syncfree.arguments import (
     check_state_dtype,
     learning_rate,
     named_params,
-    refuse_options,
+    refuse_differentiable,
 )
 from polycast.syncfree.batches import Batch, Group, Operator, call, name_of, raise_named
 from polycast.syncfree.gather import Collected, collect, gather_group
 from polycast.syncfree.state import StatefulOptimizer
-from polycast.syncfree.unusual import is_ready, sort_batches
+from polycast.syncfree.unusual import gather_batches, is_ready
 
 #: What an operator takes beside its lists, in the order of its schema.
 Arguments: TypeAlias = dict[str, Any]
@@ -43,23 +43,22 @@ class SyncFreeOptimizer(StatefulOptimizer):
     _check: ClassVar[Callable[..., None]]
     _elsewhere: ClassVar[Callable[..., None]]
 
-    def _start(
-        self, stock: Any, params: ParamsT, options: dict[str, Any], state_dtype: Any, **choices: bool | None
-    ) -> None:
+    def _start(self, stock: Any, params: ParamsT, state_dtype: Any, **options: Any) -> None:
         """Initialize the optimizer by the constructor of torch.optim's.
 
         Args:
             stock: The class of torch.optim.
             params: What the user gave.
-            options: Its arguments, in the order in which torch.optim looks at them.
             state_dtype: What the user gave.
-            choices: The arguments that choose between torch.optim's implementations.
+            options: The arguments of that constructor, in the order in which it looks at them.
         """
         self.state_dtype = check_state_dtype(state_dtype)
         with named_params(params):
             check_options(**options)
             stock.__init__(self, params, **options)
-        refuse_options(type(self).__name__, **choices)
+        # By this attribute torch's fused optimizers say that their step changes the gradients, so trainers do not clip.
+        vars(self).pop("_step_supports_amp_scaling", None)
+        refuse_differentiable(type(self).__name__, self.defaults, "")
 
     def add_param_group(self, param_group: Group) -> None:
         """Add a group of parameters, as ``torch.optim.Optimizer.add_param_group`` does, or leave all as it is.
@@ -169,7 +168,7 @@ class SyncFreeOptimizer(StatefulOptimizer):
                     self._init_state(param, group)
                     self._convert_state(param)
         states = [self.state.get(param, {}) for param in params]
-        return sort_batches(self.param_groups, group, params, states, names)
+        return gather_batches(self.param_groups, group, params, states, names)
 
     def _arguments(self, group: Group, device: torch.device, scalars: dict[str, Tensor | None]) -> Arguments:
         """Return what the operator takes beside its lists, on the device, or raise what is wrong with it."""

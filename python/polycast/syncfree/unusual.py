@@ -1,4 +1,4 @@
-"""Sort an optimizer's tensors one by one: DTensors, views of conjugates, subclasses, several devices, missing state."""
+"""Gather tensors one by one: DTensors, views of conjugates, subclasses, several devices, missing state."""
 
 from collections.abc import Sequence
 from typing import Any, TypeGuard
@@ -10,8 +10,8 @@ from polycast.syncfree.batches import Batch, Gradients, Group, name_of
 from polycast.syncfree.sharding import align_grad, is_sharded, local_of, place_of
 
 
-def sort_gradients(param_groups: list[Group], params: list[Tensor], coalesce_in_place: bool) -> list[Gradients]:
-    """Do what `gather_gradients` does, for any parameters that have gradients."""
+def gather_gradients(param_groups: list[Group], params: list[Tensor], coalesce_in_place: bool) -> list[Gradients]:
+    """Do what `gather.gather_gradients` does, for any parameters that have gradients."""
     gathered: list[tuple[Any, Gradients]] = []
     for param in params:
         mesh, split_dims = _align(param, param_groups)
@@ -44,7 +44,7 @@ def is_ready(param: Tensor, state: dict[str, Any], names: Sequence[str | None]) 
     return all(name is None or _fits(state.get(name), param) for name in names)
 
 
-def sort_batches(
+def gather_batches(
     param_groups: list[Group],
     group: Group,
     params: list[Tensor],
