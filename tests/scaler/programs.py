@@ -177,11 +177,11 @@ class Side:
         return [scale, *self.counts(), *(param.detach() for model in self.models for param in model.parameters())]
 
     def counts(self) -> list[Tensor]:
-        """Return of each optimizer whether its last step was skipped, how many were, and how many there were."""
+        """Return of each optimizer whether its last step was skipped, and how many were."""
         if not self.ours:
-            counts = [(skips[-1:] == [True], sum(skips), len(skips)) for skips in self.skips]
-            return [torch.tensor(count) for three in counts for count in three]
-        asked = self.scaler.skipped, self.scaler.skip_count, self.scaler.step_count
+            counts = [(skips[-1:] == [True], sum(skips)) for skips in self.skips]
+            return [torch.tensor(count) for both in counts for count in both]
+        asked = self.scaler.skipped, self.scaler.skip_count
         return [torch.as_tensor(ask(optimizer)) for optimizer in self.optimizers for ask in asked]
 
 

@@ -162,6 +162,16 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         ValueError,
         "a state with [] does not fit 2 parameter groups; load what SkipAwareLR.state_dict() returned for the same",
     ),
+    "the state of a scheduler of torch's": (
+        lambda: follow(halving()).load_state_dict(halving().state_dict()),
+        ValueError,
+        "the state is that of a scheduler of torch's; load it into such a scheduler, and make the SkipAwareLR of that",
+    ),
+    "no dictionary": (
+        lambda: follow(halving()).load_state_dict([]),  # type: ignore[arg-type]
+        TypeError,
+        "the state is [], and no dict; load what SkipAwareLR.state_dict() returned",
+    ),
     "the state of other groups": (
         lambda: follow(halving()).load_state_dict({"table": torch.ones(3, 1), "steps_taken": 1}),
         ValueError,

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from polycast.scaler import sharding
+from polycast.scaler import findings, sharding
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from testing.sharded import world
@@ -43,15 +43,15 @@ def test_findings_are_brought_together_without_a_read(device: str, monkeypatch: 
     monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor, *_, **__: reductions.append(tensor.shape))
     place, mesh = torch.device(device), Mesh()
     params = [torch.ones(1) for _ in range(5)]
-    there = sharding.Place(sharding.Ranks(mesh, place), (0,))
+    there = findings.Place(findings.Ranks(mesh, place), (0,))
     shards = sharding.Shards({there: params}, set())
     with FakeTensorMode():
         zero = torch.zeros((), device=place)
         flags = torch.zeros(3, device=place)
         found = shards.agreed(
-            [sharding.Finding(place, params[::2], zero, flags, zero, where) for where in (there, None)], with_norms=True
+            [findings.Finding(place, params[::2], zero, flags, zero, where) for where in (there, None)], with_norms=True
         )
-        norm = sharding.total_norm(found, 2.0, place)
+        norm = findings.total_norm(found, 2.0, place)
     assert [finding.found_inf.device for finding in found] == [place] * 2
     assert norm.device == place
     assert reductions == [(2 + 5 + 2,)]  # whether any is not finite or there, which are not, and the norms

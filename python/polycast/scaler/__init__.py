@@ -1,7 +1,9 @@
 """Gradient scaling without host reads, for optimizers that skip by themselves.
 
-``scaler`` has the gradient scaler, ``arguments`` the checks of what it is given, and ``record`` what it knows of one
-optimizer. ``clipping`` computes and clips the norm of gradients. ``sharding`` brings together what ranks find.
-``visibility`` says who can see gradients within a step. ``wrapping`` unwraps optimizers. ``elsewhere`` has the
-operators on devices without kernels of ours. ``schedule`` has learning rates that follow the steps that were taken.
+``scaler`` has the gradient scaler, over ``stepping``, a gradient's way through a step, and ``recording``, which keeps
+what ``record`` knows of each optimizer. ``arguments`` checks what it is given, and ``names`` has the names of other
+scalers. ``findings`` says what checks of gradients find, ``clipping`` clips the norm, ``sharding`` brings together what
+ranks find, ``visibility`` says who can see gradients within a step, and ``wrapping`` unwraps optimizers. ``elsewhere``
+has the operators on devices without kernels of ours. ``schedule`` has learning rates that do not advance at skipped
+steps.
 """

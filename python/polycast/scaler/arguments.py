@@ -1,14 +1,38 @@
 """Checks of a gradient scaler's arguments, where torch checks nothing or names another thing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from polycast.syncfree.arguments import check_mapping
+
 # A scale of 0 makes gradients of 0, and NaN when they are divided by it. The reciprocal of this one is finite.
 _SMALLEST = torch.finfo(torch.float32).tiny
 _STATE = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
+
+
+def check_device(device: Any) -> None:
+    """Raise a TypeError for a number or a flag, which ``torch.cuda.amp.GradScaler`` takes first, or did."""
+    if isinstance(device, (bool, Real)):
+        name = "enabled" if isinstance(device, bool) else "init_scale"
+        raise TypeError(f"GradScaler takes the device first, and was given {device!r}; pass {name}={device!r}")
+
+
+def check_outputs(outputs: Any) -> None:
+    """Raise a ValueError for what holds no tensors, or is a dictionary of them, of which torch scales the keys."""
+    if isinstance(outputs, (str, Mapping)) or not isinstance(outputs, Iterable):
+        raise ValueError(
+            f"outputs must be a Tensor or an iterable of Tensors, and are a {type(outputs).__name__}; pass the loss"
+        )
+
+
+def check_new_scale(new_scale: Any) -> None:
+    """Raise a TypeError unless it is a number, a tensor, or None."""
+    if new_scale is not None and not isinstance(new_scale, (Real, Tensor)):
+        raise TypeError(f"new_scale is {new_scale!r:.60}; it takes a number, or a tensor of one element")
 
 
 def check_flags(**flags: Any) -> None:
@@ -58,13 +82,14 @@ def check_sequence(tensors: Any) -> None:
 
 
 def check_state(state_dict: Mapping[str, Any]) -> None:
-    """Raise a ValueError for the state of something else; torch's own error names an empty one."""
+    """Raise an error for the state of something else; torch's own names an empty one."""
+    check_mapping(state_dict, "GradScaler.state_dict()")
     if not state_dict:
         return
     if not state_dict.keys() >= set(_STATE):
         raise ValueError(
             f"a state with {sorted(map(str, state_dict))} is not one of a gradient scaler; load what "
-            "GradScaler.state_dict() returned"
+            "GradScaler.state_dict() returned, or go on from the loss scale of another by GradScaler(init_scale=...)"
         )
     check_interval(state_dict["growth_interval"])
 

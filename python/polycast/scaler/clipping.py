@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from polycast.scaler.sharding import measured, shards_of, total_norm
+from polycast.scaler.findings import measured, total_norm
+from polycast.scaler.sharding import shards_of
 from polycast.syncfree.batches import Gradients, Group, on_gradients
 from polycast.syncfree.gather import collect, gather_gradients
 

@@ -7,7 +7,8 @@ from torch import Tensor
 from torch.amp.grad_scaler import OptState
 
 from polycast.scaler.clipping import multiply
-from polycast.scaler.sharding import Finding, Ranks, measured, shards_of, total_norm
+from polycast.scaler.findings import Finding, Ranks, measured, total_norm
+from polycast.scaler.sharding import shards_of
 from polycast.syncfree.batches import Gradients, Group, name_of, on_gradients
 from polycast.syncfree.gather import Collected, collect, gather_gradients
 

@@ -11,6 +11,7 @@ from torch.optim import lr_scheduler
 from polycast import backends
 from polycast.scaler.scaler import GradScaler
 from polycast.scaler.wrapping import unwrapped
+from polycast.syncfree.arguments import check_mapping
 
 Scheduler = lr_scheduler.LRScheduler
 
@@ -104,7 +105,14 @@ class SkipAwareLR(Scheduler):
 
         Raises:
             ValueError: It is not what ``state_dict`` returns, or of another number of parameter groups.
+            TypeError: It is no dictionary.
         """
+        check_mapping(state_dict, "SkipAwareLR.state_dict()")
+        if "last_epoch" in state_dict:
+            raise ValueError(
+                "the state is that of a scheduler of torch's; load it into such a scheduler, and make the SkipAwareLR "
+                "of that scheduler"
+            )
         groups = self.optimizer.param_groups
         table, count = state_dict.get("table"), state_dict.get("steps_taken", -1)
         if not isinstance(table, Tensor) or table.shape[1:] != (len(groups),) or count not in range(len(table)):

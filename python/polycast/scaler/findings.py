@@ -1,0 +1,60 @@
+"""What checks of gradients find: whether they are finite, and their norms."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from polycast.syncfree.batches import Gradients, Group, on_gradients
+
+
+class Ranks(NamedTuple):
+    """The ranks of a mesh, and the device of this rank's shards."""
+
+    mesh: Any
+    device: torch.device
+
+
+class Place(NamedTuple):
+    """The mesh of some shards, and the dimensions of it along which they are different parts."""
+
+    ranks: Ranks
+    split_dims: tuple[int, ...]
+
+
+class Finding(NamedTuple):
+    """The result of a check of gradients, which are all on one device and, if sharded, on one mesh."""
+
+    device: torch.device
+    params: Sequence[Tensor]  # that have the gradients
+    found_inf: Tensor  # whether any is not finite, as 0 or 1
+    non_finite: Tensor  # which of them are not
+    norms: Tensor | None = None  # if asked for: of this rank's part, and once the ranks agree a vector of all parts
+    place: Place | None = None  # of shards, until the ranks agree
+
+    @classmethod
+    def of(cls, gradients: Gradients, found_inf: Tensor, non_finite: Tensor, norms: Tensor | None = None) -> "Finding":
+        """Return a finding that does not keep the gradients alive."""
+        device, mesh = gradients.device, gradients.mesh
+        place = None if mesh is None else Place(Ranks(mesh, device), gradients.split_dims)
+        return cls(device, gradients.params, found_inf, non_finite, norms, place)
+
+
+def measured(param_groups: list[Group], gathered: list[Gradients], norm_type: float) -> list[Finding]:
+    """Check gradients and compute their norms, in one pass that writes nothing."""
+    findings = []
+    for gradients in gathered:
+        operator = torch.ops.polycast.norm.default
+        norms, found_inf, non_finite = on_gradients(operator, gradients, param_groups, norm_type)
+        findings.append(Finding.of(gradients, found_inf, non_finite, norms))
+    return findings
+
+
+def total_norm(findings: list[Finding], norm_type: float, device: torch.device) -> Tensor:
+    """Return the norm of all gradients from findings that the ranks agree on: one element on the device."""
+    norms = [each.norms.to(device, non_blocking=True) for each in findings if each.norms is not None]
+    if not norms:
+        return torch.zeros((), device=device)
+    # A sum of powers of the parts might overflow; the operator avoids that.
+    return norms[0] if len(norms) == 1 and norms[0].dim() == 0 else torch.ops.polycast.norm(norms, norm_type)[0]
