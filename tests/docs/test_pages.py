@@ -109,6 +109,7 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "python -m codegen --check": as_it_stands,
     "python -m polycast trace examples/inference.py": as_it_stands,
     "python -m tools.newcomer": explained,
+    "python -m tools.installs .venv/bin/python .venv-2.13.0/bin/python": explained,
     "python -m tools.history check 2.12.1": explained,
     "python -m tools.history record 2.16.0": explained,
     "python -m benchmarks.cast_cache": explained,
