@@ -190,7 +190,7 @@ def by_uv(made: Environment, tree: Path, place: Path) -> None:
         run([place / "uv" / "bin" / "python", "-m", "pip", "install", "--quiet", "uv"])
     with progress("  uv pip install --no-build-isolation ."):
         install = [uv, "pip", "install", "--no-build-isolation", "--python"]
-        planned = run([*install, made.base.python, "--dry-run", tree])
+        planned = run([*install, made.base.python, "--dry-run", tree], stderr=subprocess.STDOUT)
         changes = [line.split()[1] for line in planned.splitlines() if line.startswith((" + ", " - ", " ~ "))]
         assert {name.partition("==")[0] for name in changes} == {"polycast"}, planned
         run([*install, made.python, "--no-deps", tree])
@@ -226,13 +226,13 @@ class progress:  # noqa: N801
         print("failed" if kind else f"{perf_counter() - self.start:.0f} s", flush=True)
 
 
-def run(command: Iterable[Any], folder: Path | None = None) -> str:
+def run(command: Iterable[Any], folder: Path | None = None, stderr: int = subprocess.PIPE) -> str:
     """Run a command without the caller's environment, and return what it prints."""
     variables = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
     words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=folder, env=variables, capture_output=True, text=True)
+    done = subprocess.run(words, cwd=folder, env=variables, stdout=subprocess.PIPE, stderr=stderr, text=True)
     if done.returncode != 0:
-        sys.exit(f"failed: {' '.join(words)}\n{done.stdout[-6000:]}{done.stderr[-6000:]}")
+        sys.exit(f"failed: {' '.join(words)}\n{done.stdout[-6000:]}{(done.stderr or '')[-6000:]}")
     return done.stdout
 
 
