@@ -1,19 +1,19 @@
 """The operators of every library, by the dispatcher's names and by the names that people use."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import torch
 
-from polycast._compiled import NAMES, ROWS
+from polycast._compiled import NAMES
 from polycast._grammar.categories import FUNCTIONAL, NESTED, VIEW, Category, Signature
 from polycast._grammar.names import DEFAULT, join_name, split_name
+from polycast.policy.rules import ATEN, BUILT_IN
 
-ATEN = "aten::"
 _IDENTIFIER = re.compile(r"\w+", re.ASCII)
 _OPERATOR = re.compile(r"\w+::\w+(\.\w+)?", re.ASCII)
 # Modules of torch whose functions are ops of the same name, and the prefix of such a name.
@@ -25,69 +25,95 @@ _FUNCTIONS = {
     "torch.fft": (torch.fft, "fft_"),
     "torch": (torch, ""),
 }
+# How programs import these modules.
+_SHORT = {"F.": "torch.nn.functional.", "nn.": "torch.nn.", "Tensor.": "torch.Tensor.", "aten.": ATEN}
 # The types of arguments that are cast: tensors, lists of them, and both as optionals.
 _REACHED = re.compile(r"(Optional\[)?(List\[)?(Optional\[)?Tensor\]*")
-_STOCK = {(ATEN + row.op, row.overload, row.device) for row in ROWS if row.category == Category.STOCK.value}
-_LISTED = {ATEN + row.op for row in ROWS}
+_STOCK = {rule.key for rule in BUILT_IN if rule.category == Category.STOCK.value}
+# Ops that autocasting takes though their schema could return a view.
+LISTED = frozenset(rule.op for rule in BUILT_IN)
 # Only these overloads have a kernel that appends a dtype.
-_APPENDING = {(ATEN + row.op, row.overload) for row in ROWS if row.category == Category.FP32_APPEND_DTYPE.value}
+_APPENDING = {(rule.op, rule.overload) for rule in BUILT_IN if rule.category == Category.FP32_APPEND_DTYPE.value}
+
+Signatures: TypeAlias = Callable[[str], dict[str, Signature]]  # from an op to the signatures of its overloads
 
 
 class Target(NamedTuple):
-    """An operator such as "aten::softmax", or one overload of it."""
+    """An op such as "softmax" or "mylib::attention", or one overload of it."""
 
-    name: str
+    op: str
     overload: str | None
 
     def __str__(self) -> str:
-        return shown(self.name, self.overload)
+        return join_name(self.op, self.overload)
 
 
-def shown(name: str, overload: str | None = None) -> str:
-    """Return an operator as people write it, without ATen's namespace and the name of the default overload."""
-    return join_name(name.removeprefix(ATEN), overload)
+def shown(name: str) -> str:
+    """Return an op as people write it, without ATen's namespace."""
+    return name.removeprefix(ATEN)
 
 
-def qualified(key: str) -> str:
-    """Return a name with its namespace, which is ATen's if there is none."""
+def qualified(op: str) -> str:
+    """Return an op with its namespace, which is ATen's if there is none."""
+    return op if "::" in op else ATEN + op
+
+
+def written_out(key: str) -> str:
+    """Return a name of an op or of what runs it with its module written out: "F.gelu", "torch.ops.mylib.op".
+
+    Example:
+        >>> from polycast.policy.operators import written_out
+        >>> written_out("F.gelu"), written_out("torch.ops.mylib.attention"), written_out("conv2d")
+        ('torch.nn.functional.gelu', 'mylib::attention', 'conv2d')
+    """
     if key.startswith("torch.ops."):
-        return key.removeprefix("torch.ops.").replace(".", "::", 1)
-    return key if "::" in key else ATEN + key.removeprefix("aten.")
+        key = key.removeprefix("torch.ops.").replace(".", "::", 1)
+    for short, name in _SHORT.items():
+        if key.startswith(short):
+            return name + key.removeprefix(short)
+    return key
 
 
-def targets(key: str) -> tuple[Target, ...]:
-    """Return the operators that a name means. A public name may run several; an unknown one means none."""
-    name = qualified(key)
-    operator, overload = split_name(name)
-    if _OPERATOR.fullmatch(name) and signatures(operator):
-        return (Target(operator, overload),)
+def targets(key: str, known_to: Signatures | None = None) -> tuple[Target, ...]:
+    """Return the ops that a name means. A public name may run several; an unknown one means none.
+
+    Args:
+        key: The name of an op, of an overload, or of a function or class that people call.
+        known_to: The signatures of a torch; without them, of the torch that runs.
+    """
+    found, key = known_to or signatures, written_out(key)
+    op, overload = split_name(shown(key))
+    if _OPERATOR.fullmatch(qualified(shown(key))) and found(op):
+        return (Target(op, overload),)
     if key in ops_by_public_name():
         ops = ops_by_public_name()[key]
         # "cholesky" is an op that this torch may lack. Then it does not mean torch.linalg.cholesky.
-        return () if key in ops else tuple(Target(ATEN + op, None) for op in ops if signatures(ATEN + op))
+        return () if key in ops else tuple(Target(op, None) for op in ops if found(op))
     place, _, last = key.rpartition(".")
     if place in _FUNCTIONS and _IDENTIFIER.fullmatch(last):
         module, prefix = _FUNCTIONS[place]
-        if hasattr(module, last) and signatures(f"{ATEN}{prefix}{last}"):
-            return (Target(f"{ATEN}{prefix}{last}", None),)
+        if hasattr(module, last) and found(f"{prefix}{last}"):
+            return (Target(f"{prefix}{last}", None),)
     return ()
 
 
 def name_of(function: object) -> str | None:
-    """Return the name under which a policy knows a function, a class or an operator of torch; None if it has none.
+    """Return the name under which a policy looks up a function, a class or an operator; None if it has none.
 
     Example:
         >>> import torch
         >>> name_of(torch.nn.functional.softmax), name_of(torch.ops.aten.mm.default), name_of(len)
         ('torch.nn.functional.softmax', 'mm', None)
     """
-    if isinstance(function, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
-        overload = function._overloadname if isinstance(function, torch._ops.OpOverload) else None
-        name = (function.overloadpacket if isinstance(function, torch._ops.OpOverload) else function)._qualified_op_name
-        return shown(name, overload)
-    last = getattr(function, "__name__", "")
-    for place, module in {"torch.nn": torch.nn, **{place: part for place, (part, _) in _FUNCTIONS.items()}}.items():
-        if callable(function) and getattr(module, last, None) is function and targets(f"{place}.{last}"):
+    if isinstance(function, torch._ops.OpOverload):
+        return join_name(shown(function.overloadpacket._qualified_op_name), function._overloadname)
+    if isinstance(function, torch._ops.OpOverloadPacket):
+        return shown(function._qualified_op_name)
+    if isinstance(function, torch.library.CustomOpDef):
+        return function._qualname
+    last = getattr(function, "__name__", None)
+    for place, module in {"torch.nn": torch.nn, **{name: part for name, (part, _) in _FUNCTIONS.items()}}.items():
+        if callable(function) and isinstance(last, str) and getattr(module, last, None) is function:
             return f"{place}.{last}"
     return None
 
@@ -101,22 +127,22 @@ def is_public(name: str) -> bool:
     return False
 
 
-def signatures(name: str) -> dict[str, Signature]:
-    """Return the signatures of an operator's overloads; none if it is not registered."""
-    return {schema.overload_name or DEFAULT: _signature(schema) for schema in _schemas(name)}
+def signatures(op: str) -> dict[str, Signature]:
+    """Return the signatures of an op's overloads in the torch that runs; none if no library has registered it."""
+    return {schema.overload_name or DEFAULT: _signature(schema) for schema in _schemas(qualified(op))}
 
 
-def castable(name: str) -> dict[str, Signature]:
+def castable(signatures: Mapping[str, Signature]) -> dict[str, Signature]:
     """Return the overloads that autocasting can take: functional ones that take a tensor."""
-    return {key: part for key, part in signatures(name).items() if part.variant == FUNCTIONAL and part.tensors}
+    return {key: part for key, part in signatures.items() if part.variant == FUNCTIONAL and part.tensors}
 
 
 def obstacle(
-    target: Target, signature: Signature, category: Category | None, column: str = ""
+    target: Target, signature: Signature, category: Category | None, device: str = ""
 ) -> tuple[str, str] | None:
     """Return why an overload cannot be cast as a category says, and a remedy; None if it can."""
-    if (*target, column) in _STOCK:
-        return f"keeps torch's own kernel on {column}", "leave it out there"
+    if (*target, device) in _STOCK:
+        return f"keeps torch's own kernel on {device}", "leave it out there"
     if (reason := signature.uncastable()) is not None:
         return reason
     if category is Category.FP32_APPEND_DTYPE and target not in _APPENDING:
@@ -132,7 +158,7 @@ def suggest_ops(remedy: str, public_name: str) -> str:
 
 def known() -> Iterator[str]:
     """Yield the names of all operators, and the public names of the ops of policy.yaml."""
-    yield from {shown(split_name(name)[0]) for name in torch._C._dispatch_get_all_op_names()}
+    yield from {split_name(shown(name))[0] for name in torch._C._dispatch_get_all_op_names()}
     for public, _ in NAMES:
         yield from public.split()
 
@@ -167,7 +193,7 @@ def _signature(schema: torch.FunctionSchema) -> Signature:
         variant = "out"
     elif any(part.alias_info is not None and part.alias_info.is_write for part in arguments):
         variant = "inplace" if schema.name.endswith("_") else "mutable"
-    elif schema.name not in _LISTED and any(part.alias_info is not None for part in arguments):
+    elif shown(schema.name) not in LISTED and any(part.alias_info is not None for part in arguments):
         variant = VIEW
     types = [str(part.real_type) for part in arguments]
     if any("Tensor" in kind and not _REACHED.fullmatch(kind) for kind in types):

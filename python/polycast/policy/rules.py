@@ -1,11 +1,13 @@
-"""What a policy says of one overload on one device."""
+"""What a policy says of one overload of an op on one device."""
 
 from typing import NamedTuple
 
+from polycast import _compiled
 from polycast._grammar.categories import UNLISTED, Category
 from polycast._grammar.errors import did_you_mean
-from polycast.policy.operators import shown
+from polycast._grammar.names import join_name
 
+ATEN = "aten::"
 # What a rule can give an op: a category, a dtype that replaces the region's, or "unlisted".
 VALUES: dict[str, tuple[Category | None, str | None]] = {
     **{category.value: (category, None) for category in Category if category is not Category.STOCK},
@@ -22,40 +24,34 @@ def not_a_category(text: str) -> tuple[str, str]:
 
 
 class Rule(NamedTuple):
-    """A rule, which replaces what policy.yaml says of the overload on the device.
+    """What a policy says of one overload of an op on one device.
 
-    With a dtype the category is lower_precision_fp, and the dtype replaces the region's. The source is a place in a
-    file, or a path in a dict.
+    Fields:
+        op: The op, without the namespace of ATen: "softmax", "mylib::attention".
+        overload: The overload, as in "int"; "default" for the one without a name.
+        device: A device of the policy.
+        category: A category, or a dtype, which replaces the region's, or "unlisted".
+        note: Why, in a sentence; empty where nothing is said. A built-in rule has one where it differs from torch's.
+        source: "policy.yaml", or a place in a file, or a path in a dict.
     """
 
-    name: str
+    op: str
     overload: str
-    column: str
+    device: str
     category: str
-    dtype: str | None
-    message: str
-    source: str
     note: str = ""
+    source: str = "policy.yaml"
 
     @property
-    def value(self) -> str:
-        """The category as rules write it."""
-        return self.dtype or self.category
+    def name(self) -> str:
+        """The overload as people write it: "softmax.int"; the default overload has the name of its op."""
+        return join_name(self.op, self.overload)
 
     @property
     def key(self) -> tuple[str, str, str]:
-        return self.name, self.overload, self.column
-
-    @property
-    def op(self) -> str:
-        return shown(self.name, self.overload)
+        """What the rule is about: op, overload and device."""
+        return self.op, self.overload, self.device
 
 
-def make_rule(name: str, overload: str, column: str, value: str, source: str, note: str = "") -> Rule:
-    """Return the rule with one of VALUES."""
-    category, dtype = VALUES[value]
-    text = UNLISTED if category is None else category.value
-    rule = Rule(name, overload, column, text, dtype, "", source, note)
-    if category is Category.BANNED:
-        return rule._replace(message=f"'{rule.op}' is banned on {column} by {source}")
-    return rule
+# The rules of policy.yaml.
+BUILT_IN: tuple[Rule, ...] = tuple(Rule(*row) for row in _compiled.rows())
