@@ -12,15 +12,16 @@ import torch
 
 import polycast
 from polycast import backends, policy
-from polycast._compiled import DEVICES, ROWS
+from polycast._compiled import DEVICES
+from polycast._grammar.categories import UNLISTED
 from polycast._grammar.errors import PolicyError
-from polycast._grammar.names import split_name
 from polycast._suggest import suggestion
 from polycast._text_table import lines_of, wrapped
 from polycast.debug import script
 from polycast.policy import operators
-from polycast.policy.diff import diff
 from polycast.policy.releases import is_release, releases
+from polycast.policy.rules import BUILT_IN
+from polycast.policy.sides import diff
 from polycast.scope import process
 
 COMMANDS = ("diff", "trace")
@@ -79,8 +80,8 @@ def _diff(words: list[str]) -> str:
         "sides",
         nargs="*",
         metavar="SIDE",
-        help="two of: base, which is the policy that is compiled in; a torch release, as in torch-2.11; a file of "
-        "rules over the base; or two devices",
+        help="two of: built-in, which is the built-in policy; a torch release, as in torch-2.11; a file of rules; or "
+        "two devices",
     )
     parser.add_argument("--device", help="look at this device alone")
     options = parser.parse_args(words)
@@ -92,7 +93,7 @@ def _diff(words: list[str]) -> str:
 
 
 def _overview() -> str:
-    count = Counter(row.device for row in ROWS)
+    count = Counter(rule.device for rule in BUILT_IN)
     installed = polycast.installed()
     rows: list[tuple[str, ...]] = [("device", "dispatch key", "lower precision", "rows", "kernels")]
     for device in DEVICES.values():
@@ -122,37 +123,37 @@ def _backend_versions() -> list[tuple[str, str]]:
 
 
 def _op(name: str) -> str:
-    rows = policy.op_rows(name)
+    rows = policy.rules(name)
     if not rows:
-        ops = {operators.shown(target.name) for target in operators.targets(name)}
-        return "\n".join([f"{name}: no device lists it; it runs in the type of its inputs.", *_in_force(ops)])
+        ops = {target.op for target in operators.targets(name)}
+        return "\n".join([f"{name}: unlisted on every device; it runs in the dtype of its inputs.", *_in_force(ops)])
     cells: dict[str, dict[str, str]] = {}
     notes: dict[str, list[str]] = {}
     for row in rows:
-        full = operators.shown(row.op, row.overload)
+        full = row.name
         cells.setdefault(full, {})[row.device] = row.category
         if row.note:
             notes.setdefault(f"{full}: {row.note}", []).append(row.device)
     table = [("op", "category", "devices")]
     for op, line in cells.items():
-        for category in dict.fromkeys(line.get(device, "-") for device in DEVICES):
-            devices = [device for device in DEVICES if line.get(device, "-") == category]
+        for category in dict.fromkeys(line.get(device, UNLISTED) for device in DEVICES):
+            devices = [device for device in DEVICES if line.get(device, UNLISTED) == category]
             table.append((op, category, "all" if len(devices) == len(DEVICES) else ", ".join(devices)))
     lines = lines_of(wrapped(table))
     if len({row.op for row in rows}) > 1:
         lines = [f"{name} runs these ops, each on some device or for some arguments:", "", *lines]
     footnotes = [f"{note} ({', '.join(devices)})" for note, devices in notes.items()]
-    if any(category == "-" for _, category, _ in table):
-        footnotes.insert(0, "-: not listed, runs in the type of its inputs.")
+    if any(category == UNLISTED for _, category, _ in table):
+        footnotes.insert(0, f"{UNLISTED}: no rule names it there; it runs in the dtype of its inputs.")
     return "\n".join([*lines, *([""] if footnotes else []), *footnotes, *_in_force({row.op for row in rows})])
 
 
 def _in_force(ops: set[str]) -> list[str]:
     """Return what POLYCAST_POLICY's rules decide over the rows of these ops."""
     held: dict[tuple[str, str], list[str]] = {}
-    for row in policy.in_force().rows():
-        if split_name(row.op)[0] in ops:
-            held.setdefault((row.op, row.value), []).append(row.column)
+    for rule in policy.in_force().by_overload():
+        if rule.op in ops:
+            held.setdefault((rule.name, rule.category), []).append(rule.device)
     rows = [(*key, "all" if columns == [*DEVICES] else ", ".join(columns)) for key, columns in held.items()]
     head = ("op", "category", "devices")
     title = f"{process.ENVIRONMENT_POLICY} decides over these:"

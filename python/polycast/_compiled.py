@@ -34,7 +34,7 @@ if sys.implementation.cache_tag != PYTHON:  # in a source tree that several envi
     raise ImportError(_mismatch(PYTHON, str(sys.implementation.cache_tag)))
 try:
     from polycast._C import *  # noqa: F403
-    from polycast._C import built_in_rules, categories, devices, names
+    from polycast._C import categories, devices, names
 except ImportError as error:
     if str(torch.__version__) == BUILT_FOR:
         raise
@@ -49,21 +49,10 @@ class Device(NamedTuple):
     lower_precision: tuple[torch.dtype, ...]
 
 
-class Row(NamedTuple):
-    """One overload of an ATen op on one device. The note is empty if the row does not differ from torch's."""
-
-    op: str
-    overload: str
-    device: str
-    category: str
-    note: str
-
-
 DEVICES: dict[str, Device] = {
     name: Device(name, key, tuple(getattr(torch, dtype) for dtype in dtypes)) for name, key, dtypes, _, _ in devices()
 }
 CATEGORIES: dict[str, str] = categories()
-ROWS: tuple[Row, ...] = tuple(Row(*row) for row in built_in_rules())
 DEVICES_LIKE: dict[str, str | None] = {name: like or None for name, _, _, like, _ in devices()}
 # Other names that users write for devices. No function takes them; errors suggest the device.
 ALSO_CALLED: dict[str, str] = {word: name for name, _, _, _, words in devices() for word in words}

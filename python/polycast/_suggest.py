@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from polycast._grammar.errors import closest
+from polycast._grammar.errors import did_you_mean, nearest
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the end of a message that suggests the closest known name, or "" if none is close."""
-    close = closest(name, known)
-    return "" if close is None else f"; did you mean '{close}'?"
+    """Return the end of a message that suggests the closest known names, or "" if none is close."""
+    near = nearest(name, known)
+    return f"; {did_you_mean(name, near)}" if near else ""

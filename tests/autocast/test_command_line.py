@@ -9,7 +9,8 @@ import polycast
 import pytest
 import torch
 from polycast.__main__ import main
-from polycast._compiled import DEVICES, ROWS
+from polycast._compiled import DEVICES
+from polycast.policy.rules import BUILT_IN
 
 
 def table(lines: list[str]) -> dict[str, list[str]]:
@@ -26,7 +27,7 @@ def test_without_an_op_it_shows_what_is_installed(capsys: pytest.CaptureFixture[
     for name, (key, dtypes, count, *kernels) in table(rows).items():
         assert key == DEVICES[name].dispatch_key
         assert [f"torch.{dtype}" for dtype in dtypes.split(",")] == [*map(str, DEVICES[name].lower_precision)]
-        assert int(count) == sum(row.device == name for row in ROWS)
+        assert int(count) == sum(row.device == name for row in BUILT_IN)
         assert (kernels == ["installed"]) == (name in polycast.installed())
 
 
@@ -41,15 +42,15 @@ def test_with_an_op_it_shows_its_row(op: str, lines: list[str], capsys: pytest.C
     assert list(dict.fromkeys(name for name, _, _ in cells)) == lines
     for name in lines:
         found = {
-            device: category.replace("-", "unlisted")
+            device: category
             for shown, category, devices in cells
             if shown == name
             for device in (DEVICES if devices == "all" else devices.split(","))
         }
         assert found == {device: polycast.policy.category(name, device) for device in DEVICES}
-    unlisted = any(category == "-" for _, category, _ in cells)
-    assert ("-: not listed, runs in the type of its inputs." in rest) is unlisted
-    notes = {row.note for row in polycast.policy.op_rows(op) if row.note}
+    unlisted = any(category == "unlisted" for _, category, _ in cells)
+    assert ("unlisted: no rule names it there; it runs in the dtype of its inputs." in rest) is unlisted
+    notes = {row.note for row in polycast.policy.rules(op) if row.note}
     assert len(rest.splitlines()) == unlisted + len(notes)
     for note in notes:
         assert note in rest
@@ -64,7 +65,7 @@ def test_what_runs_several_ops_shows_them_all(capsys: pytest.CaptureFixture[str]
 
 def test_an_op_of_torchs_that_no_device_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["torch.add"]) == 0
-    assert capsys.readouterr().out == "torch.add: no device lists it; it runs in the type of its inputs.\n"
+    assert capsys.readouterr().out == "torch.add: unlisted on every device; it runs in the dtype of its inputs.\n"
 
 
 def test_a_rule_over_an_op_that_no_device_lists_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,7 +75,7 @@ def test_a_rule_over_an_op_that_no_device_lists_is_shown(capsys: pytest.CaptureF
     finally:
         polycast.use(None)
     first, *others = capsys.readouterr().out.splitlines()
-    assert first == "mul: no device lists it; it runs in the type of its inputs."
+    assert first == "mul: unlisted on every device; it runs in the dtype of its inputs."
     assert ["mul.Tensor", "fp32", "all"] in [line.split() for line in others]
 
 
@@ -118,7 +119,7 @@ def test_a_mistyped_op_is_one_line_and_exit_status_1() -> None:
         env={**os.environ, "PYTHONWARNINGS": "error"},
         check=False,
     )
-    wanted = "error: neither torch nor the policy has an op 'conv2'; did you mean 'conv2d'?\n"
+    wanted = "error: unknown op 'conv2'; did you mean 'conv2d'?\n"
     assert (run.returncode, run.stdout, run.stderr) == (1, "", wanted)
 
 
@@ -134,7 +135,7 @@ def test_a_broken_policy_of_the_environment_is_said_in_full_and_can_be_examined(
         (["-m", "polycast"], [], named),
         (["-W", "error", "-mpolycast"], ["relu"], named),
         (["-m", "polycast"], ["trace", "script.py"], named),
-        (["-m", "polycast"], ["diff", "base", str(broken)], problems),
+        (["-m", "polycast"], ["diff", "built-in", str(broken)], problems),
     ):
         run = _run(*flags, *words, POLYCAST_POLICY=str(broken))
         assert (run.returncode, run.stdout, run.stderr) == (1, "", said)

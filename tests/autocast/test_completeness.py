@@ -7,6 +7,7 @@ import pytest
 import torch
 from polycast import _compiled
 from polycast.backends import device_type_of
+from polycast.policy.rules import BUILT_IN
 from torchgen.model import SchemaKind
 
 from codegen.schemas import Schemas
@@ -47,7 +48,7 @@ def test_every_rule_is_torchs_own_or_carries_a_note(device: str) -> None:
         pytest.skip(f"fake tensors of {device} carry no autocast key: categories of torch's kernels cannot be seen")
     if not registered(device):
         pytest.skip(f"torch registers nothing for {device}; a backend outside of it does")
-    notes = {(rule.op, rule.overload): rule.note for rule in _compiled.ROWS if rule.device == device}
+    notes = {(rule.op, rule.overload): rule.note for rule in BUILT_IN if rule.device == device}
     cases = [case for case in CASES if case.device == device and case.category != OPAQUE and not _is_named(case)]
     different = {}
     with stock_kernels(), probes(device, [case.reaches for case in cases] + [case.name for case in cases]):

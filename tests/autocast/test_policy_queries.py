@@ -4,7 +4,8 @@ import re
 
 import pytest
 from polycast import policy
-from polycast._compiled import DEVICES, ROWS
+from polycast._compiled import DEVICES
+from polycast.policy.rules import BUILT_IN
 
 DEVICE_NAMES = ", ".join(DEVICES)
 CATEGORY_NAMES = ", ".join(policy.categories())
@@ -12,8 +13,8 @@ CATEGORY_NAMES = ", ".join(policy.categories())
 
 def test_devices_and_categories_are_those_of_the_table() -> None:
     assert policy.devices() == tuple(DEVICES)
-    assert {row.device for row in ROWS} == {*policy.devices()}
-    assert {row.category for row in ROWS} <= {*policy.categories()}
+    assert {row.device for row in BUILT_IN} == {*policy.devices()}
+    assert {row.category for row in BUILT_IN} <= {*policy.categories()}
     assert all(sentence.endswith(".") for sentence in policy.categories().values())
 
 
@@ -55,7 +56,7 @@ def test_the_category_of_an_op(op: str, device: str, category: str) -> None:
 
 @pytest.mark.parametrize("device", policy.devices())
 def test_what_a_device_lists_is_what_is_registered_for_it(device: str) -> None:
-    rows = [row for row in ROWS if row.device == device]
+    rows = [row for row in BUILT_IN if row.device == device]
     assert policy.ops(device) == tuple(sorted({row.op for row in rows}))
     for category in policy.categories():
         assert policy.ops(device, category) == tuple(sorted({row.op for row in rows if row.category == category}))
@@ -63,32 +64,32 @@ def test_what_a_device_lists_is_what_is_registered_for_it(device: str) -> None:
 
 
 def test_the_rows_of_an_op_are_those_of_its_overloads() -> None:
-    assert set().union(*map(policy.op_rows, {row.op for row in ROWS})) == {*ROWS}
-    assert policy.op_rows("pow.Scalar") == tuple(row for row in policy.op_rows("pow") if row.overload == "Scalar")
-    assert policy.op_rows("add") == ()
-    assert {row.op for row in policy.op_rows("torch.nn.CrossEntropyLoss")} == {
+    assert set().union(*map(policy.rules, {row.op for row in BUILT_IN})) == {*BUILT_IN}
+    assert policy.rules("pow.Scalar") == tuple(row for row in policy.rules("pow") if row.overload == "Scalar")
+    assert policy.rules("add") == ()
+    assert {row.op for row in policy.rules("torch.nn.CrossEntropyLoss")} == {
         *("cross_entropy_loss", "log_softmax", "nll_loss", "nll_loss2d", "sum")
     }
 
 
 NO_GPU = f"polycast has no device 'gpu' in its policy; it has {DEVICE_NAMES}; did you mean 'cuda'?"
-NAME = "give its name, such as 'conv2d' or 'pow.Tensor_Scalar'"
+NAME = "give its name, such as 'conv2d', or torch's function or class"
 # Calls, and what they raise.
 WRONG = f"""\
 category("conv2", "cuda")
-  ValueError: neither torch nor the policy has an op 'conv2'; did you mean 'conv2d'?
+  ValueError: unknown op 'conv2'; did you mean 'conv2d'?
 category("pow.Tensor_Scaler", "cuda")
-  ValueError: torch has no overload 'pow.Tensor_Scaler'; did you mean 'pow.Tensor_Scalar'?
-op_rows("qqq")
-  ValueError: neither torch nor the policy has an op 'qqq'
-op_rows("torch.ad")
-  ValueError: neither torch nor the policy has an op 'torch.ad'; did you mean 'torch.addr'?
-op_rows("torch.nn.GELU")
+  ValueError: 'pow' has no overload 'Tensor_Scaler'; did you mean 'Tensor_Scalar'?
+rules("qqq")
+  ValueError: unknown op 'qqq'
+rules("torch.ad")
+  ValueError: unknown op 'torch.ad'; did you mean 'torch.addr'?
+rules("torch.nn.GELU")
   ValueError: 'torch.nn.GELU' is no op, and the policy does not say which ops it runs; ask for those, as 'gelu'
-op_rows("gumbel_softmax")
+rules("gumbel_softmax")
   ValueError: 'gumbel_softmax' is no op, and the policy does not say which ops it runs; ask for those
 category("cross_entropy", "cuda")
-  ValueError: 'cross_entropy' runs several ops of cuda: log_softmax (fp32_set_opt_dtype), nll_loss (fp32), nll_loss2d \
+  ValueError: 'cross_entropy' runs several ops on cuda: log_softmax (fp32_set_opt_dtype), nll_loss (fp32), nll_loss2d \
 (fp32), sum (fp32_set_opt_dtype); ask for one of them
 category("conv2d", "cdua")
   ValueError: polycast has no device 'cdua' in its policy; it has {DEVICE_NAMES}; did you mean 'cuda'?
@@ -97,10 +98,10 @@ ops("gpu")
 notes("gpu")
   ValueError: {NO_GPU}
 ops("cuda", "fp23")
-  ValueError: no category 'fp23'; there are {CATEGORY_NAMES}; did you mean 'fp32'?
+  ValueError: unknown category 'fp23'; did you mean 'fp32'?
 ops("cuda", "x")
-  ValueError: no category 'x'; there are {CATEGORY_NAMES}
-op_rows(None)
+  ValueError: unknown category 'x'; use one of {", ".join(sorted(policy.categories()))}
+rules(None)
   TypeError: the op is None; {NAME}
 category(3, "cuda")
   TypeError: the op is 3; {NAME}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from polycast.__main__ import main
-from polycast.policy import diff
+from polycast.policy import sides
 
 from testing.cases import RELEASE
 
@@ -24,7 +24,7 @@ def test_two_releases(capsys: pytest.CaptureFixture[str]) -> None:
     assert row == "rms_norm  cuda, xpu, mtia, maia  unlisted    fp32        [1]"
     assert (empty, footnote) == (
         "",
-        "unlisted: runs in the type of its inputs; ops that it runs follow their own rules.",
+        "unlisted: runs in the dtype of its inputs; ops that it runs follow their own rules.",
     )
     assert " ".join(reason).startswith("[1] " + REASON)
 
@@ -59,7 +59,7 @@ def test_a_device_that_one_side_has_no_record_of(capsys: pytest.CaptureFixture[s
 
 def test_the_base_has_the_ops_of_the_torch_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
     rows = {
-        line.split()[0]: line.split()[1:] for line in shown(capsys, "base", "torch-2.15", "--device", "cpu") if line
+        line.split()[0]: line.split()[1:] for line in shown(capsys, "built-in", "torch-2.15", "--device", "cpu") if line
     }
     changed = {"linalg_matrix_sqrth": ["cpu", "absent", "fp32"], "qr": ["cpu", "fp32", "absent"]}
     assert {op: rows[op][:3] for op in changed if op in rows} == (changed if RELEASE < (2, 14) else {})
@@ -79,8 +79,8 @@ def test_the_base_and_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     path.write_text(
         "ops: {relu: {cpu: {as: fp32, note: A reason of mine.}}, linear: lower_precision_fp}\n", encoding="utf-8"
     )
-    head, row, *_ = shown(capsys, "base", str(path))
-    assert head.split() == ["op", "device", "base", str(path), "why"]
+    head, row, *_ = shown(capsys, "built-in", str(path))
+    assert head.split() == ["op", "device", "built-in", str(path), "why"]
     assert " ".join(row.split()) == "relu cpu, tpu unlisted fp32 [1]"
 
 
@@ -97,21 +97,30 @@ def test_a_release_and_a_file_over_the_base(capsys: pytest.CaptureFixture[str], 
     [
         ("torch-2.11", "error: diff takes two sides, as in: diff torch-2.11 torch-2.12; it was given torch-2.11"),
         ("--device cuda", "error: diff takes two sides, as in: diff torch-2.11 torch-2.12; it was given none"),
-        ("bas torch-2.11", "error: 'bas' is neither base, a release, a device nor a file; did you mean 'base'?"),
-        ("base zzz", "error: 'zzz' is neither base, a release, a device nor a file; those of rules end in .yaml"),
-        ("cuda base", "error: 'cuda' is a device and 'base' is none; compare two devices, or 'base' with --device"),
-        ("cuda xpu --device mps", "error: 'cuda' and 'xpu' are devices already; leave out --device"),
-        ("base torch-2.11 --device cudda", "error: the policy has no device 'cudda'; did you mean 'cuda'?"),
         (
-            "base torch-2.11 --device xla",
+            "built torch-2.11",
+            "error: 'built' is neither built-in, a release, a device nor a file; did you mean 'built-in'?",
+        ),
+        (
+            "built-in zzz",
+            "error: 'zzz' is neither built-in, a release, a device nor a file; files of rules end in .yaml",
+        ),
+        (
+            "cuda built-in",
+            "error: 'cuda' is a device and 'built-in' is none; compare two devices, or 'built-in' with --device",
+        ),
+        ("cuda xpu --device mps", "error: 'cuda' and 'xpu' are devices already; leave out --device"),
+        ("built-in torch-2.11 --device cudda", "error: unknown device 'cudda'; did you mean 'cuda'?"),
+        (
+            "built-in torch-2.11 --device xla",
             "error: torch-2.11 has no record of xla; it has cpu, cuda, maia, mps, mtia, xpu",
         ),
         (
-            "base torch-2.16",
+            "built-in torch-2.16",
             "history: torch-2.16: error: no release of that name is recorded, only torch-2.9, torch-2.10, torch-2.11, "
             "torch-2.12, torch-2.13, torch-2.14, torch-2.15; the nearest is torch-2.15",
         ),
-        ("base no.yaml", "no.yaml:1:1: error: cannot be read: no such file or directory; name a readable file"),
+        ("built-in no.yaml", "no.yaml:1:1: error: cannot be read: no such file or directory; name a readable file"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_status_1(words: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,19 +130,19 @@ def test_a_mistake_is_one_line_and_exit_status_1(words: str, error: str, capsys:
 
 def test_alone_it_is_the_op_of_that_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff"]) == 0
-    assert capsys.readouterr().out == "diff: no device lists it; it runs in the type of its inputs.\n"
+    assert capsys.readouterr().out == "diff: unlisted on every device; it runs in the dtype of its inputs.\n"
 
 
 def test_an_interrupt_prints_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(diff, "_side", interrupt)
-    assert main(["diff", "base", "torch-2.11"]) == 130
+    monkeypatch.setattr(sides, "_side", interrupt)
+    assert main(["diff", "built-in", "torch-2.11"]) == 130
     assert capsys.readouterr() == ("", "")
 
 
 def test_a_reader_that_has_read_enough_gets_no_traceback() -> None:
-    command = f"{sys.executable} -m polycast diff base torch-2.9 | head -1"
+    command = f"{sys.executable} -m polycast diff built-in torch-2.9 | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert (done.stdout.split()[:2], done.stderr) == (["op", "device"], "")

@@ -5,11 +5,12 @@ from pathlib import Path
 import polycast
 import pytest
 import torch
-from polycast._compiled import DEVICES, DEVICES_LIKE, ROWS
+from polycast._compiled import DEVICES, DEVICES_LIKE
 from polycast._grammar.names import join_name
 from polycast._grammar.releases import ABSENT, Release
 from polycast.policy import operators
 from polycast.policy.releases import releases, rules_of
+from polycast.policy.rules import BUILT_IN
 
 from testing.cases import RELEASE
 from testing.probe import in_force, kernels_of
@@ -41,7 +42,7 @@ def policy_of(record: Release) -> polycast.Policy:
 def test_the_kernels_under_a_pin_do_what_is_recorded(record: Release) -> None:
     """Of the release that runs; TIMES=2 compares the pins of the others, too, as far as this torch has their ops."""
     here = {text.removeprefix("aten::") for text in torch._C._dispatch_get_all_op_names()}
-    keys = sorted({(row.op, row.overload) for row in ROWS} | record.overloads())
+    keys = sorted({rule.key[:2] for rule in BUILT_IN} | record.overloads())
     assert record.name != RUNNING or {join_name(*key) for key in record.overloads() - record.absent} <= here
     compared = 0
     for device in record.devices:
@@ -64,16 +65,16 @@ def test_a_device_without_a_record_follows_the_one_that_it_is_like() -> None:
     pin = polycast.Policy("torch-2.11")
     for device, like in DEVICES_LIKE.items():
         if like == "cuda" and device not in releases()["torch-2.11"].devices:
-            rows = {(row.name, row.overload): row.value for row in pin.rows((device,))}
-            assert rows["aten::conv2d", "padding"] == "unlisted"
-            assert ("aten::cudnn_convolution", "default") not in rows  # which policy.yaml keeps to cuda
-    assert pin.rows(("xla",)) == ()  # like none
+            held = {rule.name: rule.category for rule in pin.by_overload() if rule.device == device}
+            assert held["conv2d.padding"] == "unlisted"
+            assert "cudnn_convolution" not in held  # which policy.yaml keeps to cuda
+    assert not any(rule.device == "xla" for rule in pin.by_overload())  # like none
 
 
 def test_a_device_that_stays_as_it_is_beside_one_that_it_is_like_is_saved_so() -> None:
     rows = {("mm", "default", "cuda"): "fp32", ("mm", "default", "mtia"): "lower_precision_fp"}
     pin = polycast.Policy._of(rules_of(Release("torch-2.9", {}, ("cuda", "mtia"), rows)))
-    held = {row.column: row.value for row in pin.rows() if row.key[:2] == ("aten::mm", "default")}
+    held = {rule.device: rule.category for rule in pin.by_overload() if rule.name == "mm"}
     assert held == {"cuda": "fp32", "xla_gpu": "fp32", "mtia": "lower_precision_fp"} | dict.fromkeys(
         ("maia", "hpu", "privateuse1", "npu", "musa", "mlu"), "fp32"
     )
@@ -85,9 +86,9 @@ def test_a_pin_is_a_policy(tmp_path: Path) -> None:
     pin.save(tmp_path / "pin.yaml")
     assert polycast.Policy.load(tmp_path / "pin.yaml") == pin == polycast.Policy(pin.rules)
     assert "conv1d.padding" in pin.diff()
-    assert {row.value for row in (pin | mine).rows(("cuda",)) if row.op == "rms_norm"} == {"bfloat16"}
+    assert (pin | mine).category("rms_norm", "cuda") == "bfloat16"
     assert pin.diff(pin) == ""
-    assert all(row.source == "history/torch-2.11.yaml" for row in pin.rows())
+    assert all(rule.source == "history/torch-2.11.yaml" for rule in pin.by_overload())
 
 
 def test_a_release_without_a_change_has_the_pin_of_the_one_before_it() -> None:
@@ -95,9 +96,9 @@ def test_a_release_without_a_change_has_the_pin_of_the_one_before_it() -> None:
     assert polycast.Policy("torch-2.12") != polycast.Policy("torch-2.11")
 
 
-def test_what_the_base_keeps_stock_has_no_row() -> None:
-    stock = {(f"aten::{row.op}", row.overload, row.device) for row in ROWS if row.category == STOCK}
-    assert all(row.key not in stock for record in RECORDS for row in policy_of(record).rows())
+def test_what_the_built_in_policy_keeps_stock_has_no_rule() -> None:
+    stock = {rule.key for rule in BUILT_IN if rule.category == STOCK}
+    assert all(rule.key not in stock for record in RECORDS for rule in policy_of(record).by_overload())
 
 
 @pytest.mark.parametrize(

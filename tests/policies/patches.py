@@ -10,17 +10,16 @@ import torch
 import yaml
 from hypothesis import strategies as st
 from polycast import Policy, policy
-from polycast._compiled import DEVICES, DEVICES_LIKE, NAMES, ROWS
+from polycast._compiled import DEVICES, DEVICES_LIKE, NAMES
 from polycast._grammar.categories import FUNCTIONAL, Category
 from polycast.policy import operators
-from polycast.policy.operators import ATEN
 from polycast.policy.policy import PolicyError
-from polycast.policy.rules import VALUES
+from polycast.policy.rules import BUILT_IN, VALUES
 
 from testing.mutations import CHARACTERS, damaged
 
 OPERATORS = sorted(torch._C._dispatch_get_all_op_names())
-BASE = sorted({row.op for row in ROWS})
+BASE = sorted({row.op for row in BUILT_IN})
 PUBLIC = sorted({name for names, _ in NAMES for name in names.split()})
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 # Values and keys that have no form in a policy.
@@ -107,15 +106,15 @@ def check(made: Callable[[], Policy], place: str, folder: Path) -> bool:
             assert re.fullmatch(rf"{place}: error: \S.*; \S.*", str(problem)), problem
             assert str(problem).isprintable(), problem
         return False
-    for row in patch.rows():
-        signature = operators.signatures(row.name)[row.overload]
-        target = operators.Target(row.name, row.overload)
-        assert signature.variant == FUNCTIONAL and signature.tensors, row
-        assert operators.obstacle(target, signature, VALUES[row.value][0]) is None, row
-        assert row.column in DEVICES and (row.dtype is None or hasattr(torch, row.dtype)), row
-        assert bool(row.message) == (row.category == Category.BANNED.value), row
-    held = {row.key for row in patch.rows()}
-    kept = {(ATEN + row.op, row.overload, row.device) for row in ROWS if row.category == Category.STOCK.value}
+    for rule in patch.by_overload():
+        signature = operators.signatures(rule.op)[rule.overload]
+        target = operators.Target(rule.op, rule.overload)
+        assert signature.variant == FUNCTIONAL and signature.tensors, rule
+        category, dtype = VALUES[rule.category]
+        assert operators.obstacle(target, signature, category) is None, rule
+        assert rule.device in DEVICES and (dtype is None or hasattr(torch, dtype)), rule
+    held = {rule.key for rule in patch.by_overload()}
+    kept = {rule.key for rule in BUILT_IN if rule.category == Category.STOCK.value}
     like = {(*key, device) for *key, other in held for device in DEVICES if DEVICES_LIKE[device] == other}
     assert like <= held | kept, patch
     patch.save(folder / "saved.yaml")

@@ -81,8 +81,10 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
 def held(rules: dict[str, object]) -> dict[str, list[str]]:
     """Return what each device gets."""
     made = Policy(rules)
-    rows = {device: sorted(f"{row.op} {row.value}" for row in made.rows((device,))) for device in DEVICES}
-    return {device: found for device, found in rows.items() if found}
+    found: dict[str, list[str]] = {}
+    for rule in made.by_overload():
+        found.setdefault(rule.device, []).append(f"{rule.name} {rule.category}")
+    return {device: sorted(found[device]) for device in DEVICES if device in found}
 
 
 @pytest.mark.parametrize(("rules", "expected"), RULES.values(), ids=RULES)

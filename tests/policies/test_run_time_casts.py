@@ -4,6 +4,7 @@ import polycast
 import torch
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
+from polycast.policy.rules import BUILT_IN
 
 from codegen.schemas import Schemas
 from testing.calls import call
@@ -34,11 +35,11 @@ def policy_of(trial: Case) -> polycast.Policy | None:
 
 
 # Torch's own kernel, which no rule changes, and what takes names, which cannot be passed from Python.
-_STOCK = {(row.op, row.overload, row.device) for row in polycast._compiled.ROWS if row.category == "stock"}
+_STOCK = {(row.op, row.overload, row.device) for row in BUILT_IN if row.category == "stock"}
 _SCHEMAS = Schemas.installed()
 BASE = [
     (op, overload)
-    for op, overload in dict.fromkeys((row.op, row.overload) for row in polycast._compiled.ROWS)
+    for op, overload in dict.fromkeys((row.op, row.overload) for row in BUILT_IN)
     if "Dimname" not in str(_SCHEMAS.find(op, overload))
 ]
 _DTYPE_OVERLOADS = {(row.op, row.overload.name): row.overload.dtype_overload for row in POLICY.rules()}
@@ -47,7 +48,7 @@ REACHABLE = [device for device in FIRST_ON_KEY if is_reachable(device)]
 
 def _outside() -> list[tuple[str, str]]:
     """Return the overloads that the base does not list and that a call can be made of."""
-    listed = {row.op for row in polycast._compiled.ROWS}
+    listed = {row.op for row in BUILT_IN}
     names = (name.removeprefix("aten::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
     split = ((op, overload or "default") for op, _, overload in (name.partition(".") for name in sorted(names)))
     return [

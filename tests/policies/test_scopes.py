@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polycast import Policy
 from polycast._compiled import find_policy, scope_depth, scope_in_force
-from polycast.policy.kernels import digest_of
+from polycast.policy.policy import digest_of
 from torch import nn
 
 from testing.process import python
@@ -214,7 +214,7 @@ def test_a_policy_is_freed_with_whoever_holds_it() -> None:
     policy = Policy({"matmul": "fp32", "tril": "float64"})
     with polycast.autocast("cpu", policy=policy):
         assert both() == (F32, F32)
-    digest, alive = digest_of(policy.rows()), ref(policy)
+    digest, alive = digest_of(policy.by_overload()), ref(policy)
     assert find_policy(digest) is not None
     del policy
     gc.collect()

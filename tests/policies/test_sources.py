@@ -47,11 +47,13 @@ def test_nothing_is_a_policy_without_rules(value: dict[str, str] | None) -> None
 
 @pytest.mark.parametrize("value", ["bfloat16", "bf16", "torch.bfloat16", torch.bfloat16])
 def test_a_dtype_is_for_every_op(value: str | torch.dtype) -> None:
-    assert {rule.value for rule in Policy(value).rows()} == {"bfloat16"} and Policy(value) == Policy("bfloat16")
+    assert {rule.category for rule in Policy(value).by_overload()} == {"bfloat16"} and Policy(value) == Policy(
+        "bfloat16"
+    )
 
 
 def test_a_category_is_for_every_op() -> None:
-    assert {rule.value for rule in Policy("fallthrough").rows()} == {"fallthrough"}
+    assert {rule.category for rule in Policy("fallthrough").by_overload()} == {"fallthrough"}
     assert Policy("fp32") == Policy(torch.float32)
 
 

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import torch
 
 from polycast import backends
-from polycast._compiled import ROWS, start_recording, stop_recording, take_calls
+from polycast._compiled import start_recording, stop_recording, take_calls
 from polycast._grammar.categories import UNLISTED, Category
 from polycast.debug.places import Places
-from polycast.policy.operators import ATEN, shown
+from polycast.policy.operators import qualified, shown
+from polycast.policy.rules import BUILT_IN
 
 FORWARD, BACKWARD, STEP = "forward", "backward", "step"
 LOWER = (torch.float16, torch.bfloat16)
@@ -181,8 +182,7 @@ def _origin(name: str, rule: str, device: str) -> str:
 @cache
 def _notes() -> dict[tuple[str, str], str]:
     """Return the notes of policy.yaml, by the dispatcher's name of an overload and by device."""
-    rows = ((f"{ATEN}{row.op}" + f".{row.overload}" * (row.overload != "default"), row) for row in ROWS)
-    return {(name, row.device): row.note for name, row in rows}
+    return {(qualified(rule.name), rule.device): rule.note for rule in BUILT_IN}
 
 
 def text(kind: torch.dtype) -> str:

@@ -8,6 +8,7 @@ from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 import torch
+from torch._library.custom_ops import CustomOpDef
 
 from polycast._compiled import NAMES
 from polycast._grammar.categories import FUNCTIONAL, NESTED, VIEW, Category, Signature
@@ -48,9 +49,9 @@ class Target(NamedTuple):
         return join_name(self.op, self.overload)
 
 
-def shown(name: str) -> str:
-    """Return an op as people write it, without ATen's namespace."""
-    return name.removeprefix(ATEN)
+def shown(name: str, overload: str | None = None) -> str:
+    """Return an op as people write it, without ATen's namespace and the name of the default overload."""
+    return join_name(name.removeprefix(ATEN), overload)
 
 
 def qualified(op: str) -> str:
@@ -106,15 +107,17 @@ def name_of(function: object) -> str | None:
         ('torch.nn.functional.softmax', 'mm', None)
     """
     if isinstance(function, torch._ops.OpOverload):
-        return join_name(shown(function.overloadpacket._qualified_op_name), function._overloadname)
+        return shown(function.overloadpacket._qualified_op_name, function._overloadname)
     if isinstance(function, torch._ops.OpOverloadPacket):
         return shown(function._qualified_op_name)
-    if isinstance(function, torch.library.CustomOpDef):
+    if isinstance(function, CustomOpDef):
         return function._qualname
-    last = getattr(function, "__name__", None)
-    for place, module in {"torch.nn": torch.nn, **{name: part for name, (part, _) in _FUNCTIONS.items()}}.items():
-        if callable(function) and isinstance(last, str) and getattr(module, last, None) is function:
-            return f"{place}.{last}"
+    name = getattr(function, "__name__", None)
+    if callable(function) and isinstance(name, str):
+        for place, (module, prefix) in {"torch.nn": (torch.nn, ""), **_FUNCTIONS}.items():
+            last = name.removeprefix(prefix)  # torch.linalg.inv is called linalg_inv
+            if getattr(module, last, None) is function:
+                return f"{place}.{last}"
     return None
 
 

@@ -1,48 +1,79 @@
-"""Policies as values: rules over the policy that is compiled in."""
+"""Policies as values: rules over the built-in ones."""
 
 import os
-from collections.abc import Iterable, Mapping
+from abc import ABCMeta
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, overload
 from weakref import WeakValueDictionary
 
 import torch
 
-from polycast._compiled import DEVICES, KernelPolicy
+from polycast._compiled import KernelPolicy, find_policy, make_policy
+from polycast._grammar.categories import Category
 from polycast._grammar.errors import PolicyError
-from polycast.policy.kernels import kernel_policy, placed_rules
-from polycast.policy.rules import Rule
-from polycast.policy.sides import differences, side_of
+from polycast._grammar.names import split_overload
+from polycast._suggest import suggestion
+from polycast.policy.lookups import Op, category_on, targets_of
+from polycast.policy.operators import qualified, shown
+from polycast.policy.rules import VALUES, Rule
+from polycast.policy.sides import BUILT_IN_NAME, differences, side_of
 from polycast.policy.sources import rules_from, rules_of_file
-from polycast.policy.writing import Entry, entries_of, table_of
+from polycast.policy.writing import Casts, Rules, casts_of
 
 __all__ = ["Policy", "PolicyError", "Rule"]
 
+PolicyLike: TypeAlias = "Policy | Mapping[Any, object] | str | os.PathLike[str] | torch.dtype | None"
+
 # Every policy, equal ones too, by its address.
 _made: WeakValueDictionary[int, "Policy"] = WeakValueDictionary()
+
 # What is meant by an argument that a policy does not have.
 _AS_DICT = "give them as a dict, as in Policy({'softmax': 'fp32'})"
 _DEVICE = "name the device in a rule, as in Policy({'softmax': {'cuda': 'fp32'}})"
-_INSTEAD = {
+_ARGUMENTS = {
     "device": _DEVICE,
     "device_type": _DEVICE,
     "base": "join two policies, as in Policy('torch-2.11') | Policy({'softmax': 'fp32'})",
     "modules": "polycast.assign gives rules to modules",
 }
+# What is meant by an attribute that a policy does not have.
+_MADE = "Policy(...) takes a dict, a file, a release, a category or a dtype"
+_JOINED = "a policy cannot change; join another, as in policy | {'gelu': 'fp32'}"
+_ATTRIBUTES = {
+    **dict.fromkeys(("from_file", "from_release", "from_dict", "release", "from_yaml", "from_json", "parse"), _MADE),
+    **dict.fromkeys(("set", "update", "add", "with_rules", "replace", "override", "merge", "join", "pop"), _JOINED),
+    **dict.fromkeys(("lookup", "query", "explain", "rule"), "policy.category(op, device) is the category of an op"),
+    **dict.fromkeys(("default", "current"), "polycast.policy.in_force() returns what holds here"),
+    **dict.fromkeys(("to_dict", "as_dict", "to_json"), "policy.rules is a dict"),
+    **dict.fromkeys(("to_yaml", "dump", "to_file"), "policy.save(path) writes a YAML file"),
+    "everywhere": "Policy('fp32') gives a category to every op",
+    "ops": "the ops are the keys of policy.rules",
+    "device": "policy.rules has the devices of each op",
+}
 
 
-class Policy:
-    """Rules over the base, which is the policy that is compiled in.
+class _PolicyType(ABCMeta):
+    if not TYPE_CHECKING:
 
-    A policy does not change. It equals every policy with the same rules.
+        def __getattr__(cls, name: str) -> NoReturn:
+            raise _no_attribute(name)
 
-    An entry names an operator of any library: an ATen op ("layer_norm"), an overload ("pow.Tensor_Scalar"), a public
-    name ("torch.nn.functional.layer_norm", "torch.nn.CrossEntropyLoss" for all that it runs), or a custom operator
-    ("mylib::attention"), whose library must be imported before. The entry covers the functional overloads that take
-    tensors and can be cast so. One that names an overload decides over one that names its op.
 
-    The value of an entry is what `cast` takes in policy.yaml:
+class Policy(Mapping[str, Casts], metaclass=_PolicyType):
+    """Rules over the built-in ones, for a process, a region or a module.
+
+    A policy does not change. It equals every policy with the same rules, and reads as a dict: it has the keys and the
+    values of :attr:`rules`. ``one | other`` joins two, and the rules of the other decide.
+
+    A key of the rules names an op of any library: an ATen op ("layer_norm"), an overload ("pow.Tensor_Scalar"), what
+    people call ("torch.softmax", "F.layer_norm", "torch.nn.CrossEntropyLoss" for all that it runs), or a custom
+    operator ("mylib::attention"), whose library must be imported before. It may be the function or class itself:
+    ``torch.softmax``, ``torch.nn.LayerNorm``, ``torch.ops.aten.mm.default``. It covers the functional overloads that
+    take tensors and can be cast so. A key that names an overload decides over one that names its op.
+
+    The value of a key is what `cast` takes in policy.yaml:
 
     - a category of :func:`polycast.policy.categories` except "stock", "unlisted", or a dtype,
     - a mapping of devices to these, with `others` for the rest,
@@ -85,13 +116,9 @@ class Policy:
     digest: str
     """What the policy does as 16 hexadecimal digits, the same in every process."""
 
-    def __init__(
-        self,
-        rules: "Policy | Mapping[Any, object] | str | os.PathLike[str] | torch.dtype | None" = None,
-        **others: object,
-    ) -> None:
+    def __init__(self, rules: PolicyLike = None, **others: object) -> None:
         for name in others:
-            raise TypeError(f"Policy takes rules alone, and no '{name}'; {_INSTEAD.get(name, _AS_DICT)}")
+            raise TypeError(f"Policy takes rules alone, and no '{name}'; {_ARGUMENTS.get(name, _AS_DICT)}")
         self._set(rules._rules if isinstance(rules, Policy) else rules_from(rules))
 
     @classmethod
@@ -119,7 +146,7 @@ class Policy:
 
     def _set(self, rules: tuple[Rule, ...]) -> None:
         object.__setattr__(self, "_rules", rules)
-        content = sorted((*rule.key, rule.value) for rule in rules)
+        content = sorted((*rule.key, rule.category) for rule in rules)
         object.__setattr__(self, "digest", sha256(repr(content).encode()).hexdigest()[:16])
         object.__setattr__(self, "_kernels", None)
         _made[id(self)] = self
@@ -132,54 +159,110 @@ class Policy:
     @classmethod
     def of_kernels(cls, policy: KernelPolicy) -> "Policy":
         """Return the policy whose rules kernels look up."""
-        return cls._of(placed_rules(policy))
+        return cls._of(map(_from_kernels, policy.rules()))
 
     @property
     def kernels(self) -> KernelPolicy:
         """The rules as kernels look them up. Policies with the same rules from the same places share one."""
         if self._kernels is None:
-            object.__setattr__(self, "_kernels", kernel_policy(self._rules))
+            digest = digest_of(self._rules)
+            made = find_policy(digest) or make_policy(digest, [*map(_to_kernels, self._rules)])
+            object.__setattr__(self, "_kernels", made)
         return self._kernels  # type: ignore[return-value]
 
     @property
-    def rules(self) -> dict[str, Entry]:
-        """The fewest entries from which an equal policy can be made."""
-        return entries_of(self._rules)
+    def rules(self) -> dict[str, Casts]:
+        """The shortest dict from which an equal policy can be made."""
+        return casts_of(self._rules)
 
-    def rows(self, columns: tuple[str, ...] = tuple(DEVICES)) -> tuple[Rule, ...]:
-        """Return the rules for these devices, one for each overload that they cover."""
-        return tuple(rule for rule in self._rules if rule.column in columns)
+    def by_overload(self) -> Rules:
+        """Return the rules, one for each overload and device, which print as a table."""
+        return Rules(self._rules)
 
-    def diff(self, other: "Policy | None" = None) -> str:
-        """Return a table of what this policy does differently from another, or from the base; empty if nothing.
+    @overload
+    def category(self, op: Op, device: None = None) -> dict[str, str]: ...
+    @overload
+    def category(self, op: Op, device: str | torch.device) -> str: ...
+    def category(self, op: Op, device: str | torch.device | None = None) -> str | dict[str, str]:
+        """Return the category of an op by this policy over the built-in one, as :func:`polycast.policy.category` does.
+
+        Example:
+            >>> import polycast
+            >>> mine = polycast.Policy({"softmax": {"cuda": "bf16"}})
+            >>> mine.category("torch.softmax", "cuda"), mine.category("softmax", "cpu"), mine.category("mm", "cuda")
+            ('bfloat16', 'fp32', 'lower_precision_fp')
+        """
+        return category_on(op, device, self._rules)
+
+    def diff(self, other: PolicyLike = None) -> str:
+        """Return a table of what this policy does differently from another, or from the built-in one.
+
+        It is empty if they do the same.
 
         Example:
             >>> import polycast
             >>> print(polycast.Policy({"layer_norm": {"xla": "fp32", "mps": "fallthrough"}}).diff())
-            op          device  base      this
+            op          device  built-in  this
             layer_norm  xla     unlisted  fp32
             layer_norm  mps     fp32      fallthrough
             <BLANKLINE>
-            unlisted: runs in the type of its inputs; ops that it runs follow their own rules.
-            fallthrough: runs in the type of its inputs, and so does all that it runs.
+            unlisted: runs in the dtype of its inputs; ops that it runs follow their own rules.
+            fallthrough: runs in the dtype of its inputs, and so does all that it runs.
         """
-        sides = [side_of("base"), side_of("this", self._rules)]
-        return differences(*sides, *(() if other is None else (side_of("other", other._rules),)))
+        sides = [side_of(BUILT_IN_NAME), side_of("this", self._rules)]
+        if other is not None:
+            sides.append(side_of(other if isinstance(other, str) else "other", Policy(other)._rules))
+        return differences(*sides)
 
-    def __or__(self, other: "Policy") -> "Policy":
+    def __getitem__(self, op: Op) -> Casts:
+        rules = self.rules
+        if isinstance(op, str) and op in rules:
+            return rules[op]
+        try:
+            found = {str(target) for target in targets_of(op)}
+        except (TypeError, ValueError) as error:
+            raise KeyError(str(error)) from None
+        if len(found) != 1 or not found <= rules.keys():
+            raise KeyError(f"the policy has no rule for {op!r}; its rules are for {', '.join(rules) or 'no op'}")
+        return rules[found.pop()]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rules)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def __or__(self, other: PolicyLike) -> "Policy":
         """Return both joined. Where both have a rule, the other's decides."""
-        if not isinstance(other, Policy):
-            return NotImplemented
-        return Policy._of({rule.key: rule for rule in (*self._rules, *other._rules)}.values())
+        return Policy._of({rule.key: rule for rule in (*self._rules, *Policy(other)._rules)}.values())
+
+    def __ror__(self, other: PolicyLike) -> "Policy":
+        return Policy(other) | self
+
+    def __add__(self, other: object) -> NoReturn:
+        raise TypeError("policies are joined with |, as in policy | {'gelu': 'fp32'}")
 
     def __eq__(self, other: object) -> bool:
-        return self.digest == other.digest if isinstance(other, Policy) else NotImplemented
+        if isinstance(other, Policy):
+            return self.digest == other.digest
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        try:
+            return self == Policy(other)
+        except PolicyError:  # a dict of something else
+            return False
 
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    def __bool__(self) -> bool:
-        return bool(self._rules)
+    def __setitem__(self, op: object, value: object) -> NoReturn:
+        raise TypeError(_JOINED)
+
+    def __delitem__(self, op: object) -> NoReturn:
+        raise TypeError(_JOINED)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a policy cannot change, and '{name}' of it cannot be set; make another, or join two")
@@ -187,12 +270,48 @@ class Policy:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a policy cannot change, and '{name}' of it cannot be deleted")
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise _no_attribute(name)
+
     def __reduce__(self) -> tuple[object, ...]:
         return Policy._of, (self._rules,)
 
     def __str__(self) -> str:
         """Return a table of the rules, each with the place that it comes from."""
-        return table_of({row.key: (row.value, row.source) for row in self._rules}, "category", "from")
+        return str(Rules(rule._replace(note="") for rule in self._rules))
 
     def __repr__(self) -> str:
         return f"Policy({self.rules!r})"
+
+
+def digest_of(rules: tuple[Rule, ...]) -> str:
+    """Return a digest of rules and their places, in whatever order they stand."""
+    return sha256(repr(sorted(rules, key=lambda rule: rule.key)).encode()).hexdigest()
+
+
+def _to_kernels(rule: Rule) -> tuple[str, str, str, torch.dtype | None, str, str]:
+    category, dtype = VALUES[rule.category]
+    banned = category is Category.BANNED
+    return (
+        qualified(rule.name),
+        rule.device,
+        rule.category if category is None else category.value,
+        None if dtype is None else getattr(torch, dtype),
+        f"'{rule.name}' is banned on {rule.device} by {rule.source}" if banned else "",
+        rule.source,
+    )
+
+
+def _from_kernels(rule: tuple[str, str, str, torch.dtype | None, str, str]) -> Rule:
+    name, device, category, dtype, _, source = rule
+    op, overload_name = split_overload(shown(name))
+    return Rule(op, overload_name, device, category if dtype is None else str(dtype).removeprefix("torch."), "", source)
+
+
+def _no_attribute(name: str) -> AttributeError:
+    known = [other for other in dir(Policy) if not other.startswith("_")]
+    meant = f"; {_ATTRIBUTES[name]}" if name in _ATTRIBUTES else suggestion(name, known)
+    there_are = "" if meant or name.startswith("_") else f"; it has {', '.join(known)}"
+    return AttributeError(f"a policy has no '{name}'{meant}{there_are}")

@@ -9,24 +9,36 @@ from polycast._compiled import ALSO_CALLED, DEVICES_LIKE
 from polycast._grammar.casts import Alternative, CastReader
 from polycast._grammar.categories import UNLISTED, Category, Signature, canonical
 from polycast._grammar.errors import Problem, closest
+from polycast._grammar.names import join_name
 from polycast._grammar.nodes import Mapping, Node, Text
+from polycast._grammar.versions import Version
 from polycast.policy import operators
-from polycast.policy.operators import Target
+from polycast.policy.operators import Signatures, Target
 from polycast.policy.releases import versions_with
-from polycast.policy.rules import VALUES, Rule, make_rule, not_a_category
+from polycast.policy.rules import VALUES, Rule, not_a_category
 
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
-RELEASE = (_MAJOR, _MINOR)
+RELEASE: Version = (_MAJOR, _MINOR)  # the torch that runs
 IMPORT_FIRST = "import the library that registers it first"
 # What policy.yaml has beside its ops.
 _OF_BUILT_IN = ("devices", "categories", "documents", "composites")
 
 
 class PolicyReader(CastReader):
-    """Reads rules. A rule that names an overload decides over one that names its op."""
+    """Reads rules. A rule that names an overload decides over one that names its op.
 
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__(problems, DEVICES_LIKE, VALUES, RELEASE)
+    Args:
+        problems: A list to which problems are added.
+        release: The release of torch that the rules are for.
+        signatures: The signatures of an op's overloads in that release.
+    """
+
+    def __init__(
+        self, problems: list[Problem], release: Version = RELEASE, signatures: Signatures = operators.signatures
+    ) -> None:
+        super().__init__(problems, DEVICES_LIKE, VALUES, release)
+        self.release: Version = release
+        self.signatures = signatures
 
     def policy(self, root: Node) -> tuple[Rule, ...]:
         """Return the rules of a dict or a file, which stand under `ops` or by themselves."""
@@ -39,7 +51,7 @@ class PolicyReader(CastReader):
         return self.rules(ops) if isinstance(ops, Mapping) else ()
 
     def rules(self, rules: Mapping) -> tuple[Rule, ...]:
-        """Return the rules of all entries. Two entries may give an overload the same, and the later one is left out."""
+        """Return all rules. Where two keys give an overload the same, the rule of the later one is left out."""
         if self.is_built_in(rules):
             return ()
         ranks: dict[bool, dict[tuple[str, str, str], tuple[Text, Rule]]] = {False: {}, True: {}}
@@ -52,19 +64,19 @@ class PolicyReader(CastReader):
             if not exact:
                 remedy += ", or name an overload in the one that is to decide"
             disagreements: dict[str, str] = {}
-            for row in self.rule(key, targets, node):
-                other, earlier = rank.setdefault(row.key, (key, row))
-                if earlier.value != row.value:
-                    what = f"'{key.value}' gives '{row.op}' {row.value} on {row.column}, and '{other.value}'"
-                    disagreements.setdefault(other.value, f"{what} ({other.location}) gives it {earlier.value}")
+            for rule in self.rule(key, targets, node):
+                other, earlier = rank.setdefault(rule.key, (key, rule))
+                if earlier.category != rule.category:
+                    what = f"'{key.value}' gives '{rule.name}' {rule.category} on {rule.device}, and '{other.value}'"
+                    disagreements.setdefault(other.value, f"{what} ({other.location}) gives it {earlier.category}")
             for what in disagreements.values():
                 self.report(key.location, what, remedy)
         chosen = sorted((ranks[False] | ranks[True]).values(), key=lambda pair: pair[0].location)
-        return tuple(row for _, row in chosen)
+        return tuple(rule for _, rule in chosen)
 
     def report_heading(self, key: Text, node: Node) -> bool:
         """Report a device, a category or a title where an op must stand; return whether it is one."""
-        if operators.targets(key.value):
+        if operators.targets(key.value, self.signatures):
             return False
         device = ALSO_CALLED.get(key.value.lower(), key.value)
         inner = [name.value for name, _ in node.items] if isinstance(node, Mapping) else []
@@ -91,34 +103,34 @@ class PolicyReader(CastReader):
         return False
 
     def rule(self, key: Text, targets: tuple[Target, ...], node: Node) -> list[Rule]:
-        """Return the rules of an entry.
+        """Return the rules of a key.
 
-        Overloads that cannot be cast as the entry says are left out. It is a problem if no overload can, on any device
-        or on one that the entry names.
+        Overloads that cannot be cast as the value says are left out. It is a problem if no overload can, on any device
+        or on one that the value names.
         """
-        parts = [(target.name, *item) for target in targets for item in self.overloads(key, target).items()]
+        parts = [(target.op, *item) for target in targets for item in self.overloads(key, target).items()]
         casts = self.read_casts(key, node, sorted({overload for _, overload, _ in parts}))
-        rows: dict[Node, list[Rule]] = {}
+        rules: dict[Node, list[Rule]] = {}
         obstacles: dict[Node, dict[str, tuple[str, str]]] = {}
-        for (name, overload, signature), (column, alternatives) in product(parts, casts.items()):
-            cast = _first(alternatives, overload)
+        for (op, overload, signature), (device, alternatives) in product(parts, casts.items()):
+            cast = self.first(alternatives, overload)
             if cast is None:
                 continue
-            row = make_rule(name, overload, column, cast.category or UNLISTED, str(cast.node.location), cast.note or "")
-            obstacle = operators.obstacle(Target(name, overload), signature, VALUES[row.value][0], column)
+            rule = Rule(op, overload, device, cast.category or UNLISTED, cast.note or "", str(cast.node.location))
+            obstacle = operators.obstacle(Target(op, overload), signature, VALUES[rule.category][0], device)
             if obstacle is None:
-                rows.setdefault(cast.node, []).append(row)
+                rules.setdefault(cast.node, []).append(rule)
             else:
                 what, remedy = obstacle
-                reason = (f"'{row.op}' is {row.value} and {what}", remedy)
-                obstacles.setdefault(cast.node, {}).setdefault(column, reason)
+                reason = (f"'{rule.name}' is {rule.category} and {what}", remedy)
+                obstacles.setdefault(cast.node, {}).setdefault(device, reason)
         named = {name.value for name, _ in node.items} if isinstance(node, Mapping) else set()
         for place, reasons in obstacles.items():
-            reached = {row.column for row in rows.get(place, ())}
-            missed = [column for column in reasons if not reached or (column in named and column not in reached)]
+            reached = {rule.device for rule in rules.get(place, ())}
+            missed = [device for device in reasons if not reached or (device in named and device not in reached)]
             if missed:
                 self.report(place.location, *reasons[missed[0]])
-        return [row for part in rows.values() for row in part]
+        return [rule for part in rules.values() for rule in part]
 
     def device(self, node: Text) -> str | None:
         """Read a device of the policy, or the name that a backend outside of torch has registered."""
@@ -138,51 +150,53 @@ class PolicyReader(CastReader):
         return super().category(node)
 
     def targets(self, key: Text) -> tuple[Target, ...]:
-        found, name = operators.targets(key.value), operators.qualified(key.value)
-        if not found and not name.startswith(operators.ATEN):
+        found, name = operators.targets(key.value, self.signatures), operators.written_out(key.value)
+        op = operators.shown(name)
+        if not found and "::" in op:
             what = f"no library has registered an operator '{key.value}'"
             others = (other for other in operators.known() if "::" in other)
-            close = closest(name, others) if self.may_guess else None
+            close = closest(op, others) if self.may_guess else None
             self.report(key.location, what, IMPORT_FIRST + (f", or did you mean '{close}'?" if close else ""))
-        elif not found and self.report_other_release(key, operators.shown(name), None):
+        elif not found and self.report_other_release(key, op, None):
             pass
-        elif not found and operators.is_public(key.value):
+        elif not found and operators.is_public(name):
             what = f"'{key.value}' is no op, and the policy does not say which ops it runs"
             self.report(key.location, what, operators.suggest_ops("name those ops", key.value))
         elif not found:
-            self.report_unknown(key.location, f"unknown op '{key.value}'", operators.shown(name), operators.known())
+            self.report_unknown(key.location, f"unknown op '{key.value}'", op, operators.known())
         return found
 
     def report_other_release(self, key: Text, op: str, overload: str | None) -> bool:
         """Report an op or overload that only other releases of torch have; return whether it is one."""
         op = op.rpartition(".")[2]
         releases = versions_with(op, overload)
-        if releases is None or RELEASE in releases:
+        if releases is None or self.release in releases:
             return False
-        what = f"torch {_MAJOR}.{_MINOR} has no '{operators.shown(op, overload)}', which is there in torch {releases}"
-        self.report(key.location, what, f"keep the rule to those, as in {{as: fp32, torch: '{releases}'}}")
+        has_no = f"torch {self.release[0]}.{self.release[1]} has no '{join_name(op, overload)}'"
+        remedy = f"keep the rule to those, as in {{as: fp32, torch: '{releases}'}}"
+        self.report(key.location, f"{has_no}, which is there in torch {releases}", remedy)
         return True
 
     def overloads(self, key: Text, target: Target) -> dict[str, Signature]:
-        """Return the overloads that an entry covers."""
-        found = operators.castable(target.name) if target.overload is None else operators.signatures(target.name)
+        """Return the overloads that a key covers."""
+        known = self.signatures(target.op)
+        found = operators.castable(known) if target.overload is None else known
         if target.overload is None and not found:
             # The out variant of an op says less than its others do.
-            first = min(operators.signatures(target.name).values(), key=lambda part: part.variant == "out")
+            first = min(known.values(), key=lambda part: part.variant == "out")
             reason = first.uncastable()
             assert reason is not None  # none of them can be cast
             self.report(key.location, f"'{target}' {reason[0]}", reason[1])
-        elif target.overload is not None and target.overload not in found:
-            op = operators.shown(target.name)
-            if not self.report_other_release(key, op, target.overload):
-                what = f"'{op}' has no overload '{target.overload}'"
-                self.report_unknown(key.location, what, target.overload, found)
+        elif target.overload is None or target.overload in found:
+            pass
+        elif not self.report_other_release(key, target.op, target.overload):
+            what = f"'{target.op}' has no overload '{target.overload}'"
+            self.report_unknown(key.location, what, target.overload, found)
         return {name: part for name, part in found.items() if target.overload in (None, name)}
 
-
-def _first(alternatives: list[Alternative], overload: str) -> Alternative | None:
-    """Return the first alternative for an overload that holds in the torch that runs."""
-    for cast in alternatives:
-        if RELEASE in cast.torch and (cast.overloads is None or overload in cast.overloads):
-            return cast
-    return None
+    def first(self, alternatives: list[Alternative], overload: str) -> Alternative | None:
+        """Return the first alternative for an overload that holds in the release."""
+        for cast in alternatives:
+            if self.release in cast.torch and (cast.overloads is None or overload in cast.overloads):
+                return cast
+        return None

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from polycast._compiled import DEVICES, DEVICES_LIKE, ROWS
+from polycast._compiled import DEVICES, DEVICES_LIKE
 from polycast._grammar.categories import UNLISTED, Category
 from polycast._grammar.errors import Location, PolicyError, Problem
 from polycast._grammar.names import join_name
 from polycast._grammar.releases import ABSENT, Release, number_of, read_releases
 from polycast._grammar.versions import VersionRange
 from polycast.policy import operators
-from polycast.policy.operators import ATEN, Target
-from polycast.policy.rules import VALUES, Rule, make_rule
+from polycast.policy.operators import Target
+from polycast.policy.rules import BUILT_IN, VALUES, Rule
 
 RECORDED = Path(__file__).parent / "recorded"
 _NAME = re.compile(r"(?:torch[-_ ]?)?(\d+)(?:\.(\d+))?[\w.+]*", re.ASCII | re.IGNORECASE)
@@ -88,41 +88,41 @@ def rules_of(release: Release) -> Iterator[Rule]:
     policy.yaml decides where the release has no such overload, keeps a kernel that is written by hand, or has no record
     of the device. A device without a record follows the one that it is like, if policy.yaml treats the two alike.
     """
-    base = {(row.op, row.overload, row.device): row.category for row in ROWS}
+    built_in = {rule.key: rule.category for rule in BUILT_IN}
     source = f"history/{release.name}.yaml"
-    for op, overload in sorted({(row.op, row.overload) for row in ROWS} | release.overloads()):
-        if overload not in operators.signatures(ATEN + op):
+    for op, overload in sorted({key[:2] for key in built_in} | release.overloads()):
+        if overload not in operators.signatures(op):
             continue  # the torch that runs has none
-        here = {column: base.get((op, overload, column), UNLISTED) for column in DEVICES}
-        wanted = {column: _wanted(release, op, overload, column, here) for column in DEVICES}
+        here = {device: built_in.get((op, overload, device), UNLISTED) for device in DEVICES}
+        wanted = {device: _wanted(release, op, overload, device, here) for device in DEVICES}
         # A rule for a device also holds for those that are like it. So all of them get a rule, or none.
-        families = {_root(column) for column in DEVICES if wanted[column] != here[column]}
+        families = {_root(device) for device in DEVICES if wanted[device] != here[device]}
         note = release.reasons.get(join_name(op, overload), "")
-        for column in DEVICES:
-            if _root(column) in families and _can(op, overload, column, wanted[column]):
-                yield make_rule(ATEN + op, overload, column, wanted[column], source, note)
+        for device in DEVICES:
+            if _root(device) in families and _can(op, overload, device, wanted[device]):
+                yield Rule(op, overload, device, wanted[device], note, source)
 
 
-def _wanted(release: Release, op: str, overload: str, column: str, here: dict[str, str]) -> str:
+def _wanted(release: Release, op: str, overload: str, device: str, here: dict[str, str]) -> str:
     """Return what a release gives an overload on a device, or what policy.yaml does."""
-    device: str | None = column
-    while device is not None and device not in release.devices:
-        device = DEVICES_LIKE[device]
-    if device is None or (here[device] != here[column] and device != column):
-        return here[column]
-    category = release.category(op, overload, device)
-    return here[column] if category in (ABSENT, Category.STOCK.value) else category
+    recorded: str | None = device
+    while recorded is not None and recorded not in release.devices:
+        recorded = DEVICES_LIKE[recorded]
+    if recorded is None or (here[recorded] != here[device] and recorded != device):
+        return here[device]
+    category = release.category(op, overload, recorded)
+    return here[device] if category in (ABSENT, Category.STOCK.value) else category
 
 
-def _root(column: str) -> str:
+def _root(device: str) -> str:
     """Return the device that this one is like in the end."""
-    like = DEVICES_LIKE[column]
-    return column if like is None else _root(like)
+    like = DEVICES_LIKE[device]
+    return device if like is None else _root(like)
 
 
-def _can(op: str, overload: str, column: str, value: str) -> bool:
+def _can(op: str, overload: str, device: str, category: str) -> bool:
     """Return whether our kernels can do it. They can for every release that was recorded."""
-    target = Target(ATEN + op, overload)
-    if value not in VALUES:
+    if category not in VALUES:
         return False
-    return operators.obstacle(target, operators.signatures(target.name)[overload], VALUES[value][0], column) is None
+    signature = operators.signatures(op)[overload]
+    return operators.obstacle(Target(op, overload), signature, VALUES[category][0], device) is None

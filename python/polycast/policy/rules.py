@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from polycast import _compiled
+from polycast._compiled import built_in_rules
 from polycast._grammar.categories import UNLISTED, Category
 from polycast._grammar.errors import did_you_mean
 from polycast._grammar.names import join_name
@@ -54,4 +54,4 @@ class Rule(NamedTuple):
 
 
 # The rules of policy.yaml.
-BUILT_IN: tuple[Rule, ...] = tuple(Rule(*row) for row in _compiled.rows())
+BUILT_IN: tuple[Rule, ...] = tuple(Rule(*row) for row in built_in_rules())

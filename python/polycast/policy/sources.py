@@ -7,16 +7,16 @@ from pathlib import Path
 
 import torch
 
-from polycast._compiled import DEVICES, ROWS
+from polycast._compiled import DEVICES
 from polycast._grammar.categories import Category, canonical
 from polycast._grammar.dtypes import NAMES
 from polycast._grammar.errors import PolicyError, Problem, closest
 from polycast._grammar.nodes import Node
 from polycast.policy import operators
-from polycast.policy.operators import ATEN, Target
+from polycast.policy.operators import Target
 from polycast.policy.reader import PolicyReader
 from polycast.policy.releases import find, is_release, releases, rules_of
-from polycast.policy.rules import VALUES, Rule, make_rule, not_a_category
+from polycast.policy.rules import BUILT_IN, VALUES, Rule, not_a_category
 from polycast.policy.values import nodes_of
 
 _UNTOUCHED = (Category.BANNED.value, Category.STOCK.value)
@@ -67,14 +67,13 @@ def rules_for_all(category: str) -> tuple[Rule, ...]:
     value = canonical(category)
     if value not in VALUES:
         raise ValueError("; ".join(not_a_category(category)))
-    kept = {(row.op, row.overload, row.device) for row in ROWS if row.category in _UNTOUCHED}
+    kept = {rule.key for rule in BUILT_IN if rule.category in _UNTOUCHED}
     found = []
-    for op, overload in dict.fromkeys((row.op, row.overload) for row in ROWS):
-        target = Target(ATEN + op, overload)
-        signature = operators.signatures(target.name)[overload]
-        if operators.obstacle(target, signature, VALUES[value][0]) is None:
-            devices = [device for device in DEVICES if (op, overload, device) not in kept]
-            found += [make_rule(target.name, overload, device, value, f"Policy('{value}')") for device in devices]
+    for op, overload in dict.fromkeys((rule.op, rule.overload) for rule in BUILT_IN):
+        signature = operators.signatures(op)[overload]
+        if operators.obstacle(Target(op, overload), signature, VALUES[value][0]) is None:
+            rules = (Rule(op, overload, device, value, source=f"Policy('{value}')") for device in DEVICES)
+            found += [rule for rule in rules if rule.key not in kept]
     return tuple(found)
 
 
@@ -85,12 +84,17 @@ def _read(root: Node | None, problems: list[Problem]) -> tuple[Rule, ...]:
     return found
 
 
+def is_file(text: str) -> bool:
+    """Return whether a text names a file of rules, also one that is not there."""
+    return text.endswith((".yaml", ".yml")) or os.sep in text or Path(text[:255]).is_file()
+
+
 def _named(text: str) -> tuple[Rule, ...]:
     if canonical(text) in VALUES:
         return rules_for_all(canonical(text))
     if is_release(text):
         return tuple(rules_of(find(text)))
-    if text.endswith((".yaml", ".yml")) or os.sep in text or Path(text[:255]).is_file():
+    if is_file(text):
         return rules_of_file(text)
     if text == Category.STOCK.value:
         raise ValueError("; ".join(not_a_category(text)))

@@ -27,11 +27,12 @@ class _Builder:
         seen: set[str] = set()
         for key, value in values.items():
             name = _text(key)
+            if name is None and path in ("", "ops"):
+                name = operators.name_of(key)
             part = f"<{_kind(key)}>" if name is None else name or "''"
             where = self.place(f"{path}.{part}" if path else part)
             if name is None:
-                meant = operators.name_of(key)
-                remedy = "use a text" if meant is None else f"give its name, '{meant}'"
+                remedy = "use a text" if path else "use the name of an op, or torch's function or class that runs it"
                 self.report(where, f"a key of type {_kind(key)}", remedy)
             elif name in seen:
                 self.report(where, f"duplicate key '{name}'", "keep one of them")

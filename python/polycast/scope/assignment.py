@@ -220,9 +220,11 @@ class _Part:
 
     def check_agreement(self, name: str, other: "_Part") -> None:
         """Report once that two keys of the same rank give an op of a module different categories."""
-        mine, its = ({rule.key: rule for rule in one.policy.rows()} if one.policy else {} for one in (self, other))
+        mine, its = (
+            {rule.key: rule for rule in one.policy.by_overload()} if one.policy else {} for one in (self, other)
+        )
         for key in (key for key in its if key in mine):
-            if mine[key].value != its[key].value and other.key not in self._other:
+            if mine[key].category != its[key].category and other.key not in self._other:
                 self._other.add(other.key)
                 what = (
                     f"module '{name}' is matched by '{other.key}', which gives {_shown(its[key])}, and by '{self.key}'"
@@ -232,4 +234,4 @@ class _Part:
 
 
 def _shown(rule: Rule) -> str:
-    return f"{rule.op} {rule.value} on {rule.column}"
+    return f"{rule.name} {rule.category} on {rule.device}"

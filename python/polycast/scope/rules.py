@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import torch
 
 from polycast.policy.policy import Policy
-from polycast.policy.writing import Entry
+from polycast.policy.writing import Casts
 
 # What `Policy` takes. None takes rules back.
 Rules: TypeAlias = Policy | Mapping[Any, Any] | str | os.PathLike[str] | torch.dtype | None
@@ -32,10 +32,10 @@ def summary(policy: Policy) -> str:
     return ", ".join(f"{op} {_text(value)}" for op, value in rules.items()) or "no rule"
 
 
-def _category(value: Entry) -> str:
+def _category(value: Casts) -> str:
     values = {value} if isinstance(value, str) else {str(part) for part in value.values()}
     return values.pop() if len(values) == 1 else "by device"
 
 
-def _text(value: Entry) -> str:
+def _text(value: Casts) -> str:
     return value if isinstance(value, str) else ", ".join(f"{part} on {device}" for device, part in value.items())
