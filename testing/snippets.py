@@ -82,9 +82,9 @@ def added_op(policy: str) -> str:
     """Return a policy with the op that the README adds, where its name belongs."""
     (line,) = blocks("README.md", "yaml")
     head, ops = policy.split("\nops:\n")
-    entries = re.split(r"(?m)^(?=  \w)", ops)
-    entries.append(f"  {line.strip()}\n")
-    return f"{head}\nops:\n" + "".join(sorted(entries, key=lambda entry: entry.partition(":")[0]))
+    texts = re.split(r"(?m)^(?=  \w)", ops)
+    texts.append(f"  {line.strip()}\n")
+    return f"{head}\nops:\n" + "".join(sorted(texts, key=lambda op: op.partition(":")[0]))
 
 
 def added_sample(samples: str) -> str:

@@ -26,8 +26,8 @@ Tables& tables() {
   return *instance;
 }
 
-// Entries of the map stay where they are.
-const std::pair<const std::string, Slot>& slot_entry(const std::string& name) {
+// Returns a reference into the map, whose elements stay where they are.
+const std::pair<const std::string, Slot>& name_and_slot(const std::string& name) {
   const std::lock_guard<std::mutex> lock(tables().mutex);
   return *tables().slots.emplace(name, static_cast<Slot>(tables().slots.size())).first;
 }
@@ -90,7 +90,7 @@ std::string qualified_name(const BuiltInRule& rule) {
 }
 
 Slot slot_of(const std::string& name) {
-  return slot_entry(name).second;
+  return name_and_slot(name).second;
 }
 
 DeviceIndex index_of(const std::string& device) {
@@ -116,14 +116,14 @@ Policy::Policy(const std::vector<StatedRule>& stated) {
   std::vector<std::pair<Slot, PlacedRule>> found;
   std::unordered_map<std::string, uint32_t> places;
   const auto place_of_text = [&](const std::string& text) {
-    const auto [entry, is_new] = places.emplace(text, static_cast<uint32_t>(texts_.size()));
+    const auto [place, is_new] = places.emplace(text, static_cast<uint32_t>(texts_.size()));
     if (is_new) {
       texts_.push_back(text);
     }
-    return entry->second;
+    return place->second;
   };
   for (const StatedRule& said : stated) {
-    const auto& [name, slot] = slot_entry(said.name);
+    const auto& [name, slot] = name_and_slot(said.name);
     const DeviceIndex device = index_of(said.device);
     const Rule rule = rule_of(said.category, said.to);
     found.emplace_back(slot, PlacedRule{&name, rule, device, place_of_text(said.message), place_of_text(said.origin)});

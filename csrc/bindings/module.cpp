@@ -37,8 +37,8 @@ py::list rule_list() {
 py::list name_list() {
   py::list result;
   for (const auto* table : {&autocast::names(), &autocast::composites()}) {
-    for (const autocast::Names& entry : *table) {
-      result.append(py::make_tuple(entry.names, entry.ops));
+    for (const autocast::Names& group : *table) {
+      result.append(py::make_tuple(group.names, group.ops));
     }
   }
   return result;

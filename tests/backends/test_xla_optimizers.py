@@ -1,4 +1,4 @@
-"""The sync-free optimizers on XLA: torch.optim's steps and state, nothing read back, nothing compiled twice."""
+"""The sync-free optimizers on XLA: torch.optim's steps and state, no sync, nothing compiled twice."""
 
 from typing import Any
 

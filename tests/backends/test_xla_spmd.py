@@ -85,7 +85,7 @@ def train_on_two() -> None:
 
 
 def test_two_devices_train_as_one_does() -> None:
-    """Nothing is read, all skip where one device's half overflows, and the state is split as the parameters are."""
+    """Nothing syncs, all skip where one device's half overflows, and the state is split as the parameters are."""
     reference = Training("cpu", torch.optim.AdamW, torch.amp.grad_scaler.GradScaler)
     for number in range(STEPS):
         reference.step(*batch(number))

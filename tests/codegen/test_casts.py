@@ -1,4 +1,4 @@
-"""What an entry of the policy means: its rules."""
+"""What an op of the policy means: its rules."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def _lines(rules: tuple[Rule, ...]) -> list[str]:
     return [f"{rule.schema_name} {rule.device} {rule.category.value} {rule.torch}".strip() for rule in rules]
 
 
-# What the entry says (xla is like cuda), and its rules: overload, device, category, releases.
+# What the policy says of the op (xla is like cuda), and its rules: overload, device, category, releases.
 CASTS: dict[str, tuple[str, list[str]]] = {
     "one category is for every device": (
         "fold: {cast: promote, public: [torch.fold]}",
@@ -110,9 +110,9 @@ CASTS: dict[str, tuple[str, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("entry", "expected"), CASTS.values(), ids=CASTS.keys())
-def test_the_rules_of_an_entry(tmp_path: Path, entry: str, expected: list[str]) -> None:
-    (op,) = read(tmp_path, f"{HEAD}  {entry}\n").ops
+@pytest.mark.parametrize(("text", "expected"), CASTS.values(), ids=CASTS.keys())
+def test_the_rules_of_an_op(tmp_path: Path, text: str, expected: list[str]) -> None:
+    (op,) = read(tmp_path, f"{HEAD}  {text}\n").ops
     assert _lines(op.rules) == expected
 
 

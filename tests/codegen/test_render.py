@@ -11,7 +11,7 @@ from codegen.render import markdown, render
 from codegen.write import MARK
 from tests.codegen.sample import EXCEPTIONS, HEAD, HOSTILE, POLICY, edited, read
 
-ENTRIES = POLICY.removeprefix(HEAD).splitlines(keepends=True)
+OPS = POLICY.removeprefix(HEAD).splitlines(keepends=True)
 
 
 def test_a_comment_or_another_layout_of_the_policy_changes_nothing(tmp_path: Path) -> None:
@@ -26,9 +26,9 @@ def test_texts_carry_the_mark_end_in_one_newline_and_hold_no_place_of_this_machi
         assert str(tmp_path) not in text and str(Location("policy.yaml", 1, 1))[:-3] not in text, name
 
 
-@pytest.mark.parametrize("index", range(len(ENTRIES)), ids=lambda index: ENTRIES[index].split(":")[0].strip())
+@pytest.mark.parametrize("index", range(len(OPS)), ids=lambda index: OPS[index].split(":")[0].strip())
 def test_an_added_op_adds_its_own_lines_only(tmp_path: Path, index: int) -> None:
-    before = render(read(tmp_path, HEAD + "".join(ENTRIES[:index] + ENTRIES[index + 1 :])))
+    before = render(read(tmp_path, HEAD + "".join(OPS[:index] + OPS[index + 1 :])))
     after = render(read(tmp_path, POLICY))
     changed = {name for name in after if after[name] != before[name]}
     shards = {name for name in changed if name.startswith("autocast/rules_")}

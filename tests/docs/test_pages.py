@@ -223,8 +223,8 @@ def test_the_op_that_the_readme_adds_is_generated_with_its_notes(with_example: P
     """That its build passes the tests: `python -m tools.newcomer`."""
     before = {op.name for op in read_policy(ROOT / "policy.yaml", "policy.yaml", Schemas.installed()).ops}
     (op,) = [op for op in read_policy(with_example, "p", Schemas.installed()).ops if op.name not in before]
-    assert {row.category for row in op.rules} == {Category.FP32}
-    assert all(row.note for row in op.rules)
+    assert {rule.category for rule in op.rules} == {Category.FP32}
+    assert all(rule.note for rule in op.rules)
     assert generator.main(["--policy", str(with_example), "--output", str(with_example.parent / "generated")]) == 0
 
 

@@ -16,6 +16,7 @@ SUFFIXES = {".cpp", ".h", ".j2", ".jsonl", ".md", ".py", ".pyi", ".txt", ".yaml"
 RETIRED = {
     "base: the built-in policy": r"\bbase_(rule|message)\b|Layer::base",
     "column: a device": r"\b(column_of|set_column|type_of_column)\b|\bColumn\b",
+    "host read: sync": r"[Hh]ost reads?\b|\bread back\b|reads from the device",
     "kind: a device type": r"\bkind_of\b|kind of device",
     "empty cell, not there: unlisted": r"[Ee]mpty cell|not there, (fp32|low)",
     "half precision: lower precision": r"\b(half|low|reduced)[ -]precision\b|16[- ]bit precision",

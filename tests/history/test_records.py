@@ -43,29 +43,29 @@ def test_every_release_up_to_the_newest_is_recorded_from_a_wheel_with_cuda() -> 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 def test_the_policy_differs_from_a_release_only_where_it_has_a_note(record: Release) -> None:
-    rows = {(row.op, row.overload.name, row.device): row for row in rules_of(record)}
+    rules = {(rule.op, rule.overload.name, rule.device): rule for rule in rules_of(record)}
     different = {
         f"{device}-{join_name(op, overload)}"
-        for op, overload, device in {*rows, *record.rows}
+        for op, overload, device in {*rules, *record.rows}
         if device in record.devices
-        and held(rows.get((op, overload, device))) != record.category(op, overload, device)
+        and held(rules.get((op, overload, device))) != record.category(op, overload, device)
         # A note stands with what is listed, be it as fallthrough.
-        and not ((row := rows.get((op, overload, device))) and row.note)
+        and not ((rule := rules.get((op, overload, device))) and rule.note)
     }
     assert different == set()
 
 
 def rules_of(record: Release) -> Iterator[Rule]:
-    return (row for row in POLICY.rules() if record.number in row.torch)
+    return (rule for rule in POLICY.rules() if record.number in rule.torch)
 
 
-def held(row: Rule | None) -> str:
-    return "unlisted" if row is None else row.category.value
+def held(rule: Rule | None) -> str:
+    return "unlisted" if rule is None else rule.category.value
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 def test_the_policy_lists_nothing_that_a_release_does_not_have(record: Release) -> None:
-    assert {(row.op, row.overload.name) for row in rules_of(record)} & record.absent == set()
+    assert {(rule.op, rule.overload.name) for rule in rules_of(record)} & record.absent == set()
 
 
 @pytest.mark.parametrize("key", registered())

@@ -49,7 +49,7 @@ def test_an_operator_passes_torchs_checks(name: str) -> None:
 
 
 class NoReads(TorchDispatchMode):
-    """Raises where a value is read back on the host."""
+    """Raises where the host syncs."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__

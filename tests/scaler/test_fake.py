@@ -1,4 +1,4 @@
-"""No host read on devices that are not here: whole iterations on fake tensors, where any read raises.
+"""No sync on devices that are not here: whole iterations on fake tensors, where any read raises.
 
 Gradients are preset, because torch cannot record autograd on fake leaves of such a device. What is computed is not
 looked at: tests/backends/test_xla_scaler.py runs the same compositions for real.

@@ -178,7 +178,7 @@ def has_float64(device_type: str) -> bool:
 
 
 def reads_stall(device_type: str) -> bool:
-    """Return whether a host read cuts the traced graph of a step, which costs far more than a sync."""
+    """Return whether a sync cuts the traced graph of a step, which costs far more than to wait."""
     return device_type == xla.TYPE
 
 

@@ -14,8 +14,8 @@ def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
     Accelerate runs float16 on the CPU in float32, and says nothing of it. Here it runs as it was asked to.
 
     Accelerate knows of a skipped step, and its schedulers stay where they are, by watching whether ``optimizer.step``
-    is called. So ``skip_on_host`` is true unless it is given: one read in each step. With ``skip_on_host=False``
-    nothing is read, and :class:`polycast.SkipAwareLR` is the schedule that knows. Accelerate gives the optimizer a
+    is called. So ``skip_on_host`` is true unless it is given: one sync in each step. With ``skip_on_host=False``
+    no step syncs, and :class:`polycast.SkipAwareLR` is the schedule that knows. Accelerate gives the optimizer a
     ``step`` of its own, so gradients are unscaled in place before it, as in stock.
 
     Args:

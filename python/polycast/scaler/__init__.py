@@ -1,4 +1,4 @@
-"""Gradient scaling without host reads, for optimizers that skip by themselves.
+"""Gradient scaling without syncs, for optimizers that skip by themselves.
 
 ``scaler`` has the gradient scaler, over ``stepping``, a gradient's way through a step, and ``recording``, which keeps
 what ``record`` knows of each optimizer. ``arguments`` checks what it is given, and ``names`` has the names of other

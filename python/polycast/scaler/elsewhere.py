@@ -1,6 +1,6 @@
 """The operators of a gradient scaler on every device but the CPU and XLA, and on meta and fake tensors.
 
-They are torch's own operators over lists, whose number does not grow with the gradients. Nothing is read back.
+They are torch's own operators over lists, whose number does not grow with the gradients. They never sync.
 """
 
 import math

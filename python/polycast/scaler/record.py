@@ -96,7 +96,7 @@ class Record:
         return self._skips
 
     def row(self, device: torch.device) -> int:
-        """Return how many steps were skipped in a row, up to the last one; reads from the device.
+        """Return how many steps were skipped in a row, up to the last one. It syncs.
 
         If a step was taken between two reads, nobody knows which: the row then begins at the second read.
         """
@@ -107,7 +107,7 @@ class Record:
         return self.steps - self._taken[0]
 
     def non_finite(self, optimizer: Optimizer) -> list[str]:
-        """Return the names of the parameters whose gradients were not finite; reads from the devices."""
+        """Return the names of the parameters whose gradients were not finite. It syncs."""
         found = {
             id(param)
             for each in self._findings

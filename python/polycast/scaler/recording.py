@@ -27,7 +27,7 @@ class RecordingScaler(TorchGradScaler):
     _records: MutableMapping[Optimizer, Record]  # by identity: optimizers may define equality and hash
 
     def skipped(self, optimizer: Optimizer | None = None) -> Tensor:
-        """Return whether the last step of an optimizer was skipped; nothing is read back.
+        """Return whether the last step of an optimizer was skipped, without a sync.
 
         Args:
             optimizer: May be left out where the scaler has stepped or checked one optimizer only.
@@ -51,7 +51,7 @@ class RecordingScaler(TorchGradScaler):
         return record.skips(self._device_of_scale()).total.to(torch.int64)
 
     def non_finite(self, optimizer: Optimizer | None = None) -> list[str]:
-        """Return the names of the parameters whose gradients were not finite in the last check; reads from the device.
+        """Return the names of the parameters whose gradients were not finite in the last check. It syncs.
 
         Names are those that the optimizer was given, else "param_groups[0]['params'][3]". Of DTensors it names what any
         rank of their mesh found, of other parameters what this rank found. A disabled scaler checks the gradients that

@@ -1,4 +1,4 @@
-"""``torch.amp.GradScaler`` for every device, without host reads where the optimizer allows it."""
+"""``torch.amp.GradScaler`` for every device, without syncs where the optimizer allows it."""
 
 import warnings
 from collections import defaultdict
@@ -43,9 +43,9 @@ _ALREADY_UNSCALED = (
 
 
 class GradScaler(SteppingScaler):
-    """A ``torch.amp.GradScaler`` for every device, without host reads.
+    """A ``torch.amp.GradScaler`` for every device, without syncs.
 
-    With an optimizer whose step takes ``found_inf``, such as those of :mod:`polycast.syncfree`, nothing is read back:
+    With an optimizer whose step takes ``found_inf``, such as those of :mod:`polycast.syncfree`, a step never syncs:
     one pass over the gradients checks them, and the step unscales, clips and skips by itself.
 
     Each ``update`` sets the scale. If a gradient that was checked since the last update was not finite, the scale is
@@ -195,8 +195,8 @@ class GradScaler(SteppingScaler):
             norm_type: 1, 2, another positive number, or infinity.
 
         Returns:
-            The norm of the unscaled gradients before this clipping, one element on the device of the scale. Nothing is
-            read back. It is not finite if a gradient is not.
+            The norm of the unscaled gradients before this clipping, one element on the device of the scale. It
+            takes no sync. It is not finite if a gradient is not.
 
         Raises:
             TypeError: The argument is no optimizer.
@@ -277,7 +277,7 @@ class GradScaler(SteppingScaler):
         super().set_growth_interval(new_interval)
 
     def get_scale(self) -> float:
-        """Return the scale, or 1.0 if the scaler is disabled; reads from the device.
+        """Return the scale, or 1.0 if the scaler is disabled. It syncs.
 
         It warns, once, if the scale is below 1, or as low as it may be, and 20 or more steps of an optimizer were
         skipped in a row, as far as such reads show. Only this method and ``state_dict`` warn of it: steps read nothing.

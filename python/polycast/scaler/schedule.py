@@ -82,7 +82,7 @@ class SkipAwareLR(Scheduler):
         self._set_count(0)
 
     def step(self) -> None:  # type: ignore[override]  # the host knows no epoch
-        """Advance the learning rates, unless the last step of the optimizer was skipped; nothing is read back.
+        """Advance the learning rates, unless the last step of the optimizer was skipped, without a sync.
 
         Each call counts, as with any scheduler: some trainers call it once for each of their processes.
         """
@@ -93,11 +93,11 @@ class SkipAwareLR(Scheduler):
         self._set_lr()
 
     def get_last_lr(self) -> list[float]:
-        """Return the learning rate of each group; reads from the device."""
+        """Return the learning rate of each group. It syncs."""
         return [float(group["lr"]) for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the count of steps taken and the table, float64 of [steps + 1, groups]; reads from the device."""
+        """Return the count of steps taken and the table, float64 of [steps + 1, groups]. It syncs."""
         return {"steps_taken": int(self._count.item()), "table": self._host_table.clone()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:

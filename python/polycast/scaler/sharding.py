@@ -1,8 +1,8 @@
 """Reductions over the ranks of a mesh: each rank checks its shards of the gradients, and all get the same answer.
 
 All ranks of a mesh make the same calls in the same order with tensors of the same sizes, whatever their shards hold and
-whichever gradients they lack, because the parameters alone decide on both. Nothing is read back, except by a rank that
-has no gradient at all.
+whichever gradients they lack, because the parameters alone decide on both. Only a rank that has no gradient at all
+syncs.
 """
 
 import math

@@ -78,7 +78,7 @@ class SteppingScaler(RecordingScaler):
     def step_together(self, *optimizers: Optimizer) -> None:
         """Step all optimizers, or none if a gradient of any is not finite. It counts as the step of each.
 
-        Nothing is read back if all of them are sync-free, or fused ones of torch's. If one is sharded, what any rank of
+        It does not sync if all of them are sync-free, or fused ones of torch's. If one is sharded, what any rank of
         its mesh finds in any of them counts on all ranks, for ``update`` too. If they are not all sharded over the same
         meshes, that takes one more sum for each mesh.
 

@@ -1,8 +1,8 @@
 """The steps of Adam and SGD on every device but the CPU and XLA, and on meta and fake tensors.
 
 Torch's fused kernels take the step where they are known to skip and to unscale. Elsewhere it is plain ATen ops: small
-parameters are joined into one tensor, so the number of ops does not grow with them. Nothing is read back on the host;
-a skipped step writes the old values.
+parameters are joined into one tensor, so the number of ops does not grow with them. It never syncs: a
+skipped step writes the old values.
 
 Status: tested with CPU tensors, and with fake tensors of cuda, xpu and mps. No accelerator has run it yet.
 """

@@ -30,7 +30,7 @@ def negated(zeros: Tensor) -> Tensor:
 
 
 def has_started(buffer: Tensor | None, device: torch.device) -> Tensor:
-    """Return 1, on the device, if a step has written the momentum buffer, else 0; nothing is read back."""
+    """Return 1, on the device, if a step has written the momentum buffer, else 0, without a sync."""
     if buffer is None or buffer.layout != torch.strided:
         return torch.full((), float(buffer is not None), dtype=torch.float32, device=device)
     values = local_of(buffer)

@@ -91,7 +91,7 @@ class SGD(SyncFreeOptimizer, Stock):
     def state_dict(self) -> dict[str, Any]:
         """Return the state as ``torch.optim.SGD`` keeps it.
 
-        If steps were told of ``found_inf``, it is read from the device which momentum buffers have started.
+        If steps were given ``found_inf``, this syncs to learn which momentum buffers have started.
         """
         # Ahead of the users' hooks, which see what torch.optim would show them.
         hook = self.register_state_dict_post_hook(torchs_state, prepend=True)

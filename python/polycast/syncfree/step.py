@@ -86,7 +86,7 @@ class SyncFreeOptimizer(StatefulOptimizer):
         Args:
             closure: Computes the loss and the gradients anew, and returns the loss.
             found_inf: One float32 element on the device of the parameters. Where it is not zero the step is skipped:
-                no parameter and no state changes by a bit, and no step is counted. Nothing is read back.
+                no parameter and no state changes by a bit, and no step is counted. This takes no sync.
             grad_scale: One floating-point element: the gradients are divided by it, in registers.
             clip_coef: One floating-point element: the gradients are multiplied by it, in registers.
 
