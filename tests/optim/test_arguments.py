@@ -15,8 +15,9 @@ NAMES = pytest.mark.parametrize("name", OURS)
 NAN = float("nan")
 NO_NAN = "NaN would reach every parameter, so pass a number"
 FLOAT8 = torch.ones(3).to(torch.float8_e4m3fn)
-TYPES = (
-    "it takes torch.float32, torch.float64, torch.bfloat16, torch.float16 and complex types, so convert or leave it out"
+DTYPES = (
+    "it takes torch.float32, torch.float64, torch.bfloat16, torch.float16 and complex dtypes; convert it, or leave it "
+    "out"
 )
 
 OPTIONS: list[tuple[str, dict[str, Any], type[Exception], str]] = [
@@ -27,7 +28,7 @@ OPTIONS: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("SGD", {"weight_decay": NAN}, ValueError, f"weight_decay is nan; {NO_NAN}"),
     ("SGD", {"lr": "0.1"}, TypeError, "lr is '0.1'; it takes a number"),
     ("SGD", {"lr": torch.tensor(1j)}, TypeError,
-     "lr is a tensor of torch.complex64; it takes a number, or a tensor of a real type"),
+     "lr is a tensor of torch.complex64; it takes a number, or a tensor of a real dtype"),
     ("SGD", {"momentum": None}, TypeError, "momentum is None; it takes a number"),
     ("SGD", {"dampening": "x"}, TypeError, "dampening is 'x'; it takes a number"),
     ("SGD", {"nesterov": "no"}, TypeError, "nesterov is 'no'; it takes True or False"),
@@ -64,7 +65,7 @@ STATE_DTYPES = (
     "it takes torch.float32, torch.float64, torch.bfloat16, torch.float16, or None for that of each parameter"
 )
 UNRECORDED = "autograd does not record the steps of syncfree"
-FLOAT8_IS = f"which is of torch.float8_e4m3fn; {TYPES}"
+FLOAT8_IS = f"which is of torch.float8_e4m3fn; {DTYPES}"
 # Calls, and what they raise.
 WRONG = f"""\
 sgd.add_param_group({{"lr": 0.1}})
@@ -76,7 +77,7 @@ sgd.add_param_group({{"params": 3}})
 sgd.add_param_group({{"params": [torch.ones(3)], "lr": torch.ones(2)}})
   ValueError: lr of parameter group 1 has 2 elements; it takes one
 sgd.add_param_group({{"params": torch.arange(3)}})
-  TypeError: syncfree.SGD cannot update params[0] of parameter group 1, which is of torch.int64; {TYPES}
+  TypeError: syncfree.SGD cannot update params[0] of parameter group 1, which is of torch.int64; {DTYPES}
 adam.add_param_group({{"params": [torch.ones(3)], "betas": (1.0, 0.9)}})
   ValueError: betas of parameter group 1 is (1.0, 0.9); it takes numbers from 0 to below 1
 AdamW([torch.ones(3)]).add_param_group({{"params": [torch.ones(3), FLOAT8]}})

@@ -1,5 +1,7 @@
 """The sync-free optimizers as optimizers: hooks, closures, schedulers, named parameters, torch's scaler."""
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,28 @@ EACH = pytest.mark.parametrize("kind", KINDS)
 def test_they_are_torchs_optimizers(kind: str) -> None:
     name, _ = KINDS[kind]
     assert isinstance(make(OURS, kind, parameters((3,))), THEIRS[name])
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda optimizer: pickle.loads(pickle.dumps(optimizer))])
+@EACH
+def test_copies_are_shown_as_torchs_and_go_on_by_themselves(kind: str, duplicate: Callable[[Any], Any]) -> None:
+    (weight,) = params = parameters((3,))
+    optimizer: Any = make(OURS, kind, params, fused=True)
+    set_grads(params, 0)
+    optimizer.step()
+    twin = duplicate(optimizer)
+    assert (
+        repr(twin)
+        == repr(optimizer)
+        == repr(make(THEIRS, kind, params))
+        .replace("foreach: False", "foreach: None")
+        .replace("fused: False", "fused: True")
+    )
+    (other,) = twin.param_groups[0]["params"]
+    other.grad = weight.grad
+    for each in (optimizer, twin):
+        each.step()
+    assert same_bits(weight, other)
 
 
 @EACH

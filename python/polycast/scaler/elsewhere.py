@@ -18,7 +18,7 @@ def find_non_finite(tensors: Tensors) -> tuple[Tensor, Tensor]:
     """Return whether any tensor holds an inf or NaN, and for each tensor whether it does, as 0 or 1 in float32."""
     check_tensors("find_non_finite", tensors)
     with torch._C._AutoDispatchBelowAutograd():
-        return _findings(_norms(as_real(tensors), math.inf, _sum_type(tensors)))
+        return _findings(_norms(as_real(tensors), math.inf, _sum_dtype(tensors)))
 
 
 def norm(tensors: Tensors, norm_type: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -27,14 +27,14 @@ def norm(tensors: Tensors, norm_type: float) -> tuple[Tensor, Tensor, Tensor]:
     Finite elements of any size have a finite norm.
     """
     check_norm(tensors, norm_type)
-    type_ = _sum_type(tensors)
+    dtype = _sum_dtype(tensors)
     with torch._C._AutoDispatchBelowAutograd():
         # In float64 no sum of squares of narrower numbers overflows.
-        if norm_type == 2 and type_ is torch.float32 and trusts_torch(tensors[0]):
+        if norm_type == 2 and dtype is torch.float32 and trusts_torch(tensors[0]):
             norms = _norms(as_real(tensors), 2.0, torch.float64)
-            return torch.linalg.vector_norm(norms).to(type_), *_findings(norms)
+            return torch.linalg.vector_norm(norms).to(dtype), *_findings(norms)
         magnitudes = [tensor.abs() if tensor.is_complex() else tensor for tensor in tensors]
-        maxima = _norms(magnitudes, math.inf, type_)
+        maxima = _norms(magnitudes, math.inf, dtype)
         largest = maxima.amax()
         total = largest if math.isinf(norm_type) else _scaled_norm(magnitudes, norm_type, largest)
         return total, *_findings(maxima)
@@ -51,7 +51,7 @@ def unscale_(grads: Tensors, found_inf: Tensor, inv_scale: Tensor) -> Tensor:
         return found_inf.new_zeros(0)
     with torch._C._AutoDispatchBelowAutograd():
         tensors, factor = as_real(grads), inv_scale.reshape(())
-        found, non_finite = _findings(_norms(tensors, math.inf, _sum_type(grads)))
+        found, non_finite = _findings(_norms(tensors, math.inf, _sum_dtype(grads)))
         overlap = any_overlap([grads])
         # Torch's kernel multiplies by a number of float32.
         if trusts_torch(grads[0]) and factor.dtype is not torch.float64 and not overlap:
@@ -84,19 +84,19 @@ def update_scale_(
     torch.autograd.graph.increment_version([scale, growth_tracker])
 
 
-def _sum_type(tensors: Tensors) -> torch.dtype:
+def _sum_dtype(tensors: Tensors) -> torch.dtype:
     return torch.float64 if any(tensor.dtype.to_real() is torch.float64 for tensor in tensors) else torch.float32
 
 
-def _norms(tensors: Tensors, norm_type: float, type_: torch.dtype) -> Tensor:
+def _norms(tensors: Tensors, norm_type: float, dtype: torch.dtype) -> Tensor:
     """Return the norm of each tensor, as one vector: NaN or infinite where an element is."""
     norms: dict[int, Tensor] = {}
-    # Torch's kernels take lists of one type, and no maximum of nothing.
-    for dtype in {tensor.dtype: None for tensor in tensors}:
-        places = [place for place, each in enumerate(tensors) if each.dtype is dtype and each.numel()]
-        found = torch._foreach_norm([tensors[place] for place in places], norm_type, type_) if places else ()
+    # Torch's kernels take lists of one dtype, and no maximum of nothing.
+    for own in {tensor.dtype: None for tensor in tensors}:
+        places = [place for place, each in enumerate(tensors) if each.dtype is own and each.numel()]
+        found = torch._foreach_norm([tensors[place] for place in places], norm_type, dtype) if places else ()
         norms.update(zip(places, found, strict=True))
-    zero = tensors[0].new_zeros((), dtype=type_) if len(norms) < len(tensors) else tensors[0]
+    zero = tensors[0].new_zeros((), dtype=dtype) if len(norms) < len(tensors) else tensors[0]
     return torch.stack([norms.get(place, zero) for place in range(len(tensors))])
 
 
@@ -110,22 +110,22 @@ def _scaled_norm(tensors: Tensors, norm_type: float, largest: Tensor) -> Tensor:
     """Return the norm, by elements divided by the largest: their powers do not overflow."""
     divisor = torch.where((largest > 0) & largest.isfinite(), largest, torch.ones_like(largest))
     norms = [
-        torch.linalg.vector_norm(joined(pieces, type_) / divisor, norm_type)
-        for type_, _, (pieces,) in parts([tensors], [largest.dtype] * len(tensors))
+        torch.linalg.vector_norm(joined(pieces, dtype) / divisor, norm_type)
+        for dtype, _, (pieces,) in parts([tensors], [largest.dtype] * len(tensors))
     ]
     total: Tensor = torch.linalg.vector_norm(torch.stack(norms), norm_type) * divisor
     return total
 
 
 def _multiply(tensors: Tensors, factor: Tensor) -> None:
-    """Multiply in place, those of 16 bits in float32: rounded to their type, the factor may be another one, or 0."""
+    """Multiply in place, those of 16 bits in float32: rounded to their dtype, the factor may be another one, or 0."""
     narrow = [tensor for tensor in tensors if tensor.itemsize == 2]
-    for type_, _, (pieces,) in parts([narrow], [torch.float32] * len(narrow)):
-        write(pieces, joined(pieces, type_) * factor.to(type_))
-    for type_ in (torch.float32, torch.float64):
-        wide = [tensor for tensor in tensors if tensor.dtype is type_]
+    for dtype, _, (pieces,) in parts([narrow], [torch.float32] * len(narrow)):
+        write(pieces, joined(pieces, dtype) * factor.to(dtype))
+    for dtype in (torch.float32, torch.float64):
+        wide = [tensor for tensor in tensors if tensor.dtype is dtype]
         if wide:
-            torch._foreach_mul_(wide, factor.to(type_))
+            torch._foreach_mul_(wide, factor.to(dtype))
 
 
 LIBRARY = Library("polycast", "IMPL")  # type: ignore[no-untyped-call]

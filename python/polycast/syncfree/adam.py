@@ -88,7 +88,7 @@ class Adam(SyncFreeOptimizer, Stock):
             fused=fused,
         )
 
-    def _check_state_type(self, param: Tensor) -> None:
+    def _check_state_dtype(self, param: Tensor) -> None:
         if torch.float16 in (self.state_dtype, self.state_dtype or param.dtype):
             raise TypeError(
                 f"syncfree.{type(self).__name__} cannot keep the state of a parameter of {tuple(param.shape)} in "
@@ -101,7 +101,7 @@ class Adam(SyncFreeOptimizer, Stock):
     def _init_state(self, param: Tensor, group: Group) -> None:
         state: dict[str, Any] = self.state[param]
         if "step" not in state:
-            self._check_state_type(param)
+            self._check_state_dtype(param)
             state["step"] = torch.zeros((), dtype=torch.float32, device=param.device)
             state["exp_avg"] = self._new_state(param)
             state["exp_avg_sq"] = self._new_state(param)

@@ -47,7 +47,7 @@ def check_group(optimizer: torch.optim.Optimizer, group: Any) -> list[Tensor]:
     """Return the parameters of a group that an optimizer is to take in; an iterator in the group becomes a list.
 
     Raises:
-        TypeError: An option is of another type than it should be, or a parameter's type is none that a step takes.
+        TypeError: An option is of another type than it should be, or a parameter's dtype is none that a step takes.
         ValueError: A number is NaN, a beta is not between 0 and 1, or the group has no parameters.
     """
     if not isinstance(group, dict):
@@ -131,9 +131,10 @@ def _parameters(optimizer: str, params: Any, where: str) -> Iterator[Tensor]:
         # The quantized weights of a module, which never get a gradient, may be among its parameters.
         frozen = isinstance(param, nn.Parameter) and not param.requires_grad
         if param.dtype not in _DTYPES and not frozen:
+            which = f"params[{index}]{f' ({name!r})' if name else ''}{where}"
             raise TypeError(
-                f"syncfree.{optimizer} cannot update params[{index}]{f' ({name!r})' if name else ''}{where}, which is "
-                f"of {param.dtype}; it takes {', '.join(map(str, _REAL))} and complex types, so convert or leave it out"
+                f"syncfree.{optimizer} cannot update {which}, which is of {param.dtype}; it takes "
+                f"{', '.join(map(str, _REAL))} and complex dtypes; convert it, or leave it out"
             )
         yield param
 
@@ -162,7 +163,7 @@ def _check_iterable(params: Any, where: str) -> None:
 def _check_options(options: dict[str, Any], where: str) -> None:
     lr = options.get("lr")
     if isinstance(lr, Tensor) and lr.is_complex():
-        raise TypeError(f"lr{where} is a tensor of {lr.dtype}; it takes a number, or a tensor of a real type")
+        raise TypeError(f"lr{where} is a tensor of {lr.dtype}; it takes a number, or a tensor of a real dtype")
     if isinstance(lr, Tensor) and lr.numel() != 1:
         if not where:
             return  # torch.optim's own error

@@ -44,7 +44,7 @@ class Adam:
     decoupled: bool
 
     def can_fuse(self, params: Tensors, steps: Tensors) -> bool:  # noqa: ARG002
-        return all(step.dtype is torch.float32 for step in steps)  # torch's kernel reads no other type
+        return all(step.dtype is torch.float32 for step in steps)  # torch's kernel reads no other dtype
 
     def fused(self, lists: list[Tensors], steps: Tensors, found_inf: Tensor | None, **scalars: Any) -> None:
         """Step by torch's kernel, which takes the number of this step. A skipped step is not counted."""
@@ -163,24 +163,24 @@ def _step(rule: Adam | SGD, lists: list[Tensors], counters: Tensors, scalars: Sc
         return
     with torch._C._AutoDispatchBelowAutograd():
         reals = [as_real(tensors) for tensors in lists if tensors]
-        types = [_widest(tensors) for tensors in zip(*reals, strict=True)]
+        dtypes = [_widest(tensors) for tensors in zip(*reals, strict=True)]
         divides = scalars.grad_scale is not None or scalars.clip_coef is not None
         # Overlapping parameters see each other's new values. A class of tensors may know ATen's ops alone.
         if any_overlap([*lists, counters]) or any(map(is_opaque, chain.from_iterable(lists))):
             for place in range(len(params)):
                 one = slice(place, place + 1)
-                _step_plain(rule, [tensors[one] for tensors in reals], types[one], counters[one], scalars)
+                _step_plain(rule, [tensors[one] for tensors in reals], dtypes[one], counters[one], scalars)
         # Torch's kernels divide by a number of float32.
-        elif trusts_torch(params[0]) and rule.can_fuse(params, counters) and not (divides and torch.float64 in types):
-            _step_fused(rule, reals, types, counters, scalars)
+        elif trusts_torch(params[0]) and rule.can_fuse(params, counters) and not (divides and torch.float64 in dtypes):
+            _step_fused(rule, reals, dtypes, counters, scalars)
             written += [lists[1]] if divides else []
         else:
-            _step_plain(rule, reals, types, counters, scalars)
+            _step_plain(rule, reals, dtypes, counters, scalars)
     torch.autograd.graph.increment_version(chain.from_iterable(written))
 
 
 def _step_plain(
-    rule: Adam | SGD, lists: list[Tensors], types: list[torch.dtype], counters: Tensors, scalars: Scalars
+    rule: Adam | SGD, lists: list[Tensors], dtypes: list[torch.dtype], counters: Tensors, scalars: Scalars
 ) -> None:
     lr, skip = scalars.lr.reshape(()), None if scalars.found_inf is None else scalars.found_inf.reshape(()) != 0
 
@@ -189,11 +189,11 @@ def _step_plain(
 
     counters = [counter.reshape(()) for counter in counters]
     counts = torch.stack(counters) if counters else lr
-    constants = {each: rule.constants(lr.to(each), counts.to(each)) if counters else [] for each in set(types)}
-    for type_, places, pieces in parts(lists, types):
-        param, grad, *state = (joined(tensors, type_) for tensors in pieces)
-        spread = [_spread(numbers, places, pieces[0]) for numbers in constants[type_]]
-        new = rule.update(lr.to(type_), spread, param, _gradient(grad, scalars), *state)
+    constants = {each: rule.constants(lr.to(each), counts.to(each)) if counters else [] for each in set(dtypes)}
+    for dtype, places, pieces in parts(lists, dtypes):
+        param, grad, *state = (joined(tensors, dtype) for tensors in pieces)
+        spread = [_spread(numbers, places, pieces[0]) for numbers in constants[dtype]]
+        new = rule.update(lr.to(dtype), spread, param, _gradient(grad, scalars), *state)
         for tensors, before, after in zip([pieces[0], *pieces[2:]], [param, *state], new, strict=True):
             write(tensors, choose(before, after))
     if counters:
@@ -218,9 +218,9 @@ def _spread(numbers: Tensor, places: list[int], tensors: Tensors) -> Tensor:
 
 
 def _step_fused(
-    rule: Adam | SGD, lists: list[Tensors], types: list[torch.dtype], counters: Tensors, scalars: Scalars
+    rule: Adam | SGD, lists: list[Tensors], dtypes: list[torch.dtype], counters: Tensors, scalars: Scalars
 ) -> None:
-    """Step by torch's kernels. They take lists of one type whose tensors lie alike: others are copied.
+    """Step by torch's kernels. They take lists of one dtype whose tensors lie alike: others are copied.
 
     They skip where found_inf is 1, take one divisor, and write the divided gradients back.
     """
@@ -230,7 +230,7 @@ def _step_fused(
     divisor = _divisor(scalars)
     number = 0.0 if _is_fake(lr) else lr.item() if lr.is_cpu else lr.reshape(()).to(torch.float32)
     fits = [_fits(tensors) for tensors in zip(*lists, strict=True)]
-    kinds = [(lists[0][place].dtype if fit else types[place], fit) for place, fit in enumerate(fits)]
+    kinds = [(lists[0][place].dtype if fit else dtypes[place], fit) for place, fit in enumerate(fits)]
     sizes = [0 if fit else numel(param) for param, fit in zip(lists[0], fits, strict=True)]
     for places in chunks(kinds, sizes):
         originals = [[tensors[place] for place in places] for tensors in lists]
@@ -263,17 +263,17 @@ def _lies_like(param: Tensor, tensor: Tensor) -> bool:
     return tensor.stride() == param.stride() and any(param.is_contiguous(memory_format=layout) for layout in layouts)
 
 
-def _laid_out(params: Tensors, tensors: Tensors, type_: torch.dtype) -> Tensors:
-    """Return the tensors, or copies of all where one is of another type or lies otherwise than its parameter."""
-    if all(each.dtype is type_ and _lies_like(param, each) for param, each in zip(params, tensors, strict=True)):
+def _laid_out(params: Tensors, tensors: Tensors, dtype: torch.dtype) -> Tensors:
+    """Return the tensors, or copies of all where one is of another dtype or lies otherwise than its parameter."""
+    if all(each.dtype is dtype and _lies_like(param, each) for param, each in zip(params, tensors, strict=True)):
         return tensors
-    copies = [torch.empty_like(param, dtype=type_) for param in params]
+    copies = [torch.empty_like(param, dtype=dtype) for param in params]
     torch._foreach_copy_(copies, tensors)
     return copies
 
 
 def _widest(tensors: Sequence[Tensor]) -> torch.dtype:
-    """Return the type of the arithmetic, which holds the values of all tensors exactly."""
+    """Return the dtype of the arithmetic, which holds the values of all tensors exactly."""
     return torch.float64 if any(tensor.dtype is torch.float64 for tensor in tensors) else torch.float32
 
 

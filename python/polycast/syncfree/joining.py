@@ -11,12 +11,12 @@ Tensors: TypeAlias = list[Tensor]
 LIMIT = 1 << 22
 
 
-def parts(lists: list[Tensors], types: list[torch.dtype]) -> Iterator[tuple[torch.dtype, list[int], list[Tensors]]]:
-    """Yield what is computed at once: its type, the places in the lists, and of each list the tensors, or pieces."""
+def parts(lists: list[Tensors], dtypes: list[torch.dtype]) -> Iterator[tuple[torch.dtype, list[int], list[Tensors]]]:
+    """Yield what is computed at once: its dtype, the places in the lists, and of each list the tensors, or pieces."""
     rows = [(place, row) for place, tensors in enumerate(zip(*lists, strict=True)) for row in _pieces(tensors)]
-    for chunk in chunks([types[place] for place, _ in rows], [numel(row[0]) for _, row in rows]):
+    for chunk in chunks([dtypes[place] for place, _ in rows], [numel(row[0]) for _, row in rows]):
         places, taken = zip(*(rows[index] for index in chunk), strict=True)
-        yield types[places[0]], list(places), [list(tensors) for tensors in zip(*taken, strict=True)]
+        yield dtypes[places[0]], list(places), [list(tensors) for tensors in zip(*taken, strict=True)]
 
 
 def _pieces(tensors: Sequence[Tensor]) -> Iterable[Sequence[Tensor]]:
@@ -40,9 +40,9 @@ def chunks(kinds: Sequence[Hashable], sizes: Sequence[int]) -> list[list[int]]:
     return result
 
 
-def joined(tensors: Tensors, type_: torch.dtype) -> Tensor:
+def joined(tensors: Tensors, dtype: torch.dtype) -> Tensor:
     """Return the values of tensors one after the other; of a single tensor, in its shape."""
-    return (tensors[0] if len(tensors) == 1 else torch.cat([tensor.reshape(-1) for tensor in tensors])).to(type_)
+    return (tensors[0] if len(tensors) == 1 else torch.cat([tensor.reshape(-1) for tensor in tensors])).to(dtype)
 
 
 def write(tensors: Tensors, values: Tensor) -> None:

@@ -155,7 +155,7 @@ class SGD(SyncFreeOptimizer, Stock):
             state = self.state[param]
             buffer = state.get("momentum_buffer")
             if param.is_cpu and (buffer is None or buffer.is_sparse):
-                kept = self._kept_type(param)
+                kept = self._kept_dtype(param)
                 state["momentum_buffer"] = step_with_momentum(param, param.grad, buffer, kept, **arguments)
                 return
             # The momentum of rows without a gradient goes on.

@@ -18,10 +18,10 @@ def step_with_momentum(
         param: The parameter, on the host.
         grad: Its sparse gradient.
         buffer: Its sparse momentum buffer, which may be written; None at the first step, which is not dampened.
-        dtype: The type of a new buffer.
+        dtype: The dtype of a new buffer.
         options: What ``sgd_step_`` takes beside its lists.
     """
-    # Where types differ, or are narrow, only the operator rounds once.
+    # Where dtypes differ, or are narrow, only the operator rounds once.
     if param.element_size() > 2 and param.dtype == (dtype if buffer is None else buffer.dtype):
         return _step_by_additions(param, grad, buffer, dtype, options)
     grad = grad.coalesce()

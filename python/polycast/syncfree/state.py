@@ -1,4 +1,4 @@
-"""The state of the optimizers: its types, and loading checkpoints, ours and torch.optim's."""
+"""The state of the optimizers: its dtypes, and loading checkpoints, ours and torch.optim's."""
 
 import warnings
 from collections.abc import Iterable
@@ -22,12 +22,12 @@ class StatefulOptimizer(torch.optim.Optimizer):
     _was_told = False  # a step was given found_inf, so the host may not know whether it was taken
 
     def _new_state(self, param: Tensor) -> Tensor:
-        return torch.zeros_like(param, dtype=self._kept_type(param), memory_format=torch.preserve_format)
+        return torch.zeros_like(param, dtype=self._kept_dtype(param), memory_format=torch.preserve_format)
 
-    def _kept_type(self, param: Tensor) -> torch.dtype:
+    def _kept_dtype(self, param: Tensor) -> torch.dtype:
         dtype = self.state_dtype
         if dtype is torch.bfloat16 and param.is_complex():
-            return torch.complex64  # torch's own answer until 2.15, whose complex type of bfloat16 has hardly an op
+            return torch.complex64  # torch's own answer until 2.15, whose complex dtype of bfloat16 has hardly an op
         return param.dtype if dtype is None else dtype.to_complex() if param.is_complex() else dtype
 
     def _convert_state(self, param: Tensor) -> None:
@@ -40,8 +40,8 @@ class StatefulOptimizer(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what ``state_dict`` of this class or of torch.optim's returned.
 
-        Source: ``torch.optim.Optimizer.load_state_dict``, which casts the state to the type of its parameter. Here it
-        goes to ``state_dtype``, where one was chosen, from the type it was saved in; a warning says so where the two
+        Source: ``torch.optim.Optimizer.load_state_dict``, which casts the state to the dtype of its parameter. Here it
+        goes to ``state_dtype``, where one was chosen, from the dtype it was saved in; a warning says so where the two
         differ.
 
         Raises:
@@ -94,22 +94,22 @@ class StatefulOptimizer(torch.optim.Optimizer):
         return state_dict
 
     def _take_state(self, state_dict: dict[str, Any]) -> set[torch.dtype]:
-        """Keep what was loaded; return the types of averages that are converted to another."""
-        converted = set() if self.state_dtype is None else self._take_saved_types(state_dict)
+        """Keep what was loaded; return the dtypes of averages that are converted to another."""
+        converted = set() if self.state_dtype is None else self._take_saved_dtypes(state_dict)
         for param in self.state:
             if isinstance(param, Tensor):
                 self._convert_state(param)
         return converted
 
-    def _take_saved_types(self, state_dict: dict[str, Any]) -> set[torch.dtype]:
-        """Take the averages from the types they were saved in, and return those that are not kept."""
+    def _take_saved_dtypes(self, state_dict: dict[str, Any]) -> set[torch.dtype]:
+        """Take the averages from the dtypes they were saved in, and return those that are not kept."""
         converted: set[torch.dtype] = set()
         saved_ids = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
         params = chain.from_iterable(group["params"] for group in self.param_groups)
         for saved_id, param in zip(saved_ids, params, strict=True):
             for name, value in state_dict["state"].get(saved_id, {}).items():
                 if name in self._average_names and isinstance(value, Tensor):
-                    kept = self._kept_type(param)
+                    kept = self._kept_dtype(param)
                     self.state[param][name] = value.to(param.device, kept, copy=True)
                     converted |= {value.dtype} - {kept}
         return converted

@@ -67,7 +67,7 @@ class SyncFreeOptimizer(StatefulOptimizer):
             TypeError, ValueError: As the constructor.
         """
         for param in check_group(self, param_group):
-            self._check_state_type(param)
+            self._check_state_dtype(param)
         super().add_param_group(param_group)
 
     def step(
@@ -214,8 +214,8 @@ class SyncFreeOptimizer(StatefulOptimizer):
     def _check_sparse(self, param: Tensor, group: Group) -> None:
         """Raise if a parameter cannot be updated by a sparse gradient."""
 
-    def _check_state_type(self, param: Tensor) -> None:
-        """Raise if the state of a parameter cannot be of the type that it would have."""
+    def _check_state_dtype(self, param: Tensor) -> None:
+        """Raise if the state of a parameter cannot be of the dtype that it would have."""
 
     def _step_sparse(self, param: Tensor, group: Group, arguments: Arguments) -> None:
         """Update a parameter whose gradient is sparse, where `_check_sparse` lets it pass."""
