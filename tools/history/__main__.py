@@ -84,7 +84,7 @@ def _check(found: dict[str, dict[str, Any]]) -> int:
             status = 1
             continue
         seen = {(device, name): held for device, names in part["devices"].items() for name, held in names.items()}
-        wanted = {(device, join_name(op, overload)): held for (op, overload, device), held in record.rows.items()}
+        wanted = {(device, join_name(op, overload)): held for (op, overload, device), held in record.rules.items()}
         lines = [
             f"  {name} on {device}: recorded {wanted.get((device, name))}, the wheel {seen.get((device, name))}"
             for device, name in sorted({*seen, *wanted})

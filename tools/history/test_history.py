@@ -77,7 +77,7 @@ def test_what_a_probe_found_is_written_whole_and_then_as_changes(tmp_path: Path)
     for name, text in zip(("torch-2.9", "torch-2.10"), written, strict=True):
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
     for found, record in zip((FOUND, LATER), read_releases(tmp_path).values(), strict=True):
-        rules = {f"{device}-{join_name(op, part)}": category for (op, part, device), category in record.rows.items()}
+        rules = {f"{device}-{join_name(op, part)}": category for (op, part, device), category in record.rules.items()}
         assert rules == {f"{on}-{name}": held for on, names in found["devices"].items() for name, held in names.items()}
 
 
