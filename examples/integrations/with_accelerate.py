@@ -1,7 +1,4 @@
-"""Accelerate with our scaler: train, clip, skip, save, be killed, resume.
-
-Run it with USE_TORCH_XLA=0 where torch_xla is installed: else Accelerate takes XLA's device, also with cpu=True.
-"""
+"""Accelerate with our scaler: train, clip, skip, save, be killed, resume."""
 
 import os
 import signal

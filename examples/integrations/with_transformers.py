@@ -1,7 +1,4 @@
-"""The Trainer of transformers with our scaler: train, clip, skip, save, be killed, resume.
-
-Run it with USE_TORCH_XLA=0 where torch_xla is installed: else the Trainer takes XLA's device, also with use_cpu=True.
-"""
+"""The Trainer of transformers with our scaler: train, clip, skip, save, be killed, resume."""
 
 import os
 import signal

@@ -11,10 +11,9 @@ from polycast import backends, installation
 from polycast._compiled import DEVICES
 from polycast._dtypes import dtype_of
 from polycast._grammar.dtypes import dtype_named
-from polycast.policy.policy import Policy
+from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope.compiled_code import constant
 from polycast.scope.contexts import CompiledRegion, Region
-from polycast.scope.rules import Rules
 
 # The dtype of each device type until a region or a user chooses another.
 _INITIAL = {known: torch.get_autocast_dtype(known) for known in backends.device_types()}
@@ -27,7 +26,7 @@ def autocast(
     dtype: torch.dtype | str | None = None,
     enabled: bool = True,
     cache_enabled: bool | None = None,
-    policy: Rules = None,
+    policy: PolicyLike = None,
 ) -> Region:
     """Return a region in which the ops of one device run in the dtypes that the policy gives them.
 
@@ -100,7 +99,7 @@ _made_in_compiled_code: dict[str, Policy] = {}
 
 
 @constant
-def _digest_of(policy: Rules) -> str:
+def _digest_of(policy: PolicyLike) -> str:
     made = Policy(policy)
     return _made_in_compiled_code.setdefault(made.digest, made).digest
 
@@ -141,8 +140,6 @@ def _lower_precision(
     device_type: str, listed: tuple[torch.dtype, ...], dtype: torch.dtype | str | None, enabled: bool
 ) -> torch.dtype | None:
     """Return the dtype of an enabled region, checked; of a disabled one, that which was given."""
-    if isinstance(dtype, bool):  # torch_xla.amp.autocast takes the flag second
-        raise TypeError(f"the dtype is {dtype}; the flag has a name here, as in polycast.autocast(enabled={dtype})")
     if dtype is not None and not isinstance(dtype, torch.dtype):
         dtype = dtype_of(dtype)
     if enabled and dtype is None:

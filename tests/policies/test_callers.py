@@ -61,7 +61,9 @@ HELD: dict[str, tuple[Mapping[str, object], list[str]]] = {
 
 
 @pytest.mark.parametrize(("rules", "text"), REFUSED.values(), ids=REFUSED)
-def test_a_module_that_is_never_called_is_refused(rules: dict[str, polycast.scope.rules.Rules], text: str) -> None:
+def test_a_module_that_is_never_called_is_refused(
+    rules: dict[str, polycast.policy.policy.PolicyLike], text: str
+) -> None:
     model = Attends()
     with pytest.raises(PolicyError) as error:
         polycast.assign(model, rules)
@@ -70,7 +72,7 @@ def test_a_module_that_is_never_called_is_refused(rules: dict[str, polycast.scop
 
 
 @pytest.mark.parametrize(("rules", "names"), HELD.values(), ids=HELD)
-def test_rules_that_hold(rules: dict[str, polycast.scope.rules.Rules], names: list[str]) -> None:
+def test_rules_that_hold(rules: dict[str, polycast.policy.policy.PolicyLike], names: list[str]) -> None:
     assert list(polycast.assign(Attends(), rules)) == names
 
 

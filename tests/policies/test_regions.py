@@ -5,6 +5,7 @@ import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from inspect import signature
+from typing import Any
 
 import polycast
 import pytest
@@ -173,13 +174,15 @@ def test_a_policy_for_the_process_is_under_those_of_regions_and_modules() -> Non
         assert both() == (BF16, F32)
 
 
-MODULE_RULES: list[tuple[dict[str, object], list[torch.dtype]]] = [
+MODULE_RULES: list[tuple[dict[Any, Any], list[torch.dtype]]] = [
     ({}, [BF16, BF16, BF16]),
     ({"a": "fp32"}, [F32, BF16, BF16]),
     ({"a": torch.float16}, [HALF, BF16, BF16]),
     ({"re:.": {"linear": "float16"}}, [HALF, HALF, HALF]),
     ({"re:.": {"linear": "float16"}, "b": {"linear": "fp32"}}, [HALF, F32, HALF]),
     ({"re:[ab]": {"linear": "float16"}, "re:[bc]": {"matmul": "fp32"}}, [HALF, BF16, BF16]),
+    ({"[ab]": {"linear": "float16"}, "[bc]": {"linear": "fp32"}, "b": {"linear": "float64"}}, [HALF, F64, F32]),
+    ({nn.Linear: {"linear": "float16"}, "[bc]": {"linear": "fp32"}, "b": None, "c": "fp32"}, [HALF, BF16, F32]),
     ({"": {"linear": "fp32"}}, [F32, F32, F32]),
     ({"": {"linear": "fp32"}, "c": {"linear": "float16"}}, [F32, F32, HALF]),
     ({"": {"linear": "float16"}, "c": Policy({"linear": "fp32"})}, [HALF, HALF, F32]),
@@ -196,7 +199,7 @@ class Three(nn.Module):
 
 
 @pytest.mark.parametrize(("rules", "types"), MODULE_RULES)
-def test_rules_of_modules(rules: dict[str, object], types: list[torch.dtype]) -> None:
+def test_rules_of_modules(rules: dict[Any, Any], types: list[torch.dtype]) -> None:
     model = Three()
     polycast.assign(model, rules)
     with polycast.autocast("cpu"):

@@ -1,4 +1,4 @@
-"""Ops under rules made at run time: the dtypes in which each is called below autocast, on any device."""
+"""Ops under rules made at run time: the types in which each is called below autocast, on any device."""
 
 import polycast
 import torch
@@ -116,7 +116,7 @@ def _check_calls(trial: Case) -> None:
 def _expected(
     value: str, made: list[torch.dtype], lower: torch.dtype
 ) -> tuple[list[torch.dtype], list[torch.dtype] | None]:
-    """Return the dtypes of the tensors, and of the dtype arguments where they count."""
+    """Return the types of the tensors, and of the dtype arguments where they count."""
     if value in EXPLICIT:
         return expected("lower_precision_fp", made, EXPLICIT[value]), None
     if value in ("fp32_set_opt_dtype", "fp32_append_dtype"):

@@ -104,10 +104,10 @@ def test_an_export_to_onnx_keeps_the_casts() -> None:
 
 
 @pytest.mark.parametrize("rules", ["fp32", {"linear": "fp32"}, polycast.Policy({"linear": "fp32"}), torch.float32])
-def test_a_compiled_function_assigns(rules: polycast.scope.rules.Rules) -> None:
+def test_a_compiled_function_assigns(rules: polycast.policy.policy.PolicyLike) -> None:
     model = Outer()
 
-    def assigned(x: Tensor, rules: polycast.scope.rules.Rules) -> Tensor:
+    def assigned(x: Tensor, rules: polycast.policy.policy.PolicyLike) -> Tensor:
         x = x * 2
         names = polycast.assign(model, {"inner": rules})
         result: Tensor = model(x) + len(names)

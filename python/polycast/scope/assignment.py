@@ -12,13 +12,13 @@ from torch import nn
 from polycast._calls import called_as
 from polycast._grammar.errors import Location, PolicyError, Problem
 from polycast._text_table import lines_of
-from polycast.policy.policy import Policy, Rule
+from polycast.policy.policy import Policy, PolicyLike, Rule
 from polycast.scope import callers, keys
 from polycast.scope.change import Change
 from polycast.scope.compiled_code import uncompiled
 from polycast.scope.keys import Key
 from polycast.scope.module import rules_of, set_rules
-from polycast.scope.rules import Rules, summary
+from polycast.scope.summary import summary
 
 
 class Assignments(Mapping[str, Policy]):
@@ -62,7 +62,7 @@ class Assignment(Assignments, Change):
 
 @uncompiled
 @called_as("polycast.assign(model, {module: rules}), as in polycast.assign(model, {'lm_head': 'fp32'})")
-def assign(model: nn.Module, rules: Mapping[Key, Rules] | Mapping[str, Rules] | Rules) -> Assignment:
+def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, PolicyLike] | PolicyLike") -> Assignment:
     """Give modules of a model rules of their own, over those of the region and the process that they are called in.
 
     Rules hold while the module's ``forward`` runs, and when activation checkpointing reruns it. Modules inside follow
@@ -114,13 +114,13 @@ def assign(model: nn.Module, rules: Mapping[Key, Rules] | Mapping[str, Rules] | 
     problems: list[Problem] = []
     found = [_Part(*rule, modules, number, problems) for number, rule in enumerate(rules.items())]
     chosen: dict[nn.Module, _Part] = {}
-    # Keys for single modules come last, so that they decide.
-    for one in sorted(found, key=lambda one: not one.is_pattern):
+    # Keys for single modules come first, and decide.
+    for one in sorted(found, key=lambda one: one.is_pattern):
         for name in one.names:
             earlier = chosen.setdefault(modules[name], one)
             if earlier.is_pattern is one.is_pattern:
                 one.check_agreement(name, earlier)
-            chosen[modules[name]] = one
+                chosen[modules[name]] = one
     for one in found:
         one.check_called(modules, chosen)
     if problems:

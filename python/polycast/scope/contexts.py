@@ -27,8 +27,10 @@ class Region(StockAutocast):
     in itself, so it can be entered once at a time. As a decorator it also takes generators and coroutines, and holds
     while they run; torch's holds while they are made.
 
-    A region with a policy differs from torch's in two things. If it was made outside of compiled code, entering it in
-    compiled code breaks the graph. ``torch.export`` raises, because it records regions and no casts.
+    A region with a policy differs from torch's in these things. If it was made outside of compiled code, entering it in
+    compiled code breaks the graph. What compiled code makes and enters is traced, and is no ``torch.autocast`` there.
+    ``torch.export`` raises, because it records regions and no casts. A thread that did not enter it cannot leave it.
+    ``torch.jit.script`` does not take a policy.
     """
 
     device: str

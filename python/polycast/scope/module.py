@@ -15,7 +15,7 @@ from polycast._replaced import replaced
 from polycast.policy.policy import Policy
 from polycast.scope import scopes, tracers
 from polycast.scope.compiled_code import inlined
-from polycast.scope.rules import summary
+from polycast.scope.summary import summary
 
 
 class Assigned(partial[Any]):

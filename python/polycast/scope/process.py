@@ -5,11 +5,11 @@ import sys
 
 from polycast._calls import called_as
 from polycast._compiled import KernelPolicy, use_policy, used_policy
-from polycast.policy.policy import Policy, PolicyError
+from polycast.policy.policy import Policy, PolicyError, PolicyLike
 from polycast.policy.reader import IMPORT_FIRST
 from polycast.scope import compiled_code
 from polycast.scope.change import Change
-from polycast.scope.rules import Rules, summary
+from polycast.scope.summary import summary
 
 ENVIRONMENT_POLICY = "POLYCAST_POLICY"
 # Why the policy of the environment cannot be used. Only `python -m polycast` runs with such a policy.
@@ -34,7 +34,7 @@ class Used(Change):
 
 
 @called_as("polycast.use(policy), as in polycast.use({'softmax': 'fp32'}) or polycast.use('torch-2.11')")
-def use(policy: Rules) -> Used:
+def use(policy: PolicyLike) -> Used:
     """Make a policy that of the process: it holds in every region, under the policies of regions and modules.
 
     It holds from the call on, in all threads, until another is used. ``with polycast.use(...)`` brings back what was

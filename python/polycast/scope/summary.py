@@ -1,17 +1,10 @@
-"""Rules as arguments, and in a line."""
+"""A policy in a line."""
 
-import os
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, TypeAlias
-
-import torch
 
 from polycast.policy.policy import Policy
 from polycast.policy.writing import Casts
 
-# What `Policy` takes. None takes rules back.
-Rules: TypeAlias = Policy | Mapping[Any, Any] | str | os.PathLike[str] | torch.dtype | None
 _SHOWN = 3  # a policy of more ops is counted in a line
 
 
