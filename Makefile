@@ -63,6 +63,7 @@ sanitize: $(VENV)/installed
 
 # Runs the package in other packages' trainers, in an environment of its own. It takes minutes. CELLS="lightning skip"
 # selects the cells whose names contain all of these words.
+ecosystem: export USE_TORCH_XLA := 0
 ecosystem: .venv-ecosystem/built
 	@.venv-ecosystem/bin/python -m pytest -q tests/workflows tests/test_docstrings.py -k "integrations or trainers"
 	@.venv-ecosystem/bin/python -m tools.ecosystem $(CELLS)

@@ -98,4 +98,4 @@ class Schemas:
     @cached_property
     def _cast_by_torch(self) -> set[tuple[str, str]]:
         """The overloads that a recorded release casts on any device."""
-        return {(op, overload) for record in self.history.values() for op, overload, _ in record.rows}
+        return {(op, overload) for record in self.history.values() for op, overload, _ in record.rules}

@@ -44,7 +44,7 @@ void check_tensor(const Entry& entry, const List& first, c10::Device device) {
       tensor.layout() == at::kStrided && is_real(c10::toRealValueType(tensor.scalar_type())),
       c10::str(entry.op, ": ", entry.text(), " is a ", tensor.layout(), " tensor of "),
       python_name(tensor.scalar_type()),
-      "; pass strided tensors of torch.float32, torch.float64, torch.float16, torch.bfloat16 or a complex type");
+      "; pass strided tensors of torch.float32, torch.float64, torch.float16, torch.bfloat16 or a complex dtype");
   TORCH_CHECK(
       tensor.device() == device,
       c10::str(entry.op, ": ", entry.text(), " is on ", tensor.device(), " and ", first.name, "[0] on ", device),
@@ -139,7 +139,7 @@ void check_scalar(const char* op, const char* name, const std::optional<at::Tens
   TORCH_CHECK_VALUE(tensor->sym_numel() == 1, op, ": ", name, " has ", tensor->sym_numel(), " elements; it takes one");
   TORCH_CHECK_TYPE(
       at::isFloatingType(tensor->scalar_type()),
-      c10::str(op, ": ", name, " is of ", python_name(tensor->scalar_type()), "; it takes a floating-point type"));
+      c10::str(op, ": ", name, " is of ", python_name(tensor->scalar_type()), "; it takes a floating-point dtype"));
   TORCH_CHECK(
       tensor->device() == device,
       c10::str(op, ": ", name, " is on ", tensor->device(), " and the tensors on ", device, "; move it there"));

@@ -1,4 +1,7 @@
-"""Accelerate with our scaler: train, clip, skip, save, be killed, resume."""
+"""Accelerate with our scaler: train, clip, skip, save, be killed, resume.
+
+Run it with USE_TORCH_XLA=0 where torch_xla is installed: else Accelerate takes XLA's device, also with cpu=True.
+"""
 
 import os
 import signal

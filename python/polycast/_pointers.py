@@ -19,6 +19,7 @@ _SYNONYMS = {
     "polycast.syncfree": "optim",
     "scaler.clip_grad_norm(optimizer, max_norm), of a polycast.GradScaler": "clip_grad_norm clip_grad_norm_",
     "import polycast.integrations.accelerate, or another module of integrations": "integrations",
+    "import polycast.integrations.transformers": "huggingface hf trainer",
     "polycast.assign(model, rules)": "wrap prepare convert",
     "polycast.install()": "patch",
     "polycast.installed()": "is_installed",

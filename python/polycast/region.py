@@ -140,6 +140,8 @@ def _lower_precision(
     device_type: str, listed: tuple[torch.dtype, ...], dtype: torch.dtype | str | None, enabled: bool
 ) -> torch.dtype | None:
     """Return the dtype of an enabled region, checked; of a disabled one, that which was given."""
+    if isinstance(dtype, bool):  # torch_xla.amp.autocast takes the flag second
+        raise TypeError(f"the dtype is {dtype}; the flag has a name here, as in polycast.autocast(enabled={dtype})")
     if dtype is not None and not isinstance(dtype, torch.dtype):
         dtype = dtype_of(dtype)
     if enabled and dtype is None:

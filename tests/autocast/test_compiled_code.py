@@ -1,7 +1,7 @@
 """Compiled code never outlives the policy that it was compiled under, in its process or in the on-disk caches.
 
-On the host the policy gives no op another type than torch does. So torch is given another policy here: below ours, mm
-runs in the type of its inputs. Compiled code that outlived its policy would show by its type.
+On the host the policy gives no op another dtype than torch does. So torch is given another policy here: below ours, mm
+runs in the dtype of its inputs. Compiled code that outlived its policy would show by its dtype.
 """
 
 import os

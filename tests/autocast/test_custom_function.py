@@ -17,7 +17,7 @@ F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.
 DEVICES = ["cpu", pytest.param("xla", marks=pytest.mark.skipif(not HAS_XLA, reason=NO_XLA))]
 
 Function = Any  # a subclass of torch.autograd.Function; the latter's apply has no types
-# What backward of the latest call saw: autocasting on, in which type, and the types of what forward saved.
+# What backward of the latest call saw: autocasting on, in which dtype, and the dtypes of what forward saved.
 seen: list[tuple[bool, torch.dtype, list[torch.dtype]]] = []
 
 
@@ -110,7 +110,7 @@ class Pair(NamedTuple):
 
 
 def dtypes(value: Any) -> Any:
-    """Return a nested value with each tensor's type in its place."""
+    """Return a nested value with each tensor's dtype in its place."""
     return tree_map_only(torch.Tensor, lambda tensor: tensor.dtype, value)
 
 

@@ -73,7 +73,7 @@ def results(case: Case, lower: torch.dtype, given: tuple[torch.dtype, ...]) -> l
 
 
 def same(ours: Result, stock: Result) -> bool:
-    """Return whether two results have the same types, shapes and bits, or the same error."""
+    """Return whether two results have the same dtypes, shapes and bits, or the same error."""
     if isinstance(ours, str) or isinstance(stock, str) or len(ours) != len(stock):
         return ours == stock
     return all(

@@ -1,4 +1,4 @@
-"""Every rule of the policy, on its device: the types in which its op is called below autocast.
+"""Every rule of the policy, on its device: the dtypes in which its op is called below autocast.
 
 The test names no operator. It calls the overload in a region, with arguments made from its schema, and compares what a
 probe below autocast is handed with what the sentence of the rule's category says.
@@ -79,7 +79,7 @@ def test_inputs_arrive_in_the_type_of_the_category(device: str, case: Case, tall
 
 @cache
 def narrow_types(device: str) -> list[torch.dtype]:
-    """Return the types of less than 16 bits that tensors on the device can have."""
+    """Return the dtypes of less than 16 bits that tensors on the device can have."""
     found = []
     for dtype in NARROW:
         with tensors_of(device), suppress(RuntimeError):

@@ -272,7 +272,7 @@ WRONG: dict[str, tuple[list[Any], type[Exception], str]] = {
     "a switch for a dtype": (
         ["cpu", True],
         TypeError,
-        "the dtype is True; give a torch.dtype or its name, such as 'bfloat16'",
+        "the dtype is True; the flag has a name here, as in polycast.autocast(enabled=True)",
     ),
     "a switch for a device": (
         [True],

@@ -2,7 +2,7 @@
 
 One op for each category and device: that each op's inputs arrive as its category says is the business of
 test_policy_cases.py, and that the host computes what torch computes that of test_parity.py. "Backward ops run in the
-same type that autocast used for the corresponding forward ops": a gradient reaches its leaf in the leaf's type.
+same dtype that autocast used for the corresponding forward ops": a gradient reaches its leaf in the leaf's dtype.
 """
 
 import re
@@ -79,7 +79,7 @@ def test_a_region_gives_what_casting_by_hand_gives(device: str, case: Case) -> N
             same(grads, gradients(by_hand, sample), 1e-6)
             assert not isinstance(grads, str)
             assert [grad.dtype for grad in grads] == [tensor.dtype for tensor in tensors(sample)]
-            if case.category == "lower_precision_fp" and device == "cpu":  # XLA may keep more digits than the type
+            if case.category == "lower_precision_fp" and device == "cpu":  # XLA may keep more digits than the dtype
                 same(grads, [grad.to(lower).to(grad.dtype) for grad in grads], 0)
 
 

@@ -42,7 +42,7 @@ def test_attention_of_mixed_types_runs_by_a_rule() -> None:
 
 
 def test_a_mask_in_float32_does_not_widen_attention() -> None:
-    """Why policy.yaml does not promote it on XLA: a mask in the type of the weights would widen the rest."""
+    """Why policy.yaml does not promote it on XLA: a mask in the dtype of the weights would widen the rest."""
     promote = polycast.Policy({"scaled_dot_product_attention": {"xla": "promote"}})
     with polycast.autocast("xla"):
         assert _attend(BF16, BF16, F32) == BF16

@@ -57,7 +57,7 @@ class Enter(NamedTuple):
 class Program(NamedTuple):
     """Acts in regions that are entered and left in between, and the tensors that they work on.
 
-    With `hidden` it writes to weights without a trace, in no other way, and stays in one type and one region at a time.
+    With `hidden` it writes to weights without a trace, in no other way, and stays in one dtype and region at a time.
     """
 
     acts: list[Act | Enter]

@@ -1,4 +1,4 @@
-"""A cast is never reused for a weight that has changed since, however it changed, nor in another type or grad mode."""
+"""A cast is never reused for a weight that has changed since, however it changed, nor in another dtype or grad mode."""
 
 import copy
 import io
@@ -22,7 +22,7 @@ def values(device: str = "cpu") -> Tensor:
     return (torch.rand(4, 4) + 1.001).to(device)
 
 
-# What each category does to a weight, of the type that makes it cast.
+# What each category does to a weight, of the dtype that makes it cast.
 USE: dict[str, tuple[torch.dtype, Callable[[Tensor, Tensor], Tensor]]] = {
     "lower_precision_fp": (F32, lambda x, weight: x.to(BF16) @ weight),
     "fp32": (BF16, lambda _, weight: weight.prod(0)),

@@ -52,7 +52,7 @@ categories:
   fp32: Casts to float32.
   fp32_set_opt_dtype: Fills in the dtype.
   fp32_append_dtype: Appends the dtype.
-  promote: Casts to the widest type.
+  promote: Casts to the widest dtype.
   banned: Raises.
   fallthrough: Leaves it.
   stock: Keeps torch's kernel.

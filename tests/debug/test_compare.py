@@ -81,7 +81,7 @@ def test_the_program_is_as_if_it_had_run_once() -> None:
 
 @pytest.mark.parametrize("cell", ["LSTM", "GRU"])
 def test_a_backward_that_reads_its_forwards_workspace_is_not_run_again(cell: str) -> None:
-    """In another type a kernel would misread the workspace, and write out of bounds."""
+    """In another dtype a kernel would misread the workspace, and write out of bounds."""
     code = f"""
 import torch, polycast
 model, batch = torch.nn.{cell}(64, 64), torch.randn(50, 8, 64)

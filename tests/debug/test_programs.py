@@ -46,7 +46,7 @@ PROGRAMS: dict[str, Callable[[nn.Module], Any]] = {
     "per-sample": lambda model: torch.func.vmap(model)(X),
     "sparse gradients": sparse,
     "a custom operator with random numbers": lambda model: noise(model(X).detach()),
-    "a custom operator of one type": lambda model: only_bfloat16(model(X).detach()),
+    "a custom operator of one dtype": lambda model: only_bfloat16(model(X).detach()),
     "checkpointing": lambda model: checkpoint(model, X, use_reentrant=False),
     "a copy": lambda model: copy.deepcopy(model)(X),
     "meta tensors": lambda _: torch.mm(X.to("meta"), X.T.to("meta")).shape,
@@ -54,7 +54,7 @@ PROGRAMS: dict[str, Callable[[nn.Module], Any]] = {
     "a scripted module": lambda _: torch.jit.script(nn.Linear(8, 2))(X).shape,
     "a branch": conditional,
     "complex numbers": lambda model: torch.fft.rfft(model(X).float()).abs(),
-    "a region of another type": lambda model: run_in_float16(model),
+    "a region of another dtype": lambda model: run_in_float16(model),
 }
 
 
@@ -90,7 +90,7 @@ def test_a_program_gives_the_same(name: str, around: Callable[[nn.Module], Abstr
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_can_be_compared(name: str) -> None:
-    if name == "a custom operator of one type":
+    if name == "a custom operator of one dtype":
         pytest.skip("its operator refuses what the reference gives it")
     model = make()
     polycast.debug.compare(polycast.autocast("cpu")(lambda: PROGRAMS[name](model)), model)

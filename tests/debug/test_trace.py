@@ -329,7 +329,7 @@ def test_a_policy_that_was_left_within_the_trace_is_named() -> None:
 
 
 def test_a_rule_is_that_of_the_kernel_while_another_thread_changes_the_process() -> None:
-    """The returned type shows which rule the kernel followed."""
+    """The returned dtype shows which rule the kernel followed."""
     ended = False
 
     def change() -> None:

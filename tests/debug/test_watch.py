@@ -110,8 +110,8 @@ FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str]] = [
     (lambda x: (x + 300).mul_(300), "mul_", "no rule can avoid it"),
     (lambda x: (x.float() * 1e6).half(), "_to_copy", "the program itself casts it"),
     (lambda x: x.float() / 0, "div", "no rule would have avoided it: it computes in float32"),
-    (lambda x: torch.log(x * 0 - 1), "log", "no rule would have avoided it: in a wider type it is not finite either"),
-    (lambda x: x / (x * 0), "div", "in a wider type it is not finite either"),
+    (lambda x: torch.log(x * 0 - 1), "log", "no rule would have avoided it: in a wider dtype it is not finite either"),
+    (lambda x: x / (x * 0), "div", "in a wider dtype it is not finite either"),
     (lambda x: torch.softmax(x * 0 + torch.full((4,), -math.inf), -1), "_softmax", "as from a row that is masked"),
 ]
 

@@ -46,7 +46,7 @@ def test_the_policy_differs_from_a_release_only_where_it_has_a_note(record: Rele
     rules = {(rule.op, rule.overload.name, rule.device): rule for rule in rules_of(record)}
     different = {
         f"{device}-{join_name(op, overload)}"
-        for op, overload, device in {*rules, *record.rows}
+        for op, overload, device in {*rules, *record.rules}
         if device in record.devices
         and held(rules.get((op, overload, device))) != record.category(op, overload, device)
         # A note stands with what is listed, be it as fallthrough.
@@ -75,7 +75,7 @@ def test_the_wheel_that_runs_does_what_is_recorded(key: str) -> None:
         pytest.skip("torch_xla is not installed beside this torch")
     with stock_kernels():
         found = dict(probe(key, registered()[key]))
-    wanted = {join_name(op, overload): held for (op, overload, on), held in record.rows.items() if on == device}
+    wanted = {join_name(op, overload): held for (op, overload, on), held in record.rules.items() if on == device}
     if torch.version.cuda is None:  # only the builds with cuDNN have its kernel
         wanted = {name: category for name, category in wanted.items() if category != STOCK}
     assert found == wanted

@@ -1,8 +1,8 @@
 """Programs of optimizer steps, drawn by hypothesis and run by ours and by torch.optim.
 
-A program makes parameters of any types and layouts in a few groups, and then steps; between the steps it changes what a
-user may change: gradients, options, groups, parameters, state. Torch's for-loop does the same in float64, on gradients
-that are unscaled and clipped before, and leaves out the steps to skip. After each step every parameter and all of its
+A program makes parameters of any dtypes and layouts in a few groups, and then steps. Between the steps it changes what
+a user may: gradients, options, groups, parameters, state. Torch's for-loop does the same in float64, on gradients that
+are unscaled and clipped before, and leaves out the steps to skip. After each step every parameter and all of its
 state are torch's but for one rounding. Torch's side then goes on from ours, so that no rounding is allowed twice.
 """
 
@@ -117,7 +117,7 @@ class Program:
         return {**options, "lr": lr}, {**options, "lr": lr}
 
     def pair(self) -> Pair:
-        """Make a parameter of some type and layout."""
+        """Make a parameter of some dtype and layout."""
         dtype, layout = self.choose("dtype", DTYPES), self.choose("layout", list(LAYOUTS))
         if dtype is HALF and self.name != "SGD" and self.state_dtype is None:
             dtype = F32  # Adam keeps no state in float16
@@ -264,7 +264,7 @@ class Program:
 
 
 def assert_close(pair: Pair, found: Tensor, wanted: Tensor, name: str) -> None:
-    """Compare within the rounding of the type, and of the parameter's arithmetic; give ours to the other side."""
+    """Compare within the rounding of the dtype, and of the parameter's arithmetic; give ours to the other side."""
     arithmetic = 1e-12 if pair.theirs.dtype.to_real() is pair.ours.dtype else TOLERANCES[F32]
     tolerance = max(TOLERANCES[found.dtype.to_real()], arithmetic)
     size = max(1.0, wanted.detach().abs().max().item()) if wanted.numel() else 1.0
@@ -362,7 +362,7 @@ def replaced_data(program: Program) -> None:
 
 @change
 def double_precision(program: Program) -> None:
-    """Do what Module.double does: the parameter changes its type and its state does not."""
+    """Do what Module.double does: the parameter changes its dtype and its state does not."""
     pair = program.any_pair()
     if not pair.ours.is_complex():
         pair.ours.grad = None
@@ -451,7 +451,7 @@ def exchanged_state(program: Program) -> None:
 def pickled(program: Program) -> None:
     """Save and load the optimizer; it has other parameters then."""
     if program.device == "xla":
-        return  # torch fails to load leaves of other types than float32 there
+        return  # torch fails to load leaves of other dtypes than float32 there
     file = io.BytesIO()
     torch.save(program.ours, file)
     file.seek(0)

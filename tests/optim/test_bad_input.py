@@ -76,7 +76,7 @@ def unchanged(optimizer: Any) -> Iterator[None]:
 def test_a_fault_in_the_second_group(kind: str, fault: str, path: str) -> None:
     change, error, text = FAULTS[fault]
     if "tensor lr" in fault and path == "composition":
-        pytest.skip("reads nothing back, so takes a NaN for what it is")
+        pytest.skip("never syncs, so it takes a NaN for what it is")
     params = parameters((3,), (3,))
     optimizer: Any = make(OURS, kind, [{"params": params[:1]}, {"params": params[1:]}])
     set_grads(params, 0)
@@ -95,7 +95,7 @@ SCALARS: list[tuple[str, Tensor, type[Exception], str]] = [
     ("found_inf", torch.tensor(False), TypeError, "is of torch.bool; it takes torch.float32"),
     ("found_inf", torch.tensor(0.0, dtype=torch.float64), TypeError, "is of torch.float64; it takes torch.float32"),
     ("grad_scale", torch.ones(2), ValueError, "has 2 elements; it takes one"),
-    ("grad_scale", torch.tensor(2), TypeError, "is of torch.int64; it takes a floating-point type"),
+    ("grad_scale", torch.tensor(2), TypeError, "is of torch.int64; it takes a floating-point dtype"),
     ("clip_coef", torch.ones(1, 2), ValueError, "has 2 elements; it takes one"),
 ]
 

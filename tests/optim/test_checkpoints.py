@@ -1,4 +1,4 @@
-"""State that is saved and loaded: torch.optim's, in its type, through the users' hooks."""
+"""State that is saved and loaded: torch.optim's, in its dtype, through the users' hooks."""
 
 from copy import deepcopy
 from typing import Any

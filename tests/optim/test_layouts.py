@@ -1,4 +1,4 @@
-"""Parameters that share memory, and gradients of other types; the other layouts are those of the random programs."""
+"""Parameters that share memory, and gradients of other dtypes; the other layouts are those of the random programs."""
 
 from collections.abc import Callable
 from typing import Any

@@ -2,7 +2,7 @@
 
 from torch.library import Library
 
-LIBRARY = Library("patches", "DEF")  # type: ignore[no-untyped-call]
+LIBRARY = Library("library", "DEF")  # type: ignore[no-untyped-call]
 for schema in (
     "attention(Tensor query, Tensor[] memory, Tensor? mask=None, *, float scale=1.0) -> Tensor",
     "attention.fast(Tensor query, Tensor[] memory, str kernel) -> Tensor",

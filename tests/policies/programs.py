@@ -44,7 +44,7 @@ class StoppedError(Exception):
 
 @dataclass(frozen=True)
 class State:
-    """What a thread is in: the type and switch of the innermost region, and rules, the inner ones last."""
+    """What a thread is in: the dtype and switch of the innermost region, and rules, the inner ones last."""
 
     process: Rules
     enabled: bool = False
@@ -62,7 +62,7 @@ class State:
         return BASE[op]
 
     def computed(self, op: str, given: str) -> str:
-        """Return the type that an op gives of the given one."""
+        """Return the dtype that an op gives of the given one."""
         value = self.value(op) if self.enabled else "unlisted"
         if self.enabled and value == "unlisted" and op in BELOW:
             return self.computed(BELOW[op], given)
@@ -291,7 +291,7 @@ class Compiled:
 
 
 def expected(program: Block) -> list[str]:
-    """Return the type that each op of a program gives, in the order in which their results are listed."""
+    """Return the dtype that each op of a program gives, in the order in which their results are listed."""
     found: list[str] = []
     expect(program, State({}), found)
     return found

@@ -18,7 +18,7 @@ seen: list[torch.dtype | None] = []
 
 
 def _record(*values: object) -> Tensor:
-    """Remember the types of all tensors, and the dtype that was passed, and return a new tensor."""
+    """Remember the dtypes of all tensors, and the dtype that was passed, and return a new tensor."""
     tensors: list[Tensor] = []
     for value in values:
         if isinstance(value, torch.dtype):

@@ -79,11 +79,11 @@ def test_a_policy_cannot_change() -> None:
 
 def test_in_another_process_a_policy_has_the_same_digest_and_needs_no_library() -> None:
     rules = {"softmax": {"cuda": "fp32"}, "mv": "float16", "pow.Scalar": "banned"}
-    pickled = pickle.dumps(Policy({"patches::attention": "fp32"}))
+    pickled = pickle.dumps(Policy({"library::attention": "fp32"}))
     code = f"import pickle, polycast; print(polycast.Policy({rules}).digest); print(pickle.loads({pickled!r}))"
     digest, _, *lines = python(code, PYTHONHASHSEED="7").splitlines()
     assert digest == Policy(rules).digest
-    assert [line.split()[0] for line in lines] == ["patches::attention.default", "patches::attention.fast"]
+    assert [line.split()[0] for line in lines] == ["library::attention.default", "library::attention.fast"]
 
 
 def test_a_ban_says_who_bans() -> None:
@@ -96,7 +96,7 @@ op             device    category     from
 mv             xla       fp32         Policy: mv.xla
 mv             cpu, tpu  fp32         Policy: mv.cpu
 mv             mps       fallthrough  Policy: mv.mps
-patches::mean  all       bfloat16     Policy: patches::mean
+library::mean  all       bfloat16     Policy: library::mean
 add.Tensor     mps       promote      Policy: torch.add.mps"""
 DIFF = """\
 op    device  built-in            this      other
@@ -110,7 +110,7 @@ unlisted: runs in the dtype of its inputs; ops that it runs follow their own rul
 def test_a_policy_prints_as_a_table() -> None:
     rules = {
         "mv": {"mps": "fallthrough", "xla": "fp32", "cpu": "fp32"},
-        "patches::mean": "bfloat16",
+        "library::mean": "bfloat16",
         "torch.add": {"mps": "promote"},
     }
     assert str(Policy(rules)) == TABLE
@@ -148,10 +148,10 @@ def test_without_a_policy_the_rules_are_the_built_in_ones(device: str) -> None:
 
 
 def test_a_listing_says_where_each_category_is_said() -> None:
-    rows = policy.resolved(Policy({"mv": "fp32", "patches::mean": "fp32"}), device="xla")
+    rows = policy.resolved(Policy({"mv": "fp32", "library::mean": "fp32"}), device="xla")
     said = {row.op: f"{row.category} {row.source}" for row in rows}
     assert said["mv"] == "fp32 Policy: mv"
-    assert said["patches::mean"] == "fp32 Policy: patches::mean"
+    assert said["library::mean"] == "fp32 Policy: library::mean"
     assert said["mm"] == "lower_precision_fp policy.yaml"
     assert next(rule.note for rule in rows if rule.op == "addr").startswith("PyTorch/XLA: ")
     lines = [line.split() for line in str(rows).splitlines()]

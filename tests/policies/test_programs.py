@@ -51,7 +51,7 @@ def together(*functions: Callable[[], list[Tensor]]) -> list[Tensor]:
 
 
 def run(program: Block) -> list[str]:
-    """Return the type of each result."""
+    """Return the dtype of each result."""
     names: dict[str, Any] = {
         "StoppedError": StoppedError,
         "compile_anew": compile_anew,

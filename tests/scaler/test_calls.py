@@ -101,7 +101,7 @@ def test_the_number_of_calls_does_not_grow_with_the_parameters(device: str, case
 
 @pytest.mark.parametrize(("case", "more"), [("float32", 0), ("two groups", 0), ("bfloat16 with states of float32", 3)])
 def test_calls_are_no_more_than_torchs(case: str, more: int) -> None:
-    """States of another type than the parameters', which torch's does not have, are copied."""
+    """States of another dtype than the parameters', which torch's does not have, are copied."""
     dtype, groups, options = CASES[case]
     few = ours("cuda", 1, dtype, groups, **options)
     assert few.total() <= torchs("cuda", 1, groups).total() + more, few

@@ -76,7 +76,7 @@ def compare(found: list[Tensor], wanted: list[Tensor], device: str, fall: float 
 
 
 class Run(NamedTuple):
-    """What a training leaves: losses, the types of the outputs, and what it trained with."""
+    """What a training leaves: losses, the dtypes of the outputs, and what it trained with."""
 
     losses: list[Tensor]
     dtypes: list[torch.dtype]

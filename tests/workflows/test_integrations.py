@@ -1,8 +1,10 @@
 """The examples in other packages' trainers, where those are installed: `make ecosystem` has an environment of them."""
 
 import importlib
+import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import polycast
@@ -54,6 +56,55 @@ def test_an_accelerators_handlers_configure_ours() -> None:
     finally:
         accelerator.free_memory()
         importlib.import_module("accelerate.state").AcceleratorState._reset_state(True)
+
+
+TRAINER = """
+import sys, polycast, torch, transformers
+from torch import nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 2)
+
+    def forward(self, inputs, labels):
+        outputs = self.net(inputs)
+        assert outputs.dtype is torch.bfloat16
+        return {"loss": nn.functional.mse_loss(outputs.float(), labels)}
+
+torch.manual_seed(0)
+model, inputs = Model(), torch.randn(64, 8)
+trainer = transformers.Trainer(
+    model,
+    transformers.TrainingArguments(
+        sys.argv[1], use_cpu=True, bf16=True, max_steps=4, per_device_train_batch_size=16, report_to=[],
+        disable_tqdm=True, save_strategy="no", logging_strategy="no", max_grad_norm=1.0,
+    ),
+    train_dataset=[{"inputs": row, "labels": row[:2]} for row in inputs],
+    optimizer_cls_and_kwargs=(polycast.syncfree.AdamW, {"lr": 0.1, "eps": 1e-3}),
+)
+trainer.train()
+torch.save([param.detach().cpu() for param in model.parameters()], sys.argv[1] + "/weights.pt")
+print(next(model.parameters()).device.type)
+"""
+
+
+def test_the_trainer_that_takes_xla_trains_there_and_on_the_host_if_told(tmp_path: Path) -> None:
+    """The Trainer's own optimizer, fused, raises on XLA; ``optimizer_cls_and_kwargs`` is made after the model moves."""
+    for name in ("accelerate", "transformers", "torch_xla"):
+        pytest.importorskip(name, reason=f"{name} is not installed")
+    weights = []
+    for choice, wanted in {"0": "cpu", "1": "xla"}.items():
+        folder = tmp_path / wanted
+        folder.mkdir()
+        environment = {**os.environ, "USE_TORCH_XLA": choice, "PJRT_DEVICE": "CPU"}
+        command = [sys.executable, "-c", TRAINER, str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.splitlines()[-1] == wanted
+        weights.append(torch.load(folder / "weights.pt"))
+    for host, xla in zip(*weights, strict=True):
+        torch.testing.assert_close(xla, host, rtol=0.02, atol=0.02)
 
 
 class Holding:

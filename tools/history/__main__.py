@@ -2,6 +2,7 @@
 
     python -m tools.history record 2.12.1   # writes history/torch-2.12.yaml; probes the release before it, too
     python -m tools.history check 2.12.1    # probes the wheel again beside what is recorded
+    python -m tools.history schemas         # writes the overloads of all releases in history/, as `record` does, too
 
 Environments are made in build/history/ from the package index, minutes and 5 GB each, and removed; --keep keeps them.
 """
@@ -17,7 +18,8 @@ from polycast._grammar.names import join_name
 from polycast._grammar.releases import number_of, read_releases
 from tqdm import tqdm
 
-from tools.history.environments import FOLDER, ROOT, probed, python_of
+from tools.history import schemas
+from tools.history.environments import FOLDER, ROOT, native_functions, probed, python_of
 from tools.history.files import text_of
 
 HISTORY = ROOT / "history"
@@ -29,10 +31,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.history", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=("record", "check"))
+    parser.add_argument("command", choices=("record", "check", "schemas"))
     parser.add_argument("versions", nargs="*", help="releases such as 2.12.1, the oldest first")
     parser.add_argument("--keep", action="store_true", help="keep the environments that are made")
     options = parser.parse_args(arguments)
+    if options.command == "schemas" and not options.versions:
+        return _record_schemas()
     wrong = [version for version in options.versions if not _VERSION.fullmatch(version)]
     if wrong or not options.versions:
         given = f"was given '{wrong[0]}'" if wrong else "was given none"
@@ -63,6 +67,15 @@ def _record(found: dict[str, dict[str, Any]], keep: bool) -> int:
         (HISTORY / f"{name}.yaml").write_text(text, encoding="utf-8")
         print(f"history/{name}.yaml: {text.count(chr(10))} lines")
         history = read_releases(HISTORY)
+    return _record_schemas()
+
+
+def _record_schemas() -> int:
+    versions = [record.packages["torch"].split("+")[0] for record in read_releases(HISTORY).values()]
+    releases = {number_of(_name(version)): schemas.facts_of(native_functions(version)) for version in versions}
+    text = schemas.text_of(releases)
+    (HISTORY / "schemas.txt").write_text(text, encoding="utf-8")
+    print(f"history/schemas.txt: {text.count(chr(10))} lines, of {len(releases)} releases")
     return 0
 
 
@@ -84,7 +97,7 @@ def _check(found: dict[str, dict[str, Any]]) -> int:
             status = 1
             continue
         seen = {(device, name): held for device, names in part["devices"].items() for name, held in names.items()}
-        wanted = {(device, join_name(op, overload)): held for (op, overload, device), held in record.rows.items()}
+        wanted = {(device, join_name(op, overload)): held for (op, overload, device), held in record.rules.items()}
         lines = [
             f"  {name} on {device}: recorded {wanted.get((device, name))}, the wheel {seen.get((device, name))}"
             for device, name in sorted({*seen, *wanted})

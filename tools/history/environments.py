@@ -8,9 +8,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import ZipFile
 
 import torch
+
+from tools.headers import WHEEL
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "history"
@@ -48,6 +52,19 @@ def probed(python: Path) -> dict[str, Any]:
     printed = _run(str(python), "-W", "ignore", "-m", "testing.release_probe")
     found: dict[str, Any] = json.loads(printed.splitlines()[-1])
     return found
+
+
+def native_functions(version: str) -> str:
+    """Return the operators of a release, as its wheel has them: the one for macOS, which is the smallest."""
+    kept = FOLDER / f"native_functions-{version}.yaml"
+    if not kept.exists():
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=FOLDER) as staging:
+            _run(sys.executable, "-m", "pip", "download", f"--dest={staging}", *WHEEL, f"torch=={version}")
+            (wheel,) = Path(staging).glob("*.whl")
+            with ZipFile(wheel) as archive:
+                kept.write_bytes(archive.read("torchgen/packaged/ATen/native/native_functions.yaml"))
+    return kept.read_text(encoding="utf-8")
 
 
 def _run(*command: str) -> str:

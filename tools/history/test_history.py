@@ -11,6 +11,7 @@ from polycast._grammar.releases import read_releases
 from testing.probe import in_force, kernels_of
 from testing.release_probe import probe
 from tools.history import __main__ as tool
+from tools.history import schemas
 from tools.history.files import text_of
 
 
@@ -71,13 +72,42 @@ reasons:
 )
 
 
+OPERATORS = {
+    "2.9.0": """\
+- func: mm(Tensor self, Tensor mat2) -> Tensor
+- func: pow.Scalar(Scalar self, Tensor exponent) -> Tensor
+- func: sum(Tensor self, *, ScalarType? dtype=None) -> Tensor
+  autogen: sum.out
+""",
+    "2.10.0": """\
+- func: dot(Tensor[] tensors) -> Tensor
+- func: mm(Tensor(a) self) -> Tensor(a)
+- func: relu_(Tensor(a!) self) -> Tensor(a!)
+- func: sum(Tensor self, *, ScalarType? dtype=None) -> Tensor
+  autogen: sum.out
+""",
+}
+SCHEMAS = """\
+dot default:f2>=2.10
+mm default:f2<2.10 default:v1>=2.10
+pow Scalar:f1<2.10
+relu_ default:i>=2.10
+sum default:f1d out:o
+"""
+
+
+def test_schemas_are_written_with_the_releases_that_have_them() -> None:
+    releases = {(2, 9): schemas.facts_of(OPERATORS["2.9.0"]), (2, 10): schemas.facts_of(OPERATORS["2.10.0"])}
+    assert schemas.text_of(releases) == schemas.HEAD + SCHEMAS
+
+
 def test_what_a_probe_found_is_written_whole_and_then_as_changes(tmp_path: Path) -> None:
     written = (text_of(FOUND, None, {}), text_of(LATER, ("torch-2.9", FOUND), {"dot": "A reason."}))
     assert written == TEXTS
     for name, text in zip(("torch-2.9", "torch-2.10"), written, strict=True):
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
     for found, record in zip((FOUND, LATER), read_releases(tmp_path).values(), strict=True):
-        rules = {f"{device}-{join_name(op, part)}": category for (op, part, device), category in record.rows.items()}
+        rules = {f"{device}-{join_name(op, part)}": category for (op, part, device), category in record.rules.items()}
         assert rules == {f"{on}-{name}": held for on, names in found["devices"].items() for name, held in names.items()}
 
 
@@ -86,6 +116,7 @@ def found_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A folder for records, and releases whose probes find FOUND and LATER."""
     found = {"2.9.0": FOUND, "2.10.0": LATER}
     monkeypatch.setattr(tool, "_found", lambda version, _: found[version])
+    monkeypatch.setattr(tool, "native_functions", OPERATORS.get)
     monkeypatch.setattr(tool, "HISTORY", tmp_path)
     monkeypatch.setattr(tool, "FOLDER", tmp_path)
     return tmp_path
@@ -96,7 +127,12 @@ def test_a_release_alone_is_recorded_beside_the_one_before_it(
 ) -> None:
     assert tool.main(["record", "2.9.0"]) == 0
     assert tool.main(["record", "2.10.0"]) == 0
-    assert capsys.readouterr().out == "history/torch-2.9.yaml: 6 lines\nhistory/torch-2.10.yaml: 9 lines\n"
+    assert capsys.readouterr().out.splitlines() == [
+        "history/torch-2.9.yaml: 6 lines",
+        "history/schemas.txt: 6 lines, of 1 releases",
+        "history/torch-2.10.yaml: 9 lines",
+        "history/schemas.txt: 7 lines, of 2 releases",
+    ]
     texts = [(found_so / f"torch-2.{minor}.yaml").read_text("utf-8") for minor in (9, 10)]
     assert texts == [TEXTS[0], TEXTS[1].partition("reasons:")[0]]
 

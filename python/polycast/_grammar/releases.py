@@ -34,7 +34,7 @@ class Release:
     name: str
     packages: dict[str, str]
     devices: tuple[str, ...]
-    rows: dict[tuple[str, str, str], str] = field(repr=False)
+    rules: dict[tuple[str, str, str], str] = field(repr=False)
     absent: frozenset[Overload] = frozenset()
     reasons: dict[str, str] = field(default_factory=dict)  # of overloads, as in "pow.Scalar": why they changed here
 
@@ -46,11 +46,11 @@ class Release:
         """Return the category of an overload on a device, "unlisted", or "absent" if the release does not have it."""
         if (op, overload) in self.absent:
             return ABSENT
-        return self.rows.get((op, overload, device), UNLISTED)
+        return self.rules.get((op, overload, device), UNLISTED)
 
     def overloads(self) -> set[Overload]:
         """Return the overloads that any device lists, and those that are absent."""
-        return {(op, overload) for op, overload, _ in self.rows} | self.absent
+        return {(op, overload) for op, overload, _ in self.rules} | self.absent
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def changes(history: MappingOf[str, Release]) -> list[Change]:
     records = list(history.values())
     devices = dict.fromkeys(device for record in records for device in record.devices)
     for op, overload in sorted(set().union(*(record.overloads() for record in records))):
-        listed = {device for record in records for name, part, device in record.rows if (name, part) == (op, overload)}
+        listed = {device for record in records for name, part, device in record.rules if (name, part) == (op, overload)}
         for device in (device for device in devices if device in listed):
             held = [(part.category(op, overload, device), part.name) for part in records if device in part.devices]
             spans = tuple(step for index, step in enumerate(held) if index == 0 or held[index - 1][0] != step[0])
@@ -129,13 +129,13 @@ class _ReleaseReader(Reader):
             key.value: self.text(node, key.value) or "" for key, node in self.entries(fields["recorded"], "recorded")
         }
         devices = tuple(text.value for text in self.texts(fields["devices"], "devices"))
-        rows: dict[tuple[str, str, str], str] = {}
+        rules: dict[tuple[str, str, str], str] = {}
         absent: set[Overload] = set()
         if "after" in fields:
             before = self.records.get(self.name(fields["after"], "record", self.records) or "")
             if before is None:
                 return
-            rows = {key: category for key, category in before.rows.items() if key[2] in devices}
+            rules = {key: category for key, category in before.rules.items() if key[2] in devices}
             absent = set(before.absent)
         if "new" in fields:
             new = {split_overload(text.value) for text in self.texts(fields["new"], "new")}
@@ -143,26 +143,26 @@ class _ReleaseReader(Reader):
             for record in list(self.records.values()):
                 self.records[record.name] = Release(**{**vars(record), "absent": record.absent | new})
         if "ops" in fields:
-            self.ops(fields["ops"], devices, rows, absent)
+            self.ops(fields["ops"], devices, rules, absent)
         reasons = self.reasons(fields["reasons"]) if "reasons" in fields else {}
-        self.records[name] = Release(name, packages, devices, rows, frozenset(absent), reasons)
+        self.records[name] = Release(name, packages, devices, rules, frozenset(absent), reasons)
 
     def ops(
-        self, node: Node, devices: tuple[str, ...], rows: dict[tuple[str, str, str], str], absent: set[Overload]
+        self, node: Node, devices: tuple[str, ...], rules: dict[tuple[str, str, str], str], absent: set[Overload]
     ) -> None:
         """Read the overloads of a file. Each replaces all categories that the release before gives it."""
         for key, value in self.entries(node, "ops"):
             op, overload = split_overload(key.value)
             for device in devices:
-                rows.pop((op, overload, device), None)
+                rules.pop((op, overload, device), None)
             absent.discard((op, overload))
             if isinstance(value, Text) and value.value == ABSENT:
                 absent.add((op, overload))
             elif isinstance(value, Mapping) or not (isinstance(value, Text) and value.value == UNLISTED):
-                for column, category in self.entries(value, f"'{key.value}'"):
+                for name, category in self.entries(value, f"'{key.value}'"):
                     read = self.name(category, "category", _VALUES)
-                    if read is not None and self.name(column, "device", devices) is not None:
-                        rows[op, overload, column.value] = read
+                    if read is not None and self.name(name, "device", devices) is not None:
+                        rules[op, overload, name.value] = read
 
     def reasons(self, node: Node) -> dict[str, str]:
         texts = {

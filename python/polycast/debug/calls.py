@@ -52,7 +52,7 @@ class Sites(Counter[tuple[str, str, str]]):
 
 @dataclass(frozen=True)
 class Cast:
-    """A tensor that an op took in another type than it was given in."""
+    """A tensor that an op took in another dtype than it was given in."""
 
     given: torch.dtype
     to: torch.dtype
@@ -72,7 +72,7 @@ class Cast:
 class Call:
     """A call of an op where autocasting was on.
 
-    The types are those of its tensors in the order of its arguments, the tensors of lists included.
+    The dtypes are those of its tensors in the order of its arguments, the tensors of lists included.
     """
 
     site: Site
@@ -84,7 +84,7 @@ class Call:
     "region: ..." or "module: ..." with the place in that policy; or "torch"."""
     given: tuple[torch.dtype, ...]
     arrived: tuple[torch.dtype, ...]
-    """The types that the op computed in."""
+    """The dtypes that the op computed in."""
     returned: tuple[torch.dtype, ...]
     casts: tuple[Cast, ...]
     source: str
@@ -96,12 +96,12 @@ class Call:
 
     @property
     def is_ruled(self) -> bool:
-        """Whether the rule decides the type that the op computes in: "unlisted" and "fallthrough" do not."""
+        """Whether the rule decides the dtype that the op computes in: "unlisted" and "fallthrough" do not."""
         return self.rule not in (UNLISTED, Category.FALLTHROUGH.value)
 
     @property
     def why(self) -> str:
-        """Why the op computed in the types that it did."""
+        """Why the op computed in the dtypes that it did."""
         if self.rule == UNLISTED:
             return f"no rule is for it on {self.device}"
         if self.rule == Category.STOCK.value:
@@ -186,5 +186,5 @@ def _notes() -> dict[tuple[str, str], str]:
 
 
 def text(kind: torch.dtype) -> str:
-    """Return the name of a type as rules have it."""
+    """Return the name of a dtype as rules have it."""
     return str(kind).removeprefix("torch.")

@@ -76,7 +76,7 @@ def remedy_of(site: Site, call: Call | None, inputs: Sequence[Magnitude], result
         call: The call that it is a part of, as Finding has it.
         inputs: What it was given.
         result: What it returned.
-        wider: Whether the op alone gives finite results in a wider type, from the same values; None where that is
+        wider: Whether the op alone gives finite results in a wider dtype, from the same values; None where that is
             unknown.
     """
     if any(math.isnan(one.value) for one in inputs):
@@ -86,7 +86,7 @@ def remedy_of(site: Site, call: Call | None, inputs: Sequence[Magnitude], result
     if all(one.type in WIDE for one in (*inputs, result)):
         return "no rule would have avoided it: it computes in float32"
     if wider is False:
-        return "no rule would have avoided it: in a wider type it is not finite either"
+        return "no rule would have avoided it: in a wider dtype it is not finite either"
     op = named(site, call)
     if op == CAST:
         return "the program itself casts it, which no rule changes"

@@ -21,9 +21,9 @@ class Error(NamedTuple):
 
     site: Site
     types: tuple[torch.dtype, ...]
-    """The types of its results."""
+    """The dtypes of its results."""
     local: float | None
-    """Against the same op in a wider type, given the same: the error that the op itself makes. None for what cannot be
+    """Against the same op in a wider dtype, given the same: the error that the op itself makes. None for what cannot be
     run twice, such as random ops."""
     so_far: float | None
     """Against the reference run: the error that has come together until here. None where the reference has no such
@@ -33,7 +33,7 @@ class Error(NamedTuple):
 
 
 class Magnitude(NamedTuple):
-    """The type of a tensor, and its largest absolute value: NaN where one is."""
+    """The dtype of a tensor, and its largest absolute value: NaN where one is."""
 
     type: torch.dtype
     value: float
@@ -68,7 +68,7 @@ class Magnitudes:
         return place
 
     def add(self, scalar: Tensor, kind: torch.dtype, extent: object = None) -> int:
-        """Return the place of another number, which belongs to a tensor of this type."""
+        """Return the place of another number, which belongs to a tensor of this dtype."""
         self._scalars.append(scalar)
         self._types.append(kind)
         self._extents.append(extent)

@@ -63,7 +63,7 @@ def named(function: Function, args: Args, kwargs: Kwargs) -> Kwargs:
 
 
 def is_cast(function: Function) -> bool:
-    """Return whether an op only changes the type or the device of its input."""
+    """Return whether an op only changes the dtype or the device of its input."""
     return function._schema.name in ("aten::_to_copy", "aten::to")
 
 
@@ -95,10 +95,10 @@ def draws_within(function: Function, args: Args, kwargs: Kwargs) -> bool:
 
 
 def can_rerun(function: Function, args: Args, kwargs: Kwargs) -> bool:
-    """Return whether a call may be made once more, with copies in another type.
+    """Return whether a call may be made once more, with copies in another dtype.
 
     The op is ATen's own, which only computes, and gives the same each time. Bytes among its arguments may be the
-    workspace that a forward kernel has left for its backward in the one type.
+    workspace that a forward kernel has left for its backward in the one dtype.
     """
     return (
         function.namespace == "aten"

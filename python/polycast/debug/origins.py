@@ -26,13 +26,13 @@ class Seen:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     wider: tuple[int, ...] | None
-    """Of its results in a wider type; None where it was not run in one."""
+    """Of its results in a wider dtype; None where it was not run in one."""
     flushed: int | None
     """Of the share that a cast flushes to zero."""
     is_meant: bool
     """Whether the program asks for a result that is not finite."""
     makers: tuple[int, ...]
-    """In backward, where a gradient has a lower precision: the autograd nodes of the ops that made the tensor."""
+    """In backward, where a gradient has a lower type: the autograd nodes of the ops that made the tensor."""
 
 
 def origins(
@@ -63,7 +63,7 @@ def origins(
 
 
 def is_exact(one: Seen, numbers: Sequence[Magnitude]) -> bool:
-    """Return whether an op's result is not finite in any type, as the logarithm of 0, which a program may mean."""
+    """Return whether an op's result is not finite in any dtype, as the logarithm of 0, which a program may mean."""
     if one.op.site.phase == STEP:
         return False
     if one.wider is not None:
@@ -74,7 +74,7 @@ def is_exact(one: Seen, numbers: Sequence[Magnitude]) -> bool:
 def call_of(one: Seen, calls: Sequence[Call]) -> Call | None:
     """Return the call that autocasting met and that an op is a part of; in backward, the one whose gradient it is.
 
-    A gradient has the type of its tensor, which the last call with a rule decided that made the tensor.
+    A gradient has the dtype of its tensor, which the last call with a rule decided that made the tensor.
     """
     if one.op.node is None or one.op.call is not None:
         return next((call for call in calls if call.order == one.op.call), None)

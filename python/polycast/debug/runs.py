@@ -16,7 +16,7 @@ class Ran(NamedTuple):
 
     site: Site
     types: tuple[torch.dtype, ...]
-    """The types of its results."""
+    """The dtypes of its results."""
     local: Tensor | None
     moved: Tensor | None
     inputs: tuple[tuple[int, int], ...]
@@ -24,9 +24,9 @@ class Ran(NamedTuple):
 
 
 class First:
-    """The run that is looked at: its results are held, and each op runs a second time in a wider type.
+    """The run that is looked at: its results are held, and each op runs a second time in a wider dtype.
 
-    A run that is recorded as a reference runs no op in a wider type, but measures how far rounding moves its sums.
+    A run that is recorded as a reference runs no op in a wider dtype, but measures how far rounding moves its sums.
     """
 
     def __init__(self, model: nn.Module | None, *, is_reference: bool = False) -> None:

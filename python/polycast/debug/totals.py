@@ -51,9 +51,9 @@ class Summary:
     ops: int
     modules: int
     ruled: int
-    """Calls that took a rule: not those of unlisted ops, nor of those that take the type of their inputs."""
+    """Calls that took a rule: not those of unlisted ops, nor of those that take the dtype of their inputs."""
     backward: int
-    """Calls that autograd made. Backward is better run after the region: its ops have the types of the forward's."""
+    """Calls that autograd made. Backward is better run after the region: its ops have the dtypes of the forward's."""
     casts: int
     reused: int
     bytes: int

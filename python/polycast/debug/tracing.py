@@ -121,7 +121,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
 
 
 def _folded(kinds: Sequence[torch.dtype]) -> str:
-    """Return types in order; "2 float32" is two that follow one another."""
+    """Return dtypes in order; "2 float32" is two that follow one another."""
     groups = [(kind, len(list(group))) for kind, group in groupby(map(text, kinds))]
     return ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in groups)
 

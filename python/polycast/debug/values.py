@@ -57,7 +57,7 @@ class Op:
         return next(written(self.function, self.args, self.kwargs), None) is not None
 
     def in_wider_type(self) -> list[Tensor] | None:
-        """Return what the op, before it runs, would give in the next wider type; None where it cannot be run twice."""
+        """Return what the op, before it runs, would give in the next wider dtype; None where it cannot be run twice."""
         is_lower = any(tensor.dtype in LOWER for tensor in floating((self.args, self.kwargs)))
         wide = torch.float32 if is_lower else torch.float64
 
@@ -81,7 +81,7 @@ class Op:
     def _again(self, change: Callable[[Any], Any]) -> list[Tensor] | None:
         if not can_rerun(self.function, self.args, self.kwargs):
             return None
-        with torch.no_grad(), contextlib.suppress(Exception):  # kernels refuse types by errors of any kind
+        with torch.no_grad(), contextlib.suppress(Exception):  # kernels refuse dtypes by errors of any kind
             args, kwargs = tree_map(change, self.args), tree_map(change, self.kwargs)
             returned = self.function(*args, **kwargs)
             return unique([*floating(returned), *written(self.function, args, kwargs)])

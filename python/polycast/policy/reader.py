@@ -14,11 +14,12 @@ from polycast._grammar.nodes import Mapping, Node, Text
 from polycast._grammar.versions import Version
 from polycast.policy import operators
 from polycast.policy.operators import Signatures, Target
-from polycast.policy.releases import versions_with
 from polycast.policy.rules import VALUES, Rule, not_a_category
+from polycast.policy.schemas import versions_with
 
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
 RELEASE: Version = (_MAJOR, _MINOR)  # the torch that runs
+LACKS = "has no"  # what a problem says of a release after its name
 IMPORT_FIRST = "import the library that registers it first"
 # What policy.yaml has beside its ops.
 _OF_BUILT_IN = ("devices", "categories", "documents", "composites")
@@ -172,7 +173,7 @@ class PolicyReader(CastReader):
         releases = versions_with(op, overload)
         if releases is None or self.release in releases:
             return False
-        has_no = f"torch {self.release[0]}.{self.release[1]} has no '{join_name(op, overload)}'"
+        has_no = f"torch {self.release[0]}.{self.release[1]} {LACKS} '{join_name(op, overload)}'"
         remedy = f"keep the rule to those, as in {{as: fp32, torch: '{releases}'}}"
         self.report(key.location, f"{has_no}, which is there in torch {releases}", remedy)
         return True

@@ -10,7 +10,6 @@ from polycast._grammar.categories import UNLISTED, Category
 from polycast._grammar.errors import Location, PolicyError, Problem
 from polycast._grammar.names import join_name
 from polycast._grammar.releases import ABSENT, Release, number_of, read_releases
-from polycast._grammar.versions import VersionRange
 from polycast.policy import operators
 from polycast.policy.operators import Target
 from polycast.policy.rules import BUILT_IN, VALUES, Rule
@@ -59,27 +58,6 @@ def find(name: str) -> Release:
     nearest = min(releases(), key=distance)
     what = f"no release of that name is recorded, only {', '.join(releases())}"
     raise PolicyError([Problem(Location("history", 1, 1, name), what, f"the nearest is {nearest}")])
-
-
-def versions_with(op: str, overload: str | None) -> VersionRange | None:
-    """Return the range of releases that have an op or overload; None if all have it, or none.
-
-    Example:
-        >>> from polycast.policy.releases import versions_with
-        >>> str(versions_with("cholesky", None)), versions_with("softmax", "int")
-        ('<2.14', None)
-    """
-    absent = [
-        release.number
-        for release in releases().values()
-        for name, part in release.absent
-        if name == op and overload in (None, part)
-    ]
-    present = [release.number for release in releases().values() if release.number not in absent]
-    if not absent or not present:
-        return None
-    first = min(present) if min(absent) < min(present) else None
-    return VersionRange(first, min((number for number in absent if number > max(present)), default=None))
 
 
 def rules_of(release: Release) -> Iterator[Rule]:

@@ -147,7 +147,7 @@ def _side(name: str, device: str | None) -> Side:
 
 def _side_of_release(release: Release) -> Side:
     """Return the side of a release as it was recorded, which may have ops that the torch that runs lacks."""
-    return Side(release.name, release.devices, dict(release.rows), {}, release)
+    return Side(release.name, release.devices, dict(release.rules), {}, release)
 
 
 def _side_of_device(device: str) -> Side:

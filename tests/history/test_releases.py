@@ -1,4 +1,4 @@
-"""The pin of a release: the policy that casts as that release does, under the torch that runs."""
+"""The policy of a release: it casts as that release does, under the torch that runs."""
 
 from pathlib import Path
 
@@ -24,10 +24,10 @@ NAMES = ", ".join(releases())
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
-def test_every_row_is_that_of_the_release(record: Release) -> None:
+def test_every_rule_is_that_of_the_release(record: Release) -> None:
     resolved = {device: polycast.policy.resolved(policy_of(record), device=device) for device in record.devices}
-    for device, rows in resolved.items():
-        held = {(row.op, row.overload): row.category for row in rows}
+    for device, rules in resolved.items():
+        held = {(rule.op, rule.overload): rule.category for rule in rules}
         for op, overload in {*held, *record.overloads()}:
             wanted = record.category(op, overload, device)
             if wanted not in (ABSENT, STOCK) and overload in operators.signatures(f"aten::{op}"):
@@ -39,15 +39,17 @@ def policy_of(record: Release) -> polycast.Policy:
 
 
 @pytest.mark.parametrize("record", [releases()[RUNNING]] if TIMES == 1 else RECORDS, ids=lambda record: record.name)
-def test_the_kernels_under_a_pin_do_what_is_recorded(record: Release) -> None:
-    """Of the release that runs; TIMES=2 compares the pins of the others, too, as far as this torch has their ops."""
+def test_the_kernels_under_the_policy_of_a_release_do_what_is_recorded(record: Release) -> None:
+    """Of the release that runs; TIMES=2 compares those of the others, too, as far as this torch has their ops."""
     here = {text.removeprefix("aten::") for text in torch._C._dispatch_get_all_op_names()}
     keys = sorted({rule.key[:2] for rule in BUILT_IN} | record.overloads())
     assert record.name != RUNNING or {join_name(*key) for key in record.overloads() - record.absent} <= here
     compared = 0
     for device in record.devices:
-        rows = {join_name(*key): record.category(*key, device) for key in keys}
-        wanted = {name: kind for name, kind in rows.items() if name in here and kind not in (ABSENT, STOCK)}
+        rules = {join_name(*key): record.category(*key, device) for key in keys}
+        wanted = {
+            name: category for name, category in rules.items() if name in here and category not in (ABSENT, STOCK)
+        }
         with kernels_of(device), in_force(policy_of(record)):
             assert dict(probe(DEVICES[device].dispatch_key.removeprefix("Autocast"), list(wanted))) == wanted
         compared += len(wanted)
@@ -56,42 +58,42 @@ def test_the_kernels_under_a_pin_do_what_is_recorded(record: Release) -> None:
 
 @pytest.mark.parametrize(("name", "category"), [("torch-2.11", "unlisted"), ("torch-2.12", "fp32")])
 def test_rms_norm_is_as_the_release_has_it(name: str, category: str) -> None:
-    rows = polycast.policy.resolved(polycast.Policy(name), device="cuda")
-    held = [row.category for row in rows if row.op == "rms_norm"]
+    rules = polycast.policy.resolved(polycast.Policy(name), device="cuda")
+    held = [rule.category for rule in rules if rule.op == "rms_norm"]
     assert (held or ["unlisted"]) == [category]
 
 
 def test_a_device_without_a_record_follows_the_one_that_it_is_like() -> None:
-    pin = polycast.Policy("torch-2.11")
+    release = polycast.Policy("torch-2.11")
     for device, like in DEVICES_LIKE.items():
         if like == "cuda" and device not in releases()["torch-2.11"].devices:
-            held = {rule.name: rule.category for rule in pin.by_overload() if rule.device == device}
+            held = {rule.name: rule.category for rule in release.by_overload() if rule.device == device}
             assert held["conv2d.padding"] == "unlisted"
             assert "cudnn_convolution" not in held  # which policy.yaml keeps to cuda
-    assert not any(rule.device == "xla" for rule in pin.by_overload())  # like none
+    assert not any(rule.device == "xla" for rule in release.by_overload())  # like none
 
 
 def test_a_device_that_stays_as_it_is_beside_one_that_it_is_like_is_saved_so() -> None:
-    rows = {("mm", "default", "cuda"): "fp32", ("mm", "default", "mtia"): "lower_precision_fp"}
-    pin = polycast.Policy._of(rules_of(Release("torch-2.9", {}, ("cuda", "mtia"), rows)))
-    held = {rule.device: rule.category for rule in pin.by_overload() if rule.name == "mm"}
+    rules = {("mm", "default", "cuda"): "fp32", ("mm", "default", "mtia"): "lower_precision_fp"}
+    release = polycast.Policy._of(rules_of(Release("torch-2.9", {}, ("cuda", "mtia"), rules)))
+    held = {rule.device: rule.category for rule in release.by_overload() if rule.name == "mm"}
     assert held == {"cuda": "fp32", "xla_gpu": "fp32", "mtia": "lower_precision_fp"} | dict.fromkeys(
         ("maia", "hpu", "privateuse1", "npu", "musa", "mlu"), "fp32"
     )
-    assert polycast.Policy(pin.rules) == pin
+    assert polycast.Policy(release.rules) == release
 
 
 def test_a_pin_is_a_policy(tmp_path: Path) -> None:
-    pin, mine = polycast.Policy("torch-2.11"), polycast.Policy({"rms_norm": {"cuda": "bfloat16"}})
-    pin.save(tmp_path / "pin.yaml")
-    assert polycast.Policy.load(tmp_path / "pin.yaml") == pin == polycast.Policy(pin.rules)
-    assert "conv1d.padding" in pin.diff()
-    assert (pin | mine).category("rms_norm", "cuda") == "bfloat16"
-    assert pin.diff(pin) == ""
-    assert all(rule.source == "history/torch-2.11.yaml" for rule in pin.by_overload())
+    release, mine = polycast.Policy("torch-2.11"), polycast.Policy({"rms_norm": {"cuda": "bfloat16"}})
+    release.save(tmp_path / "release.yaml")
+    assert polycast.Policy.load(tmp_path / "release.yaml") == release == polycast.Policy(release.rules)
+    assert "conv1d.padding" in release.diff()
+    assert (release | mine).category("rms_norm", "cuda") == "bfloat16"
+    assert release.diff(release) == ""
+    assert all(rule.source == "history/torch-2.11.yaml" for rule in release.by_overload())
 
 
-def test_a_release_without_a_change_has_the_pin_of_the_one_before_it() -> None:
+def test_a_release_without_a_change_has_the_policy_of_the_one_before_it() -> None:
     assert polycast.Policy("torch-2.11") == polycast.Policy("torch-2.10")
     assert polycast.Policy("torch-2.12") != polycast.Policy("torch-2.11")
 

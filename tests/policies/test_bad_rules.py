@@ -1,4 +1,4 @@
-"""Every problem that rules can have, by its text; bad_patches.txt is the table."""
+"""Every problem that rules can have, by its text; bad_rules.txt is the table."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import tests.policies.library  # noqa: F401
 def _cases() -> dict[str, tuple[str, list[str], str]]:
     """Return the rules in Python, the lines of a file, and what is reported for each name in the table."""
     cases = {}
-    blocks = Path(__file__).with_name("bad_patches.txt").read_text(encoding="utf-8").split("\n\n")
+    blocks = Path(__file__).with_name("bad_rules.txt").read_text(encoding="utf-8").split("\n\n")
     for name, *lines in (block.splitlines() for block in blocks if block.startswith("# ")):
         file = [line[1:] for line in lines if line.startswith("|")]
         rules = [line for line in lines if line.startswith(("{", "("))]

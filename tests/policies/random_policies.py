@@ -19,7 +19,7 @@ from polycast.policy.rules import BUILT_IN, VALUES
 from testing.mutations import CHARACTERS, damaged
 
 OPERATORS = sorted(torch._C._dispatch_get_all_op_names())
-LISTED = sorted({rule.op for rule in BUILT_IN})
+BASE = sorted({row.op for row in BUILT_IN})
 PUBLIC = sorted({name for names, _ in NAMES for name in names.split()})
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 # Values and keys that have no form in a policy.
@@ -49,7 +49,7 @@ def misspelt(draw: st.DrawFn, name: str) -> str:
 @st.composite
 def operators_(draw: st.DrawFn) -> str:
     """Draw a name of an operator, most often one that has the name."""
-    name = draw(st.sampled_from(draw(st.sampled_from((LISTED, LISTED, LISTED, PUBLIC, OPERATORS)))))
+    name = draw(st.sampled_from(draw(st.sampled_from((BASE, BASE, BASE, PUBLIC, OPERATORS)))))
     if "::" in name:
         spelled = name.replace("::", ".", 1)
         name = draw(
@@ -97,30 +97,30 @@ def rules(draw: st.DrawFn) -> dict[Any, object]:
 
 
 def check(made: Callable[[], Policy], place: str, folder: Path) -> bool:
-    """Return whether rules are valid; assert that they come to rows that fit, or that each problem has its place."""
+    """Return whether rules are valid; assert that they become rules that fit, or that each problem has its place."""
     try:
-        patch = made()
+        mine = made()
     except PolicyError as error:
         assert error.problems
         for problem in error.problems:
             assert re.fullmatch(rf"{place}: error: \S.*; \S.*", str(problem)), problem
             assert str(problem).isprintable(), problem
         return False
-    for rule in patch.by_overload():
+    for rule in mine.by_overload():
         signature = operators.signatures(rule.op)[rule.overload]
         target = operators.Target(rule.op, rule.overload)
         assert signature.variant == FUNCTIONAL and signature.tensors, rule
         category, dtype = VALUES[rule.category]
         assert operators.obstacle(target, signature, category) is None, rule
         assert rule.device in DEVICES and (dtype is None or hasattr(torch, dtype)), rule
-    held = {rule.key for rule in patch.by_overload()}
+    held = {rule.key for rule in mine.by_overload()}
     kept = {rule.key for rule in BUILT_IN if rule.category == Category.STOCK.value}
     like = {(*key, device) for *key, other in held for device in DEVICES if DEVICES_LIKE[device] == other}
-    assert like <= held | kept, patch
-    patch.save(folder / "saved.yaml")
-    others = (Policy(patch.rules), Policy.load(folder / "saved.yaml"), pickle.loads(pickle.dumps(patch)), patch | patch)
-    assert all(other == patch for other in others), patch
-    assert patch.diff(others[0]) == "" and str(patch) and policy.resolved(patch, device="cpu")
+    assert like <= held | kept, mine
+    mine.save(folder / "saved.yaml")
+    others = (Policy(mine.rules), Policy.load(folder / "saved.yaml"), pickle.loads(pickle.dumps(mine)), mine | mine)
+    assert all(other == mine for other in others), mine
+    assert mine.diff(others[0]) == "" and str(mine) and policy.resolved(mine, device="cpu")
     return True
 
 

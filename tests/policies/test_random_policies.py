@@ -9,7 +9,7 @@ from hypothesis import event, given
 from polycast import Policy
 
 from testing.properties import examples
-from tests.policies.patches import check, files, rules
+from tests.policies.random_policies import check, files, rules
 
 
 @given(given_rules=rules())
