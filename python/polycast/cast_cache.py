@@ -50,7 +50,7 @@ _NAMED = 8  # a warning names no more tensors than this
 
 
 class Counts(NamedTuple):
-    """The kept casts on one type of device, and how often they were used.
+    """The kept casts on one device type, and how often they were used.
 
     Casts that only a region shares are not counted.
     """
@@ -172,7 +172,7 @@ def release(target: Casts) -> None:
 
 
 def info() -> dict[str, Counts]:
-    """Return the counts of each type of device on which kept casts were used.
+    """Return the counts of each device type on which kept casts were used.
 
     Example:
         >>> import polycast

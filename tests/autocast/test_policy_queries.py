@@ -13,8 +13,8 @@ CATEGORY_NAMES = ", ".join(policy.categories())
 
 def test_devices_and_categories_are_those_of_the_table() -> None:
     assert policy.devices() == tuple(DEVICES)
-    assert {row.device for row in BUILT_IN} == {*policy.devices()}
-    assert {row.category for row in BUILT_IN} <= {*policy.categories()}
+    assert {rule.device for rule in BUILT_IN} == {*policy.devices()}
+    assert {rule.category for rule in BUILT_IN} <= {*policy.categories()}
     assert all(sentence.endswith(".") for sentence in policy.categories().values())
 
 
@@ -56,18 +56,18 @@ def test_the_category_of_an_op(op: str, device: str, category: str) -> None:
 
 @pytest.mark.parametrize("device", policy.devices())
 def test_what_a_device_lists_is_what_is_registered_for_it(device: str) -> None:
-    rows = [row for row in BUILT_IN if row.device == device]
-    assert policy.ops(device) == tuple(sorted({row.op for row in rows}))
+    rules = [rule for rule in BUILT_IN if rule.device == device]
+    assert policy.ops(device) == tuple(sorted({rule.op for rule in rules}))
     for category in policy.categories():
-        assert policy.ops(device, category) == tuple(sorted({row.op for row in rows if row.category == category}))
-    assert policy.notes(device) == {row.op: row.note for row in rows if row.note}
+        assert policy.ops(device, category) == tuple(sorted({rule.op for rule in rules if rule.category == category}))
+    assert policy.notes(device) == {rule.op: rule.note for rule in rules if rule.note}
 
 
 def test_the_rows_of_an_op_are_those_of_its_overloads() -> None:
-    assert set().union(*map(policy.rules, {row.op for row in BUILT_IN})) == {*BUILT_IN}
-    assert policy.rules("pow.Scalar") == tuple(row for row in policy.rules("pow") if row.overload == "Scalar")
+    assert set().union(*map(policy.rules, {rule.op for rule in BUILT_IN})) == {*BUILT_IN}
+    assert policy.rules("pow.Scalar") == tuple(rule for rule in policy.rules("pow") if rule.overload == "Scalar")
     assert policy.rules("add") == ()
-    assert {row.op for row in policy.rules("torch.nn.CrossEntropyLoss")} == {
+    assert {rule.op for rule in policy.rules("torch.nn.CrossEntropyLoss")} == {
         *("cross_entropy_loss", "log_softmax", "nll_loss", "nll_loss2d", "sum")
     }
 

@@ -19,7 +19,7 @@ from polycast.policy.rules import BUILT_IN, VALUES
 from testing.mutations import CHARACTERS, damaged
 
 OPERATORS = sorted(torch._C._dispatch_get_all_op_names())
-BASE = sorted({row.op for row in BUILT_IN})
+LISTED = sorted({rule.op for rule in BUILT_IN})
 PUBLIC = sorted({name for names, _ in NAMES for name in names.split()})
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 # Values and keys that have no form in a policy.
@@ -49,7 +49,7 @@ def misspelt(draw: st.DrawFn, name: str) -> str:
 @st.composite
 def operators_(draw: st.DrawFn) -> str:
     """Draw a name of an operator, most often one that has the name."""
-    name = draw(st.sampled_from(draw(st.sampled_from((BASE, BASE, BASE, PUBLIC, OPERATORS)))))
+    name = draw(st.sampled_from(draw(st.sampled_from((LISTED, LISTED, LISTED, PUBLIC, OPERATORS)))))
     if "::" in name:
         spelled = name.replace("::", ".", 1)
         name = draw(

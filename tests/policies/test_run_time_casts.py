@@ -35,20 +35,20 @@ def policy_of(trial: Case) -> polycast.Policy | None:
 
 
 # Torch's own kernel, which no rule changes, and what takes names, which cannot be passed from Python.
-_STOCK = {(row.op, row.overload, row.device) for row in BUILT_IN if row.category == "stock"}
+_STOCK = {(rule.op, rule.overload, rule.device) for rule in BUILT_IN if rule.category == "stock"}
 _SCHEMAS = Schemas.installed()
-BASE = [
+LISTED = [
     (op, overload)
-    for op, overload in dict.fromkeys((row.op, row.overload) for row in BUILT_IN)
+    for op, overload in dict.fromkeys((rule.op, rule.overload) for rule in BUILT_IN)
     if "Dimname" not in str(_SCHEMAS.find(op, overload))
 ]
-_DTYPE_OVERLOADS = {(row.op, row.overload.name): row.overload.dtype_overload for row in POLICY.rules()}
+_DTYPE_OVERLOADS = {(rule.op, rule.overload.name): rule.overload.dtype_overload for rule in POLICY.rules()}
 REACHABLE = [device for device in FIRST_ON_KEY if is_reachable(device)]
 
 
 def _outside() -> list[tuple[str, str]]:
     """Return the overloads that the base does not list and that a call can be made of."""
-    listed = {row.op for row in BUILT_IN}
+    listed = {rule.op for rule in BUILT_IN}
     names = (name.removeprefix("aten::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
     split = ((op, overload or "default") for op, _, overload in (name.partition(".") for name in sorted(names)))
     return [
@@ -125,7 +125,7 @@ def _expected(
     return expected(value, made, lower), None
 
 
-@given(op=st.sampled_from(BASE), device=st.sampled_from(REACHABLE), value=st.sampled_from((*CATEGORIES, *EXPLICIT)))
+@given(op=st.sampled_from(LISTED), device=st.sampled_from(REACHABLE), value=st.sampled_from((*CATEGORIES, *EXPLICIT)))
 @examples(200)
 def test_ops_of_the_base_arrive_in_the_type_of_their_rule(op: tuple[str, str], device: str, value: str) -> None:
     check(*op, device, value)

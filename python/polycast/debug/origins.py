@@ -32,7 +32,7 @@ class Seen:
     is_meant: bool
     """Whether the program asks for a result that is not finite."""
     makers: tuple[int, ...]
-    """In backward, where a gradient has a lower type: the autograd nodes of the ops that made the tensor."""
+    """In backward, where a gradient has a lower precision: the autograd nodes of the ops that made the tensor."""
 
 
 def origins(
