@@ -27,9 +27,10 @@ VERSION = "99.0"
 USE = """
 import torch, polycast
 from importlib.metadata import version
+torch.manual_seed(0)
 model = torch.nn.Linear(8, 2)
 before = model.weight.detach().clone()
-optimizer, scaler = polycast.syncfree.AdamW(model.parameters()), polycast.GradScaler()
+optimizer, scaler = polycast.syncfree.AdamW(model.parameters()), polycast.GradScaler(init_scale=256.0)
 with polycast.autocast("cpu", dtype=torch.float16):
     result = model(torch.randn(4, 8))
 assert result.dtype is torch.float16
