@@ -66,6 +66,22 @@ scaler.scale("x")
   ValueError: outputs must be a Tensor or an iterable of Tensors, and are a str; pass the loss
 scaler.scale({{"loss": torch.ones(1)}})
   ValueError: outputs must be a Tensor or an iterable of Tensors, and are a dict; pass the loss
+scaler.scale([torch.ones(1), {{"loss": torch.ones(1)}}])
+  ValueError: outputs must be a Tensor or an iterable of Tensors, and are a dict; pass the loss
+polycast.GradScaler("cpu", "1024")
+  TypeError: init_scale is '1024'; it takes a number
+polycast.GradScaler(growth_factor=None)
+  TypeError: growth_factor is None; it takes a number
+polycast.GradScaler(min_scale="x")
+  TypeError: min_scale is 'x'; it takes a number
+scaler.unscale(optimizer)
+  TypeError: unscale was given a SGD, and takes a sequence of tensors; unscale_(optimizer) divides the gradients of an
+scaler.clip_grad_norm(optimizer, None)
+  TypeError: max_norm is None; it takes a positive number
+scaler.clip_grad_norm(optimizer, 1.0, "l2")
+  TypeError: norm_type is 'l2'; it takes a positive number, or infinity
+optimizer.step(torch.ones(()))
+  TypeError: closure is tensor(1.); it takes a function that computes and returns the loss
 scaler.scale(None)
   ValueError: outputs must be a Tensor or an iterable of Tensors, and are a NoneType; pass the loss
 scaler.update(optimizer)
@@ -168,6 +184,13 @@ def test_what_is_wrong_is_named(call: str, text: str) -> None:
     optimizers = {"optimizer": sync_free(), "other": sync_free(), "half": sync_free(torch.float16)}
     names = {"scaler": started(), "model": nn.Linear(1, 1), **optimizers}
     assert sentence(lambda: eval(call, globals() | names)).startswith(text.strip())
+
+
+def test_tensors_to_unscale_may_come_one_by_one() -> None:
+    grads = [torch.full((2,), 8.0), torch.full((), 4.0)]
+    for enabled, divisor in ((True, 4.0), (False, 1.0)):
+        found = started(init_scale=4.0, enabled=enabled).unscale(iter(grads))
+        assert [grad.tolist() for grad in found] == [(grad / divisor).tolist() for grad in grads]
 
 
 def test_an_explicit_xpu_is_enabled() -> None:

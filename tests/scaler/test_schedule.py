@@ -81,7 +81,7 @@ def test_it_is_the_scheduler_stepped_at_steps_taken(name: str) -> None:
             theirs.iterate(False)
             theirs_schedule.step()
         assert ours.rates() == theirs.rates(), number
-        assert schedule.get_last_lr() == ours.rates()
+        assert schedule.get_last_lr() == schedule.get_lr() == ours.rates()
         seen.add(tuple(ours.rates()))
     assert len(seen) > 1
     assert [param.item() for param in ours.params] == pytest.approx([param.item() for param in theirs.params], rel=1e-5)
@@ -156,6 +156,11 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: follow(halving(), steps=0),
         ValueError,
         "steps is 0; it takes a positive number of steps",
+    ),
+    "a text of steps": (
+        lambda: follow(halving(), steps="10"),  # type: ignore[arg-type]
+        TypeError,
+        "steps is '10'; it takes a whole number of steps",
     ),
     "no state": (
         lambda: follow(halving()).load_state_dict({}),

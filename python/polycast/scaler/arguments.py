@@ -27,6 +27,9 @@ def check_outputs(outputs: Any) -> None:
         raise ValueError(
             f"outputs must be a Tensor or an iterable of Tensors, and are a {type(outputs).__name__}; pass the loss"
         )
+    for each in outputs if isinstance(outputs, (list, tuple)) else ():
+        if not isinstance(each, Tensor):
+            check_outputs(each)
 
 
 def check_new_scale(new_scale: Any) -> None:
@@ -48,6 +51,13 @@ def check_interval(interval: Any) -> None:
         raise TypeError(f"growth_interval is {interval!r}; it takes a whole number of steps")
 
 
+def check_numbers(**numbers: Any) -> None:
+    """Raise a TypeError for what is no number, and no tensor of one."""
+    for name, value in numbers.items():
+        if not isinstance(value, (Real, Tensor)):
+            raise TypeError(f"{name} is {value!r}; it takes a number")
+
+
 def check_bounds(init_scale: float, min_scale: float, max_scale: float) -> tuple[float, float]:
     """Return the bounds of the scale, or raise a ValueError if the first scale is outside of them."""
     low = max(min_scale, _SMALLEST)
@@ -62,23 +72,36 @@ def check_bounds(init_scale: float, min_scale: float, max_scale: float) -> tuple
 
 
 def check_clipping(max_norm: float, norm_type: float) -> tuple[float, float]:
-    """Return both as numbers, or raise a ValueError if one is not positive."""
+    """Return both as numbers, or raise a ValueError or a TypeError if one is not positive."""
+    numbers = []
     for name, value, wanted in (
         ("max_norm", max_norm, "a positive number"),
         ("norm_type", norm_type, "a positive number, or infinity"),
     ):
-        if not float(value) > 0:
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name} is {value!r}; it takes {wanted}") from None
+        if not number > 0:
             raise ValueError(f"{name} is {value}; it takes {wanted}")
-    return float(max_norm), float(norm_type)
+        numbers.append(number)
+    return numbers[0], numbers[1]
 
 
-def check_sequence(tensors: Any) -> None:
-    """Raise a TypeError unless it is a sequence of tensors."""
+def check_tensors(tensors: Any) -> list[Tensor]:
+    """Return tensors as a list, or raise a TypeError unless they are an iterable of tensors."""
     if isinstance(tensors, Tensor):
         raise TypeError("unscale was given one tensor, and takes a sequence of them; pass [tensor]")
-    for index, tensor in enumerate(tensors):
+    if not isinstance(tensors, Iterable):
+        raise TypeError(
+            f"unscale was given a {type(tensors).__name__}, and takes a sequence of tensors; unscale_(optimizer) "
+            "divides the gradients of an optimizer"
+        )
+    result = list(tensors)
+    for index, tensor in enumerate(result):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"tensors[{index}] is {tensor!r}, and no tensor; leave out what has no gradient")
+    return result
 
 
 def check_state(state_dict: Mapping[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable
 from numbers import Real
 from typing import Any, NoReturn, TypeVar
 
@@ -19,9 +19,10 @@ from polycast.scaler.arguments import (
     check_flags,
     check_interval,
     check_new_scale,
+    check_numbers,
     check_outputs,
-    check_sequence,
     check_state,
+    check_tensors,
 )
 from polycast.scaler.clipping import clip_coef, clip_in_place
 from polycast.scaler.names import no_attribute
@@ -79,7 +80,8 @@ class GradScaler(SteppingScaler):
 
     Raises:
         ValueError: ``init_scale`` is not between the bounds, or there is no such device.
-        TypeError: ``enabled`` or ``skip_on_host`` is a text, or ``growth_interval`` is no whole number.
+        TypeError: ``enabled`` or ``skip_on_host`` is a text, ``growth_interval`` is no whole number, another number is
+            none, or the device is one.
         AssertionError: A factor is on the wrong side of 1, as in torch.
 
     Example:
@@ -115,6 +117,13 @@ class GradScaler(SteppingScaler):
     ) -> None:
         check_device(device)
         check_flags(enabled=enabled, skip_on_host=skip_on_host)
+        check_numbers(
+            init_scale=init_scale,
+            growth_factor=growth_factor,
+            backoff_factor=backoff_factor,
+            min_scale=min_scale,
+            max_scale=max_scale,
+        )
         check_interval(growth_interval)
         self._bounds = check_bounds(init_scale, min_scale, max_scale)
         device_type = "" if device is None else backends.known_device_type(device)
@@ -141,13 +150,13 @@ class GradScaler(SteppingScaler):
         scaled: T = super().scale(outputs)  # type: ignore[call-overload]
         return scaled
 
-    def unscale(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+    def unscale(self, tensors: Iterable[Tensor]) -> list[Tensor]:
         """Return tensors divided by the scale, such as what ``torch.autograd.grad`` gave for scaled outputs.
 
         ``unscale_`` divides the gradients of an optimizer, in place.
 
         Raises:
-            TypeError: It is no sequence of tensors.
+            TypeError: They are no tensors.
 
         Example:
             >>> import torch, polycast
@@ -157,9 +166,9 @@ class GradScaler(SteppingScaler):
             >>> scaler.unscale(grads)
             [tensor([3., 3.])]
         """
-        check_sequence(tensors)
+        tensors = check_tensors(tensors)
         if not self._enabled:
-            return list(tensors)
+            return tensors
         inverse = self._check_scale_growth_tracker("unscale")[0].reciprocal()
         return [tensor * inverse.to(tensor.device, non_blocking=True) for tensor in tensors]
 

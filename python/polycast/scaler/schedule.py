@@ -33,7 +33,8 @@ class SkipAwareLR(Scheduler):
 
     Raises:
         TypeError: The scheduler's learning rate is no function of the step count, it changes more than the learning
-            rate, the optimizer takes no ``found_inf``, or scheduler and scaler are not given in this order.
+            rate, the optimizer takes no ``found_inf``, scheduler and scaler are not given in this order, or ``steps``
+            is no whole number.
         ValueError: ``steps`` is not positive.
 
     Example:
@@ -60,6 +61,8 @@ class SkipAwareLR(Scheduler):
                 f"SkipAwareLR was given {torch.typename(scheduler)} and {torch.typename(scaler)}; it takes a scheduler "
                 "of torch.optim.lr_scheduler and a polycast.GradScaler, in this order"
             )
+        if not hasattr(steps, "__index__"):
+            raise TypeError(f"steps is {steps!r}; it takes a whole number of steps")
         if steps < 1:
             raise ValueError(f"steps is {steps}; it takes a positive number of steps")
         reason = _why_no_table(scheduler)
@@ -95,6 +98,10 @@ class SkipAwareLR(Scheduler):
     def get_last_lr(self) -> list[float]:
         """Return the learning rate of each group. It syncs."""
         return [float(group["lr"]) for group in self.optimizer.param_groups]
+
+    def get_lr(self) -> list[float]:
+        """Do what ``get_last_lr`` does: torch's schedulers compute the next rates by a method of this name."""
+        return self.get_last_lr()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the count of steps taken and the table, float64 of [steps + 1, groups]. It syncs."""

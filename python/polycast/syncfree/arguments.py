@@ -110,19 +110,6 @@ def numbers(*options: tuple[str, Any]) -> list[float]:
     return values
 
 
-def learning_rate(lr: Any) -> Tensor:
-    """Return what a step multiplies with, a tensor of one element: on the host where the option is a number.
-
-    Raises:
-        TypeError, ValueError: As ``numbers``.
-    """
-    if isinstance(lr, Tensor):
-        return lr.detach() if lr.is_floating_point() else lr.detach().to(torch.float32)
-    if type(lr) is not float or math.isnan(lr):
-        (lr,) = numbers(("lr", lr))
-    return torch.tensor(lr, dtype=torch.float64, device="cpu")
-
-
 def _parameters(optimizer: str, params: Any, where: str) -> Iterator[Tensor]:
     for index, entry in enumerate([params] if isinstance(params, Tensor) else params):
         name, param = entry if isinstance(entry, tuple) and len(entry) == 2 else ("", entry)

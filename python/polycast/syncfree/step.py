@@ -1,5 +1,6 @@
 """The step that the sync-free optimizers share."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
@@ -13,8 +14,8 @@ from polycast.syncfree.arguments import (
     check_group,
     check_options,
     check_state_dtype,
-    learning_rate,
     named_params,
+    numbers,
     refuse_differentiable,
 )
 from polycast.syncfree.batches import Batch, Group, Operator, call, name_of, raise_named
@@ -114,6 +115,8 @@ class SyncFreeOptimizer(StatefulOptimizer):
         """
         loss = None
         if closure is not None:
+            if not callable(closure):
+                raise TypeError(f"closure is {closure!r:.60}; it takes a function that computes and returns the loss")
             with torch.enable_grad():  # type: ignore[no-untyped-call]
                 loss = closure()
         self._update(found_inf=found_inf, grad_scale=grad_scale, clip_coef=clip_coef)
@@ -128,7 +131,13 @@ class SyncFreeOptimizer(StatefulOptimizer):
             if scalar is not None and not isinstance(scalar, Tensor):
                 raise TypeError(f"{name} is {scalar!r}; it takes a tensor of one element")
         self._was_told = self._was_told or scalars["found_inf"] is not None
-        batches, sparse = self._gather()
+        batches: list[Batch] = []
+        sparse: list[tuple[Group, Tensor]] = []
+        for collected in collect(self.param_groups, self._collected):
+            if collected.params:
+                names = self._state_names(collected.group)
+                batch = gather_group(collected, self.state, names)
+                batches += self._gather_unusual(collected, names, sparse) if batch is None else [batch]
         steps = [(batch, self._arguments(batch.group, batch.device, scalars)) for batch in batches]
         for group, param in sparse:
             self._check_sparse(param, group)
@@ -140,17 +149,6 @@ class SyncFreeOptimizer(StatefulOptimizer):
             self._step_sparse(param, group, self._arguments(group, param.device, scalars))
         for batch, arguments in steps:
             self._step_batch(batch, arguments)
-
-    def _gather(self) -> tuple[list[Batch], list[tuple[Group, Tensor]]]:
-        """Return what the operator takes, and the parameters with sparse gradients, each with its group."""
-        batches: list[Batch] = []
-        sparse: list[tuple[Group, Tensor]] = []
-        for collected in collect(self.param_groups, self._collected):
-            if collected.params:
-                names = self._state_names(collected.group)
-                batch = gather_group(collected, self.state, names)
-                batches += self._gather_unusual(collected, names, sparse) if batch is None else [batch]
-        return batches, sparse
 
     def _gather_unusual(
         self, collected: Collected, names: tuple[str | None, ...], sparse: list[tuple[Group, Tensor]]
@@ -177,7 +175,14 @@ class SyncFreeOptimizer(StatefulOptimizer):
             if scalar is not None and scalar.device != device:
                 scalar = scalar.to(device, non_blocking=True)
             moved[name] = scalar
-        return {"lr": learning_rate(group["lr"]), **self._options(group), **moved}
+        lr = group["lr"]
+        if isinstance(lr, Tensor):
+            lr = lr.detach() if lr.is_floating_point() else lr.detach().to(torch.float32)
+        else:
+            if type(lr) is not float or math.isnan(lr):
+                (lr,) = numbers(("lr", lr))
+            lr = torch.tensor(lr, dtype=torch.float64, device="cpu")
+        return {"lr": lr, **self._options(group), **moved}
 
     def _check_batch(self, batch: Batch, arguments: Arguments) -> None:
         """Raise what the operator would, with the name of the parameter."""
