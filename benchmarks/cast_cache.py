@@ -171,6 +171,8 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, default=Path("cast_cache.png"))
     parser.add_argument("--peak", choices=TRAINING_WAYS, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error(f"--rounds {options.rounds}: give 1 or more")
     if options.peak:
         report_peak(options.peak)
         return

@@ -58,7 +58,8 @@ class Record:
 def ratio(dividend: Record, divisor: Record, figure: int = 0) -> Spread:
     """Return how many times longer the first took than the second, round by round; both ran in the same rounds."""
     pairs = zip(dividend.rounds, divisor.rounds, strict=True)
-    low, middle, high = quantiles([over[figure] / under[figure] for over, under in pairs], method="inclusive")
+    ratios = [over[figure] / under[figure] for over, under in pairs]
+    low, middle, high = quantiles(ratios * 2 if len(ratios) == 1 else ratios, method="inclusive")  # which takes two
     return Spread(middle, low, high)
 
 

@@ -13,6 +13,7 @@ are installed when torch_xla is imported, before or after. Set POLYCAST_INSTALL=
 from typing import TYPE_CHECKING
 
 from polycast import _compiled, cast_cache, debug, installation, policy, syncfree
+from polycast import _invocation as _invocation  # before torch is imported
 from polycast._pointers import getattr_of
 from polycast.custom_function import custom_bwd, custom_fwd
 from polycast.installation import install, installed, uninstall

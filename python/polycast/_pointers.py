@@ -21,6 +21,7 @@ _SYNONYMS = {
     "import polycast.integrations.accelerate, or another module of integrations": "integrations",
     "import polycast.integrations.transformers": "huggingface hf trainer",
     "polycast.assign(model, rules)": "wrap prepare convert",
+    "polycast.assigned(model)": "assignments",
     "polycast.install()": "patch",
     "polycast.installed()": "is_installed",
     "polycast.use(policy)": "set_policy",

@@ -38,7 +38,7 @@ def program(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str = "
 def test_bfloat16_has_errors_of_its_rounding_and_float32_has_none() -> None:
     model, run = program(resnet)
     errors = polycast.debug.compare(run, model)
-    lower = [row for row in errors if row.types == (torch.bfloat16,)]
+    lower = [row for row in errors if row.dtypes == (torch.bfloat16,)]
     assert len(lower) > 40
     assert all(row.local is not None and row.local < 4e-3 for row in lower)
     assert max(row.so_far or 0 for row in lower) > 1e-2

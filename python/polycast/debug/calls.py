@@ -112,16 +112,16 @@ class Call:
             return f"its rule is {self.rule}"
         if self.rule in (Category.FP32_SET_OPT_DTYPE.value, Category.FP32_APPEND_DTYPE.value):
             return f"its rule is {self.rule}: it computes in float32 by an argument"
-        if not any(kind.is_floating_point for kind in self.given):
+        if not any(dtype.is_floating_point for dtype in self.given):
             return "it was given no floating-point tensor"
         return f"its rule is {self.rule}, and what it was given needs no cast"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the call as JSON can hold it."""
         texts = {key: getattr(self, key) for key in ("device", "rule", "origin", "why", "source")}
-        types = {key: [text(kind) for kind in getattr(self, key)] for key in ("given", "arrived", "returned")}
+        dtypes = {key: [text(dtype) for dtype in getattr(self, key)] for key in ("given", "arrived", "returned")}
         casts = [vars(cast) | {"given": text(cast.given), "to": text(cast.to)} for cast in self.casts]
-        return {**self.site._asdict(), **texts, **types, "casts": casts}
+        return {**self.site._asdict(), **texts, **dtypes, "casts": casts}
 
 
 class Recording:
@@ -150,7 +150,7 @@ class Recording:
         sites = Sites()
         calls = []
         for order, node, name, device, rule, origin, place, backward, given, arrived, returned, casts, source in taken:
-            if any(kind.is_floating_point for kind in (*given, *returned)):
+            if any(dtype.is_floating_point for dtype in (*given, *returned)):
                 call = Call(
                     sites.next(BACKWARD if backward else FORWARD, self._places.name(place), shown(name)),
                     device,
@@ -160,8 +160,8 @@ class Recording:
                     tuple(arrived or given),
                     tuple(returned),
                     tuple(
-                        Cast(kind, to, elements, reused, self._places.weights.get(address))
-                        for kind, to, elements, reused, address in casts
+                        Cast(dtype, to, elements, reused, self._places.weights.get(address))
+                        for dtype, to, elements, reused, address in casts
                     ),
                     source,
                     order,
@@ -185,6 +185,6 @@ def _notes() -> dict[tuple[str, str], str]:
     return {(qualified(rule.name), rule.device): rule.note for rule in BUILT_IN}
 
 
-def text(kind: torch.dtype) -> str:
+def text(dtype: torch.dtype) -> str:
     """Return the name of a dtype as rules have it."""
-    return str(kind).removeprefix("torch.")
+    return str(dtype).removeprefix("torch.")

@@ -154,7 +154,7 @@ def _comparison(first: First, second: Second) -> Comparison:
             for number, place in op.inputs
         ]
         mine = _largest(so_far[op.site]) if op.site in so_far else None
-        rows.append(Error(op.site, op.types, own, mine, _largest([0.0, *given])))
+        rows.append(Error(op.site, op.dtypes, own, mine, _largest([0.0, *given])))
     comparison = Comparison(rows)
     comparison.missing = second.missing + sum(row.so_far is None for row in rows)
     comparison.redrawn = second.redrawn

@@ -45,13 +45,13 @@ class Comparison(tuple[Error, ...]):
 
     def table(self, by: str = "local", count: int = 20) -> str:
         """Return a line for each of the worst errors."""
-        head = ("phase", "module", "op", "call", "type", "local", "so far", "given")
+        head = ("phase", "module", "op", "call", "dtype", "local", "so far", "given")
         return "\n".join(lines_of([head, *(_cells(row) for row in self.worst(by)[:count])]))
 
     def __str__(self) -> str:
         """Return where errors arise and where they grow, the worst five of each, and the first that is not finite."""
         lines = [f"{len(self)} calls, {self.missing} without a counterpart; errors relative to the result"]
-        if not any(kind in LOWER for row in self for kind in row.types):
+        if not any(dtype in LOWER for row in self for dtype in row.dtypes):
             lines += ["no call returned float16 or bfloat16: does the program open its region itself?"]
         if self.redrawn:
             count = f", and {len(self.redrawn) - 1} more" if len(self.redrawn) > 1 else ""
@@ -79,6 +79,6 @@ class Comparison(tuple[Error, ...]):
 
 
 def _cells(row: Error) -> tuple[str, ...]:
-    types = ", ".join(dict.fromkeys(map(text, row.types)))
+    dtypes = ", ".join(dict.fromkeys(map(text, row.dtypes)))
     numbers = ("" if size is None else f"{size:.2g}" for size in (row.local, row.so_far, row.before))
-    return (row.site.phase, row.site.module, row.site.op, str(row.site.n), types, *numbers)
+    return (row.site.phase, row.site.module, row.site.op, str(row.site.n), dtypes, *numbers)

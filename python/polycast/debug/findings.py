@@ -41,11 +41,11 @@ class Finding:
     def __str__(self) -> str:
         """Return a few lines."""
         what = "NaN" if math.isnan(self.result.value) else "infinite"
-        given = ", ".join(f"{text(one.type)} up to {one.value:.3g}" for one in self.inputs)
+        given = ", ".join(f"{text(one.dtype)} up to {one.value:.3g}" for one in self.inputs)
         rule = UNLISTED if self.call is None else self.call.rule
         origin = f" ({self.call.origin})" if self.call is not None and self.call.origin else ""
         return (
-            f"step {self.step}: {what} in {text(self.result.type)}: {self.site}\n"
+            f"step {self.step}: {what} in {text(self.result.dtype)}: {self.site}\n"
             f"  given {given or 'no floating-point tensor'}; rule of {self.op}: {rule}{origin}\n"
             f"  {self.remedy}"
         )
@@ -83,7 +83,7 @@ def remedy_of(site: Site, call: Call | None, inputs: Sequence[Magnitude], result
         return "it was given NaNs from outside of the watch: look at the data and the weights"
     if not all(math.isfinite(one.value) for one in inputs):
         return "it was given infinities that no op of the watch made, as from a row that is masked as a whole"
-    if all(one.type in WIDE for one in (*inputs, result)):
+    if all(one.dtype in WIDE for one in (*inputs, result)):
         return "no rule would have avoided it: it computes in float32"
     if wider is False:
         return "no rule would have avoided it: in a wider dtype it is not finite either"

@@ -20,7 +20,7 @@ class Error(NamedTuple):
     """The error of an op's result, relative to the norm of what it should be; of several results the worst."""
 
     site: Site
-    types: tuple[torch.dtype, ...]
+    dtypes: tuple[torch.dtype, ...]
     """The dtypes of its results."""
     local: float | None
     """Against the same op in a wider dtype, given the same: the error that the op itself makes. None for what cannot be
@@ -35,7 +35,7 @@ class Error(NamedTuple):
 class Magnitude(NamedTuple):
     """The dtype of a tensor, and its largest absolute value: NaN where one is."""
 
-    type: torch.dtype
+    dtype: torch.dtype
     value: float
 
 
@@ -47,7 +47,7 @@ class Magnitudes:
         # The results that an input may hold values of where it is none itself: a part of one, or several.
         self.sources: dict[int, tuple[int, ...]] = {}
         self._scalars: list[Tensor] = []
-        self._types: list[torch.dtype] = []
+        self._dtypes: list[torch.dtype] = []
         self._extents: list[object] = []
 
     def of(self, tensor: Tensor) -> int:
@@ -67,16 +67,16 @@ class Magnitudes:
         self.contents.write(tensor, place)
         return place
 
-    def add(self, scalar: Tensor, kind: torch.dtype, extent: object = None) -> int:
+    def add(self, scalar: Tensor, dtype: torch.dtype, extent: object = None) -> int:
         """Return the place of another number, which belongs to a tensor of this dtype."""
         self._scalars.append(scalar)
-        self._types.append(kind)
+        self._dtypes.append(dtype)
         self._extents.append(extent)
         return len(self._scalars) - 1
 
     def read(self) -> list[Magnitude]:
         """Read all of them, in one copy from each device."""
-        return [Magnitude(*pair) for pair in zip(self._types, read_numbers(self._scalars), strict=True)]
+        return [Magnitude(*pair) for pair in zip(self._dtypes, read_numbers(self._scalars), strict=True)]
 
 
 def _extent(tensor: Tensor) -> object:
@@ -156,8 +156,8 @@ def relative_errors(results: list[Tensor], expected: list[Tensor], moved: Tensor
         return None
     errors = []
     for place, (result, other) in enumerate(zip(results, expected, strict=True)):
-        kind = torch.float64 if torch.float64 in (result.dtype, other.dtype) else torch.float32
-        one, right = result.to(kind), other.to(result.device, kind)
+        dtype = torch.float64 if torch.float64 in (result.dtype, other.dtype) else torch.float32
+        one, right = result.to(dtype), other.to(result.device, dtype)
         same = (one == right) | (one.isnan() & right.isnan())
         off = torch.where(same, 0, one - right)
         off = _norm(torch.where(off.isnan(), math.inf, off))

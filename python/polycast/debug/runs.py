@@ -15,7 +15,7 @@ class Ran(NamedTuple):
     """An op that has run."""
 
     site: Site
-    types: tuple[torch.dtype, ...]
+    dtypes: tuple[torch.dtype, ...]
     """The dtypes of its results."""
     local: Tensor | None
     moved: Tensor | None
@@ -42,7 +42,7 @@ class First:
             self._contents.follow(op)
             return
         inputs = self._contents.of(*op.reads())
-        wider = None if self._is_reference else op.in_wider_type()
+        wider = None if self._is_reference else op.in_wider_dtype()
         op.run()
         outputs = {tensor: part for tensor in op.outputs if (part := local(tensor)) is not None}
         if not outputs:
@@ -54,8 +54,8 @@ class First:
         errors = None if wider is None else relative_errors(list(outputs.values()), locals_of(wider))
         self.results[op.site] = results = [part.clone() for part in outputs.values()]
         moved = moved_by_rounding(op, results) if self._is_reference else None
-        types = tuple(tensor.dtype for tensor in outputs)
-        self.ops.append(Ran(op.site, types, None if errors is None else errors.max(), moved, inputs))
+        dtypes = tuple(tensor.dtype for tensor in outputs)
+        self.ops.append(Ran(op.site, dtypes, None if errors is None else errors.max(), moved, inputs))
 
 
 class Second:

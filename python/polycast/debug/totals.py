@@ -111,12 +111,12 @@ def _savings(calls: Iterable[Call], frozen: Collection[str]) -> Iterable[Saving]
     up = sorted(((call.site.op, cast) for call, cast in made if _widens(call, cast)), key=lambda pair: pair[0])
     for op, group in groupby(up, key=lambda pair: pair[0]):
         casts = [cast for _, cast in group]
-        kinds = " and ".join(sorted({text(cast.given) for cast in casts}))
+        dtypes = " and ".join(sorted({text(cast.given) for cast in casts}))
         yield Saving(
             f'polycast.Policy({{"{op}": "fallthrough"}})',
             len(casts),
             sum(cast.bytes for cast in casts),
-            f"it would compute in {kinds}, at that precision",
+            f"it would compute in {dtypes}, at that precision",
         )
     weights = [cast for _, cast in made if cast.weight in frozen]
     again = weights[len({(cast.weight, cast.to) for cast in weights}) :]

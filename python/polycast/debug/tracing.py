@@ -100,8 +100,8 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         moved = bytes_text(sum(cast.bytes for cast in call.casts)) if call.casts else ""
         if call.casts and all(cast.reused for cast in call.casts):
             moved = "reused"
-        types = (_folded(call.given), _types(call.arrived), _types(call.returned))
-        cells = (call.site.module, call.site.op, str(call.site.n), call.rule, *types, moved, call.origin)
+        dtypes = (_folded(call.given), _dtypes(call.arrived), _dtypes(call.returned))
+        cells = (call.site.module, call.site.op, str(call.site.n), call.rule, *dtypes, moved, call.origin)
         return (*cells, call.source) if self._lines else cells
 
     def by_op(self) -> OpTotals:
@@ -120,11 +120,11 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         return document
 
 
-def _folded(kinds: Sequence[torch.dtype]) -> str:
+def _folded(dtypes: Sequence[torch.dtype]) -> str:
     """Return dtypes in order; "2 float32" is two that follow one another."""
-    groups = [(kind, len(list(group))) for kind, group in groupby(map(text, kinds))]
-    return ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in groups)
+    groups = [(dtype, len(list(group))) for dtype, group in groupby(map(text, dtypes))]
+    return ", ".join(dtype if count == 1 else f"{count} {dtype}" for dtype, count in groups)
 
 
-def _types(kinds: Sequence[torch.dtype]) -> str:
-    return ", ".join(dict.fromkeys(map(text, kinds)))
+def _dtypes(dtypes: Sequence[torch.dtype]) -> str:
+    return ", ".join(dict.fromkeys(map(text, dtypes)))

@@ -56,7 +56,7 @@ class Op:
         """Return whether the op writes into an argument."""
         return next(written(self.function, self.args, self.kwargs), None) is not None
 
-    def in_wider_type(self) -> list[Tensor] | None:
+    def in_wider_dtype(self) -> list[Tensor] | None:
         """Return what the op, before it runs, would give in the next wider dtype; None where it cannot be run twice."""
         is_lower = any(tensor.dtype in LOWER for tensor in floating((self.args, self.kwargs)))
         wide = torch.float32 if is_lower else torch.float64

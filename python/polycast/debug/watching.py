@@ -127,7 +127,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         given = [tensor for tensor in op.reads() if not magnitudes.contents.is_unwritten(tensor)]
         inputs = tuple(map(magnitudes.of, given))
         is_lower = any(tensor.dtype in LOWER for tensor in given) and not is_cast(op.function)
-        results = op.in_wider_type() if is_lower else None
+        results = op.in_wider_dtype() if is_lower else None
         wider = None if results is None else tuple(magnitudes.add(largest(one), one.dtype) for one in results)
         source = op.args[0] if is_cast(op.function) else None
         is_meant = _is_meant(op)

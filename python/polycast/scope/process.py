@@ -1,8 +1,8 @@
 """The policy of the process."""
 
 import os
-import sys
 
+from polycast import _invocation
 from polycast._calls import called_as
 from polycast._compiled import KernelPolicy, use_policy, used_policy
 from polycast.policy.policy import Policy, PolicyError, PolicyLike
@@ -96,15 +96,6 @@ def use_on_import() -> None:
             problems = error.problems if isinstance(error, PolicyError) else ()
             if any(problem.remedy.startswith(IMPORT_FIRST) for problem in problems):
                 text += f"\n(before polycast, or unset {ENVIRONMENT_POLICY} and call polycast.use after both)"
-            if not _is_command_line():
+            if not _invocation.IS_COMMAND_LINE:
                 raise ImportError(text) from None
             unusable = text
-
-
-def _is_command_line() -> bool:
-    """Return whether the process is `python -m polycast`, which imports the package before its __main__.
-
-    While Python looks for the module of -m, "-m" stands in the place of the first argument.
-    """
-    package = __name__.partition(".")[0]
-    return sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].removeprefix("-m") == package

@@ -45,13 +45,38 @@ def test_lines_alone_are_printed(script: str) -> None:
     assert f"{script}:7\n" in traced("--lines", script).stderr
 
 
-def test_an_error_of_the_script_is_its_own(tmp_path: Path) -> None:
+def test_an_error_of_the_script_is_all_that_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
-    path.write_text("raise ValueError('mine')")
+    path.write_text("def fail():\n    raise ValueError('mine')\ntry:\n    fail()\nexcept ValueError:\n    1 / 0\n")
+    alone = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
     done = traced(str(path))
-    assert done.stderr.rstrip().endswith("ValueError: mine")
-    assert done.returncode == 1
-    assert "autocasting" not in done.stderr
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", alone.stderr)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def", "SyntaxError: "),
+        ("\0", "null bytes"),
+        ("raise SystemExit('no')", "\nno\n"),
+        ("import sys; sys.exit()", ""),
+    ],
+)
+def test_what_cannot_run_ends_as_python_ends_it(code: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(code)
+    alone = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
+    done = traced(str(path))
+    assert done.returncode == alone.returncode
+    assert said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_interrupted_script_is_summed_up(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT.replace("sys.exit(3)", "import os, signal; os.kill(os.getpid(), signal.SIGINT)"))
+    done = traced(str(path))
+    assert done.returncode == 130
+    assert "interrupted; until then:\n\n1 call of 1 op" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -74,9 +99,3 @@ def test_a_script_that_is_not_there_is_named() -> None:
     done = traced("scirpt.py")
     assert done.stderr == "error: there is no script 'scirpt.py'; with -m it would be a module\n"
     assert done.returncode == 2
-
-
-def test_alone_trace_is_the_op() -> None:
-    done = traced()
-    assert done.returncode == 0
-    assert "trace" in done.stdout and "lower_precision_fp" not in done.stdout.splitlines()[0]

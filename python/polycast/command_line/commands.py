@@ -1,0 +1,222 @@
+"""The commands, and how each ends: what it prints, and with which status."""
+
+import contextlib
+import os
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+import polycast
+from polycast._compiled import DEVICES
+from polycast._grammar.errors import PolicyError, closest
+from polycast.command_line import ops, report, script
+from polycast.policy.check import check
+from polycast.policy.operators import is_public, ops_by_public_name, targets
+from polycast.policy.releases import is_release, releases
+from polycast.policy.rules import BUILT_IN
+from polycast.policy.sides import diff
+from polycast.scope import process
+
+DONE, FOUND, WRONG, INTERRUPTED = 0, 1, 2, 130
+
+
+class Command(NamedTuple):
+    """A command: what stands in the list of commands, and what runs it."""
+
+    usage: str
+    help: str
+    run: Callable[[ArgumentParser, Sequence[str]], int]
+    needs_policy: bool = False
+    """Whether it fails while POLYCAST_POLICY names a policy that cannot be used."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return its exit status: 0, 1 for problems that it found, 2 for what cannot be done, or 130."""
+    words = [*(sys.argv[1:] if arguments is None else arguments)]
+    status = DONE
+    try:
+        status = _run(words)
+    except SystemExit as end:  # of argparse, and of scripts
+        status = end.code if isinstance(end.code, int) else DONE if end.code is None else FOUND
+        if isinstance(end.code, str):
+            _complain(end.code)
+    except ValueError as error:
+        _complain(str(error) if isinstance(error, PolicyError) else f"error: {error}")
+        status = WRONG
+    except OSError as error:
+        status = _unwritten(error)
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    return _flushed(status)
+
+
+def _run(words: list[str]) -> int:
+    if not words:
+        print(report.text())
+        return _unusable()
+    name = "help" if words[0] in ("-h", "--help") else words[0]
+    if name == "--version":
+        print(f"polycast {polycast.__version__}, torch {torch.__version__}")
+        return DONE
+    command = COMMANDS.get(name)
+    if command is None:  # an op, or a mistake
+        _check_first(name)
+        name, words, command = "op", ["op", *words], COMMANDS["op"]
+    if command.needs_policy and process.unusable:
+        return _unusable()
+    return command.run(_parser(name, command), words[1:])
+
+
+def _unusable() -> int:
+    if process.unusable:
+        _complain(f"error: {process.unusable}")
+    return FOUND if process.unusable else DONE
+
+
+def _check_first(word: str) -> None:
+    """Raise for a first word that is neither a command nor an op nor an option."""
+    if word in DEVICES or is_release(word):
+        raise ValueError(f"'{word}' is no op; for a release or a device: polycast diff {word} OTHER")
+    if word in _MEANT:
+        raise ValueError(f"there is no command '{word}'; write {_MEANT[word]}")
+    if word.startswith("-") or targets(word) or is_public(word):
+        return
+    close = closest(word, [*COMMANDS, *(rule.op for rule in BUILT_IN), *ops_by_public_name()])
+    if close is None or close in COMMANDS:
+        remedy = "polycast help lists the commands" if close is None else f"did you mean polycast {close}?"
+        raise ValueError(f"there is no command or op '{word}'; {remedy}")
+
+
+def _op(parser: ArgumentParser, words: Sequence[str]) -> int:
+    parser.add_argument("ops", nargs="*", metavar="OP", help="such as conv2d, pow.Tensor_Scalar or torch.nn.LSTM")
+    parser.add_argument("-d", "--device", help="look at this device alone; without an OP, list its rules")
+    options = parser.parse_args(words)
+    if not options.ops and options.device is None:
+        return _print_usage(parser)
+    print("\n\n".join(ops.text(name, options.device) for name in options.ops) or ops.rules_of(options.device))
+    return DONE
+
+
+def _diff(parser: ArgumentParser, words: Sequence[str]) -> int:
+    parser.epilog = f"The releases are {', '.join(releases())}; the devices are {', '.join(DEVICES)}."
+    parser.add_argument(
+        "sides",
+        nargs="*",
+        metavar="SIDE",
+        help="two of: built-in, for the built-in policy; a torch release, as in torch-2.11; a file of rules over the "
+        "built-in policy; or two devices",
+    )
+    parser.add_argument("-d", "--device", help="look at this device alone")
+    options = parser.parse_args(words)
+    if not words:
+        return _print_usage(parser)
+    if len(options.sides) != 2:
+        given = f"was given {', '.join(options.sides)}" if options.sides else "was given none"
+        raise ValueError(f"diff takes two sides, as in: diff torch-2.11 torch-2.12; it {given}")
+    one, other = options.sides
+    print(diff(one, other, options.device))
+    return DONE
+
+
+def _check(parser: ArgumentParser, words: Sequence[str]) -> int:
+    parser.add_argument("files", nargs="*", metavar="FILE", help="a YAML file of rules; - is the standard input")
+    parser.add_argument("--torch", metavar="RELEASES", default="", help="releases to check for, too: 2.12,2.13")
+    options = parser.parse_args(words)
+    if not options.files:
+        return _print_usage(parser)
+    files = ["/dev/stdin" if path == "-" else path for path in options.files]
+    problems = check(files, [name for name in options.torch.split(",") if name])
+    for problem in problems:
+        _complain(str(problem))
+    if not problems:
+        print(f"no problems in {', '.join(options.files)}")
+    return FOUND if problems else DONE
+
+
+def _trace(parser: ArgumentParser, words: Sequence[str]) -> int:
+    script.add_arguments(parser)
+    return script.run(parser, words) if words else _print_usage(parser)
+
+
+def _help(parser: ArgumentParser, words: Sequence[str]) -> int:
+    parser.add_argument("command", nargs="?", choices=COMMANDS, metavar="COMMAND")
+    name = parser.parse_args(words).command
+    if name is not None and name != "help":
+        return COMMANDS[name].run(_parser(name, COMMANDS[name]), ["--help"])
+    width = max(len(command.usage) for command in COMMANDS.values())
+    lines = [f"  {command.usage:{width}}  {command.help}" for command in COMMANDS.values()]
+    alone = f"  {'':{width}}  alone: what a report of a bug needs"
+    print("\n".join(["usage: polycast [COMMAND]", "", alone, *lines, f"  {'--version':{width}}  show versions"]))
+    return DONE
+
+
+COMMANDS = {
+    "op": Command(
+        "[op] OP...", "the rules of ops on every device: conv2d, pow.Tensor_Scalar, torch.nn.LSTM", _op, True
+    ),
+    "diff": Command("diff SIDE SIDE", "what two policies, torch releases or devices do differently", _diff),
+    "trace": Command("trace SCRIPT ...", "run a script, and show what autocasting did to its calls", _trace, True),
+    "check": Command("check FILE...", "the problems of files of rules, also for other releases of torch", _check),
+    "help": Command("help [COMMAND]", "this list, or the arguments of a command", _help),
+}
+# What people type for what has another name, by what to write.
+_SYNONYMS = {
+    "polycast op OP": "show lookup explain query rule category",
+    "polycast op --device cuda": "list ops ls",
+    "polycast check FILE": "validate lint verify",
+    "polycast diff SIDE SIDE": "compare history",
+    "polycast help diff, which lists them": "releases devices",
+    "polycast trace SCRIPT, or POLYCAST_POLICY=FILE before the program's own command": "run",
+    "polycast help": "usage commands",
+    "polycast --version": "version",
+    "polycast, without a command": "info env report status",
+    "in Python: polycast.Policy('torch-2.11').save('rules.yaml')": "export save dump",
+    "a file such as {ops: {softmax: fp32}}; polycast check FILE checks it": "init new",
+}
+_MEANT = {word: place for place, words in _SYNONYMS.items() for word in words.split()}
+
+
+class _Parser(ArgumentParser):
+    """A parser whose help fails where it cannot be written."""
+
+    def print_help(self, file: Any = None) -> None:
+        print(self.format_help(), end="", file=file)
+
+
+def _parser(name: str, command: Command) -> ArgumentParser:
+    text = f"{command.help[0].upper()}{command.help[1:]}."
+    return _Parser(f"polycast {name}", description=text, formatter_class=RawDescriptionHelpFormatter)
+
+
+def _print_usage(parser: ArgumentParser) -> int:
+    parser.print_help(sys.stderr)
+    return WRONG
+
+
+def _unwritten(error: OSError) -> int:
+    _complain(f"error: {error.filename or 'the output'} cannot be written: {(error.strerror or str(error)).lower()}")
+    return FOUND
+
+
+def _complain(text: str) -> None:
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):  # standard error may be full, too
+            print(text, file=sys.stderr, flush=True)
+
+
+def _flushed(status: int) -> int:
+    """Write what is still to be written; return the status, which is another one if that fails."""
+    for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
+        try:
+            if stream is None:
+                raise OSError("it is closed")
+            stream.flush()
+        except OSError as error:
+            with contextlib.suppress(OSError):  # Python must not try again at its exit
+                os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+            if not isinstance(error, BrokenPipeError):  # of a reader such as `head`, which has read enough
+                status = status or _unwritten(error)
+    return status

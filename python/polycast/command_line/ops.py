@@ -1,0 +1,62 @@
+"""The rules of an op on every device, as a table with notes."""
+
+from polycast import policy
+from polycast._compiled import DEVICES
+from polycast._grammar.categories import UNLISTED
+from polycast._text_table import lines_of
+from polycast.policy import operators
+from polycast.policy.lookups import device_named
+from polycast.scope import process
+
+_HEAD = ("op", "category", "devices")
+_RUNS = f"{UNLISTED}: runs in the dtype of its inputs; the ops that it runs follow their own rules."
+
+
+def text(name: str, device: str | None = None) -> str:
+    """Return the rules of an op, or of the ops that a public name runs, on one device or on all.
+
+    Raises:
+        ValueError: Neither torch nor the policy knows the op, or the policy has no such device.
+    """
+    devices = [*DEVICES] if device is None else [device_named(device)]
+    rules = policy.rules(name)
+    if not rules:
+        ops = {target.op for target in operators.targets(name)}
+        return "\n".join([f"{name}: {UNLISTED} on every device.", "", _RUNS, *_in_force(ops, devices)])
+    cells: dict[str, dict[str, str]] = {}
+    notes: dict[str, list[str]] = {}
+    for rule in rules:
+        cells.setdefault(rule.name, {})[rule.device] = rule.category
+        if rule.note and rule.device in devices:
+            notes.setdefault(f"{rule.name}: {rule.note}", []).append(rule.device)
+    table = [_HEAD]
+    for op, held in cells.items():
+        for category in dict.fromkeys(held.get(device, UNLISTED) for device in devices):
+            table.append((op, category, _names([one for one in devices if held.get(one, UNLISTED) == category])))
+    lines = lines_of(table)
+    if len({rule.op for rule in rules}) > 1:
+        lines = [f"{name} runs these ops, each on some device or for some arguments:", "", *lines]
+    footnotes = [_RUNS] if any(category == UNLISTED for _, category, _ in table) else []
+    footnotes += [f"{note} ({', '.join(named)})" for note, named in notes.items()]
+    return "\n".join(
+        [*lines, *([""] if footnotes else []), *footnotes, *_in_force({rule.op for rule in rules}, devices)]
+    )
+
+
+def rules_of(device: str) -> str:
+    """Return every rule that holds on a device, in a line each."""
+    return str(policy.resolved(device=device))
+
+
+def _in_force(ops: set[str], devices: list[str]) -> list[str]:
+    """Return the rules over the built-in ones of these ops, which POLYCAST_POLICY's policy has."""
+    held: dict[tuple[str, str], list[str]] = {}
+    for rule in policy.in_force().by_overload():
+        if rule.op in ops and rule.device in devices:
+            held.setdefault((rule.name, rule.category), []).append(rule.device)
+    rows = [(*key, _names(named)) for key, named in held.items()]
+    return ["", f"{process.ENVIRONMENT_POLICY} decides over these:", "", *lines_of([_HEAD, *rows])] if rows else []
+
+
+def _names(devices: list[str]) -> str:
+    return "all" if devices == [*DEVICES] else ", ".join(devices)

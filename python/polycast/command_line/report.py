@@ -1,0 +1,76 @@
+"""What a report of a bug needs: versions, devices, kernels, policies, and the environment."""
+
+import os
+import platform
+from collections import Counter
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+import polycast
+from polycast import backends, policy
+from polycast._built_for import TORCH
+from polycast._compiled import BUILD, DEVICES
+from polycast._text_table import lines_of
+from polycast.policy.rules import BUILT_IN
+from polycast.scope import process
+
+_PREFIX = "POLYCAST_"
+
+
+def text() -> str:
+    """Return the report."""
+    return "\n".join([*lines_of(_facts()), "", *lines_of(_devices())])
+
+
+def _facts() -> list[tuple[str, ...]]:
+    held = policy.in_force()
+    named = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_PREFIX)]
+    here = [kind for kind in backends.device_types() if backends.is_here(kind)]
+    facts = {
+        "polycast": f"{polycast.__version__}, built for torch {TORCH}, sources {BUILD}",
+        "torch": f"{torch.__version__}{_libraries()}",
+        **_packages(),
+        "Python": f"{platform.python_version()}, {platform.platform()}",
+        "folder": str(Path(str(polycast.__file__)).parent),
+        "devices found": ", ".join(here),
+        "policy": f"built-in, under rules of others for {len({rule.op for rule in held.by_overload()})} ops"
+        if held
+        else "built-in",
+        "environment": ", ".join(named) or f"no {_PREFIX}*",
+    }
+    if process.unusable:
+        facts["policy"] = f"built-in; {process.ENVIRONMENT_POLICY} cannot be used"
+    return [*facts.items()]
+
+
+def _libraries() -> str:
+    numbers = {name: getattr(torch.version, name, None) for name in ("cuda", "hip", "xpu")}
+    return "".join(f", {name} {number}" for name, number in numbers.items() if number)
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for package in backends.LATE:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _devices() -> list[tuple[str, ...]]:
+    count = Counter(rule.device for rule in BUILT_IN)
+    installed = polycast.installed()
+    rows: list[tuple[str, ...]] = [("device", "dispatch key", "lower precision", "rules", "kernels")]
+    for device in DEVICES.values():
+        dtypes = ", ".join(str(dtype).removeprefix("torch.") for dtype in device.lower_precision)
+        state = "installed" if device.name in installed else _why_not(device.name)
+        rows.append((device.name, device.dispatch_key, dtypes, str(count[device.name]), state))
+    return rows
+
+
+def _why_not(device: str) -> str:
+    late = [package for package, types in backends.LATE.items() if backends.device_type_of(device) in types]
+    return f"when {late[0]} is imported" if late else "on request"

@@ -1,0 +1,115 @@
+"""A script or module run under a trace, from the command line."""
+
+import argparse
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+
+from polycast import _invocation
+from polycast.debug.tracing import trace
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("--by-op", action="store_true", help="print a line for each op, too")
+    parser.add_argument("--ruled", action="store_true", help="print a line for each call that took a rule, too")
+    parser.add_argument("--table", action="store_true", help="print a line for each call, too")
+    parser.add_argument(
+        "--lines", action="store_true", help="show the program's line for each call; alone as with --ruled"
+    )
+    parser.add_argument("--json", metavar="PATH", type=Path, help="write the calls to a file")
+    parser.add_argument("--limit", metavar="CALLS", type=int, default=1_000_000, help="(default: %(default)s)")
+    parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
+    parser.add_argument("script", help="the script, and its own arguments after it; the summary goes to stderr")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS).required = False
+
+
+def run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
+    """Run the script; return its exit status.
+
+    Raises:
+        ValueError: There is no such script or module, or an argument is wrong.
+        OSError: The file of the calls cannot be written.
+        SystemExit: Of the script.
+    """
+    asked = parser.parse_args(words)
+    sys.path[0] = str(Path.cwd() if asked.module else Path(asked.script).resolve().parent)
+    _check(asked.script, module=asked.module, json=asked.json)
+    record = trace(lines=asked.lines, limit=asked.limit)
+    if _invocation.IS_COMMAND_LINE:
+        _invocation.run_as_python()
+    sys.argv = [asked.script, *asked.arguments]
+    run_it = partial(runpy.run_module, alter_sys=True) if asked.module else runpy.run_path
+    try:
+        with record:
+            run_it(asked.script, run_name="__main__")
+    except SystemExit:
+        _report(record, asked)
+        raise
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            print("\ninterrupted; until then:", file=sys.stderr)
+        else:
+            error.__traceback__ = _of_script(error.__traceback__)
+            sys.excepthook(type(error), error, error.__traceback__)
+        if record.calls:  # a script that fails before its first call has nothing to sum up
+            _report(record, asked)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1
+    _report(record, asked)
+    return 0
+
+
+def _check(script: str, *, module: bool, json: Path | None) -> None:
+    """Raise for what would fail later."""
+    is_file = Path(script).is_file()
+    if not module and not is_file:
+        is_python = Path(script).name.startswith("python")
+        raise ValueError(
+            f"there is no script '{script}'; {'leave it out' if is_python else 'with -m it would be a module'}"
+        )
+    if module and is_file:
+        raise ValueError(f"'{script}' is a script; leave -m out, which is for the name of a module")
+    if module and not _is_module(script):
+        raise ValueError(f"there is no module '{script}'")
+    if json is not None and (json.is_dir() or not json.resolve().parent.is_dir()):
+        raise ValueError(f"{json} is a folder" if json.is_dir() else f"there is no folder for {json}")
+    if not (module or os.access(script, os.R_OK)):
+        raise ValueError(f"{script} cannot be read; see its permissions")
+    if json is not None and json.exists() and not os.access(json, os.W_OK):
+        raise ValueError(f"{json} cannot be written; see its permissions")
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except (ImportError, ValueError):  # of a package that is not there, and of what is no name
+        return False
+
+
+def _of_script(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the frames that lead to the script: ours, and those of runpy and of imports."""
+    while trace is not None and (
+        trace.tb_frame.f_code.co_filename in (__file__, runpy.__file__)
+        or trace.tb_frame.f_code.co_filename.startswith("<frozen ")
+    ):
+        trace = trace.tb_next
+    return trace
+
+
+def _report(record: trace, asked: argparse.Namespace) -> None:
+    parts = ["", str(record.summary())]
+    parts += ["", str(record.by_op())] if asked.by_op and record.calls else []
+    shows_calls = asked.table or asked.ruled or (asked.lines and asked.json is None)
+    parts += ["", record.table(ruled=not asked.table)] if shows_calls else []
+    if sys.stderr is not None:
+        print("\n".join(parts), file=sys.stderr)
+    if asked.json is not None:
+        try:
+            record.to_json(asked.json)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(asked.json)) from None
