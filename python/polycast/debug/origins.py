@@ -68,7 +68,7 @@ def is_exact(one: Seen, numbers: Sequence[Magnitude]) -> bool:
         return False
     if one.wider is not None:
         return not all(math.isfinite(numbers[place].value) for place in one.wider)
-    return all(numbers[place].type in WIDE for place in (*one.inputs, *one.outputs))
+    return all(numbers[place].dtype in WIDE for place in (*one.inputs, *one.outputs))
 
 
 def call_of(one: Seen, calls: Sequence[Call]) -> Call | None:
@@ -96,12 +96,12 @@ def makers_of(op: Op) -> tuple[int, ...]:
     """
     if op.node is None or op.outputs[0].dtype not in LOWER:
         return ()
-    kind = op.outputs[0].dtype
+    dtype = op.outputs[0].dtype
     found: list[int] = []
     node: Any = torch._C._current_autograd_node()
     while node is not None and len(found) < MAKERS:
         functions = [function for function, _ in node.next_functions if function is not None]
-        node = next((one for one in functions if any(put.dtype is kind for put in one._input_metadata)), None)
+        node = next((one for one in functions if any(put.dtype is dtype for put in one._input_metadata)), None)
         if node is not None:
             found.append(node._sequence_nr())
     return tuple(found)
