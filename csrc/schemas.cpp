@@ -10,9 +10,16 @@
 // - grad_scale: one element. A step divides the gradients by it.
 // - clip_coef: one element. A step multiplies the gradients by it.
 // - lr: one element, on the host or on the device of the parameters.
-#include <torch/library.h>
+#include <optional>
+#include <vector>
 
-TORCH_LIBRARY(polycast, library) {
+#include "operators.h"
+
+namespace polycast {
+
+namespace {
+
+void define(torch::Library& library) {
   library.def(
       "adam_step_(Tensor(a!)[] params, Tensor(f!)[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, "
       "Tensor(d!)[] max_exp_avg_sqs, Tensor(e!)[] steps, *, Tensor lr, float beta1, float beta2, float weight_decay, "
@@ -38,9 +45,27 @@ TORCH_LIBRARY(polycast, library) {
       "float backoff_factor, int growth_interval, float min_scale, float max_scale) -> ()");
 }
 
-// The operators have no derivative. Without this, autograd's own fallback would copy each list.
-TORCH_LIBRARY_IMPL(polycast, Autograd, library) {
-  for (const char* name : {"adam_step_", "sgd_step_", "find_non_finite", "norm", "unscale_", "update_scale_"}) {
-    library.impl(name, torch::CppFunction::makeFallthrough());
-  }
+}  // namespace
+
+void register_operators() {
+  static const auto* const libraries = [] {
+    auto* const made = new std::vector<torch::Library>;  // never destroyed: the dispatcher may be before
+    define(made->emplace_back(torch::Library::DEF, "polycast", std::nullopt, __FILE__, __LINE__));
+    // The operators have no derivative. Without this, autograd's own fallback would copy each list.
+    auto& autograd =
+        made->emplace_back(torch::Library::IMPL, "polycast", c10::DispatchKey::Autograd, __FILE__, __LINE__);
+    for (const char* name : {"adam_step_", "sgd_step_", "find_non_finite", "norm", "unscale_", "update_scale_"}) {
+      autograd.impl(name, torch::CppFunction::makeFallthrough());
+    }
+    auto& cpu = made->emplace_back(torch::Library::IMPL, "polycast", c10::DispatchKey::CPU, __FILE__, __LINE__);
+    optim::register_adam(cpu);
+    optim::register_sgd(cpu);
+    scale::register_non_finite(cpu);
+    scale::register_norm(cpu);
+    scale::register_update(cpu);
+    return made;
+  }();
+  (void)libraries;
 }
+
+}  // namespace polycast

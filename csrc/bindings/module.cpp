@@ -5,6 +5,7 @@
 #include "autocast/registry.h"
 #include "autocast/table.h"
 #include "bindings/bindings.h"
+#include "operators.h"
 
 namespace py = pybind11;
 namespace autocast = polycast::autocast;
@@ -58,6 +59,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("install_kernels", &autocast::install, py::arg("device"), py::arg("fallback"));
   module.def("uninstall_kernels", &autocast::uninstall, py::arg("device"));
   module.def("installed_kernels", &autocast::installed);
+  module.def("register_operators", &polycast::register_operators);
   module.def("devices", &device_list);
   module.def("built_in_rules", &rule_list);
   module.def("names", &name_list);

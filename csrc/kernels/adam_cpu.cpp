@@ -6,6 +6,7 @@
 #include "kernels/adam.h"
 #include "kernels/flags.h"
 #include "kernels/step_cpu.h"
+#include "operators.h"
 
 namespace polycast::optim {
 
@@ -101,8 +102,8 @@ void adam_step_cpu(
 
 }  // namespace
 
-}  // namespace polycast::optim
-
-TORCH_LIBRARY_IMPL(polycast, CPU, library) {
-  library.impl("adam_step_", &polycast::optim::adam_step_cpu);
+void register_adam(torch::Library& library) {
+  library.impl("adam_step_", &adam_step_cpu);
 }
+
+}  // namespace polycast::optim

@@ -9,6 +9,7 @@
 #include "kernels/lists.h"
 #include "kernels/non_finite.h"
 #include "kernels/scale_checks.h"
+#include "operators.h"
 
 namespace polycast::scale {
 
@@ -83,9 +84,9 @@ at::Tensor unscale_cpu(at::TensorList grads, at::Tensor& found_inf, const at::Te
 
 }  // namespace
 
-}  // namespace polycast::scale
-
-TORCH_LIBRARY_IMPL(polycast, CPU, library) {
-  library.impl("find_non_finite", TORCH_FN(polycast::scale::find_non_finite_cpu));
-  library.impl("unscale_", TORCH_FN(polycast::scale::unscale_cpu));
+void register_non_finite(torch::Library& library) {
+  library.impl("find_non_finite", TORCH_FN(find_non_finite_cpu));
+  library.impl("unscale_", TORCH_FN(unscale_cpu));
 }
+
+}  // namespace polycast::scale

@@ -13,6 +13,7 @@
 #include "kernels/lists.h"
 #include "kernels/non_finite.h"
 #include "kernels/scale_checks.h"
+#include "operators.h"
 
 namespace polycast::scale {
 
@@ -172,8 +173,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_cpu(at::TensorList tensors, 
 
 }  // namespace
 
-}  // namespace polycast::scale
-
-TORCH_LIBRARY_IMPL(polycast, CPU, library) {
-  library.impl("norm", TORCH_FN(polycast::scale::norm_cpu));
+void register_norm(torch::Library& library) {
+  library.impl("norm", TORCH_FN(norm_cpu));
 }
+
+}  // namespace polycast::scale

@@ -6,6 +6,7 @@
 #include "kernels/flags.h"
 #include "kernels/sgd.h"
 #include "kernels/step_cpu.h"
+#include "operators.h"
 
 namespace polycast::optim {
 
@@ -97,8 +98,8 @@ void sgd_step_cpu(
 
 }  // namespace
 
-}  // namespace polycast::optim
-
-TORCH_LIBRARY_IMPL(polycast, CPU, library) {
-  library.impl("sgd_step_", &polycast::optim::sgd_step_cpu);
+void register_sgd(torch::Library& library) {
+  library.impl("sgd_step_", &sgd_step_cpu);
 }
+
+}  // namespace polycast::optim

@@ -6,6 +6,7 @@
 
 #include "kernels/lists.h"
 #include "kernels/scale_checks.h"
+#include "operators.h"
 
 namespace polycast::scale {
 
@@ -36,8 +37,8 @@ void update_scale_cpu(
 
 }  // namespace
 
-}  // namespace polycast::scale
-
-TORCH_LIBRARY_IMPL(polycast, CPU, library) {
-  library.impl("update_scale_", TORCH_FN(polycast::scale::update_scale_cpu));
+void register_update(torch::Library& library) {
+  library.impl("update_scale_", TORCH_FN(update_scale_cpu));
 }
+
+}  // namespace polycast::scale
