@@ -172,7 +172,7 @@ def wait_for_other_builds() -> None:
 wait_for_other_builds()
 setuptools.setup(
     version=VERSION,
-    install_requires=[f"torch{REQUIRED_TORCH}", "pyyaml", "wrapt>=1.14"],
+    install_requires=[f"torch{REQUIRED_TORCH}", "pyyaml"],
     ext_modules=[
         CppExtension(
             "polycast._C",

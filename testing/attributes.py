@@ -1,58 +1,116 @@
-"""What torch's modules and classes hold, and what of it has changed since."""
+"""What torch and the process hold, and what of it has changed since."""
 
+import atexit
+import builtins
+import collections
+import copyreg
+import gc
+import os
+import signal
 import sys
+import threading
+import warnings
 from collections.abc import Iterator
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
-# Counters of torch, which go on after a change was undone.
-COUNTERS = {"torch.utils.hooks.RemovableHandle.next_id", "torch._dynamo.compiled_autograd.COMPILE_COUNTER"}
-# torch._dynamo.reset() empties these or makes them anew.
-RESET = {
+import torch
+
+PACKAGES = ("torch", "torch_xla", "functorch", "torchgen")
+# What torch._dynamo.reset() empties or makes anew: code that was compiled before a change of the kernels must not run.
+RESET = (
     "torch._dynamo.eval_frame.cached_backends",
     "torch._dynamo.mutation_guard.GenerationTracker.dynamic_classes",
     "torch._dynamo.mutation_guard.GenerationTracker.generation_values",
-}
+    "torch._dynamo.compiled_autograd.COMPILE_COUNTER",
+)
+# What Python remembers of functions of ours that have overloads.
+OVERLOADS = "_overload_registry.polycast."
 
 
 class Attributes:
-    """The attributes of every module and class of torch that is imported, and the members of their containers."""
+    """The attributes of all that the imported modules of torch hold, and the state of the process beside it."""
 
     def __init__(self) -> None:
-        self.values: dict[str, Any] = dict(_attributes())
-        self.members = {place: _members(value) for place, value in self.values.items()}
+        self.values = dict(_values())
 
     def changed(self) -> list[str]:
-        """Return the attributes that hold another object since, or are gone."""
-        now = dict(_attributes())
+        """Return the places that hold another object since, that are gone, or that are new."""
+        now, missing = dict(_values()), object()
         return [
             place
-            for place, value in self.values.items()
-            if now.get(place) is not value and place not in COUNTERS | RESET
-        ]
-
-    def filled(self) -> list[str]:
-        """Return the containers that have other members since."""
-        return [
-            place
-            for place, value in self.values.items()
-            if _members(value) != self.members[place] and place not in RESET
+            for place in {**self.values, **now}
+            if self.values.get(place, missing) is not now.get(place, missing)
+            and not place.startswith(RESET)
+            and OVERLOADS not in place
         ]
 
 
-def _attributes() -> Iterator[tuple[str, Any]]:
+def dump() -> list[str]:
+    """Return what the dispatcher knows of each operator: its registrations, and the kernel in force for each key."""
+    names = sorted(torch._C._dispatch_get_all_op_names())
+    return [f"{name}\n{torch._C._dispatch_dump(name)}{torch._C._dispatch_dump_table(name)}" for name in names]
+
+
+def _values() -> Iterator[tuple[str, Any]]:
+    seen: set[int] = set()
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in ("torch", "torch_xla") and isinstance(module, ModuleType):
-            for attribute, value in list(vars(module).items()):
-                yield f"{name}.{attribute}", value
-                if issubclass(type(value), type) and value.__module__ == name:
-                    for key, part in list(vars(value).items()):
-                        yield f"{name}.{attribute}.{key}", part
+        if name.partition(".")[0] in PACKAGES and isinstance(module, ModuleType):
+            yield from _parts(name, module, seen)
+    process = {
+        "sys.meta_path": sys.meta_path,
+        "sys.path_hooks": sys.path_hooks,
+        "sys.path": sys.path,
+        "os.environ": os.environ._data,
+        "warnings.filters": warnings.filters,
+        "copyreg.dispatch_table": copyreg.dispatch_table,
+        "gc.callbacks": gc.callbacks,
+        "builtins": vars(builtins),
+        "hooks": {
+            "excepthook": sys.excepthook,
+            "displayhook": sys.displayhook,
+            "threading.excepthook": threading.excepthook,
+            "sigint": signal.getsignal(signal.SIGINT),
+            "trace": sys.gettrace(),
+            "profile": sys.getprofile(),
+            "showwarning": warnings.showwarning,
+            "exit functions": atexit._ncallbacks(),
+        },
+    }
+    for name, value in process.items():
+        yield from _parts(name, value, seen)
 
 
-def _members(value: Any) -> list[int] | None:
+def _parts(place: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """Yield what a value holds, by its place, and what the parts hold in turn."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if issubclass(type(value), type):  # wherever it is found first
+        place = f"{value.__module__}.{value.__qualname__}"
+    for name, part in _held(value):
+        yield f"{place}.{name}", part
+        if not isinstance(part, ModuleType):
+            yield from _parts(f"{place}.{name}", part, seen)
+
+
+def _held(value: Any) -> list[tuple[str, Any]]:
     kind = type(value)  # isinstance would ask a lazy object for its class
-    if issubclass(kind, dict | WeakKeyDictionary):
-        return [id(part) for part in value.values()]
-    return [id(part) for part in value] if issubclass(kind, list | set) else None
+    if issubclass(kind, dict | WeakKeyDictionary | WeakValueDictionary):
+        return [(_name(key), part) for key, part in list(value.items())]
+    if issubclass(kind, set | frozenset | WeakSet):
+        return [(_name(part), part) for part in list(value)]
+    if issubclass(kind, list | tuple | collections.deque):
+        return [(str(place), part) for place, part in enumerate(value)]
+    if kind.__module__.partition(".")[0] in PACKAGES and issubclass(kind, torch.Tensor):
+        return []
+    is_theirs = issubclass(kind, type) and value.__module__.partition(".")[0] in PACKAGES
+    of_theirs = kind.__module__.partition(".")[0] in PACKAGES
+    if is_theirs or of_theirs or issubclass(kind, ModuleType | FunctionType):
+        return list(getattr(value, "__dict__", {}).items())
+    return []
+
+
+def _name(key: Any) -> str:
+    return key if type(key) is str else f"<{type(key).__name__} {id(key) if type(key) is not int else key}>"

@@ -81,15 +81,15 @@ def kernels_of(device: str) -> Iterator[None]:
     """Have the kernels of one device installed, whatever hardware it is for, and only those on its key."""
     before = polycast.installed()
     polycast.uninstall()
-    _compiled.install_kernels(device, True)
-    installation.follow_kernels()
+    with installation.all_or_nothing():
+        _compiled.install_kernels(device, True)
     try:
         yield
     finally:
-        _compiled.uninstall_kernels(device)
-        for other in before:
-            _compiled.install_kernels(other, False)
-        installation.follow_kernels()
+        with installation.all_or_nothing():
+            _compiled.uninstall_kernels(device)
+            for other in before:
+                _compiled.install_kernels(other, False)
 
 
 @contextmanager

@@ -10,21 +10,24 @@ are installed when torch_xla is imported, before or after. Set POLYCAST_INSTALL=
     torch.bfloat16
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from polycast import _compiled, cast_cache, debug, installation, policy, syncfree
+from polycast import _compiled, cast_cache, installation, policy
 from polycast import _invocation as _invocation  # before torch is imported
 from polycast._pointers import getattr_of
 from polycast.custom_function import custom_bwd, custom_fwd
 from polycast.installation import install, installed, uninstall
 from polycast.policy.policy import Policy, PolicyError
 from polycast.region import autocast
-from polycast.scaler import elsewhere  # noqa: F401
-from polycast.scaler.scaler import GradScaler
-from polycast.scaler.schedule import SkipAwareLR
 from polycast.scope.assignment import assign, assigned
 from polycast.scope.contexts import Region
 from polycast.scope.process import use
+
+if TYPE_CHECKING:
+    from polycast import debug, syncfree
+    from polycast.scaler.scaler import GradScaler
+    from polycast.scaler.schedule import SkipAwareLR
 
 __all__ = [
     "GradScaler",
@@ -47,6 +50,13 @@ __all__ = [
     "use",
 ]
 __version__ = _compiled.VERSION
+# Imported when they are first asked for: the optimizers and the scaler have operators of their own in torch.
+_LATER = {
+    "GradScaler": "polycast.scaler.scaler",
+    "SkipAwareLR": "polycast.scaler.schedule",
+    "debug": "polycast.debug",
+    "syncfree": "polycast.syncfree",
+}
 
 installation.on_import()
 
@@ -56,4 +66,12 @@ def __dir__() -> list[str]:
 
 
 if not TYPE_CHECKING:  # or type checkers would take every name
-    __getattr__ = getattr_of(__name__)
+    _point = getattr_of(__name__)
+
+    def __getattr__(name: str) -> object:
+        if name not in _LATER:
+            return _point(name)
+        module = import_module(_LATER[name])
+        value = module if module.__name__ == f"{__name__}.{name}" else getattr(module, name)
+        globals()[name] = value
+        return value

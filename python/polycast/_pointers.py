@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Never
 
 import torch
@@ -72,8 +73,9 @@ def _pointer(module: str, name: str) -> str:
 
 def _public(module: str) -> Iterator[dict[str, str]]:
     """Yield the public names of a module with their places, then those of the package and of its other modules."""
-    modules = [f"{_PACKAGE}.{name}" for name in sys.modules[_PACKAGE].__all__]
-    for place in dict.fromkeys((module, _PACKAGE, *(name for name in modules if name in sys.modules))):
+    package = sys.modules[_PACKAGE]
+    names = [name for name in package.__all__ if isinstance(getattr(package, name), ModuleType)]
+    for place in dict.fromkeys((module, _PACKAGE, *(f"{_PACKAGE}.{name}" for name in names))):
         yield {name: f"{place}.{name}" for name in sys.modules[place].__all__}
 
 

@@ -1,17 +1,19 @@
-"""An attribute of torch that is replaced and put back."""
+"""An attribute of torch that is replaced, and put back."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+# The functions that undo a change, the last one first. Each may be called again, after one of them was interrupted.
+Undo: TypeAlias = list[Callable[[], object]]
 
 
-@contextmanager
-def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
-    """Replace an attribute of a module or a class; at the end put it back, unless somebody else has replaced ours."""
+def replace(owner: Any, name: str, value: object, undo: Undo) -> None:
+    """Replace an attribute of a module or a class. ``undo`` puts it back, unless somebody else has replaced ours."""
     original = vars(owner)[name]
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
+
+    def put_back() -> None:
         if vars(owner)[name] is value:
             setattr(owner, name, original)
+
+    undo.append(put_back)
+    setattr(owner, name, value)

@@ -17,8 +17,6 @@ A weight that changes is cast again. Casts that you :func:`keep` outlive regions
 import operator
 import sys
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
@@ -26,7 +24,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
-from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from polycast import _compiled, backends
 from polycast._caller import warn
@@ -34,6 +31,7 @@ from polycast._calls import called_as
 from polycast._cast_targets import Casts, named_tensors
 from polycast._pointers import getattr_of
 from polycast.scope.change import Change
+from polycast._replaced import Undo
 
 __all__ = ["Counts", "Kept", "clear", "info", "keep", "limit", "release", "verify"]
 
@@ -262,15 +260,13 @@ def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) 
             _compiled.forget_casts(address, release=False)
 
 
-@contextmanager
-def follow_steps(_: ModuleType) -> Iterator[None]:
+def follow_steps(module: ModuleType, undo: Undo) -> None:
     """Drop the casts of parameters after each step of an optimizer. Steps before this one were not seen."""
     _compiled.clear_casts()
-    hook = register_optimizer_step_post_hook(_forget_updated)
-    try:
-        yield
-    finally:
-        hook.remove()
+    hooks: dict[Any, Any] = module._global_optimizer_post_hooks
+    undo.append(lambda: hooks.pop(__name__, None))
+    # Torch's function that registers hooks counts a number up, which nothing brings back.
+    hooks[__name__] = _forget_updated
 
 
 if "_kept" not in globals():  # importlib.reload runs this module again

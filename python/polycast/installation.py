@@ -1,24 +1,42 @@
-"""What importing polycast does to torch, all in this module, and how it is undone.
+"""What importing polycast changes, and how that is undone.
 
-- Autocast kernels of the policy are registered with torch's dispatcher, device by device (`install`).
-- `CHANGES` lists what is replaced or registered elsewhere in torch. It holds as long as any device is installed.
-- Compiled code holds the casts of the policy that it was compiled under. So it does not run again after a change of the
-  kernels, and the keys of the on-disk caches name what is installed (`follow_kernels`).
+``import polycast`` calls :func:`install`. POLYCAST_INSTALL=0 in the environment prevents that, and :func:`uninstall`
+undoes it: afterwards torch, its dispatcher and ``sys.meta_path`` hold what they held before. Either is all or nothing,
+also where an error or Ctrl-C ends it.
 
-`uninstall()` undoes all of these, and POLYCAST_INSTALL=0 prevents them until `install` is called. Some registrations
-concern our own functions and operators only, and stay: the operators `torch.ops.polycast` with their kernels for XLA
-(backends/xla_kernels), what dynamo knows of our functions (scope/compiled_code.py), what TorchScript compiles for
-`polycast.autocast` (region.py), and the import hooks that wait for torch_xla and torch._dynamo.
+While any device is installed, these differ from torch's own:
+
+- kernels of ``aten`` ops on the autocast keys: they cast by the policy. A backend that has no fallback gets one.
+- ``torch.utils.checkpoint.CheckpointFunction.forward``,
+  ``torch.utils.checkpoint._checkpoint_without_reentrant_generator`` (since torch 2.15
+  ``torch.utils.checkpoint._checkpoint_without_reentrant_generator_impl``),
+  ``torch_xla.utils.checkpoint.CheckpointFunction.forward``: a rerun forward has the policies of its first run.
+- ``torch.fx._symbolic_trace.Tracer.trace``: raises for a model with rules, which the graph would lose.
+- ``torch.optim.optimizer._global_optimizer_post_hooks``: a hook drops the casts of the weights that a step wrote.
+- ``torch._C._dynamo.guards.GlobalStateGuard``, ``torch._dynamo.convert_frame.GlobalStateGuard``,
+  ``torch._dynamo.eval_frame._callback_from_stance``: compiled code guards the policies that hold.
+- ``torch.compiler.config.cache_key_tag``: caches on disk tell policies and kernels apart.
+- ``sys.meta_path``: a finder waits for those of these modules that are not imported yet, and for torch_xla.
+
+Compiled code holds the casts that it was compiled with. So it does not run again after a change of the kernels.
+
+These come with use, not with the import:
+
+- ``torch.ops.polycast``, with the first optimizer or scaler. These operators stay, because compiled code may hold them.
+- What dynamo knows of the calls that enter scopes, with the first code that is compiled under a policy. ``uninstall``
+  undoes it.
 """
 
 import os
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from threading import RLock
 from types import ModuleType
 from typing import Any
 
-import torch.compiler.config
+import torch
 
 from polycast import backends, cast_cache, policy
 from polycast._compiled import (
@@ -29,22 +47,52 @@ from polycast._compiled import (
     refresh_kernels,
     uninstall_kernels,
 )
-from polycast.backends import xla_kernels
+from polycast._import_hook import ImportHook
+from polycast._replaced import Undo
 from polycast.scope import checkpoint, compiled_code, module, process
 
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
-# Each changes a module of torch, when the module is imported, and undoes the change at its end.
-CHANGES: tuple[tuple[str, Callable[[ModuleType], AbstractContextManager[None]]], ...] = (
-    *((name, checkpoint.keep_policies) for name in backends.CHECKPOINTS),
-    ("torch.fx", module.check_models),
-    ("torch.optim.optimizer", cast_cache.follow_steps),
-    ("torch._dynamo", compiled_code.number_scopes),
-)
 _TAG = "polycast:"
+
+
+class _Tag(str):
+    """The installed devices, in keys of on-disk caches. A key also gets the policy in force where it is made."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        held = policy.in_force()
+        return str, (f"{self} {_TAG}{held.digest}" if held else str(self),)
+
+
+def _mark_caches(config: Any, undo: Undo) -> None:
+    """Have the keys of on-disk caches name what is installed."""
+    option = config._config["cache_key_tag"]
+    before = dict(vars(option))  # assigning the former tag would not undo that it was assigned at all
+
+    def put_back() -> None:
+        if isinstance(option.user_override, _Tag):  # else a user has set another tag since
+            config._is_dirty = True
+            option.__dict__ = dict(before)
+
+    undo.append(put_back)
+    config.cache_key_tag = _Tag(f"{config.cache_key_tag} {_TAG}{BUILD}:{','.join(installed_kernels())}".lstrip())
+
+
+# Each changes a module of torch, and adds first what undoes the change.
+CHANGES: dict[str, Callable[[ModuleType, Undo], None]] = {
+    **dict.fromkeys(backends.CHECKPOINTS, checkpoint.keep_policies),
+    "torch.fx": module.check_models,
+    "torch.optim.optimizer": cast_cache.follow_steps,
+    "torch._dynamo": compiled_code.number_scopes,
+    "torch.compiler.config": _mark_caches,
+}
 # How often kernels were installed or taken out.
 changes = 0
-# The changes that hold, by their modules. A reload of this module keeps them.
-_held: dict[str, AbstractContextManager[None]] = globals().get("_held", {})
+# A reload of this module keeps these: a lock for all below, the changes that are made, and the packages whose devices
+# are installed once they are imported.
+_lock: RLock = globals().get("_lock") or RLock()
+_made: dict[str, Undo] = globals().get("_made", {})
+_late: set[str] = globals().get("_late", set())
+_hook: ImportHook = globals().get("_hook") or ImportHook(lambda imported: _on_import_of(imported))
 # Devices with the same dispatch key, of which one can be installed at a time.
 _SIBLINGS = {
     name: [other.name for other in DEVICES.values() if other.name != name and other.dispatch_key == device.dispatch_key]
@@ -54,15 +102,8 @@ _SIBLINGS = {
 
 def on_import() -> None:
     """Do what `import polycast` does."""
-    xla_kernels.register_on_import()
-    backends.once_imported("torch._dynamo", compiled_code.describe)
-    for name, _ in CHANGES:
-        backends.once_imported(name, _change)
     if os.environ.get(ENVIRONMENT_SWITCH, "1").lower() not in ("0", "false", "no", "off"):
         install()
-        for package in backends.LATE:
-            if package not in sys.modules:
-                backends.once_imported(package, _install_late)
     process.use_on_import()
 
 
@@ -72,7 +113,7 @@ def install(*devices: str | torch.device) -> None:
     Args:
         devices: Device types as in ``torch.device(...).type``, "xla" standing for the rules of the hardware that
             torch_xla runs on, and a backend outside of torch going by the name that it registered. Without any: every
-            device that torch itself serves, and XLA where torch_xla is loaded.
+            device that torch itself serves, and XLA once torch_xla is imported.
 
     A device that is installed already is installed anew, on top of what was registered since.
 
@@ -86,20 +127,20 @@ def install(*devices: str | torch.device) -> None:
         True
     """
     names = [backends.device_of(backends.parse_device_type(device)) for device in devices or backends.served()]
-    try:
+    with all_or_nothing():
         for name in names:
             for sibling in _SIBLINGS[name]:
                 uninstall_kernels(sibling)
             install_kernels(name, name in backends.ON_REQUEST)
-    finally:
-        follow_kernels()
+        if not devices:
+            _late.update(backends.LATE.keys() - sys.modules.keys())
 
 
 def uninstall(*devices: str | torch.device) -> None:
     """Bring torch's own autocast kernels back, for the named devices, or for all without any.
 
-    With the last device goes all that importing polycast changes in torch: checkpoints, torch.fx, torch.compile and the
-    hook after optimizers' steps are torch's own again. What was compiled meanwhile does not run again.
+    With the last device goes all that importing polycast changes: `help(polycast.installation)` lists it. What was
+    compiled meanwhile does not run again.
 
     Args:
         devices: As for :func:`install`, or as :func:`installed` names them.
@@ -114,10 +155,12 @@ def uninstall(*devices: str | torch.device) -> None:
         False
         >>> polycast.install("cpu")
     """
-    names = [_installed_name(device) for device in devices]
-    for name in names if devices else installed_kernels():
-        uninstall_kernels(name)
-    follow_kernels()
+    names = [_installed_name(device) for device in devices] if devices else list(DEVICES)
+    types = {backends.device_type_of(name) for name in names}
+    with all_or_nothing():
+        for name in names:
+            uninstall_kernels(name)
+        _late.difference_update(package for package, late in backends.LATE.items() if types & {*late})
 
 
 def _installed_name(device: str | torch.device) -> str:
@@ -140,43 +183,88 @@ def follow_hardware(device: str) -> None:
         install(backends.device_type_of(device))
 
 
-def _install_late(package: ModuleType) -> None:
-    install(*backends.LATE[package.__name__])
+@contextmanager
+def all_or_nothing() -> Iterator[None]:
+    """Have the rest of torch follow a change of the kernels. After an error, or Ctrl-C, all is as before the change."""
+    for name in CHANGES:
+        if _is_importing(name):
+            import_module(name)  # waits for the thread that imports it
+    kept = compiled_code.is_numbering()
+    try:
+        with _lock:
+            kernels, late = installed_kernels(), set(_late)
+            try:
+                yield
+                _follow()
+            except BaseException:
+                for name in installed_kernels():
+                    if name not in kernels:
+                        uninstall_kernels(name)
+                for name in kernels:
+                    if name not in installed_kernels():
+                        install_kernels(name, name in backends.ON_REQUEST)
+                _late.clear()
+                _late.update(late)
+                for name in list(_made):
+                    _undo(name)  # one of them may be half made
+                _follow()
+                raise
+    finally:
+        compiled_code.forget(kept)  # not under the lock: it waits for threads that compile, and these import modules
 
 
-def follow_kernels() -> None:
-    """Make the rest of torch follow the kernels that are registered now."""
+def _follow() -> None:
+    """Make or undo the changes of torch, for the kernels that are registered now."""
     global changes
-    changes += 1
-    refresh_kernels()
-    _mark_caches()
-    compiled_code.forget()
-    if installed_kernels():
-        for name, _ in CHANGES:
-            if name in sys.modules and not getattr(sys.modules[name].__spec__, "_initializing", False):
-                _change(sys.modules[name])  # a module that another thread is importing is changed after that
-    else:
-        while _held:
-            _held.popitem()[1].__exit__(None, None, None)
+    with _lock:
+        changes += 1
+        refresh_kernels()
+        _undo("torch.compiler.config")  # it names the devices
+        if installed_kernels():
+            for name in CHANGES:
+                _change(name)
+        else:
+            _late.clear()
+            for name in list(_made):
+                _undo(name)
+            compiled_code.disallow_scopes()
+        _wait()
 
 
-def _change(torchs: ModuleType) -> None:
-    """Make the change of a module that is imported, if any device is installed."""
-    if installed_kernels() and torchs.__name__ not in _held:
-        change = _held[torchs.__name__] = dict(CHANGES)[torchs.__name__](torchs)
-        change.__enter__()
+def _change(name: str) -> None:
+    if name in sys.modules and name not in _made and not _is_importing(name):
+        _made[name] = undo = []
+        CHANGES[name](sys.modules[name], undo)
 
 
-class _Tag(str):
-    """The installed devices, in keys of on-disk caches. A key also gets the policy in force where it is made."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        held = policy.in_force()
-        return str, (f"{self} {_TAG}{held.digest}" if held else str(self),)
+def _undo(name: str) -> None:
+    for put_back in reversed(_made.get(name, [])):
+        put_back()
+    _made.pop(name, None)
 
 
-def _mark_caches() -> None:
-    others = [part for part in torch.compiler.config.cache_key_tag.split() if not part.startswith(_TAG)]
-    names = installed_kernels()
-    tag = " ".join([*others, f"{_TAG}{BUILD}:{','.join(names)}"] if names else others)
-    torch.compiler.config.cache_key_tag = _Tag(tag) if names else tag
+def _is_importing(name: str) -> bool:
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    return getattr(spec, "_initializing", False)
+
+
+def _wait() -> None:
+    names = [*_late, *(CHANGES if installed_kernels() else ())]
+    _hook.wait_for(name for name in names if name not in sys.modules)
+
+
+def _on_import_of(imported: ModuleType) -> None:
+    """Make the change of a module, or install the devices of a package, now that it is imported."""
+    name = imported.__name__
+    with _lock:
+        is_late = name in _late
+        _late.discard(name)
+        try:
+            if name in CHANGES and installed_kernels():
+                _change(name)
+        except BaseException:
+            _undo(name)
+            raise
+        _wait()
+    if is_late:
+        install(*backends.LATE[name])

@@ -2,7 +2,6 @@
 
 import warnings
 from functools import cache
-from typing import Any
 
 import torch
 from torch.amp.autocast_mode import autocast as StockAutocast  # by this name also where ours is put in its place
@@ -131,9 +130,8 @@ def _scripted(
     return StockAutocast(device_type, dtype, enabled, cache_enabled)
 
 
-# TorchScript looks here for the function that it compiles instead of a call. A constant argument chooses one of two.
-_in_a_script: dict[str, Any] = {"arg_name": "enabled", "index": 2, "default": True}
-torch._jit_internal.boolean_dispatched[autocast] = _in_a_script | {"if_true": _scripted, "if_false": _scripted}
+# TorchScript asks for the function that it compiles in the place of a call.
+autocast.__prepare_scriptable__ = lambda: _scripted  # type: ignore[attr-defined]
 
 
 def _lower_precision(

@@ -1,11 +1,9 @@
 """Facts of single backends: names, hardware, packages. Only policy.yaml and this folder name devices."""
 
-from collections.abc import Callable, Iterable
-from types import ModuleType
+from collections.abc import Iterable
 from typing import Any
 
 import torch
-import wrapt
 
 from polycast._compiled import ALSO_CALLED, DEVICES
 from polycast._suggest import suggestion
@@ -29,16 +27,6 @@ CHECKPOINTS = ("torch.utils.checkpoint", xla.CHECKPOINT)
 # The devices whose backends are outside of torch's repository. Their kernels are overridden on request only, after the
 # backend is loaded: if it then has registered no fallback, we register one.
 ON_REQUEST = ("hpu", *PRIVATE)
-# The names of package and action of each import hook. A reload of this module keeps them, because the hooks stay.
-_waiting: set[tuple[str, str]] = globals().get("_waiting", set())
-
-
-def once_imported(package: str, action: Callable[[ModuleType], None]) -> None:
-    """Call the action when the package is imported, or now if it is. A second request for the same has no effect."""
-    name = f"{action.__module__}.{action.__qualname__}"
-    if (package, name) not in _waiting:
-        _waiting.add((package, name))
-        wrapt.register_post_import_hook(action, package)
 
 
 def device_type_of(device: str) -> str:

@@ -7,9 +7,9 @@ import math
 
 import torch
 from torch import Tensor
-from torch.library import Library
 
 from polycast._compiled import any_overlap, check_norm, check_tensors, check_unscale, check_update_scale
+from polycast._operators import library
 from polycast.syncfree.elsewhere import trusts_torch
 from polycast.syncfree.joining import Tensors, as_real, joined, parts, write
 
@@ -128,6 +128,5 @@ def _multiply(tensors: Tensors, factor: Tensor) -> None:
             torch._foreach_mul_(wide, factor.to(dtype))
 
 
-LIBRARY = Library("polycast", "IMPL")  # type: ignore[no-untyped-call]
 for _function in (find_non_finite, norm, unscale_, update_scale_):
-    LIBRARY.impl(_function.__name__, _function, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
+    library.impl(_function.__name__, _function, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]

@@ -12,6 +12,7 @@ from torch._compile import _disable_dynamo
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
 from polycast import backends
+from polycast.scaler import elsewhere  # noqa: F401
 from polycast.scaler.arguments import (
     check_bounds,
     check_clipping,

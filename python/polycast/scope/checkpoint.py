@@ -4,21 +4,19 @@ Torch restores the device and the dtype of the region only. It has two kinds of 
 names of its module at each call.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from functools import wraps
 from types import ModuleType
 from typing import Any
 
-from polycast._replaced import replaced
+from polycast._replaced import Undo, replace
 from polycast.scope import scopes
 
 # Since torch 2.15 the second calls the first. So only the first one that is there is replaced.
 _WITHOUT_REENTRANT = ("_checkpoint_without_reentrant_generator_impl", "_checkpoint_without_reentrant_generator")
 
 
-@contextmanager
-def keep_policies(module: ModuleType) -> Iterator[None]:
+def keep_policies(module: ModuleType, undo: Undo) -> None:
     """Have the checkpoints of a module keep the policies of their forward."""
     reentrant = module.CheckpointFunction.forward
 
@@ -26,18 +24,16 @@ def keep_policies(module: ModuleType) -> Iterator[None]:
     def forward(ctx: Any, function: Callable[..., object], *args: Any) -> Any:
         return reentrant(ctx, _bound(function), *args)
 
-    with ExitStack() as stack:
-        stack.enter_context(replaced(module.CheckpointFunction, "forward", staticmethod(forward)))
-        name = next((name for name in _WITHOUT_REENTRANT if hasattr(module, name)), None)
-        if name is not None:
-            plain = getattr(module, name)
+    replace(module.CheckpointFunction, "forward", staticmethod(forward), undo)
+    name = next((name for name in _WITHOUT_REENTRANT if hasattr(module, name)), None)
+    if name is not None:
+        plain = getattr(module, name)
 
-            @wraps(plain)
-            def without_reentrant(function: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
-                return plain(_bound(function), *args, **kwargs)
+        @wraps(plain)
+        def without_reentrant(function: Callable[..., object], *args: Any, **kwargs: Any) -> Any:
+            return plain(_bound(function), *args, **kwargs)
 
-            stack.enter_context(replaced(module, name, without_reentrant))
-        yield
+        replace(module, name, without_reentrant, undo)
 
 
 def _bound(function: Callable[..., object]) -> Callable[..., object]:

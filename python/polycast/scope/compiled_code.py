@@ -19,24 +19,21 @@ that never holds.
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
+from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
 
 from polycast import backends
 from polycast._compiled import enter_region, enter_scope, leave_scope, number_scope, set_carrier, show_scopes
-from polycast._replaced import replaced
+from polycast._replaced import Undo, replace
 
 F = TypeVar("F", bound=Callable[..., object])
 
-# These functions enter without leaving, or leave without entering. Dynamo inlines them. It must not compile them alone,
-# nor what they call.
-_uncompiled: list[Callable[..., object]] = []
-# These functions enter and leave around a call. Dynamo must not compile them alone, but may compile what they call.
-_inlined: list[Callable[..., object]] = []
+# What dynamo records in its graphs: see `allow_scopes`.
+_CALLS: tuple[Callable[..., None], ...] = (enter_region, enter_scope, leave_scope)
 # The states that compiled code guards.
 _guarded: list[Any] = []
 # The carrier's own regions have these dtypes, so they mean no policy.
@@ -46,14 +43,22 @@ set_carrier(backends.CARRIER, _DTYPES)
 
 
 def uncompiled(function: F) -> F:
-    """Have dynamo skip a function's own frame, and the frames of what it calls."""
-    _uncompiled.append(function)
-    return function
+    """Have dynamo skip a function's own frame, and the frames of what it calls.
+
+    For functions that enter without leaving, or leave without entering. Dynamo inlines them, and must not compile them
+    alone.
+    """
+    return _skipped(function, _FrameAction.SKIP)
 
 
 def inlined(function: F) -> F:
-    """Have dynamo skip a function's own frame."""
-    _inlined.append(function)
+    """Have dynamo skip a function's own frame, which enters and leaves around a call, but not what it calls."""
+    return _skipped(function, _FrameAction.DEFAULT)
+
+
+def _skipped(function: F, below: _FrameAction) -> F:
+    # It marks the code of the function. torch._dynamo.eval_frame.skip_code does the same, but imports dynamo.
+    set_code_exec_strategy(function.__code__, _FrameExecStrategy(_FrameAction.SKIP, below))
     return function
 
 
@@ -63,22 +68,23 @@ def constant(function: F) -> F:
     return uncompiled(function)
 
 
-def describe(_: ModuleType) -> None:
-    """Describe polycast's own functions to dynamo, once dynamo is imported."""
-    from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
-
-    calls: tuple[Callable[..., None], ...] = (enter_region, enter_scope, leave_scope)
-    for call in calls:
+def allow_scopes() -> None:
+    """Have dynamo record the calls that enter and leave scopes in its graphs. It runs before dynamo meets one."""
+    for call in _CALLS:
         torch.compiler.allow_in_graph(call)  # type: ignore[no-untyped-call]
         torch.fx.node.has_side_effect(call)
-    for function in _inlined:
-        torch._dynamo.eval_frame.skip_code(function.__code__)
-    for function in _uncompiled:
-        set_code_exec_strategy(function.__code__, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
 
 
-@contextmanager
-def number_scopes(_: ModuleType) -> Iterator[None]:
+def disallow_scopes() -> None:
+    """Undo :func:`allow_scopes`."""
+    dynamo = sys.modules.get("torch._dynamo.trace_rules")
+    for call in _CALLS:
+        torch.fx.node._side_effectful_functions.discard(call)
+        if dynamo is not None:
+            dynamo._allowed_callable_ids.remove(id(call))
+
+
+def number_scopes(_: ModuleType, undo: Undo) -> None:
     """Have threads show their scopes to dynamo, and scopes get numbers: see the notes above."""
     from torch._C._dynamo import guards
     from torch._dynamo import convert_frame, eval_frame
@@ -96,17 +102,13 @@ def number_scopes(_: ModuleType) -> Iterator[None]:
         _guarded.append(take())
         return _guarded[-1]
 
-    with (
-        replaced(eval_frame, "_callback_from_stance", choose_after_showing),
-        replaced(guards, "GlobalStateGuard", take_numbered),
-        replaced(convert_frame, "GlobalStateGuard", take_numbered),
-    ):
-        yield
+    replace(eval_frame, "_callback_from_stance", choose_after_showing, undo)
+    for module in (guards, convert_frame):
+        replace(module, "GlobalStateGuard", take_numbered, undo)
 
 
 def _no_number() -> Exception:
     """Return an error after which a frame runs what was compiled of it before, and is not compiled again."""
-    from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy
     from torch._dynamo import exc
 
     # Until torch 2.12 the error has another name.
@@ -126,20 +128,28 @@ def break_graph(what: str) -> None:
         raise torch._dynamo.exc.Unsupported(f"{what}; make it inside, or decorate a function with it")
 
 
-def forget() -> None:
+def is_numbering() -> bool:
+    """Return whether the states are kept that compiled code guards."""
+    dynamo = sys.modules.get("torch._dynamo.convert_frame")
+    return getattr(getattr(dynamo, "GlobalStateGuard", None), "__module__", None) == __name__
+
+
+def forget(kept: bool | None = None) -> None:
     """Keep code that was compiled so far from running again.
 
     Other threads may be running or compiling it, and torch crashes if it is freed then. So the code guards a state that
     never holds from now on, and is freed only if this is the only thread, or where no state was kept.
+
+    Args:
+        kept: Whether states were kept when the code was compiled. None: as now.
     """
     dynamo = sys.modules.get("torch._dynamo")
     if dynamo is None or getattr(dynamo.__spec__, "_initializing", False):  # another thread imports it
         return
-    is_numbering = dynamo.convert_frame.GlobalStateGuard.__module__ == __name__
     with dynamo.convert_frame.compile_lock:
         for state in _guarded:
             content = json.loads(state.__getstate__()) | {"num_threads": -1}
             state.__setstate__(json.dumps(content))
         _guarded.clear()
-    if not is_numbering or len(sys._current_frames()) == 1:
+    if not (is_numbering() if kept is None else kept) or len(sys._current_frames()) == 1:
         dynamo.reset()

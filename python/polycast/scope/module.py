@@ -1,7 +1,5 @@
 """A module under rules: its ``forward`` enters them."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial, wraps
 from types import ModuleType
 from typing import Any
@@ -11,7 +9,7 @@ import torch
 from torch import nn
 
 from polycast._compiled import enter_scope, leave_scope
-from polycast._replaced import replaced
+from polycast._replaced import Undo, replace
 from polycast.policy.policy import Policy
 from polycast.scope import scopes, tracers
 from polycast.scope.compiled_code import inlined
@@ -57,7 +55,8 @@ class Assigned(partial[Any]):
 @inlined
 def _run(module: ref[nn.Module], policy: Policy, digest: str, forward: Any, *args: Any, **kwargs: Any) -> Any:
     if torch.compiler.is_compiling():
-        enter_scope(scopes.keep_scope_in(scopes.MODULE, digest))
+        scope = scopes.keep_scope_in(scopes.MODULE, digest)
+        enter_scope(scope)
         try:
             return _forward(module, forward, args, kwargs)
         finally:
@@ -98,8 +97,7 @@ def set_rules(module: nn.Module, policy: Policy | None) -> None:
         own["forward"] = forward
 
 
-@contextmanager
-def check_models(_: ModuleType) -> Iterator[None]:
+def check_models(_: ModuleType, undo: Undo) -> None:
     """Have torch.fx raise for a model that has rules itself: torch.fx would trace the forward of the model's class."""
     trace = torch.fx.Tracer.trace
 
@@ -109,5 +107,4 @@ def check_models(_: ModuleType) -> Iterator[None]:
             raise tracers.lost("torch.fx records no casts", root)
         return trace(self, root, *args, **kwargs)
 
-    with replaced(torch.fx.Tracer, "trace", checked):
-        yield
+    replace(torch.fx.Tracer, "trace", checked, undo)

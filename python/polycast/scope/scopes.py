@@ -22,7 +22,7 @@ from polycast._compiled import (
     scope_in_force,
 )
 from polycast.policy.policy import Policy
-from polycast.scope.compiled_code import constant, inlined
+from polycast.scope.compiled_code import allow_scopes, constant, inlined
 
 R = TypeVar("R")
 # Compiled code holds a scope by its id. None is the scope of no policy.
@@ -49,7 +49,8 @@ def in_module(policy: Policy) -> AbstractContextManager[object]:
 def run_in(scope: Held, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
     """Call a function in a scope, and return its result."""
     if torch.compiler.is_compiling():
-        enter_scope(scope if isinstance(scope, int) else keep_scope_of(scope))
+        kept = scope if isinstance(scope, int) else keep_scope_of(scope)  # on a line before: see `allow_scopes`
+        enter_scope(kept)
         try:
             return function(*args, **kwargs)
         finally:
@@ -61,12 +62,14 @@ def run_in(scope: Held, function: Callable[..., R], *args: Any, **kwargs: Any) -
 @constant
 def keep_scope_here() -> int:
     """Return the id of the scope of this thread; 0 is the scope of no policy."""
+    allow_scopes()
     return keep_scope(None, None)
 
 
 @constant
 def keep_scope_of(scope: Scope | None) -> int:
     """Return the id of a scope; 0 is the scope of no policy."""
+    allow_scopes()
     with scope_context(scope):
         return keep_scope(None, None)
 
@@ -80,6 +83,7 @@ def keep_scope_in(layer: str, digest: str) -> int:
             "of a region or a module; export without one, or make it that of the process where the program runs: "
             "polycast.use(policy)"
         )
+    allow_scopes()
     _leave_after_tracing()
     return keep_scope(layer, Policy.of_digest(digest).kernels)
 

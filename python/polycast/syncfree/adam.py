@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from polycast._compiled import check_adam_step
+from polycast._operators import operators
 from polycast.syncfree import elsewhere
 from polycast.syncfree.arguments import numbers
 from polycast.syncfree.batches import Group
@@ -50,7 +51,7 @@ class Adam(SyncFreeOptimizer, Stock):
     """
 
     _average_names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
-    _operator = torch.ops.polycast.adam_step_.default
+    _operator = operators.adam_step_.default
     _check = staticmethod(check_adam_step)
     _elsewhere = staticmethod(elsewhere.adam_step_)
 

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.library import Library
 
 from polycast import backends
 from polycast._compiled import any_overlap, check_adam_step, check_sgd_step
+from polycast._operators import library
 from polycast.syncfree.joining import Tensors, as_real, chunks, joined, numel, parts, write
 from polycast.syncfree.unusual import is_opaque
 
@@ -286,6 +286,5 @@ def _is_fake(tensor: Tensor) -> bool:
     return hasattr(tensor, "fake_device")
 
 
-LIBRARY = Library("polycast", "IMPL")  # type: ignore[no-untyped-call]
 for _function in (adam_step_, sgd_step_):
-    LIBRARY.impl(_function.__name__, _function, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
+    library.impl(_function.__name__, _function, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from polycast._compiled import check_sgd_step
+from polycast._operators import operators
 from polycast.syncfree import elsewhere
 from polycast.syncfree.arguments import numbers
 from polycast.syncfree.batches import Group
@@ -53,7 +54,7 @@ class SGD(SyncFreeOptimizer, Stock):
 
     _average_names = ("momentum_buffer",)
     _has_flags = True  # whether momentum_started may be in the state
-    _operator = torch.ops.polycast.sgd_step_.default
+    _operator = operators.sgd_step_.default
     _check = staticmethod(check_sgd_step)
     _elsewhere = staticmethod(elsewhere.sgd_step_)
 
