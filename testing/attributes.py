@@ -91,7 +91,7 @@ def _parts(place: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
         place = f"{value.__module__}.{value.__qualname__}"
     for name, part in _held(value):
         yield f"{place}.{name}", part
-        if not isinstance(part, ModuleType):
+        if not issubclass(type(part), ModuleType):
             yield from _parts(f"{place}.{name}", part, seen)
 
 
@@ -107,8 +107,13 @@ def _held(value: Any) -> list[tuple[str, Any]]:
         return []
     is_theirs = issubclass(kind, type) and value.__module__.partition(".")[0] in PACKAGES
     of_theirs = kind.__module__.partition(".")[0] in PACKAGES
-    if is_theirs or of_theirs or issubclass(kind, ModuleType | FunctionType):
-        return list(getattr(value, "__dict__", {}).items())
+    if is_theirs:
+        return list(vars(value).items())
+    if of_theirs or issubclass(kind, ModuleType | FunctionType):
+        try:
+            return list(object.__getattribute__(value, "__dict__").items())
+        except AttributeError:
+            return []
     return []
 
 

@@ -1,0 +1,251 @@
+"""What importing polycast changes is documented, and uninstalling undoes all of it."""
+
+import re
+
+import pytest
+import torch
+from polycast import installation
+
+from testing.probe import HAS_XLA, NO_XLA
+from testing.process import python
+
+needs_xla = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
+DYNAMO = "torch._dynamo, torch.compiler.config"
+XLA = f"torch_xla, torch_xla.utils.checkpoint, {DYNAMO}"
+# Torch makes some of its attributes when they are first needed. So it does the same before they are looked at.
+BEFORE = """
+import torch, warnings, {beside}
+from testing.attributes import Attributes, dump
+
+def work():
+    with torch.autocast("cpu"):
+        torch.nn.Linear(2, 2)(torch.ones(2, 2)).sum().backward()
+{work}
+before, kernels = Attributes(), dump()
+
+def differ():
+    return before.changed() + [op.partition(chr(10))[0] for op in {{*dump()}} ^ {{*kernels}}]
+assert differ() == []
+import polycast
+"""
+# What is done between the import, or an installation, and uninstalling.
+USES = {
+    "nothing": "",
+    "installing twice": 'polycast.install(); polycast.install("cpu")',
+    "one device after the other": "[polycast.uninstall(device) for device in polycast.installed()]",
+    "all by their names": "polycast.uninstall(*polycast.installed())",
+    "rules": """
+model = torch.nn.Linear(2, 2)
+polycast.assign(model, {"": "fp32"})
+polycast.cast_cache.keep(model)
+with polycast.autocast("cpu", policy=polycast.Policy({"linear": "fp32", "relu": "fp32"})):
+    model(torch.ones(2, 2)).sum().backward()
+polycast.use(polycast.Policy({"abs": "fp32"}))
+work()
+polycast.use(None)
+""",
+}
+
+
+@pytest.mark.parametrize("beside", ["sys", DYNAMO, pytest.param(XLA, marks=needs_xla)], ids=["torch", "dynamo", "xla"])
+def test_uninstalling_undoes_all_that_the_import_changed(beside: str) -> None:
+    uses = "".join(f"{use}\nfound({name!r})\n" for name, use in USES.items())
+    code = """
+def found(use):
+    polycast.uninstall()
+    print(use, "-", *differ())
+    polycast.install()
+    assert differ()
+"""
+    expected = "".join(f"{use} -\n" for use in USES)
+    assert python(BEFORE.format(beside=beside, work="work()") + code + uses) == expected
+
+
+@pytest.mark.parametrize("beside", ["sys", pytest.param(XLA, marks=needs_xla)], ids=["torch", "xla"])
+def test_the_switch_prevents_all_of_it(beside: str) -> None:
+    code = BEFORE.format(beside=beside, work="") + "print(differ(), polycast.installed())"
+    assert python(code, POLYCAST_INSTALL="0") == "[] ()\n"
+
+
+@needs_xla
+def test_what_is_imported_after_polycast_is_torchs_own_again() -> None:
+    """Nothing that torch holds is of polycast, and the dispatcher is that of a process without it."""
+    code = """
+from testing.attributes import Attributes
+print(dump())
+def is_ours(value):
+    value = value.__func__ if type(value) is staticmethod else value
+    return type(value) is type(dump) and value.__globals__.get("__name__", "").startswith("polycast")
+values = Attributes().values
+print(*(place for place in values if is_ours(values[place]) and "_overload_registry" not in place))
+"""
+    imports = "import torch_xla, torch_xla.utils.checkpoint, torch._dynamo\n"
+    installed = python(f"import polycast\n{imports}{code}")
+    assert "torch_xla.utils.checkpoint.CheckpointFunction.forward" in installed
+    assert python(f"import polycast\n{imports}polycast.uninstall(){code}") == python(imports + code)
+    assert python(f"import polycast\npolycast.uninstall()\n{imports}{code}") == python(imports + code)
+
+
+@pytest.mark.parametrize("beside", ["sys", DYNAMO, pytest.param(XLA, marks=needs_xla)], ids=["torch", "dynamo", "xla"])
+def test_all_that_the_import_changes_is_documented(beside: str) -> None:
+    """The list in the docstring of installation.py is complete, and has nothing else."""
+    places = python(BEFORE.format(beside=beside, work="") + "print(*before.changed(), sep=chr(10))").split()
+    listed = (installation.__doc__ or "").partition("Compiled code holds")[0]
+    names = re.findall(r"``(torch[\w.]+|sys[\w.]+)``", listed)
+    found = {name for name in names if any(f"{place}.".startswith(f"{name}.") for place in map(public, places))}
+    unlisted = [place for place in map(public, places) if not any(f"{place}.".startswith(f"{name}.") for name in names)]
+    assert unlisted == []
+    assert set(names) - found == {name for name in names if not is_here(name, beside)}
+
+
+def public(place: str) -> str:
+    """Return an option of a configuration by the name that users write."""
+    return place.replace("._config.", ".")
+
+
+def is_here(name: str, beside: str) -> bool:
+    """Whether this torch has the attribute where these modules are imported. The finder waits for the others."""
+    if name == "sys.meta_path":
+        return "torch_xla.utils" not in beside
+    if name.startswith("torch_xla"):
+        return "torch_xla" in beside
+    if "dynamo" in name:
+        return "dynamo" in beside
+    if "generator" in name:
+        there = vars(torch.utils.checkpoint)
+        inner = "_checkpoint_without_reentrant_generator_impl"
+        return name.endswith("impl") if inner in there else not name.endswith("impl")
+    return True
+
+
+# Raises KeyboardInterrupt at the given line of those that polycast runs in `call`, and returns whether there is one.
+INTERRUPTED = """
+import sys, torch, torch._dynamo
+from testing.attributes import dump
+import polycast
+from polycast import installation
+from torch.compiler import config
+
+def state():
+    guards = torch._C._dynamo.guards.GlobalStateGuard, torch._dynamo.convert_frame.GlobalStateGuard
+    hooks = sys.modules["torch.optim.optimizer"]._global_optimizer_post_hooks.values()
+    made = [torch.fx.Tracer.trace, torch.utils.checkpoint.CheckpointFunction.forward, *guards, *hooks]
+    ours = [getattr(one, "__globals__", {}).get("__name__", "torch") for one in made]
+    return polycast.installed(), ours, str(config.cache_key_tag), [type(one).__name__ for one in sys.meta_path]
+
+def interrupted(call, line):
+    count = 0
+    def trace(frame, event, arg):
+        nonlocal count
+        if "/polycast/" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            count += 1
+            if count == line:
+                raise KeyboardInterrupt
+        return trace
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+everything, one, none = ("cpu", "xpu"), ("cpu",), ()
+for start, call in (
+    (none, lambda: polycast.install(*everything)),
+    (one, lambda: polycast.install(*everything)),
+    (everything, polycast.uninstall),
+    (everything, lambda: polycast.uninstall("cpu")),
+):
+    for line in range(1, 2000):
+        polycast.uninstall()
+        if start:
+            polycast.install(*start)
+        before = state()
+        if not interrupted(call, line):
+            break
+        after = state()
+        polycast.uninstall()
+        if start:
+            polycast.install(*start)
+        call()
+        assert after in (before, state()), (line, before, after, state())
+    assert line > 50
+    print("at each line")
+"""
+
+
+def test_an_interrupted_call_did_all_or_nothing() -> None:
+    assert python(INTERRUPTED) == "at each line\n" * 4
+
+
+def test_threads_that_install_and_uninstall_leave_what_the_last_one_did() -> None:
+    code = (
+        BEFORE.format(beside=DYNAMO, work="work()")
+        + """
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+def some(seed):
+    chosen = random.Random(seed)
+    for _ in range(20):
+        chosen.choice([polycast.install, polycast.uninstall, lambda: polycast.install("cpu"), work])()
+with ThreadPoolExecutor(4) as threads:
+    list(threads.map(some, range(4)))
+polycast.install()
+assert polycast.installed()
+polycast.uninstall()
+print(*differ())
+"""
+    )
+    assert python(code) == "\n"
+
+
+def test_a_module_that_another_thread_is_importing_is_changed_when_it_is_there() -> None:
+    code = """
+import threading, polycast
+polycast.uninstall()
+thread = threading.Thread(target=__import__, args=("torch._dynamo",))
+thread.start()
+while "torch._dynamo" not in __import__("sys").modules:
+    pass
+polycast.install("cpu")
+print(__import__("torch")._dynamo.convert_frame.GlobalStateGuard.__module__)
+thread.join()
+"""
+    assert python(code) == "polycast.scope.compiled_code\n"
+
+
+def test_the_hook_leaves_the_import_as_it_is() -> None:
+    """The module's loader and spec are Python's own, and an import that fails can be repeated."""
+    code = """
+import importlib.util, sys, pathlib, tempfile
+from polycast._import_hook import ImportHook
+
+folder = pathlib.Path(tempfile.mkdtemp())
+sys.path.insert(0, str(folder))
+(folder / "late.py").write_text("raise ValueError")
+seen = []
+hook = ImportHook(seen.append)
+hook.wait_for(["late", "never"])
+assert importlib.util.find_spec("never") is None and importlib.util.find_spec("late").origin == str(folder / "late.py")
+try:
+    import late
+except ValueError:
+    pass
+assert seen == [] and "late" not in sys.modules
+(folder / "late.py").write_text("value = 'another length'")
+importlib.invalidate_caches()
+import late
+assert seen == [late] and vars(late.__loader__).keys() == {"name", "path"} and late.__spec__.loader is late.__loader__
+hook.wait_for(["never"])
+importlib.reload(late)
+assert seen == [late] and sys.meta_path[0] is hook
+hook.wait_for([])
+assert hook not in sys.meta_path
+print("as it is")
+"""
+    assert python(code) == "as it is\n"
