@@ -222,7 +222,8 @@ def _follow() -> None:
         _undo("torch.compiler.config")  # it names the devices
         if installed_kernels():
             for name in CHANGES:
-                _change(name)
+                if not _is_importing(name):  # the hook follows
+                    _change(name)
         else:
             _late.clear()
             for name in list(_made):
@@ -232,7 +233,7 @@ def _follow() -> None:
 
 
 def _change(name: str) -> None:
-    if name in sys.modules and name not in _made and not _is_importing(name):
+    if name in sys.modules and name not in _made:
         _made[name] = undo = []
         CHANGES[name](sys.modules[name], undo)
 
@@ -249,8 +250,7 @@ def _is_importing(name: str) -> bool:
 
 
 def _wait() -> None:
-    names = [*_late, *(CHANGES if installed_kernels() else ())]
-    _hook.wait_for(name for name in names if name not in sys.modules)
+    _hook.wait_for(_late | (CHANGES.keys() - _made.keys() if installed_kernels() else set()))
 
 
 def _on_import_of(imported: ModuleType) -> None:
