@@ -30,8 +30,8 @@ from polycast._caller import warn
 from polycast._calls import called_as
 from polycast._cast_targets import Casts, named_tensors
 from polycast._pointers import getattr_of
-from polycast.scope.change import Change
 from polycast._replaced import Undo
+from polycast.scope.change import Change
 
 __all__ = ["Counts", "Kept", "clear", "info", "keep", "limit", "release", "verify"]
 
