@@ -62,7 +62,7 @@ def _values() -> Iterator[tuple[str, Any]]:
         "sys.meta_path": sys.meta_path,
         "sys.path_hooks": sys.path_hooks,
         "sys.path": sys.path,
-        "os.environ": os.environ._data,
+        "os.environ": vars(os.environ)["_data"],
         "warnings.filters": warnings.filters,
         "copyreg.dispatch_table": copyreg.dispatch_table,
         "gc.callbacks": gc.callbacks,

@@ -234,8 +234,7 @@ def _follow() -> None:
 
 def _change(name: str) -> None:
     if name in sys.modules and name not in _made:
-        _made[name] = undo = []
-        CHANGES[name](sys.modules[name], undo)
+        CHANGES[name](sys.modules[name], _made.setdefault(name, []))
 
 
 def _undo(name: str) -> None:
