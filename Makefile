@@ -65,12 +65,13 @@ sanitize: $(VENV)/installed
 # selects the cells whose names contain all of these words.
 ecosystem: export USE_TORCH_XLA := 0
 ecosystem: .venv-ecosystem/built
-	@.venv-ecosystem/bin/python -m pytest -q tests/workflows tests/test_docstrings.py -k "integrations or trainers"
+	@PYTHONPATH=$(CURDIR)/.venv-ecosystem/xla .venv-ecosystem/bin/python -m pytest -q tests/workflows tests/test_docstrings.py -k "integrations or trainers"
 	@.venv-ecosystem/bin/python -m tools.ecosystem $(CELLS)
 
-.venv-ecosystem/installed: requirements/ecosystem.txt requirements/common.txt
+.venv-ecosystem/installed: requirements/ecosystem.txt requirements/ecosystem-xla.txt requirements/common.txt
 	python3 -m venv .venv-ecosystem
 	.venv-ecosystem/bin/python -m pip install --disable-pip-version-check -r $<
+	.venv-ecosystem/bin/python -m pip install --disable-pip-version-check --no-deps --target .venv-ecosystem/xla -r requirements/ecosystem-xla.txt
 	@touch $@
 
 .venv-ecosystem/built: .venv/built .venv-ecosystem/installed
