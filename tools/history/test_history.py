@@ -131,7 +131,7 @@ def test_a_release_alone_is_recorded_beside_the_one_before_it(
         "history/torch-2.9.yaml: 6 lines",
         "history/schemas.txt: 6 lines, of 1 releases",
         "history/torch-2.10.yaml: 9 lines",
-        "history/schemas.txt: 7 lines, of 2 releases",
+        "history/schemas.txt: 8 lines, of 2 releases",
     ]
     texts = [(found_so / f"torch-2.{minor}.yaml").read_text("utf-8") for minor in (9, 10)]
     assert texts == [TEXTS[0], TEXTS[1].partition("reasons:")[0]]

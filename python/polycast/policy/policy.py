@@ -17,6 +17,7 @@ from polycast._grammar.names import split_overload
 from polycast._suggest import suggestion
 from polycast.policy.lookups import Op, category_on, targets_of
 from polycast.policy.operators import qualified, shown
+from polycast.policy.reader import NOT_RULES
 from polycast.policy.rules import VALUES, Rule
 from polycast.policy.sides import BUILT_IN_NAME, differences, side_of
 from polycast.policy.sources import rules_from, rules_of_file
@@ -35,8 +36,7 @@ _DEVICE = "name the device in a rule, as in Policy({'softmax': {'cuda': 'fp32'}}
 _ARGUMENTS = {
     "device": _DEVICE,
     "device_type": _DEVICE,
-    "base": "join two policies, as in Policy('torch-2.11') | Policy({'softmax': 'fp32'})",
-    "modules": "polycast.assign gives rules to modules",
+    **NOT_RULES,
 }
 # What is meant by an attribute that a policy does not have.
 _MADE = "Policy(...) takes a dict, a file, a release, a category or a dtype"

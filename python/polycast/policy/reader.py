@@ -19,6 +19,11 @@ from polycast.policy.schemas import versions_with
 
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
 RELEASE: Version = (_MAJOR, _MINOR)  # the torch that runs
+# What files and arguments of other packages have beside rules.
+NOT_RULES = {
+    "base": "join two policies, as in Policy('torch-2.11') | Policy({'softmax': 'fp32'})",
+    "modules": "polycast.assign gives rules to modules",
+}
 LACKS = "has no"  # what a problem says of a release after its name
 IMPORT_FIRST = "import the library that registers it first"
 # What policy.yaml has beside its ops.
@@ -45,8 +50,12 @@ class PolicyReader(CastReader):
         """Return the rules of a dict or a file, which stand under `ops` or by themselves."""
         if self.is_built_in(root):
             return ()
-        is_file = not isinstance(root, Mapping) or any(key.value == "ops" for key, _ in root.items)
-        ops = (self.fields(root, "the policy", ("ops",), ("ops",)) or {}).get("ops") if is_file else root
+        if isinstance(root, Mapping) and all(key.value != "ops" for key, _ in root.items):
+            return self.rules(root)
+        if isinstance(root, Mapping):
+            kept = (item for item in root.items if item[0].value not in NOT_RULES or not self.report_misplaced(*item))
+            root = Mapping(tuple(kept), root.location)
+        ops = (self.fields(root, "the policy", ("ops",), ("ops",)) or {}).get("ops")
         if ops is not None and not isinstance(ops, Mapping):
             self.report(ops.location, "ops is no mapping", "give it one, as in {softmax: fp32}")
         return self.rules(ops) if isinstance(ops, Mapping) else ()
@@ -57,7 +66,7 @@ class PolicyReader(CastReader):
             return ()
         ranks: dict[bool, dict[tuple[str, str, str], tuple[Text, Rule]]] = {False: {}, True: {}}
         for key, node in rules.items:
-            if self.report_heading(key, node):
+            if self.report_misplaced(key, node):
                 continue
             targets = self.targets(key) if self.holds_here(node) else ()
             exact = any(target.overload for target in targets)
@@ -75,13 +84,20 @@ class PolicyReader(CastReader):
         chosen = sorted((ranks[False] | ranks[True]).values(), key=lambda pair: pair[0].location)
         return tuple(rule for _, rule in chosen)
 
-    def report_heading(self, key: Text, node: Node) -> bool:
-        """Report a device, a category or a title where an op must stand; return whether it is one."""
+    def report_misplaced(self, key: Text, node: Node) -> bool:
+        """Report a device, a category, a pattern or a title where an op must stand; return whether it is one."""
         if operators.targets(key.value, self.signatures):
             return False
         device = ALSO_CALLED.get(key.value.lower(), key.value)
         inner = [name.value for name, _ in node.items] if isinstance(node, Mapping) else []
-        if device in self.like or device in backends.device_types():
+        if key.value in NOT_RULES:
+            what, remedy = "is no op", NOT_RULES[key.value]
+        elif "*" in key.value:
+            what, remedy = (
+                "is a pattern, which ops do not have",
+                "name each op",
+            )
+        elif device in self.like or device in backends.device_types():
             what, remedy = "is a device", f"write the op first, as in softmax: {{{device}: fp32}}"
         elif canonical(key.value) in self.categories:
             what, remedy = "is a category", f"write the op first, as in softmax: {canonical(key.value)}"
