@@ -51,6 +51,15 @@ def getattr_of(module: str) -> Callable[[str], Never]:
     return absent
 
 
+def absent_from(value: object, name: str) -> AttributeError:
+    """Return the error of an object that does not have a name."""
+    names = (
+        [] if name.startswith("_") else [one for one in (*vars(value), *dir(type(value))) if not one.startswith("_")]
+    )
+    remedy = f"; {did_you_mean(name, names)}" if names else ""
+    return AttributeError(f"'{type(value).__name__}' has no attribute '{name}'{remedy}")
+
+
 def _pointer(module: str, name: str) -> str:
     """Return the end of the error: what to write instead."""
     if name.startswith("_"):

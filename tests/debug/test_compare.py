@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -329,10 +330,13 @@ def test_a_file_of_something_else_is_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"run": 3}, TypeError, "the program is 3; give a function without arguments"),
+        ({"run": 3}, TypeError, "the program is 3; give a function without arguments, as in: lambda: model"),
+        ({"run": nn.Tanh()}, TypeError, "the program is the module Tanh; give a function without arguments"),
         ({"model": "resnet"}, TypeError, "the model is 'resnet'; give a torch.nn.Module"),
-        ({"reference": "float16"}, ValueError, "the reference 'float16' is neither 'float32' nor a file"),
-        ({"reference": 32}, TypeError, "the reference is 32; give 'float32', a polycast.Policy, or a file"),
+        ({"reference": "flaot32"}, ValueError, "did you mean 'float32'?"),
+        ({"reference": "torch-1.0"}, ValueError, "the nearest is torch-2.9"),
+        ({"reference": "no.yaml"}, ValueError, "no.yaml:1:1: error: cannot be read"),
+        ({"reference": 32}, TypeError, "the policy is 32; give a dict of rules"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
@@ -340,6 +344,41 @@ def test_what_cannot_be_compared_is_refused(arguments: dict[str, Any], error: ty
         polycast.debug.compare(**{"run": lambda: None, **arguments})
 
 
+@pytest.mark.parametrize(
+    "reference", [{"linear": "fp32"}, polycast.Policy("torch-2.11"), "torch-2.11", torch.float32, "bf16"]
+)
+def test_what_stands_for_a_policy_is_a_reference(reference: Any) -> None:
+    model = nn.Linear(2, 2)
+    errors = polycast.debug.compare(
+        polycast.autocast("cpu")(lambda: model(torch.ones(1, 2))), model, reference=reference
+    )
+    (row,) = [row for row in errors if row.site.op == "addmm"]
+    assert row.so_far is not None
+    assert (row.so_far == 0) == (reference in ("torch-2.11", "bf16", polycast.Policy("torch-2.11")))
+
+
 def test_an_unknown_order_is_refused() -> None:
     with pytest.raises(ValueError, match="sorted by local, so_far, growth, not by 'size'"):
         polycast.debug.compare(lambda: None).worst("size")
+
+
+MODEL = nn.Linear(2, 2)
+DEBUG: Any = polycast.debug  # what is typed here has no types
+# What people type first, and the end of the error.
+GUESSED: dict[str, tuple[Any, str]] = {
+    "trace(model, x)": (lambda: DEBUG.trace(MODEL, 1), "write with polycast.debug.trace(model) as t"),
+    "trace(verbose)": (lambda: DEBUG.trace(verbose=True), "write with polycast.debug.trace(model) as t"),
+    "t.events": (lambda: DEBUG.trace().events, "use one of by_op, calls, summary, table, to_json"),
+    "watch()": (lambda: DEBUG.watch(), "write with polycast.debug.watch(model, optimizer) as w"),
+    "w.first": (lambda: DEBUG.watch(MODEL).first, "use one of findings, flushed, ops, read, steps"),
+    "compare(model)": (lambda: DEBUG.compare(MODEL), "as in: lambda: model(inputs)"),
+    "compare(atol)": (lambda: DEBUG.compare(len, atol=1), "write compare(run, model)"),
+    "c.ok": (lambda: DEBUG.compare(lambda: None).ok, "use one of "),
+}
+
+
+@pytest.mark.parametrize("name", GUESSED)
+def test_a_wrong_call_or_name_is_told_what_to_write(name: str) -> None:
+    call, text = GUESSED[name]
+    with pytest.raises((TypeError, AttributeError), match=re.escape(text)):
+        call()

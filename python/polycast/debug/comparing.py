@@ -8,22 +8,24 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from polycast._calls import called_as
 from polycast.debug.calls import Site
 from polycast.debug.comparison import Comparison
 from polycast.debug.measure import Error, read_numbers
 from polycast.debug.program_state import ProgramState
 from polycast.debug.runs import First, Second
-from polycast.policy.policy import Policy
+from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import scopes
 
 FLOAT32 = "float32"
 
 
+@called_as("compare(run, model), as in compare(lambda: model(inputs).sum().backward(), model)")
 def compare(
     run: Callable[[], object],
     model: nn.Module | None = None,
     *,
-    reference: str | os.PathLike[str] | Policy = FLOAT32,
+    reference: PolicyLike = FLOAT32,
 ) -> Comparison:
     """Run a program twice, as it is and under a reference policy, and return the errors of its ops.
 
@@ -41,12 +43,13 @@ def compare(
         run: The program, with its regions: forward, and backward where that is of interest. It must do the same each
             time that it is called, with the same batch, and take no step, since weights are not put back.
         model: Calls are named after its modules. Its buffers and gradients are put back.
-        reference: "float32" runs every op that the policy lists in float32. A policy decides over all others. A file
-            is one that :func:`record` wrote, under another policy or another torch.
+        reference: What :class:`polycast.Policy` takes: it decides over all other policies in the second run. "float32"
+            runs every op that the built-in policy lists in float32. Or a file that :func:`record` wrote, under another
+            policy or another torch.
 
     Raises:
-        ValueError: The reference is neither "float32" nor a file, or one whose modules have other names.
-        TypeError: The program cannot be called, the model is no module, or the reference is none of these.
+        ValueError: The reference is none of these, or a file whose modules have other names.
+        TypeError: The program is no function, the model no module, or no policy can be made of the reference.
         RuntimeError: The program changed a weight of the model.
 
     Example:
@@ -105,25 +108,20 @@ def record(run: Callable[[], object], path: str | os.PathLike[str], model: nn.Mo
 
 
 def _check(run: object, model: object) -> None:
-    if not callable(run):
-        raise TypeError(f"the program is {run!r:.60}; give a function without arguments")
+    if not callable(run) or isinstance(run, nn.Module):
+        what = f"the module {type(run).__name__}" if isinstance(run, nn.Module) else f"{run!r:.60}"
+        raise TypeError(f"the program is {what}; give a function without arguments, as in: lambda: model(inputs)")
     if not isinstance(model, nn.Module | None):
         raise TypeError(f"the model is {model!r:.60}; give a torch.nn.Module, or none for the names of classes")
 
 
-def _reference(reference: object) -> tuple[Policy, Path | None]:
-    if isinstance(reference, Policy):
-        return reference, None
-    if reference == FLOAT32:
-        return Policy(FLOAT32), None
+def _reference(reference: PolicyLike) -> tuple[Policy, Path | None]:
+    """Return the policy of a reference; of a file that :func:`record` wrote, none but the file."""
     if isinstance(reference, str | os.PathLike):
-        if not Path(reference).is_file():
-            raise ValueError(
-                f"the reference '{os.fspath(reference)}' is neither '{FLOAT32}' nor a file of polycast.debug.record; a "
-                "release or a file of rules goes in as a policy: polycast.Policy.load(...)"
-            )
-        return Policy(), Path(reference)
-    raise TypeError(f"the reference is {reference!r:.60}; give '{FLOAT32}', a polycast.Policy, or a file")
+        path = Path(reference)
+        if path.is_file() and path.suffix not in (".yaml", ".yml"):
+            return Policy(), path
+    return Policy(reference), None
 
 
 def _load(path: Path, *, of_model: bool) -> dict[tuple[str, str, str, int], tuple[list[Tensor], Tensor | None]]:

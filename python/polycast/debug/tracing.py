@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from torch import nn
 
+from polycast._calls import called_as
+from polycast._pointers import absent_from
 from polycast._text_table import lines_of
 from polycast.debug.calls import Call, Recording, text
 from polycast.debug.places import Places
@@ -48,6 +51,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
 
     _calls: tuple[Call, ...] | None = None
 
+    @called_as("with polycast.debug.trace(model) as t: ...; then t.calls, t.table(), t.by_op(), t.summary()")
     def __init__(self, model: nn.Module | None = None, *, lines: bool = False, limit: int = 1_000_000) -> None:
         if not isinstance(model, nn.Module | None):
             raise TypeError(f"the model is {model!r:.60}; give a torch.nn.Module, or none for the names of classes")
@@ -56,6 +60,11 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         self._model = model
         self._lines = lines
         self._limit = limit
+
+    if not TYPE_CHECKING:  # or type checkers would take every name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise absent_from(self, name)
 
     def __enter__(self) -> "trace":
         places = Places(self._model)

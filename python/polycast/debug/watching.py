@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,8 @@ from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves
 
 from polycast import _caller
+from polycast._calls import called_as
+from polycast._pointers import absent_from
 from polycast.debug.calls import BACKWARD, FORWARD, LOWER, STEP, WIDE, Call, Recording
 from polycast.debug.findings import Finding, Flushed, remedy_of
 from polycast.debug.measure import Magnitude, Magnitudes, flushed_share, largest
@@ -57,6 +60,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         1 linear in float32 the op alone is finite: polycast.Policy({"linear": "fp32"})
     """
 
+    @called_as("with polycast.debug.watch(model, optimizer) as w: ...; then print(w), w.findings, w.flushed")
     def __init__(self, model: nn.Module, optimizer: Optimizer | None = None) -> None:
         if not isinstance(model, nn.Module):
             raise TypeError(f"the model is {model!r:.60}; give a torch.nn.Module")
@@ -70,6 +74,11 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self.ops = 0
         self._reads = False
         self._begin()
+
+    if not TYPE_CHECKING:  # or type checkers would take every name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise absent_from(self, name)
 
     def _begin(self) -> None:
         self._seen: list[Seen] = []
