@@ -46,7 +46,7 @@ def autocast(
         per thread, so decorate a ``forward`` that several threads run.
 
     Raises:
-        ValueError: The policy has no such device, or the region is enabled and the policy does not list its dtype.
+        ValueError: The policy has no such device, or the region is enabled and cannot run in the dtype.
         PolicyError: A ``ValueError``, as for :class:`polycast.Policy`.
         TypeError: ``device_type`` is neither text nor a device, ``dtype`` neither text nor a dtype, or ``enabled`` a
             text.
@@ -149,7 +149,7 @@ def _lower_precision(
     if enabled and dtype not in listed:
         names = " and ".join(map(str, listed))
         raise ValueError(
-            f"autocast on {device_type} runs in {names}; {dtype} is not listed for it in the policy, and enabled=False "
+            f"autocast on {device_type} runs in {names}; {dtype} is not one of its lower precisions, and enabled=False "
             "runs without casts"
         )
     return dtype

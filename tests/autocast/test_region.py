@@ -249,12 +249,12 @@ BY_NAME = "a dtype is given by name, as in autocast(dtype="
 TEXT = "give a text such as 'cpu', or a torch.device"
 KNOWN = f"in its policy; it has {', '.join(backends.device_types())}; did you mean"
 NOT_LOADED = "is a backend outside of torch that is not loaded here; import the package that registers it first"
-NOT_LISTED = "is not listed for it in the policy, and enabled=False runs without casts"
+NOT_ONE = "is not one of its lower precisions, and enabled=False runs without casts"
 WRONG: dict[str, tuple[list[Any], type[Exception], str]] = {
     "float32": (
         ["cpu", F32],
         ValueError,
-        f"autocast on cpu runs in torch.bfloat16 and torch.float16; torch.float32 {NOT_LISTED}",
+        f"autocast on cpu runs in torch.bfloat16 and torch.float16; torch.float32 {NOT_ONE}",
     ),
     "an unknown device": (["gpu"], ValueError, f"polycast has no device 'gpu' {KNOWN} 'cuda'?"),
     "a backend that is not loaded": (
@@ -297,7 +297,7 @@ def test_what_the_policy_does_not_list_is_refused(name: str) -> None:
 
 @needs_xla
 def test_xla_lists_no_float16() -> None:
-    text = f"^autocast on xla runs in torch.bfloat16; torch.float16 {NOT_LISTED}$"
+    text = f"^autocast on xla runs in torch.bfloat16; torch.float16 {NOT_ONE}$"
     with pytest.raises(ValueError, match=text):
         polycast.autocast("xla", HALF)
 

@@ -84,7 +84,7 @@ except ValueError as error:
     print(error)
 """
     assert python(BACKEND + code) == (
-        "autocast on mine runs in torch.float16 and torch.bfloat16; torch.float64 is not listed for it in the policy\n"
+        "autocast on mine runs in torch.float16 and torch.bfloat16; torch.float64 is not one of its lower precisions\n"
     )
 
 
