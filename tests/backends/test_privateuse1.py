@@ -76,7 +76,7 @@ with FakeTensorMode(), torch.no_grad():
     )
 
 
-def test_a_dtype_that_the_policy_does_not_list_is_an_error_with_its_name() -> None:
+def test_a_dtype_that_the_device_cannot_have_is_an_error_with_its_name() -> None:
     code = """
 try:
     polycast.autocast("mine", dtype=torch.float64)
@@ -84,7 +84,8 @@ except ValueError as error:
     print(error)
 """
     assert python(BACKEND + code) == (
-        "autocast on mine runs in torch.float16 and torch.bfloat16; torch.float64 is not one of its lower precisions\n"
+        "autocast on mine runs in torch.float16 and torch.bfloat16; torch.float64 is not one of its lower precisions, "
+        "and enabled=False runs without casts\n"
     )
 
 
