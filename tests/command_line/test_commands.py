@@ -30,7 +30,7 @@ def test_without_an_op_it_shows_what_is_installed(capsys: pytest.CaptureFixture[
     for name, (key, dtypes, count, *kernels) in table(rows).items():
         assert key == DEVICES[name].dispatch_key
         assert [f"torch.{dtype}" for dtype in dtypes.split(",")] == [*map(str, DEVICES[name].lower_precision)]
-        assert int(count) == sum(row.device == name for row in BUILT_IN)
+        assert int(count) == sum(rule.device == name for rule in BUILT_IN)
         assert (kernels == ["installed"]) == (name in polycast.installed())
     told = {line[:13].strip(): line[15:] for line in facts}
     assert told["polycast"].startswith(f"{polycast.__version__}, built for torch ")

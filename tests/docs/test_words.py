@@ -21,8 +21,9 @@ RETIRED = {
     ],
     "a policy": [r"\b(a|the|policy) patch\b|\bpatches?\.py\b|\bpins?\b|\bpinned\b"],
     "a rule": [
-        r"\bop_rows\b|\bROWS\b|\bRow\b|\badd_rows\b|\bcpp_row\b|\brows_(by|\d|of)",
-        r"\b[Rr]ows? of (the|a|an) (op|device|release)\b|\b(stock|built-in|banned|documented) rows?\b",
+        r"\bop_rows\b|_compiled(\.| import .*)ROWS\b|\bRow\(NamedTuple",
+        r"\badd_rows\b|\bcpp_row\b|\brows_(by|\d|of)|\brow in BUILT_IN\b",
+        r"\b[Rr]ows? of (the|a|an) (policy|op|device|release)\b|'s row of|\b(stock|built-in|banned|documented) rows?\b",
         r"\b[Ee]ntr(y|ies) of (the|a|an) (policy|op|rule|file)\b|\bentries_of\b|\bits entry in\b",
         r"\bRegistration\b|\bregistrations\(\)|\.registrations\b",
     ],
@@ -30,14 +31,14 @@ RETIRED = {
     "unlisted": [r"[Ee]mpty cell|\bnot there, fp32|\b(op|it) (is|was) not listed\b|\bnot listed, runs\b|\"-: "],
     "a device": [
         r"\b[Cc]olumns? (of|in) (the|a) policy\b|\bcolumns of (devices|backends)\b|\bhas a column\b|\bthe column `",
-        r"\bfor column in (DEVICES|sorted|devices)|\b_?column(_of)?\(|\bset_column\b|\bcolumns: tuple\b",
+        r"\bfor column in (DEVICES|sorted|devices)|\b_?column(_of)?\(|\bset_column\b|\bcolumn: str\b",
         r"\b(row|rule|xla|sides?)\.columns?\b|\b(Column|COLUMN)\b|\bxla\.COLUMNS\b|import COLUMNS\b|^COLUMNS\b",
     ],
     "a device type": [r"\bkind_of\b|\bkinds? of device|\btypes? of device|\bkind = (backends|device)"],
     "also called": [r"\bspoken\b|\bSPOKEN"],
     "a dtype": [
         r"\bin the type of (its|their|the) |\b(floating-point|wider|lower|widest|complex) types?\b",
-        r"\b(in|of) another type than (the|it was)\b",
+        r"\b(in|of) another type than (the|it was)\b|\bkinds?: (Sequence\[)?torch\.dtype",
     ],
     "lower precision": [r"\b(half|low|reduced)[ -]precision\b|\b16[- ]bit precision\b"],
     "sync": [r"\b[Hh]ost reads?\b|\bread back\b|\breads from the device"],
