@@ -131,7 +131,7 @@ def served() -> list[str]:
 
 
 def current() -> str:
-    """Return the type of this process's accelerator, or that of the host if there is none.
+    """Return the device type of this process's accelerator, or that of the host if there is none.
 
     Raises:
         RuntimeError: torch_xla is imported and no XLA device is in use, so either XLA or the host may be meant.
@@ -148,7 +148,7 @@ def current() -> str:
 
 
 def is_here(device_type: str) -> bool:
-    """Return whether torch finds a device of this type."""
+    """Return whether torch finds a device of this device type."""
     if device_type == xla.TYPE:
         return xla.is_loaded()
     module = getattr(torch, device_type, None)
@@ -156,12 +156,12 @@ def is_here(device_type: str) -> bool:
 
 
 def has_fused_kernels(device_type: str) -> bool:
-    """Return whether torch's kernels over lists of tensors do what its documents say on devices of a type."""
+    """Return whether torch's kernels over lists of tensors do what its documents say on a device type."""
     return device_type in FUSED
 
 
 def has_float64(device_type: str) -> bool:
-    """Return whether all devices of a type are known to have float64."""
+    """Return whether all devices of a device type are known to have float64."""
     return device_type in (*FUSED, xla.TYPE)
 
 

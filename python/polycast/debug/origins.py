@@ -92,7 +92,7 @@ def call_of(one: Seen, calls: Sequence[Call]) -> Call | None:
 def makers_of(op: Op) -> tuple[int, ...]:
     """Return the autograd nodes of what made the tensor whose gradient an op gives, and of what that was made from.
 
-    They are those whose own gradients have the gradient's type: a float32 branch beside a float16 one made nothing.
+    They are those whose own gradients have the gradient's dtype: a float32 branch beside a float16 one made nothing.
     """
     if op.node is None or op.outputs[0].dtype not in LOWER:
         return ()

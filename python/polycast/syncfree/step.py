@@ -99,7 +99,7 @@ class SyncFreeOptimizer(StatefulOptimizer):
 
         Raises:
             ValueError: A learning rate is NaN, tensors share memory, or sizes do not fit.
-            TypeError: A tensor is of a type that the step cannot use.
+            TypeError: A tensor is of a dtype that the step cannot use.
             RuntimeError: A parameter, its gradient and its state are on different devices. Whatever is raised, nothing
                 has been written.
 
