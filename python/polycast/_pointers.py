@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Never
+from typing import NoReturn
 
 import torch
 
@@ -42,10 +42,10 @@ _INTEGRATIONS = {file.stem for file in (Path(__file__).parent / "integrations").
 _MEANT = {word: place for place, words in _SYNONYMS.items() for word in words.split()}
 
 
-def getattr_of(module: str) -> Callable[[str], Never]:
+def getattr_of(module: str) -> Callable[[str], NoReturn]:
     """Return the `__getattr__` of a module, which raises an AttributeError that says where the name is."""
 
-    def absent(name: str) -> Never:
+    def absent(name: str) -> NoReturn:
         raise AttributeError(f"module '{module}' has no attribute '{name}'{_pointer(module, name)}")
 
     return absent

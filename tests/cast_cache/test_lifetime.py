@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import cast
 
 import numpy
 import polycast
@@ -118,7 +119,7 @@ def test_the_limit_drops_what_was_not_used_for_longest() -> None:
     assert [is_reused(modules[index]) for index in (0, 1, 0, 2, 0, 1)] == [False, False, True, False, True, False]
     cast_cache.limit(WEIGHT - 1)
     assert held() == (1, WEIGHT - 16) or held() == (1, 16)
-    cast_cache.limit(numpy.int64(0))  # type: ignore[arg-type]  # any whole number
+    cast_cache.limit(cast(int, numpy.int64(0)))  # any whole number
     assert held() == (0, 0)
     cast_cache.limit(2**80)
     use(modules[0])

@@ -1,8 +1,10 @@
 """A change that took effect in a call, and that can be taken back."""
 
 from collections.abc import MutableMapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, TypeVar
 from weakref import ref
+
+Changed = TypeVar("Changed", bound="Change")
 
 
 class Change:
@@ -41,7 +43,7 @@ class Change:
         self._before.clear()
         self._is_removed = True
 
-    def __enter__(self) -> Self:
+    def __enter__(self: Changed) -> Changed:
         if self._is_removed:
             raise RuntimeError(f"{self!r} was taken back before; call {self._again} again")
         return self
