@@ -135,9 +135,9 @@ class Policy:
     composites: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def cited(self, note: str) -> str:
-        """Return a note with the title of each document before the name of its file."""
+        """Return a note with the title of each document in place of the name of its file."""
         for document in dict.fromkeys(list_.document for list_ in self.documents):
-            note = note.replace(document.name, str(document))
+            note = note.replace(document.name, document.title)
         return note
 
     def exceptions(self, device: Device) -> dict[str, list[str]]:

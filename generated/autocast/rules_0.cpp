@@ -79,12 +79,12 @@ void rules_0(std::vector<BuiltInRule>& rules, std::vector<Names>& names) {
   names.push_back({"binary_cross_entropy", "torch.nn.functional.binary_cross_entropy torch.nn.BCELoss"});
   add_rules(rules, "cuda xla_gpu mtia maia hpu privateuse1 npu musa mlu", {"binary_cross_entropy", "default", Category::banned, kernel<ops::binary_cross_entropy>, "", "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: their gradient may not be representable in float16. Use binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss, which are safe."});
   add_rules(rules, "xla cpu tpu", {"binary_cross_entropy", "default", Category::fp32, kernel<ops::binary_cross_entropy>});
-  add_rules(rules, "xpu", {"binary_cross_entropy", "default", Category::fp32, kernel<ops::binary_cross_entropy>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it as float32; torch bans it."});
+  add_rules(rules, "xpu", {"binary_cross_entropy", "default", Category::fp32, kernel<ops::binary_cross_entropy>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it as float32; torch bans it."});
   names.push_back({"binary_cross_entropy_with_logits", "torch.nn.functional.binary_cross_entropy_with_logits torch.nn.BCEWithLogitsLoss"});
   add_rules(rules, "cuda xla xla_gpu xpu cpu mps mtia maia hpu privateuse1 npu musa mlu tpu", {"binary_cross_entropy_with_logits", "default", Category::fp32, kernel<ops::binary_cross_entropy_with_logits>});
   names.push_back({"cat", "torch.cat torch.concat torch.concatenate torch.hstack torch.vstack torch.row_stack torch.dstack torch.column_stack"});
   add_rules(rules, "xla cpu", {"cat", "default", Category::promote, kernel<ops::cat>});
-  add_rules(rules, "xpu", {"cat", "default", Category::promote, kernel<ops::cat>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch leaves it to the op's own promotion."});
+  add_rules(rules, "xpu", {"cat", "default", Category::promote, kernel<ops::cat>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch leaves it to the op's own promotion."});
   names.push_back({"cholesky", "torch.cholesky torch.Tensor.cholesky"});
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
   add_rules(rules, "xla cpu tpu", {"cholesky", "default", Category::fp32, kernel<ops::cholesky>});
@@ -101,15 +101,15 @@ void rules_0(std::vector<BuiltInRule>& rules, std::vector<Names>& names) {
   add_rules(rules, "cuda xla_gpu xpu mps mtia maia hpu privateuse1 npu musa mlu", {"cosine_similarity", "default", Category::fp32, kernel<ops::cosine_similarity>});
   names.push_back({"cross_entropy_loss", "torch.nn.functional.cross_entropy torch.nn.CrossEntropyLoss"});
   add_rules(rules, "xla cpu tpu", {"cross_entropy_loss", "default", Category::fp32, kernel<ops::cross_entropy_loss>});
-  add_rules(rules, "xpu", {"cross_entropy_loss", "default", Category::fp32, kernel<ops::cross_entropy_loss>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch casts only the ops of its decomposition."});
+  add_rules(rules, "xpu", {"cross_entropy_loss", "default", Category::fp32, kernel<ops::cross_entropy_loss>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch casts only the ops of its decomposition."});
   names.push_back({"fft_fft2", "torch.fft.fft2"});
-  add_rules(rules, "xpu", {"fft_fft2", "default", Category::fp32, kernel<ops::fft_fft2>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_fft2", "default", Category::fp32, kernel<ops::fft_fft2>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch does not and raises in a lower precision."});
   add_rules(rules, "cpu tpu", {"fft_fft2", "default", Category::fp32, kernel<ops::fft_fft2>});
   names.push_back({"fft_ifft", "torch.fft.ifft"});
-  add_rules(rules, "xpu", {"fft_ifft", "default", Category::fp32, kernel<ops::fft_ifft>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_ifft", "default", Category::fp32, kernel<ops::fft_ifft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch does not and raises in a lower precision."});
   add_rules(rules, "cpu tpu", {"fft_ifft", "default", Category::fp32, kernel<ops::fft_ifft>});
   names.push_back({"fft_ihfft", "torch.fft.ihfft"});
-  add_rules(rules, "xpu", {"fft_ihfft", "default", Category::fp32, kernel<ops::fft_ihfft>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_ihfft", "default", Category::fp32, kernel<ops::fft_ihfft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch does not and raises in a lower precision."});
   add_rules(rules, "cpu tpu", {"fft_ihfft", "default", Category::fp32, kernel<ops::fft_ihfft>});
   names.push_back({"fractional_max_pool2d", "torch.nn.functional.fractional_max_pool2d torch.nn.FractionalMaxPool2d"});
   add_rules(rules, "cpu tpu", {"fractional_max_pool2d", "default", Category::fp32, kernel<ops::fractional_max_pool2d>});
@@ -145,7 +145,7 @@ void rules_0(std::vector<BuiltInRule>& rules, std::vector<Names>& names) {
   names.push_back({"mv", "torch.mv torch.Tensor.mv"});
   add_rules(rules, "cuda xla_gpu xpu mps mtia maia hpu privateuse1 npu musa mlu tpu", {"mv", "default", Category::lower_precision_fp, kernel<ops::mv>});
   names.push_back({"nll_loss_nd", "torch.nn.functional.nll_loss torch._C._nn.nll_loss_nd torch.nn.NLLLoss"});
-  add_rules(rules, "xpu", {"nll_loss_nd", "default", Category::fp32, kernel<ops::nll_loss_nd>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch casts only the ops of its decomposition."});
+  add_rules(rules, "xpu", {"nll_loss_nd", "default", Category::fp32, kernel<ops::nll_loss_nd>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch casts only the ops of its decomposition."});
   names.push_back({"norm", "torch.norm torch.Tensor.norm torch.nn.functional.normalize torch.nn.functional.pairwise_distance torch.nn.PairwiseDistance"});
   add_rules(rules, "cuda xla_gpu xpu mtia maia hpu privateuse1 npu musa mlu", {"norm", "Scalar", Category::fp32_append_dtype, kernel<ops::norm_Scalar, ops::norm_ScalarOpt_dtype>});
   add_rules(rules, "cuda xla_gpu xpu mtia maia hpu privateuse1 npu musa mlu", {"norm", "ScalarOpt_dim", Category::fp32_append_dtype, kernel<ops::norm_ScalarOpt_dim, ops::norm_ScalarOpt_dim_dtype>});
@@ -162,7 +162,7 @@ void rules_0(std::vector<BuiltInRule>& rules, std::vector<Names>& names) {
   add_rules(rules, "cpu tpu", {"quantile", "default", Category::fp32, kernel<ops::quantile>});
   add_rules(rules, "cpu tpu", {"quantile", "scalar", Category::fp32, kernel<ops::quantile_scalar>});
   names.push_back({"reflection_pad3d", "torch.nn.functional.pad torch.nn.ReflectionPad3d"});
-  add_rules(rules, "xla", {"reflection_pad3d", "default", Category::fp32, kernel<ops::reflection_pad3d>, "PyTorch/XLA: automatic mixed precision (000_1ddc69e16249b2f9.txt) lists reflection_pad; torch_xla casts the 1d and 2d forms only."});
+  add_rules(rules, "xla", {"reflection_pad3d", "default", Category::fp32, kernel<ops::reflection_pad3d>, "PyTorch/XLA: automatic mixed precision lists reflection_pad; torch_xla casts the 1d and 2d forms only."});
   names.push_back({"relu", "torch.relu torch.Tensor.relu torch.nn.functional.relu torch.nn.ReLU"});
   add_rules(rules, "xla", {"relu", "default", Category::lower_precision_fp, kernel<ops::relu>});
   names.push_back({"renorm", "torch.renorm torch.Tensor.renorm"});

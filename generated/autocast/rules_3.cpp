@@ -74,7 +74,7 @@ void rules_3(std::vector<BuiltInRule>& rules, std::vector<Names>& names) {
   add_rules(rules, "cuda xla xla_gpu xpu cpu mps mtia maia hpu privateuse1 npu musa mlu tpu", {"addmm", "default", Category::lower_precision_fp, kernel<ops::addmm>});
   names.push_back({"addmv", "torch.addmv torch.Tensor.addmv"});
   add_rules(rules, "cuda xla_gpu xpu mps mtia maia hpu privateuse1 npu musa mlu tpu", {"addmv", "default", Category::lower_precision_fp, kernel<ops::addmv>});
-  add_rules(rules, "xla", {"addmv", "default", Category::lower_precision_fp, kernel<ops::addmv>, "PyTorch/XLA: automatic mixed precision (000_1ddc69e16249b2f9.txt) lists it; torch_xla runs it in float32."});
+  add_rules(rules, "xla", {"addmv", "default", Category::lower_precision_fp, kernel<ops::addmv>, "PyTorch/XLA: automatic mixed precision lists it; torch_xla runs it in float32."});
   names.push_back({"batch_norm", "torch.nn.functional.batch_norm torch.nn.BatchNorm1d torch.nn.BatchNorm2d torch.nn.BatchNorm3d torch.nn.functional.instance_norm torch.nn.InstanceNorm1d torch.nn.InstanceNorm2d torch.nn.InstanceNorm3d"});
   add_rules(rules, "xla mps", {"batch_norm", "default", Category::fp32, kernel<ops::batch_norm>});
   names.push_back({"bmm", "torch.bmm torch.Tensor.bmm"});
@@ -107,13 +107,13 @@ void rules_3(std::vector<BuiltInRule>& rules, std::vector<Names>& names) {
   names.push_back({"expm1", "torch.expm1 torch.Tensor.expm1 torch.special.expm1"});
   add_rules(rules, "cuda xla_gpu xpu mps mtia maia hpu privateuse1 npu musa mlu", {"expm1", "default", Category::fp32, kernel<ops::expm1>});
   names.push_back({"fft_fft", "torch.fft.fft"});
-  add_rules(rules, "xpu", {"fft_fft", "default", Category::fp32, kernel<ops::fft_fft>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_fft", "default", Category::fp32, kernel<ops::fft_fft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch does not and raises in a lower precision."});
   add_rules(rules, "cpu tpu", {"fft_fft", "default", Category::fp32, kernel<ops::fft_fft>});
   names.push_back({"fft_fftn", "torch.fft.fftn"});
-  add_rules(rules, "xpu", {"fft_fftn", "default", Category::fp32, kernel<ops::fft_fftn>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_fftn", "default", Category::fp32, kernel<ops::fft_fftn>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch does not and raises in a lower precision."});
   add_rules(rules, "cpu tpu", {"fft_fftn", "default", Category::fp32, kernel<ops::fft_fftn>});
   names.push_back({"fft_irfft", "torch.fft.irfft"});
-  add_rules(rules, "xpu", {"fft_irfft", "default", Category::fp32, kernel<ops::fft_irfft>, "Intel: auto mixed precision on GPU, torch.xpu.amp (003_79838daea11dc429.txt) lists it; torch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_irfft", "default", Category::fp32, kernel<ops::fft_irfft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch does not and raises in a lower precision."});
   add_rules(rules, "cpu tpu", {"fft_irfft", "default", Category::fp32, kernel<ops::fft_irfft>});
   names.push_back({"geqrf", "torch.geqrf torch.Tensor.geqrf"});
   add_rules(rules, "cpu tpu", {"geqrf", "default", Category::fp32, kernel<ops::geqrf>});
