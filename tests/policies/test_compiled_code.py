@@ -185,7 +185,33 @@ def test_a_region_made_outside_breaks_the_graph_and_holds() -> None:
         with region:
             return both(x)
 
-    assert types(Compiled(function, "aot_eager", fullgraph=False).run(X)) == [HALF, HALF]
+    for _ in range(2):
+        assert types(Compiled(function, "aot_eager", fullgraph=False).run(X)) == [HALF, HALF]
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="a policy that was made outside of compiled code; make it"):
+        Compiled(function, "aot_eager").run(X)
+
+
+def test_a_region_without_a_policy_made_outside_is_traced() -> None:
+    region = polycast.autocast("cpu", dtype="fp16")
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with region:
+            return both(x)
+
+    assert types(Compiled(function, "aot_eager").run(X)) == [HALF, F32]
+
+
+@pytest.mark.parametrize("policy", [{"matmul": "float16", "sort": "fp16"}, "float16", torch.float16])
+def test_compiled_code_makes_a_policy_of_what_one_is_made_of(policy: dict[str, str] | str | torch.dtype) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with polycast.autocast("cpu", "bf16", policy=policy):
+            return (x @ x,)
+
+    compiled = Compiled(function, "aot_eager")
+    for _ in range(2):
+        assert types(compiled.run(X)) == [HALF]
+    assert compiled.count == 1
 
 
 def test_compiled_code_follows_the_policy_of_the_process() -> None:
