@@ -109,6 +109,7 @@ def test_a_release_and_a_file_over_the_base(capsys: pytest.CaptureFixture[str], 
             "cuda built-in",
             "error: 'cuda' is a device and 'built-in' is none; compare two devices, or 'built-in' with --device",
         ),
+        ("gpu cpu", "error: unknown device 'gpu'; did you mean 'cuda'?"),
         ("cuda xpu --device mps", "error: 'cuda' and 'xpu' are devices already; leave out --device"),
         ("built-in torch-2.11 --device cudda", "error: unknown device 'cudda'; did you mean 'cuda'?"),
         (

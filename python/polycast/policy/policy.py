@@ -190,7 +190,7 @@ class Policy(Mapping[str, Casts], metaclass=_PolicyType):
             >>> import polycast
             >>> mine = polycast.Policy({"softmax": {"cuda": "bf16"}})
             >>> mine.category("torch.softmax", "cuda"), mine.category("softmax", "cpu"), mine.category("mm", "cuda")
-            ('bfloat16', 'fp32', 'lower_precision_fp')
+            ('bfloat16', 'unlisted', 'lower_precision_fp')
         """
         return category_on(op, device, self._rules)
 
