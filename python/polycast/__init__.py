@@ -11,10 +11,13 @@ are installed when torch_xla is imported, before or after. Set POLYCAST_INSTALL=
 """
 
 from importlib import import_module
+
+from polycast import _invocation as _invocation  # before torch is imported
+
+# isort: split
 from typing import TYPE_CHECKING
 
 from polycast import _compiled, cast_cache, installation, policy
-from polycast import _invocation as _invocation  # before torch is imported
 from polycast._pointers import getattr_of
 from polycast.custom_function import custom_bwd, custom_fwd
 from polycast.installation import install, installed, uninstall
