@@ -43,7 +43,7 @@ class Case:
         """Return the statement under torch's kernels and under polycast's, in loops of about LOOP_SECONDS."""
         timer = Timer(self.statement, globals=tensors)
 
-        def loop(switch: Callable[..., None], number: int) -> float:
+        def loop(switch: Callable[..., object], number: int) -> float:
             switch("cpu")
             with torch.autocast("cpu", torch.bfloat16, enabled=self.region), torch.set_grad_enabled(self.grad):
                 timer.timeit(number // 10 + 1)

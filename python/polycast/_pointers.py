@@ -2,8 +2,9 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import NoReturn
 
 import torch
@@ -43,12 +44,26 @@ _MEANT = {word: place for place, words in _SYNONYMS.items() for word in words.sp
 
 
 def getattr_of(module: str) -> Callable[[str], NoReturn]:
-    """Return the `__getattr__` of a module, which raises an AttributeError that says where the name is."""
+    """Return the `__getattr__` of a module, which raises an AttributeError that says where the name is.
+
+    In ``from polycast import name`` Python would replace that error by one of its own, so there it is an ImportError.
+    """
 
     def absent(name: str) -> NoReturn:
-        raise AttributeError(f"module '{module}' has no attribute '{name}'{_pointer(module, name)}")
+        pointer = _pointer(module, name)
+        if pointer and _is_imported_from() and find_spec(f"{module}.{name}") is None:
+            raise ImportError(f"cannot import name '{name}' from '{module}'{pointer}")
+        raise AttributeError(f"module '{module}' has no attribute '{name}'{pointer}")
 
     return absent
+
+
+def _is_imported_from() -> bool:
+    """Return whether a from-import asks a module of ours for a name."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_name == "_handle_fromlist"
 
 
 def absent_from(value: object, name: str) -> AttributeError:

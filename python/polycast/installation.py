@@ -29,7 +29,7 @@ These come with use, not with the import:
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from threading import RLock
@@ -39,6 +39,7 @@ from typing import Any
 import torch
 
 from polycast import backends, cast_cache, policy
+from polycast._calls import called_as
 from polycast._compiled import (
     BUILD,
     DEVICES,
@@ -50,6 +51,7 @@ from polycast._compiled import (
 from polycast._import_hook import ImportHook
 from polycast._replaced import Undo
 from polycast.scope import checkpoint, compiled_code, module, process
+from polycast.scope.change import Change
 
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
 _TAG = "polycast:"
@@ -100,6 +102,23 @@ _SIBLINGS = {
 }
 
 
+class Installation(Change):
+    """What :func:`install` and :func:`uninstall` return. At its end, as a context manager, what was installed before is
+    installed again, and nothing else."""
+
+    _again = "polycast.install(...) or polycast.uninstall(...)"
+
+    def __init__(self) -> None:
+        self._begin({"kernels": (installed_kernels(), set(_late))})
+
+    def _restore(self, changed: object, before: tuple[Sequence[str], set[str]]) -> None:  # noqa: ARG002
+        with all_or_nothing():
+            _put_back(*before)
+
+    def __repr__(self) -> str:
+        return f"<installed: {', '.join(installed_kernels()) or 'nothing'}>"
+
+
 def on_import() -> None:
     """Do what `import polycast` does."""
     if os.environ.get(ENVIRONMENT_SWITCH, "1").lower() not in ("0", "false", "no", "off"):
@@ -107,7 +126,8 @@ def on_import() -> None:
     process.use_on_import()
 
 
-def install(*devices: str | torch.device) -> None:
+@called_as("polycast.install(), or devices as in polycast.install('cuda'); polycast.use takes a policy")
+def install(*devices: str | torch.device) -> Installation:
     """Register the policy's autocast kernels of the named devices on top of torch's, and what goes with them.
 
     Args:
@@ -117,16 +137,20 @@ def install(*devices: str | torch.device) -> None:
 
     A device that is installed already is installed anew, on top of what was registered since.
 
+    Returns:
+        The change. As a context manager it takes itself back at the end of the block, or by its ``remove()``.
+
     Raises:
         ValueError: the policy has no such device.
 
     Example:
         >>> import polycast
-        >>> polycast.install("cpu")
+        >>> _ = polycast.install("cpu")
         >>> "cpu" in polycast.installed()
         True
     """
     names = [backends.device_of(backends.parse_device_type(device)) for device in devices or backends.served()]
+    change = Installation()
     with all_or_nothing():
         for name in names:
             for sibling in _SIBLINGS[name]:
@@ -134,9 +158,11 @@ def install(*devices: str | torch.device) -> None:
             install_kernels(name, name in backends.ON_REQUEST)
         if not devices:
             _late.update(backends.LATE.keys() - sys.modules.keys())
+    return change
 
 
-def uninstall(*devices: str | torch.device) -> None:
+@called_as("polycast.uninstall(), or devices as in polycast.uninstall('cuda')")
+def uninstall(*devices: str | torch.device) -> Installation:
     """Bring torch's own autocast kernels back, for the named devices, or for all without any.
 
     With the last device goes all that importing polycast changes: `help(polycast.installation)` lists it. What was
@@ -145,22 +171,28 @@ def uninstall(*devices: str | torch.device) -> None:
     Args:
         devices: As for :func:`install`, or as :func:`installed` names them.
 
+    Returns:
+        The change. As a context manager it takes itself back at the end of the block, or by its ``remove()``.
+
     Raises:
         ValueError: the policy has no such device.
 
     Example:
         >>> import polycast
-        >>> polycast.uninstall("cpu")
-        >>> "cpu" in polycast.installed()
+        >>> with polycast.uninstall("cpu"):
+        ...     "cpu" in polycast.installed()
         False
-        >>> polycast.install("cpu")
+        >>> "cpu" in polycast.installed()
+        True
     """
     names = [_installed_name(device) for device in devices] if devices else list(DEVICES)
     types = {backends.device_type_of(name) for name in names}
+    change = Installation()
     with all_or_nothing():
         for name in names:
             uninstall_kernels(name)
         _late.difference_update(package for package, late in backends.LATE.items() if types & {*late})
+    return change
 
 
 def _installed_name(device: str | torch.device) -> str:
@@ -197,20 +229,24 @@ def all_or_nothing() -> Iterator[None]:
                 yield
                 _follow()
             except BaseException:
-                for name in installed_kernels():
-                    if name not in kernels:
-                        uninstall_kernels(name)
-                for name in kernels:
-                    if name not in installed_kernels():
-                        install_kernels(name, name in backends.ON_REQUEST)
-                _late.clear()
-                _late.update(late)
+                _put_back(kernels, late)
                 for name in list(_made):
                     _undo(name)  # one of them may be half made
                 _follow()
                 raise
     finally:
         compiled_code.forget(kept)  # not under the lock: it waits for threads that compile, and these import modules
+
+
+def _put_back(kernels: Sequence[str], late: set[str]) -> None:
+    for name in installed_kernels():
+        if name not in kernels:
+            uninstall_kernels(name)
+    for name in kernels:
+        if name not in installed_kernels():
+            install_kernels(name, name in backends.ON_REQUEST)
+    _late.clear()
+    _late.update(late)
 
 
 def _follow() -> None:

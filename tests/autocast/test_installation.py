@@ -139,8 +139,23 @@ installation.install = lambda *devices: installs.append(devices)
 import torch_xla
 for module in (installation, backends, xla_kernels):
     importlib.reload(module)
-print(installs, not installation.uninstall())
+print(installs)
+installation.uninstall()
 import torch_xla.utils.checkpoint
 print(any(type(finder).__name__ == "ImportHook" for finder in sys.meta_path), installation._made)
 """
-    assert python(code) == "[('xla',)] True\nFalse {}\n"
+    assert python(code) == "[('xla',)]\nFalse {}\n"
+
+
+def test_an_installation_is_taken_back_at_the_end_of_its_block() -> None:
+    before = polycast.installed()
+    with polycast.uninstall() as change:
+        assert polycast.installed() == ()
+        with polycast.install("cpu"):
+            assert polycast.installed() == ("cpu",)
+        assert polycast.installed() == ()
+    assert polycast.installed() == before
+    with pytest.raises(RuntimeError, match="was taken back before"), change:
+        pass
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'policy'; .*; polycast\.use takes a policy"):
+        polycast.install(policy={"linear": "fp32"})  # type: ignore[call-arg]

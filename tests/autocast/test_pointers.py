@@ -101,3 +101,16 @@ def test_every_name_of_torch_amp_has_a_place_here() -> None:
         if not (name.startswith("_") or isinstance(value, ModuleType) or hasattr(polycast, name)):
             with pytest.raises(AttributeError, match=r"; (write|torch has it)"):
                 getattr(polycast, name)
+
+
+def test_an_import_of_a_name_that_is_not_there_points_the_way() -> None:
+    with pytest.raises(
+        ImportError, match=r"^cannot import name 'AdamW' from 'polycast'; write polycast\.syncfree\.AdamW$"
+    ):
+        from polycast import AdamW  # type: ignore[attr-defined]  # noqa: F401
+    with pytest.raises(ImportError, match=r"; did you mean polycast\.syncfree\.Adam\?"):
+        from polycast.syncfree import AdamV  # type: ignore[attr-defined]  # noqa: F401
+    from polycast import integrations  # a module that nobody has imported yet may be
+
+    assert isinstance(integrations, ModuleType)
+    assert not hasattr(polycast, "AdamW")

@@ -94,7 +94,7 @@ def test_a_pin_is_a_policy(tmp_path: Path) -> None:
 
 
 def test_a_release_without_a_change_has_the_policy_of_the_one_before_it() -> None:
-    assert polycast.Policy("torch-2.11") == polycast.Policy("torch-2.10")
+    assert polycast.Policy("torch-2.11") == polycast.Policy("torch-2.10") == polycast.Policy("2.11")
     assert polycast.Policy("torch-2.12") != polycast.Policy("torch-2.11")
 
 

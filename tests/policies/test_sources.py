@@ -62,7 +62,7 @@ WRONG: list[tuple[object, str]] = [
     ("fp23", "unknown category, release or file 'fp23'; did you mean 'fp32'?"),
     ("bf61", "unknown category, release or file 'bf61'; did you mean 'bf16'?"),
     ("torch2.1l", "history: torch2.1l: error: no release of that name is recorded, only torch-2.9, "),
-    ("2.11", "; the nearest is torch-2.11"),
+    ("2.1", "; the nearest is torch-2.9"),
     ("no.yaml", "no.yaml:1:1: error: cannot be read: no such file or directory; name a readable file"),
     (Path("no"), "no:1:1: error: cannot be read: no such file or directory; name a readable file"),
     ("softmax", "'softmax' is an op; give it a category, as in {'softmax': 'fp32'}"),

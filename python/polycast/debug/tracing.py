@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
@@ -94,6 +94,27 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         if self._calls is None:
             raise RuntimeError("the trace has not ended; leave its region first")
         return self._calls
+
+    def __len__(self) -> int:
+        """Return the number of calls."""
+        return len(self.calls)
+
+    def __iter__(self) -> Iterator[Call]:
+        """Yield the calls in order."""
+        return iter(self.calls)
+
+    def __getitem__(self, index: int) -> Call:
+        """Return a call by its place in the order."""
+        return self.calls[index]
+
+    def __bool__(self) -> bool:
+        return True  # also before its end, and if nothing was called
+
+    def __call__(self, *_: object) -> NoReturn:
+        """Raise: a decorator would keep its calls to itself."""
+        raise TypeError(
+            "a trace decorates nothing; write with polycast.debug.trace(model) as t: ..., then read t.calls"
+        )
 
     def __str__(self) -> str:
         """Return the summary."""

@@ -30,7 +30,7 @@ def check(paths: Sequence[str], names: Sequence[str] = ()) -> list[Problem]:
     """
     from polycast._grammar.files import load  # needs PyYAML
 
-    asked = {find(name if name.startswith("torch-") else f"torch-{name}").number for name in names}
+    asked = {find(name).number for name in names}
     found: list[Problem] = []
     for path in paths:
         problems: list[Problem] = []

@@ -42,13 +42,14 @@ def is_release(name: str) -> bool:
 
 
 def find(name: str) -> Release:
-    """Return a recorded release.
+    """Return a recorded release, by its name or by its number alone.
 
     Raises:
         PolicyError: It is not recorded; the message lists those that are.
     """
-    if name in releases():
-        return releases()[name]
+    for known in (name, f"torch-{name}"):
+        if known in releases():
+            return releases()[known]
     match = _NAME.fullmatch(name)
     major, minor = (int(part or 0) for part in match.groups()) if match else (0, 0)
 
