@@ -26,6 +26,7 @@ _SYNONYMS = {
     "polycast.assigned(model)": "assignments",
     "polycast.install()": "patch",
     "polycast.installed()": "is_installed",
+    "polycast.__version__": "version",
     "polycast.use(policy)": "set_policy",
     "polycast.use(None)": "reset",
     "polycast.policy.in_force()": "get_policy current_policy default_policy",
@@ -53,7 +54,8 @@ def getattr_of(module: str) -> Callable[[str], NoReturn]:
         pointer = _pointer(module, name)
         if pointer and _is_imported_from() and find_spec(f"{module}.{name}") is None:
             raise ImportError(f"cannot import name '{name}' from '{module}'{pointer}")
-        raise AttributeError(f"module '{module}' has no attribute '{name}'{pointer}")
+        # With an object Python would suggest a name a second time.
+        raise AttributeError(f"module '{module}' has no attribute '{name}'{pointer}", name=name, obj=None)
 
     return absent
 
@@ -87,8 +89,8 @@ def _pointer(module: str, name: str) -> str:
         return f"; write {_MEANT.get(name) or exact[0]}"
     if name in _INTEGRATIONS:
         return f"; import polycast.integrations.{name}"
-    for library in (torch, torch.amp):
-        if name in vars(library):
+    for library in (torch, torch.amp) if module == _PACKAGE else ():
+        if not isinstance(vars(library).get(name, library), ModuleType):
             return f"; torch has it: {library.__name__}.{name}"
     near = own if module != _PACKAGE else {word: place for names in (*others, own) for word, place in names.items()}
     close = closest(name, near)

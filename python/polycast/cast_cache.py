@@ -85,8 +85,8 @@ class Kept(Change):
         elif tensor is not None and not was_kept:
             _release(changed)
 
-    def __repr__(self) -> str:
-        return f"<the casts of {'a tensor' if self._count == 1 else f'{self._count} tensors'} are kept>"
+    def _describe(self) -> str:
+        return f"the casts of {'a tensor' if self._count == 1 else f'{self._count} tensors'} are kept"
 
 
 @called_as("polycast.cast_cache.keep(model), or with a tensor or an iterable of tensors")

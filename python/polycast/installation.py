@@ -115,8 +115,8 @@ class Installation(Change):
         with all_or_nothing():
             _put_back(*before)
 
-    def __repr__(self) -> str:
-        return f"<installed: {', '.join(installed_kernels()) or 'nothing'}>"
+    def _describe(self) -> str:
+        return f"installed: {', '.join(installed_kernels()) or 'nothing'}"
 
 
 def on_import() -> None:
@@ -141,7 +141,7 @@ def install(*devices: str | torch.device) -> Installation:
         The change. As a context manager it takes itself back at the end of the block, or by its ``remove()``.
 
     Raises:
-        ValueError: the policy has no such device.
+        ValueError: The policy has no such device.
 
     Example:
         >>> import polycast
@@ -175,7 +175,7 @@ def uninstall(*devices: str | torch.device) -> Installation:
         The change. As a context manager it takes itself back at the end of the block, or by its ``remove()``.
 
     Raises:
-        ValueError: the policy has no such device.
+        ValueError: The policy has no such device.
 
     Example:
         >>> import polycast

@@ -141,7 +141,13 @@ def _lower_precision(
     if isinstance(dtype, bool):  # torch_xla.amp.autocast takes the flag second
         raise TypeError(f"the dtype is {dtype}; the flag has a name here, as in polycast.autocast(enabled={dtype})")
     if dtype is not None and not isinstance(dtype, torch.dtype):
-        dtype = dtype_of(dtype)
+        try:
+            dtype = dtype_of(dtype)
+        except ValueError as error:
+            if "did you mean" in str(error):
+                raise
+            names = " and ".join(map(str, listed))
+            raise ValueError(f"autocast on {device_type} runs in {names}; the dtype is {dtype!r}") from None
     if enabled and dtype is None:
         current = torch.get_autocast_dtype(device_type)
         chosen = torch.is_autocast_enabled(device_type) or current is not _INITIAL.get(device_type, current)

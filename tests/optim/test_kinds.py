@@ -23,7 +23,7 @@ ERRORS = {
     ("mkldnn", "check_steps"): "RuntimeError: memory format option is only supported by strided tensors",
     ("mkldnn", "check_gradients"): "TypeError: find_non_finite: grads[{0}] (of layer{0}) is a Mkldnn tensor of "
     "torch.float32; pass strided tensors of torch.float32, torch.float64, torch.float16, torch.bfloat16 or a complex "
-    "type",
+    "dtype",
 }
 
 

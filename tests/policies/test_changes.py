@@ -112,8 +112,9 @@ def test_a_block_ends_as_it_began_whatever_happens_in_it(name: str) -> None:
     with changes["B"][0]() as change:
         assert holds() == changes["B"][1]
     assert holds() == changes["A"][1]
-    with pytest.raises(RuntimeError, match=r"was taken back before; call polycast\..*\(\.\.\.\) again"):
+    with pytest.raises(RuntimeError, match=r"polycast\..*\(\.\.\.\) was taken back before; call it again"):
         change.__enter__()
+    assert repr(change).endswith(": taken back>")
 
 
 @pytest.mark.parametrize("name", CHANGES)

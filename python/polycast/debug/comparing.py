@@ -50,7 +50,7 @@ def compare(
     Raises:
         ValueError: The reference is none of these, or a file whose modules have other names.
         TypeError: The program is no function, the model no module, or no policy can be made of the reference.
-        RuntimeError: The program changed a weight of the model.
+        RuntimeError: The program changed a weight of the model. Without a model this is not seen.
 
     Example:
         >>> import torch, polycast

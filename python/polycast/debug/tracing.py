@@ -89,10 +89,10 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         """The calls in order.
 
         Raises:
-            RuntimeError: The region has not been left yet.
+            RuntimeError: The trace has not ended.
         """
         if self._calls is None:
-            raise RuntimeError("the trace has not ended; leave its region first")
+            raise RuntimeError("the trace has not ended; leave its with block first")
         return self._calls
 
     def __len__(self) -> int:

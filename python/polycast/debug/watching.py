@@ -30,14 +30,14 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
     """Find the ops, in forward, backward or a step, that make infinities and NaNs of what is finite.
 
     Magnitudes are computed where the tensors are. They are read once a step: when the optimizer's step has ended, and
-    when the region is left. A watch is for a search: a step takes several times as long. It also finds what overflows
+    when the watch ends. A watch is for a search: a step takes several times as long. It also finds what overflows
     in a step that a scaler then skips. Infinities that the program asks for are no findings, as in
     ``masked_fill(mask, -math.inf)``. Nor are those that any dtype gives, as ``log(0)``, unless a result, a gradient or
     a weight at the end of the step is not finite. Compiled code is not seen.
 
     Args:
         model: Calls are named after its modules.
-        optimizer: Its step ends a step of the watch. Without it the whole region is one step.
+        optimizer: Its step ends a step of the watch. Without it the whole watch is one step.
 
     Attributes:
         findings: In the order of the calls. The first is a warning, too, as soon as it is known.

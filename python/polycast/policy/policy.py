@@ -68,10 +68,12 @@ class Policy(Mapping[str, Casts], metaclass=_PolicyType):
     values of :attr:`rules`. ``one | other`` joins two, and the rules of the other decide.
 
     A key of the rules names an op of any library: an ATen op ("layer_norm"), an overload ("pow.Tensor_Scalar"), what
-    people call ("torch.softmax", "F.layer_norm", "torch.nn.CrossEntropyLoss" for all that it runs), or a custom
-    operator ("mylib::attention"), whose library must be imported before. It may be the function or class itself:
-    ``torch.softmax``, ``torch.nn.LayerNorm``, ``torch.ops.aten.mm.default``. It covers the functional overloads that
-    take tensors and can be cast so. A key that names an overload decides over one that names its op.
+    people call ("torch.softmax", "F.layer_norm", "torch.nn.CrossEntropyLoss"), or a custom operator
+    ("mylib::attention"), whose library must be imported before. It may be the function or class itself:
+    ``torch.softmax``, ``torch.nn.LayerNorm``, ``torch.ops.aten.mm.default``. The name of a module or function that runs
+    several ops gives the rule to each of these ops, wherever it is called; :func:`polycast.assign` gives rules to
+    modules. A key covers the functional overloads that take tensors and can be cast so. A key that names an overload
+    decides over one that names its op.
 
     The value of a key is what `cast` takes in policy.yaml:
 

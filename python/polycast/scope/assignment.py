@@ -54,6 +54,9 @@ class Assignment(Assignments, Change):
         super().__init__(policies)
         self._begin(WeakKeyDictionary(before))
 
+    def __repr__(self) -> str:
+        return Change.__repr__(self) if self._is_removed else str(self)
+
     def _restore(self, changed: nn.Module, before: tuple[Policy | None, bool]) -> None:
         policy, is_called = before
         set_rules(changed, policy)

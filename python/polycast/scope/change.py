@@ -43,9 +43,16 @@ class Change:
         self._before.clear()
         self._is_removed = True
 
+    def __repr__(self) -> str:
+        return f"<{self._again}: taken back>" if self._is_removed else f"<{self._describe()}>"
+
+    def _describe(self) -> str:
+        """Return what holds by the change."""
+        raise NotImplementedError
+
     def __enter__(self: Changed) -> Changed:
         if self._is_removed:
-            raise RuntimeError(f"{self!r} was taken back before; call {self._again} again")
+            raise RuntimeError(f"{self._again} was taken back before; call it again")
         return self
 
     def __exit__(self, *error: object) -> None:

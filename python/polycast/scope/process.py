@@ -29,8 +29,8 @@ class Used(Change):
     def _restore(self, changed: object, before: KernelPolicy | None) -> None:  # noqa: ARG002
         _set(before)
 
-    def __repr__(self) -> str:
-        return f"<the process uses {'the built-in policy alone' if self.policy is None else summary(self.policy)}>"
+    def _describe(self) -> str:
+        return f"the process uses {'the built-in policy alone' if self.policy is None else summary(self.policy)}"
 
 
 @called_as("polycast.use(policy), as in polycast.use({'softmax': 'fp32'}) or polycast.use('torch-2.11')")
