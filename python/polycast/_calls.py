@@ -22,7 +22,8 @@ def called_as(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             try:
                 expected.bind(*args, **kwargs)
             except TypeError as error:
-                raise TypeError(f"{function.__name__}: {error}; write {example}") from None
+                name = function.__qualname__.removesuffix(".__init__")
+                raise TypeError(f"{name}: {error}; write {example}") from None
             return function(*args, **kwargs)
 
         call._torchdynamo_disable = True  # type: ignore[attr-defined]

@@ -135,7 +135,8 @@ def install(*devices: str | torch.device) -> Installation:
             torch_xla runs on, and a backend outside of torch going by the name that it registered. Without any: every
             device that torch itself serves, and XLA once torch_xla is imported.
 
-    A device that is installed already is installed anew, on top of what was registered since.
+    A device that is installed already is installed anew, on top of what was registered since. Code that was compiled
+    without polycast is freed, so no other thread may run compiled code meanwhile, as for ``torch._dynamo.reset``.
 
     Returns:
         The change. As a context manager it takes itself back at the end of the block, or by its ``remove()``.

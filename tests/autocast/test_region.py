@@ -527,3 +527,8 @@ def _xla(x: torch.Tensor) -> torch.Tensor:
 def test_regions_are_traced_without_a_break(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
     compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
     assert compiled(X).dtype is function(X).dtype
+
+
+def test_a_region_takes_policies_and_dtypes_as_autocast_does() -> None:
+    with polycast.Region("cpu", "bf16", policy={"mm": "fp32"}) as region:
+        assert (torch.ones(2, 2).mm(torch.ones(2, 2)).dtype, region.dtype) == (torch.float32, torch.bfloat16)

@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import polycast
@@ -298,3 +299,9 @@ def test_apply_assigns() -> None:
     blocks = model()
     blocks.apply(lambda module: polycast.assign(module, "fp32") if isinstance(module, nn.LayerNorm) else None)  # type: ignore[arg-type]
     assert list(polycast.assigned(blocks)) == ["0.1", "0.2", "1.1", "1.2"]
+
+
+def test_a_problem_in_a_file_has_its_place_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("ops:\n  softmaxx: fp32\n", encoding="utf-8")
+    with pytest.raises(polycast.PolicyError, match=r"bad\.yaml:2:3: error: unknown op 'softmaxx'"):
+        polycast.assign(nn.Sequential(nn.ReLU()), {"0": str(tmp_path / "bad.yaml")})

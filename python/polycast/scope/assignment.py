@@ -197,6 +197,8 @@ class _Part:
         self.problems.append(Problem(self._place, what, remedy))
 
     def _inside(self, location: Location) -> Location:
+        if not location.path:  # in a file
+            return location
         return replace(self._place, column=location.line, path=f"{self._place.path}.{location.path}")
 
     def check_called(self, modules: Mapping[str, nn.Module], chosen: dict[nn.Module, "_Part"]) -> None:

@@ -12,7 +12,8 @@ from torch.amp.autocast_mode import autocast as StockAutocast  # by this name al
 from torch.utils._contextlib import _wrap_generator
 
 from polycast._compiled import enter_owner, enter_region, leave_owner, leave_scope, region_context
-from polycast.policy.policy import Policy
+from polycast._dtypes import dtype_of
+from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import compiled_code, scopes
 from polycast.scope.compiled_code import uncompiled
 
@@ -44,11 +45,15 @@ class Region(StockAutocast):
     def __init__(
         self,
         device_type: str,
-        dtype: torch.dtype | None = None,
+        dtype: torch.dtype | str | None = None,
         enabled: bool = True,
         cache_enabled: bool | None = None,
-        policy: Policy | None = None,
+        policy: PolicyLike = None,
     ) -> None:
+        if isinstance(dtype, str):
+            dtype = dtype_of(dtype)
+        if policy is not None and not isinstance(policy, Policy):
+            policy = Policy(policy)
         self.policy = policy
         super().__init__(device_type, dtype, enabled, cache_enabled)
         self._context = region_context(*self._settings, None if policy is None else policy.kernels)
