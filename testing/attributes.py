@@ -24,6 +24,8 @@ RESET = (
     "torch._dynamo.mutation_guard.GenerationTracker.dynamic_classes",
     "torch._dynamo.mutation_guard.GenerationTracker.generation_values",
     "torch._dynamo.compiled_autograd.COMPILE_COUNTER",
+    "torch._higher_order_ops.triton_kernel_wrap.kernel_side_table.",
+    "torch._higher_order_ops.wrap.inductor_code_side_table.",
 )
 # What Python remembers of functions of ours that have overloads.
 OVERLOADS = "_overload_registry.polycast."

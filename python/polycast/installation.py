@@ -31,6 +31,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from threading import RLock
 from types import ModuleType
@@ -66,17 +67,35 @@ class _Tag(str):
 
 
 def _mark_caches(config: Any, undo: Undo) -> None:
-    """Have the keys of on-disk caches name what is installed."""
+    """Have the keys of on-disk caches name what is installed.
+
+    Since torch 2.13 a thread that assigns the option changes it for itself alone. So the tag becomes the default there.
+    """
     option = config._config["cache_key_tag"]
     before = dict(vars(option))  # assigning the former tag would not undo that it was assigned at all
+    ours = f"{_TAG}{BUILD}:{','.join(installed_kernels())}"
+
+    override = option.user_override
+    own = override.get() if isinstance(override, ContextVar) else override  # text where a user has set a tag
 
     def put_back() -> None:
-        if isinstance(option.user_override, _Tag):  # else a user has set another tag since
-            config._is_dirty = True
-            option.__dict__ = dict(before)
+        if not isinstance(override, ContextVar):
+            if isinstance(option.user_override, _Tag):  # else a user has set another tag since
+                config._is_dirty = True
+                option.__dict__ = dict(before)
+            return
+        option.__dict__ = dict(before)
+        if isinstance(override.get(), _Tag):
+            override.set(own)
 
     undo.append(put_back)
-    config.cache_key_tag = _Tag(f"{config.cache_key_tag} {_TAG}{BUILD}:{','.join(installed_kernels())}".lstrip())
+    if not isinstance(override, ContextVar):
+        config.cache_key_tag = _Tag(f"{config.cache_key_tag} {ours}".lstrip())
+        return
+    default = option.env_value_default
+    option.env_value_default = _Tag(f"{default if isinstance(default, str) else ''} {ours}".lstrip())
+    if isinstance(own, str):
+        override.set(_Tag(f"{own} {ours}".lstrip()))
 
 
 # Each changes a module of torch, and adds first what undoes the change.
