@@ -379,3 +379,14 @@ def test_calls_of_backward_inside_of_the_region_are_counted() -> None:
     assert "of the calls are of backward" in str(t)
     ruled = t.table(ruled=True)
     assert "linear" in ruled and "unlisted" not in ruled and "unlisted" in t.table()
+
+
+def test_a_trace_reads_as_its_calls() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    traced = polycast.debug.trace(model)
+    with traced, polycast.autocast("cpu"):
+        model(torch.ones(1, 2))
+    assert traced and len(traced) == len(traced.calls) and traced[-1] is traced.calls[-1]
+    assert ("0", "linear") in [(call.module, call.op) for call in traced]
+    with pytest.raises(TypeError, match=r"^a trace decorates nothing; write with polycast\.debug\.trace\(model\) as t"):
+        traced(model)

@@ -95,6 +95,16 @@ class Call:
     """The number of the first autograd node that the call can have made."""
 
     @property
+    def op(self) -> str:
+        """The op, as in "linear"."""
+        return self.site.op
+
+    @property
+    def module(self) -> str:
+        """The module that called it, by its name in the model."""
+        return self.site.module
+
+    @property
     def is_ruled(self) -> bool:
         """Whether the rule decides the dtype that the op computes in: "unlisted" and "fallthrough" do not."""
         return self.rule not in (UNLISTED, Category.FALLTHROUGH.value)
