@@ -123,11 +123,13 @@ class Build(BuildExtension):
 
 
 class Copy(build_py):
-    """Copies the Python files, after removing those of an earlier build."""
+    """Copies the Python files and the policy for the generator, after removing those of an earlier build."""
 
     def run(self) -> None:
         shutil.rmtree(Path(self.build_lib) / "polycast", ignore_errors=True)
         super().run()
+        if not self.editable_mode:
+            self.copy_file(str(ROOT / "policy.yaml"), str(Path(self.build_lib) / "polycast" / "codegen"))
 
 
 def units(folder: Path) -> list[str]:

@@ -3,6 +3,7 @@
     python benchmarks/amp_step.py                 # AdamW in float32 on the CPU
     python benchmarks/amp_step.py --workload 64x1M 4000x64 --rounds 12 --picture amp_step.png
     python benchmarks/amp_step.py --route composition    # by torch's own kernels for lists, as on cuda
+    python benchmarks/amp_step.py --device cuda
 
 What comes after backward: unscale, look for infinities and NaNs, clip the norm, step, update the scale. Forward and
 backward are left out; gradients are preset. polycast: clip_grad_norm, step and update of its GradScaler with
@@ -31,24 +32,22 @@ import polycast
 import torch
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
-from tqdm import tqdm
 
 from benchmarks import side_by_side
-from benchmarks.shapes import CPU_WORKLOADS, Workload, new_parser, parse
-from benchmarks.side_by_side import Measure, Ratios, interleave, timed
+from benchmarks.shapes import REAL_WORKLOADS, Workload, new_parser, parse
+from benchmarks.side_by_side import Results, chosen
 from testing.optimizers import PATHS
 
 TARGETS = {"64 x 1M": 1.35, "GPT-2 small": 1.35, "4000 x 64": 20.0}
-BOUNDED, BOUND_TARGET = CPU_WORKLOADS["64x1M"], 1.2
+BOUNDED, BOUND_TARGET = REAL_WORKLOADS["64x1M"], 1.2
 ELEMENTS_MOVED = 8
-PEER = "torch fused"
-IMPLEMENTATIONS: dict[str, dict[str, Any]] = {PEER: {"fused": True}, "torch for-loop": {"foreach": False}}
+IMPLEMENTATIONS: dict[str, dict[str, Any]] = {"torch fused": {"fused": True}, "torch for-loop": {"foreach": False}}
 SCALER: dict[str, Any] = {"init_scale": 1.0, "growth_interval": 2**31 - 1}
 
 
 def parameters(workload: Workload, grads: list[Tensor]) -> list[nn.Parameter]:
     """Return new parameters, with gradients of their own that equal the ones given."""
-    params = [nn.Parameter(tensor) for tensor in workload.random()]
+    params = [nn.Parameter(tensor) for tensor in workload.random(grads[0].device)]
     for param, grad in zip(params, grads, strict=True):
         param.grad = grad.clone()
     return params
@@ -58,7 +57,7 @@ def polycast_step(params: list[nn.Parameter], max_norm: float) -> Callable[[], N
     """Return polycast's iteration."""
     scaler = polycast.GradScaler(**SCALER)
     optimizer = polycast.syncfree.AdamW(params, lr=1e-3)
-    scaler.scale(torch.ones(1))
+    scaler.scale(torch.ones(1, device=params[0].device))
 
     def iterate() -> None:
         scaler.clip_grad_norm(optimizer, max_norm)
@@ -70,9 +69,9 @@ def polycast_step(params: list[nn.Parameter], max_norm: float) -> Callable[[], N
 
 def torch_step(params: list[nn.Parameter], max_norm: float, implementation: dict[str, Any]) -> Callable[[], None]:
     """Return the iteration of the documents."""
-    scaler = GradScaler("cpu", **SCALER)
+    scaler = GradScaler(params[0].device.type, **SCALER)
     optimizer = torch.optim.AdamW(params, lr=1e-3, **implementation)
-    scaler.scale(torch.ones(1))
+    scaler.scale(torch.ones(1, device=params[0].device))
 
     def iterate() -> None:
         scaler.unscale_(optimizer)
@@ -83,26 +82,21 @@ def torch_step(params: list[nn.Parameter], max_norm: float, implementation: dict
     return iterate
 
 
-def contestants(workload: Workload) -> dict[str, Measure]:
-    """Return the measurements of polycast's iteration and of torch's."""
-    grads = workload.random()
+def report(workload: Workload, rounds: int, device: str, best: bool) -> Results:
+    """Measure polycast's iteration and torch's, and print the table of one workload."""
+    grads = workload.random(device)
     max_norm = 0.999 * torch.nn.utils.get_total_norm(grads).item()
-    measures = {"polycast": timed(polycast_step(parameters(workload, grads), max_norm))}
-    for name, implementation in IMPLEMENTATIONS.items():
-        measures[name] = timed(torch_step(parameters(workload, grads), max_norm, implementation))
-    return measures
 
+    def ours() -> Callable[[], None]:
+        return polycast_step(parameters(workload, grads), max_norm)
 
-def report(workload: Workload, rounds: int) -> Ratios:
-    """Measure one workload and print its table; return the ratios to torch's best."""
-    measures = contestants(workload)
-    bandwidths, moved = side_by_side.streams()
-    records = interleave(measures | bandwidths, tqdm(range(rounds), workload.title, leave=False, disable=None))
-    size = workload.dtype.itemsize * ELEMENTS_MOVED
-    moved |= dict.fromkeys(measures, size * workload.elements)
-    print(f"\n{workload.description}, {size} bytes each; {rounds} rounds")
-    target = BOUND_TARGET if workload is BOUNDED else None
-    return {workload.title: side_by_side.print_bandwidths(records, moved, PEER, target)}
+    def theirs(implementation: dict[str, Any]) -> Callable[[], None]:
+        return torch_step(parameters(workload, grads), max_norm, implementation)
+
+    contestants: dict[str, Callable[[], Callable[[], None]]] = {"polycast": ours}
+    contestants |= {name: partial(theirs, choice) for name, choice in chosen(IMPLEMENTATIONS, best).items()}
+    target = BOUND_TARGET if workload is BOUNDED and device == "cpu" else None
+    return side_by_side.report(workload, contestants, ELEMENTS_MOVED, rounds, device, target)
 
 
 def main() -> None:
@@ -110,11 +104,12 @@ def main() -> None:
     parser = new_parser(__doc__)
     parser.add_argument("--route", choices=PATHS, default="fused", help="the kernels that polycast runs")
     options, workloads = parse(parser)
-    if options.device != "cpu":
-        parser.error(f"--device {options.device}: torch has no scaler to compare with there; it takes cpu")
-    reports = [partial(report, workload, options.rounds) for workload in workloads]
+    if options.device == "xla":
+        parser.error("--device xla: torch has no scaler to compare with there")
+    reports = [partial(report, workload, options.rounds, options.device, options.best) for workload in workloads]
+    targets = TARGETS if options.device == "cpu" else {}
     with PATHS[options.route]():
-        side_by_side.compare("Unscale, clip, AdamW, update", PEER, TARGETS, reports, options.picture)
+        side_by_side.compare("Unscale, clip, AdamW, update", targets, reports, options)
 
 
 if __name__ == "__main__":

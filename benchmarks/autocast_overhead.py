@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import polycast
 import torch
 from torch import nn
-from tqdm import tqdm
 
 from benchmarks.side_by_side import Measure, Record, Seconds, interleave, looped, machine, print_table, ratio
 
@@ -130,7 +129,7 @@ def convolution() -> dict[str, Measure]:
 
 def measured(name: str, measures: Mapping[str, Measure], rounds: int) -> dict[str, Record]:
     """Measure in turn, with a progress bar."""
-    return interleave(measures, tqdm(range(rounds), desc=f"{name:22}", leave=False, disable=None))
+    return interleave(measures, rounds, f"{name:22}")
 
 
 def verdict(value: float, target: float) -> str:

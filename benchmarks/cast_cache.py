@@ -26,10 +26,11 @@ import polycast
 import torch
 from polycast import cast_cache
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from benchmarks.cast_cache_models import MODELS, Adapted, inputs
-from benchmarks.ways import Case, draw, finish, show
+from benchmarks.side_by_side import finish
+from benchmarks.ways import Case, draw, show
+from testing.progress import progress
 
 TRAINING_WAYS = ("stock", "polycast")
 BATCHES = 40  # in one region
@@ -132,7 +133,7 @@ def regions(device: str) -> list[Case]:
 def peak_memory(rounds: int) -> float:
     """Return the ratio of the peak memory of training under polycast to that under stock, of separate processes."""
     peaks: dict[str, list[int]] = {"stock": [], "polycast": []}
-    for _ in tqdm(range(rounds), desc="peak memory", leave=False):
+    for _ in progress(range(rounds), "peak memory"):
         for way in peaks:
             command = [sys.executable, "-m", "benchmarks.cast_cache", "--peak", way]
             peaks[way].append(int(subprocess.run(command, capture_output=True, check=True, text=True).stdout))

@@ -11,9 +11,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import polycast
 from polycast.backends import device_type_of
-from tqdm import tqdm
 
 from testing.probe import HAS_XLA, NO_XLA, kernels_of
+from testing.progress import progress
 from testing.samples.documented import RULES, DocumentedRule, check
 
 
@@ -24,7 +24,7 @@ def main() -> None:
         print(f"{len(RULES) - len(rules)} rules left out: {NO_XLA}.")
     broken: dict[str, list[DocumentedRule]] = {"polycast": [], "stock": []}
     polycast.uninstall()
-    for rule in tqdm(rules, unit="rule", disable=None):
+    for rule in progress(rules, "rules"):
         if not holds(rule):
             broken["stock"].append(rule)
         with kernels_of(rule.device):

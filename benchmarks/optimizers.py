@@ -2,11 +2,13 @@
 
     python benchmarks/optimizers.py                 # AdamW on the CPU
     python benchmarks/optimizers.py --workload 64x1M 4000x64 --rounds 12 --picture ratios.png
+    python benchmarks/optimizers.py --device cuda   # or another device type of torch
     python benchmarks/optimizers.py --device xla    # on the host, unless PJRT_DEVICE says otherwise
 
-`optimizer.step()` alone, with gradients that stand ready. On the CPU no step is told of found_inf. On XLA polycast's
-and torch_xla's are, because torch_xla's step without it is torch.optim's. Short steps are repeated within a
-measurement, so what fits into the cache is found there, by everyone.
+`optimizer.step()` alone, with gradients that stand ready. No step is told of found_inf, but on XLA polycast's and
+torch_xla's are, because torch_xla's step without it is torch.optim's. Short steps are repeated within a measurement, so
+what fits into the cache is found there, by everyone. A workload that exceeds the device's memory is made smaller, and
+its title says so.
 
 GB/s counts the bytes that a step has to move, whatever it does move: each element of the parameter and of the state is
 read and written once, and that of the gradient is read once: 28 bytes for AdamW in float32. Copy counts 8 bytes (a read
@@ -14,7 +16,6 @@ and a write), triad, a = b + 3 c, counts 12; that a cache reads a line before it
 writes only what it has read, so it may exceed both.
 """
 
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,18 +30,17 @@ import torch
 from polycast import syncfree
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from tqdm import tqdm
 
 from benchmarks import side_by_side
-from benchmarks.shapes import CPU_WORKLOADS, Workload, new_parser, parse
-from benchmarks.side_by_side import Measure, Ratios, Seconds, interleave, ratio, repeated, timed
+from benchmarks.shapes import REAL_WORKLOADS, Workload, new_parser, parse
+from benchmarks.side_by_side import Figures, Measure, Results, Seconds, chosen, interleave, ratio, repeated
 
 TARGETS = {"64 x 1M": 1.0, "ResNet-50": 1.0, "GPT-2 small": 1.0, "4000 x 64": 20.0}
 XLA_TARGET = 1.0
-BOUNDED, BOUNDED_BYTES, BOUND_TARGET = CPU_WORKLOADS["64x1M"], 28, 1.2
-PEER, XLA_PEER = "torch fused", "torch_xla"
+BOUNDED, BOUNDED_ELEMENTS, BOUND_TARGET = REAL_WORKLOADS["64x1M"], 7, 1.2
+XLA_PEER = "torch_xla"
 IMPLEMENTATIONS: dict[str, dict[str, bool]] = {
-    PEER: {"fused": True},
+    "torch fused": {"fused": True},
     "torch foreach": {"foreach": True},
     "torch for-loop": {"foreach": False},
 }
@@ -76,25 +76,21 @@ def parameters(workload: Workload, grads: list[Tensor]) -> list[nn.Parameter]:
     return params
 
 
-def cpu_measures(algorithm: Algorithm, workload: Workload) -> dict[str, Measure]:
-    """Return the measurements of polycast's step and of torch's three implementations."""
-    grads = workload.random()
-    measures = {"polycast": timed(algorithm.build(syncfree, parameters(workload, grads)).step)}
-    for name, implementation in IMPLEMENTATIONS.items():
-        measures[name] = timed(algorithm.build(torch.optim, parameters(workload, grads), **implementation).step)
-    return measures
+def report(workload: Workload, algorithm: Algorithm, rounds: int, device: str, best: bool) -> Results:
+    """Measure polycast's step and torch's implementations, and print the table of one workload."""
+    grads = workload.random(device)
 
+    def make(package: Any, **implementation: bool) -> Callable[[], object]:
+        step: Callable[[], object] = algorithm.build(package, parameters(workload, grads), **implementation).step
+        return step
 
-def report_cpu(workload: Workload, algorithm: Algorithm, rounds: int) -> Ratios:
-    """Measure one workload and print its table; return the ratios to torch's fused implementation."""
-    contestants = cpu_measures(algorithm, workload)
-    bandwidths, moved = side_by_side.streams()
-    records = interleave(contestants | bandwidths, tqdm(range(rounds), workload.title, leave=False, disable=None))
-    size = workload.dtype.itemsize * algorithm.elements_moved
-    moved |= dict.fromkeys(contestants, size * workload.elements)
-    print(f"\n{workload.description}, {size} bytes each; {rounds} rounds")
-    target = BOUND_TARGET if workload is BOUNDED and size == BOUNDED_BYTES else None
-    return {workload.title: side_by_side.print_bandwidths(records, moved, PEER, target)}
+    contestants = {"polycast": partial(make, syncfree)}
+    contestants |= {
+        name: partial(make, torch.optim, **choice) for name, choice in chosen(IMPLEMENTATIONS, best).items()
+    }
+    bounded = workload is BOUNDED and device == "cpu" and algorithm.elements_moved == BOUNDED_ELEMENTS
+    target = BOUND_TARGET if bounded else None
+    return side_by_side.report(workload, contestants, algorithm.elements_moved, rounds, device, target)
 
 
 def xla_measures(algorithm: Algorithm, workload: Workload) -> dict[str, Measure]:
@@ -125,26 +121,27 @@ def xla_measures(algorithm: Algorithm, workload: Workload) -> dict[str, Measure]
     }
 
 
-def report_xla(workload: Workload, algorithm: Algorithm, rounds: int) -> Ratios:
+def report_xla(workload: Workload, algorithm: Algorithm, rounds: int) -> Results:
     """Measure one workload and print its table; return the ratios to torch_xla's optimizer."""
     from torch_xla.debug import metrics
 
     measures = xla_measures(algorithm, workload)
     before = metrics.metric_data("CompileTime")[0]
-    records = interleave(measures, tqdm(range(rounds), workload.title, leave=False, disable=None))
+    records = interleave(measures, rounds, workload.title)
     compiles = metrics.metric_data("CompileTime")[0] - before
 
-    rows, ratios = [], Ratios()
+    rows, results = [], Results()
     for name, record in records.items():
         row = [name]
         for figure, kind in enumerate(("host", "total")):
             faster = ratio(records[XLA_PEER], record, figure)
-            ratios.setdefault(f"{workload.title}, {kind}", {})[name] = faster.median
-            row += [f"{record.median(figure) * 1e3:.3f}", str(faster)]
+            found = Figures(record.median(figure), faster)
+            results.setdefault(f"{workload.title}, {kind}", {})[name] = found
+            row += [f"{found.seconds * 1e3:.3f}", str(faster)]
         rows.append(row)
     print(f"\n{workload.description}; {rounds} rounds, in which {compiles} graphs were compiled")
     side_by_side.print_table(["", "host ms", f"{XLA_PEER} / this", "total ms", f"{XLA_PEER} / this"], rows)
-    return ratios
+    return results
 
 
 def main() -> None:
@@ -153,15 +150,13 @@ def main() -> None:
     parser.add_argument("--optimizer", choices=ALGORITHMS, default="adamw", help="(default: adamw)")
     options, workloads = parse(parser)
     algorithm = ALGORITHMS[options.optimizer]
-    report, peer, targets = report_cpu, PEER, TARGETS
+    on_device: Callable[..., Results] = partial(report, device=options.device, best=options.best)
+    targets = TARGETS if options.device == "cpu" else {}
     if options.device == "xla":
-        os.environ.setdefault("PJRT_DEVICE", "CPU")
-        import torch_xla  # noqa: F401
-
-        report, peer = report_xla, XLA_PEER
+        on_device = report_xla
         targets = {f"{workload.title}, {kind}": XLA_TARGET for workload in workloads for kind in ("host", "total")}
-    reports = [partial(report, workload, algorithm, options.rounds) for workload in workloads]
-    side_by_side.compare(f"A step of {algorithm.name}", peer, targets, reports, options.picture)
+    reports = [partial(on_device, workload, algorithm, options.rounds) for workload in workloads]
+    side_by_side.compare(f"A step of {algorithm.name}", targets, reports, options)
 
 
 if __name__ == "__main__":

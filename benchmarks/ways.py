@@ -5,12 +5,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 from polycast import _compiled
-from tqdm import tqdm
 
-from benchmarks.side_by_side import Record, interleave, looped, ratio
+from benchmarks.side_by_side import Record, finish, interleave, looped, ratio
 
 WAYS = ("pure", "stock", "polycast", "kept")
 LOOP_SECONDS = 0.05
@@ -28,20 +25,12 @@ class Case:
         """Run all ways in every round, each as often as LOOP_SECONDS ask for."""
         loops = {way: partial(seconds, run, way, device, clock) for way, run in self.runs.items()}
         measures = {way: looped(loop, LOOP_SECONDS) for way, loop in loops.items()}
-        self.records = interleave(measures, tqdm(range(rounds), f"{self.name:34}", leave=False, disable=None))
+        self.records = interleave(measures, rounds, f"{self.name:34}")
         return self
 
     def ratio(self, way: str, other: str) -> float:
         """Return the median over the rounds of one way's time by another's."""
         return ratio(self.records[way], self.records[other]).median
-
-
-def finish(device: str) -> None:
-    """Wait for the device."""
-    if device == "xla":
-        import torch_xla
-
-        torch_xla.sync(wait=True)
 
 
 def seconds(run: Callable[[], object], way: str, device: str, clock: Callable[[], float], number: int) -> float:
@@ -72,6 +61,9 @@ def show(case: Case) -> None:
 
 def draw(cases: list[Case], path: Path) -> None:
     """Draw the time of each way, stock being 1."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
     figure = Figure(figsize=(9, 0.6 + 0.5 * len(cases)), layout="constrained")
     axes = figure.subplots()
     colors = dict(zip(WAYS, ("#4daf4a", "#999999", "#377eb8", "#ff7f00"), strict=True))

@@ -8,11 +8,13 @@ from polycast._grammar.names import split_name
 from polycast._grammar.nodes import Mapping, Node, Text
 from polycast._grammar.versions import SUPPORTED, VersionRange
 
-from codegen.model import Device, Op
-from codegen.schemas import Schemas
+from .model import Device, Op
+from .schemas import Schemas
 
 DTYPES = ("float16", "bfloat16")
 SWITCH = ("on", "off")
+# The dispatch key of all backends outside of torch.
+BACKEND_KEY = "AutocastPrivateUse1"
 
 
 class DeviceReader(CastReader):
@@ -20,6 +22,7 @@ class DeviceReader(CastReader):
         super().__init__(problems, like={}, categories=(category.value for category in Category))
         self.schemas = schemas
         self.exceptions: dict[str, dict[str, Alternative]] = {}  # by device, then by op or overload
+        self.described: set[str] = set()  # devices that the file of a backend adds
         self.also_called: dict[str, str] = {}  # from another name that users write to the device
 
     def read_devices(self, node: Node) -> list[Device]:
@@ -41,7 +44,9 @@ class DeviceReader(CastReader):
     def read_device(self, key: Text, node: Node, names: list[str]) -> Device | None:
         what = f"device '{key.value}'"
         required = ("dispatch_key", "lower_precision")
-        fields = self.fields(node, what, (*required, "like", "except", "backend", "cache", "also_called"), required)
+        known = (*required, "like", "except", "backend", "cache", "also_called")
+        described = key.value in self.described
+        fields = self.fields(node, what, known, (*required, "backend") if described else required)
         if fields is None:
             return None
         others = self.dotted(fields["also_called"], "also_called") if "also_called" in fields else []
@@ -51,7 +56,7 @@ class DeviceReader(CastReader):
                 what = f"devices '{self.also_called[word]}' and '{key.value}' are both also called '{word}'"
                 self.report(fields["also_called"].location, what, "remove it from one of them")
         name = self.identifier(key, "device")
-        dispatch_key = self.read_dispatch_key(fields["dispatch_key"])
+        dispatch_key = self.read_dispatch_key(fields["dispatch_key"], described)
         device = (dispatch_key or "").removeprefix("Autocast").lower()
         backend = self.text(fields["backend"], "backend") if "backend" in fields else None
         if name and device and name != device and not name.startswith(f"{device}_") and backend is None:
@@ -64,7 +69,7 @@ class DeviceReader(CastReader):
         dtypes = [dtype.value for dtype in named if self.name(dtype, "dtype", DTYPES)]
         like = self.known_device(fields["like"], names) if "like" in fields else None
         if "except" in fields:
-            self.exceptions[key.value] = self.read_exceptions(key, fields["except"], like)
+            self.exceptions[key.value] = self.read_exceptions(key, fields["except"], "like" in fields)
         cache = self.name(fields["cache"], "cache switch", SWITCH) if "cache" in fields else SWITCH[0]
         if not (name and dispatch_key and dtypes and cache):
             return None
@@ -97,8 +102,12 @@ class DeviceReader(CastReader):
             return None
         return torch
 
-    def read_dispatch_key(self, node: Node) -> str | None:
+    def read_dispatch_key(self, node: Node, described: bool) -> str | None:
         key = self.text(node, "dispatch_key")
+        if described and key not in (None, BACKEND_KEY):
+            what = f"dispatch_key '{key}' is not that of a backend outside of torch"
+            self.report(node.location, what, f"write {BACKEND_KEY}")
+            return None
         if key is not None and not (key.startswith("Autocast") and key.isalnum()):
             remedy = "name one of torch's, as in AutocastCUDA"
             self.report(node.location, f"dispatch_key '{key}' is no autocast key", remedy)
@@ -107,10 +116,10 @@ class DeviceReader(CastReader):
             return self.name(node, "dispatch_key", self.schemas.autocast_keys)
         return key
 
-    def read_exceptions(self, device: Text, node: Node, like: str | None) -> dict[str, Alternative]:
+    def read_exceptions(self, device: Text, node: Node, has_like: bool) -> dict[str, Alternative]:
         """Return the casts that a device has instead of those of the device that it is like, by op or overload."""
         found: dict[str, Alternative] = {}
-        if like is None:
+        if not has_like:
             what = f"device '{device.value}' has exceptions and is like no other"
             self.report(node.location, what, "add 'like', or name the device in the ops instead")
         for key, names in self.entries(node, f"except of device '{device.value}'"):

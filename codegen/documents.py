@@ -4,7 +4,7 @@ from polycast._grammar.categories import Category
 from polycast._grammar.fields import Reader
 from polycast._grammar.nodes import Mapping, Node, Sequence, Text
 
-from codegen.model import Device, Document, DocumentList, Op
+from .model import Device, Document, DocumentList, Op
 
 # A document says fp32 for each of these.
 _FP32 = (Category.FP32, Category.FP32_SET_OPT_DTYPE, Category.FP32_APPEND_DTYPE)

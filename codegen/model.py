@@ -140,6 +140,14 @@ class Policy:
             note = note.replace(document.name, document.title)
         return note
 
+    def spell(self, devices: tuple[str, ...]) -> str:
+        """Return a set of devices in few words: those that are like one of the set are in it, those with a "-" are not.
+
+        So a new device changes the rules only in which it differs from the device that it is like.
+        """
+        stated = [device for device in self.devices if (device.name in devices) != (device.like in devices)]
+        return " ".join(device.name if device.name in devices else f"-{device.name}" for device in stated)
+
     def exceptions(self, device: Device) -> dict[str, list[str]]:
         """Return, by category, the overloads whose category differs from that on the device that this one is like."""
         found: dict[str, list[str]] = {}

@@ -13,36 +13,47 @@ from polycast._grammar.names import DEFAULT
 from polycast._grammar.nodes import Mapping, Node, Sequence, Text
 from polycast._grammar.versions import ALL, subtract
 
-from codegen.devices import DeviceReader
-from codegen.documents import read_documents, read_ops
-from codegen.model import Op, Overload, Policy, Rule
-from codegen.schema_checks import check_kept_kernels, check_overload, check_rule
-from codegen.schemas import Schemas
+from .devices import DeviceReader
+from .documents import read_documents, read_ops
+from .model import Op, Overload, Policy, Rule
+from .schema_checks import check_kept_kernels, check_overload, check_rule
+from .schemas import Schemas
 
 
-def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
+def read_policy(path: Path, name: str, schemas: Schemas, backend: Path | None = None) -> Policy:
     """Return the policy of a file. Problems are reported under `name`.
 
+    Args:
+        path: The file.
+        name: What problems call it.
+        schemas: The operator schemas that the rules must fit.
+        backend: A file whose devices and ops are added to the policy's, at the end.
+
     Raises:
-        PolicyError: It holds every problem of the file.
+        PolicyError: It holds every problem of the files.
     """
     problems: list[Problem] = []
     root = load(path, name, problems)
-    policy = _PolicyParser(schemas, problems).policy(root) if root is not None else None
+    added = load(backend, str(backend), problems, key="devices") if backend is not None else None
+    policy = _PolicyParser(schemas, problems).policy(root, added) if root is not None else None
     if problems or policy is None:
         raise PolicyError(problems)
     return policy
 
 
 class _PolicyParser(DeviceReader):
-    def policy(self, root: Node) -> Policy | None:
+    def policy(self, root: Node, added: Node | None) -> Policy | None:
         required = ("devices", "categories", "ops")
         fields = self.fields(root, "the policy", (*required, "documents", "composites"), required)
         if fields is None:
             return None
-        devices = self.read_devices(fields["devices"])
+        more: dict[str, Node] = {}
+        if added is not None:
+            more = self.fields(added, "the file of a backend", ("devices", "ops"), ("devices",)) or {}
+        devices = self.read_devices(self.with_added("devices", fields["devices"], more.get("devices")))
         sentences = self.read_categories(fields["categories"])
-        ops = self.read_ops(fields["ops"]) if self.like else []
+        self.check_order(fields["ops"])
+        ops = self.read_ops(self.with_added("ops", fields["ops"], more.get("ops"))) if self.like else []
         policy = Policy(tuple(devices), sentences, tuple(ops))
         if self.problems:  # dropped ops would be reported again wherever they are named
             return policy
@@ -60,6 +71,20 @@ class _PolicyParser(DeviceReader):
             policy = replace(policy, composites=tuple(parts))
         return policy
 
+    def with_added(self, what: str, node: Node, added: Node | None) -> Node:
+        """Return the devices or ops of the policy and those that another file adds, whose names must be new."""
+        if added is None or not isinstance(node, Mapping):
+            return node
+        known, more = {key.value for key, _ in node.items}, list(self.entries(added, what))
+        for key in (key for key, _ in more if key.value in known):
+            remedy = "give it another name" if what == "devices" else "name it under 'except' of the device"
+            self.report(key.location, f"the policy has '{key.value}' among its {what} already", remedy)
+        if what == "devices":
+            self.described = {key.value for key, _ in more} - known
+        for key, _ in more[1:] if what == "devices" else ():
+            self.report(key.location, "a second device", "describe each backend in a file of its own")
+        return replace(node, items=(*node.items, *(item for item in more if item[0].value not in known)))
+
     def read_categories(self, node: Node) -> dict[Category, str]:
         known = tuple(category.value for category in Category)
         fields = self.fields(node, "categories", known, known) or {}
@@ -67,13 +92,12 @@ class _PolicyParser(DeviceReader):
         return {Category(name): " ".join(text.split()) for name, text in texts.items() if text is not None}
 
     def read_ops(self, node: Node) -> list[Op]:
-        entries = list(self.entries(node, "ops"))
-        self.check_order([key for key, _ in entries])
-        ops = [self.read_op(key, value) for key, value in entries]
-        return [op for op in ops if op is not None]
+        ops = [self.read_op(key, value) for key, value in self.entries(node, "ops")]
+        return sorted((op for op in ops if op is not None), key=lambda op: op.name)
 
-    def check_order(self, keys: list[Text]) -> None:
+    def check_order(self, node: Node) -> None:
         """Report the ops to move for alphabetical order, as few as possible."""
+        keys = [key for key, _ in node.items] if isinstance(node, Mapping) else []
         kept = _longest_sorted([key.value for key in keys])
         for key in keys:
             place = bisect(kept, key.value)

@@ -1,6 +1,6 @@
 """Renders a policy to the texts of the generated files. The same policy always gives the same texts.
 
-This is the only module that uses Jinja2. The rules are split into shards, which compile in parallel. The hash of an
+The rules are split into shards, which compile in parallel. The hash of an
 op's name chooses the shard, so an added op changes one shard.
 """
 
@@ -18,7 +18,7 @@ from polycast._grammar.names import join_name
 from polycast._grammar.releases import Change, Release, changes
 from polycast._grammar.versions import ALL, VersionRange
 
-from codegen.model import Op, Policy, Rule
+from .model import Op, Policy, Rule
 
 SHARDS = 4
 
@@ -34,18 +34,10 @@ def render(policy: Policy, history: Mapping[str, Release] | None = None) -> dict
         history: The records of torch's releases, by name, oldest first. The op reference lists the changes of the
             policy's ops.
     """
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters.update(cpp_string=cpp_string, cpp_condition=cpp_condition, cpp_rule=cpp_rule, markdown=markdown)
-    policy = replace(policy, ops=tuple(_cited(op, policy) for op in policy.ops))
+    texts, policy = environment(), cited(policy)
 
     def text(template: str, **values: object) -> str:
-        return environment.get_template(template).render(policy=policy, ALL=ALL, Category=Category, **values)
+        return texts.get_template(template).render(policy=policy, **values)
 
     files = {
         "autocast/table.cpp": text("autocast/table.cpp.j2", shards=range(SHARDS)),
@@ -58,7 +50,7 @@ def render(policy: Policy, history: Mapping[str, Release] | None = None) -> dict
             partly=_partly(history or {}),
         ),
         "policy_cases.jsonl": text(
-            "policy_cases.jsonl.j2", cases=[_case(*group) for op in policy.ops for group in op.groups()]
+            "policy_cases.jsonl.j2", cases=[_case(policy, *group) for op in policy.ops for group in op.groups()]
         ),
     }
     for shard in range(SHARDS):
@@ -67,6 +59,31 @@ def render(policy: Policy, history: Mapping[str, Release] | None = None) -> dict
             "autocast/rules.cpp.j2", shard=shard, ops=ops, headers=[(op.name, _header_range(op)) for op in ops]
         )
     return files
+
+
+def environment() -> Environment:
+    """Return what finds and renders the templates."""
+    texts = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    texts.filters.update(cpp_string=cpp_string, cpp_condition=cpp_condition, cpp_rule=cpp_rule)
+    texts.filters.update(markdown=markdown, python_string=repr)
+    texts.globals.update(ALL=ALL, Category=Category)
+    return texts
+
+
+def cited(policy: Policy) -> Policy:
+    """Return the policy with the documents' titles in its notes."""
+
+    def cite(rule: Rule) -> Rule:
+        return replace(rule, note=policy.cited(rule.note)) if rule.note else rule
+
+    ops = (replace(op, rules=tuple(map(cite, op.rules))) for op in policy.ops)
+    return replace(policy, ops=tuple(ops))
 
 
 def cpp_string(text: str | None) -> str:
@@ -102,22 +119,16 @@ def markdown(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", text)
 
 
-def _cited(op: Op, policy: Policy) -> Op:
-    """Return the op with the documents' titles in its notes."""
-    rules = [replace(rule, note=policy.cited(rule.note)) if rule.note else rule for rule in op.rules]
-    return replace(op, rules=tuple(rules))
-
-
 def _header_range(op: Op) -> VersionRange:
     """Return the releases that have the op's header, which are those with any of its overloads."""
     return reduce(or_, (rule.overload.torch for rule in op.rules))
 
 
-def _case(rule: Rule, devices: tuple[str, ...]) -> dict[str, str]:
+def _case(policy: Policy, rule: Rule, devices: tuple[str, ...]) -> dict[str, str]:
     return {
         "op": rule.op,
         "overload": rule.overload.name,
-        "devices": " ".join(devices),
+        "devices": policy.spell(devices),
         "category": rule.category.value,
         "torch": str(rule.torch),
         "reaches": rule.reaches,

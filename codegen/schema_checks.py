@@ -7,8 +7,8 @@ from polycast._grammar.errors import Location
 from polycast._grammar.fields import Reader
 from polycast._grammar.nodes import Text
 
-from codegen.model import Overload, Rule
-from codegen.schemas import Schemas
+from .model import Overload, Rule
+from .schemas import Schemas
 
 
 def check_overload(reader: Reader, schemas: Schemas, op: str, overload: Overload, place: Text) -> bool:

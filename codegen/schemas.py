@@ -10,13 +10,14 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+import polycast._grammar
 from polycast._grammar.categories import FUNCTIONAL, VIEW, Signature
 from polycast._grammar.names import DEFAULT
 from polycast._grammar.releases import Release, read_releases
 from polycast._grammar.versions import Version
 from torchgen.model import BaseTy, BaseType, FunctionSchema, OptionalType, SchemaKind
 
-HISTORY = Path(__file__).parents[1] / "history"
+HISTORY = Path(polycast._grammar.__path__[0]).parent / "policy" / "recorded"
 
 _FUNC = re.compile(r"^- func: ((\w+)(?:\.(\w+))?\(.*)$", re.MULTILINE)
 

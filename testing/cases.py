@@ -1,6 +1,5 @@
 """The built-in rules as test cases: generated/policy_cases.jsonl, narrowed to the installed torch."""
 
-import functools
 import json
 from pathlib import Path
 from typing import NamedTuple
@@ -43,12 +42,23 @@ def _holds(case: Case) -> bool:
     return (RELEASE[0], RELEASE[1]) in releases
 
 
+def _is_in(device: str, spelled: set[str]) -> bool:
+    """Return whether a device is in a set that is spelled as in "cuda xpu -npu": see codegen.model.Policy.spell."""
+    like = _compiled.DEVICES_LIKE[device]
+    return f"-{device}" not in spelled and (device in spelled or (like is not None and _is_in(like, spelled)))
+
+
 def _read() -> list[Case]:
     lines = (ROOT / "generated" / "policy_cases.jsonl").read_text(encoding="utf-8").splitlines()
     groups = [json.loads(line) for line in lines[1:]]  # the first says where they come from
-    cases = [Case(device=device, **group) for group in groups for device in group.pop("devices").split()]
+    spelled = [set(group.pop("devices").split()) for group in groups]
     # Device by device, each named by one object: pytest then sets a device up once for all its cases.
-    return [case._replace(device=device) for device in DEVICES for case in cases if case.device == device]
+    return [
+        Case(device=device, **group)
+        for device in DEVICES
+        for group, devices in zip(groups, spelled, strict=True)
+        if _is_in(device, devices)
+    ]
 
 
 def _first_on_key() -> list[str]:
@@ -70,20 +80,3 @@ ALL_CASES = [case for case in _read() if _holds(case)]
 # The first device on each dispatch key. The others on it are the same to a kernel, but for rules that only they have.
 FIRST_ON_KEY = _first_on_key()
 CASES = _tested()
-
-# Floating-point dtypes of less than 16 bits hold a payload, whose values need a scale that they do not carry.
-NARROW = [
-    dtype
-    for dtype in vars(torch).values()
-    if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize < 2
-]
-
-
-def expected(category: str, given: list[torch.dtype], lower: torch.dtype) -> list[torch.dtype]:
-    """Return the dtypes that inputs of the given dtypes arrive in."""
-    eligible = [dtype for dtype in given if dtype.is_floating_point and dtype not in (torch.float64, *NARROW)]
-    if category == "fallthrough" or not eligible:
-        return given
-    widest = functools.reduce(torch.promote_types, eligible)
-    to = {"lower_precision_fp": lower, "fp32": torch.float32, "promote": widest}[category]
-    return [to if dtype in eligible else dtype for dtype in given]

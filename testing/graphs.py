@@ -4,15 +4,15 @@ from typing import Any, NamedTuple
 
 import torch
 from polycast.backends import device_type_of
+from polycast.debug.verification.outcomes import replaced, tensors
+from polycast.debug.verification.samples import Make, arguments, find
 from torch._functorch.aot_autograd import aot_function
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from testing.cases import Case
-from testing.outcomes import replaced, tensors
 from testing.probe import flatten, region, tensors_of
-from testing.samples.ops import Make, arguments, find
 
 Graph = list[str]
 

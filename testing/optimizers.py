@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain, product
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
 from polycast import backends, syncfree
+from polycast.debug.verification.outcomes import same_bits as same_bits
+from polycast.scaler import elsewhere  # noqa: F401 -- it registers the operators of a scaler for other devices
 from torch import Tensor
 
 Options = dict[str, Any]
@@ -61,6 +63,21 @@ PATHS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "composition": composition,
     "joined": joined,
 }
+
+
+class Kernels(NamedTuple):
+    """The kernels that steps run on: a device's own, or on the CPU one of PATHS."""
+
+    device: str  # torch's device type
+    path: str = "fused"
+
+    def __str__(self) -> str:
+        return self.path if self.device == backends.HOST else self.device
+
+
+def kernels_on(devices: Iterable[str]) -> list[Kernels]:
+    """Return all kernels of these device types."""
+    return [Kernels(each, path) for each in devices for path in (PATHS if each == backends.HOST else ["fused"])]
 
 
 def combinations(**choices: Iterable[Any]) -> list[Options]:
@@ -118,10 +135,12 @@ def _own(options: Options) -> Options:
     return {name: value.clone() if isinstance(value, Tensor) else value for name, value in options.items()}
 
 
-def parameters(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float32, seed: int = 0) -> list[Tensor]:
-    """Return leaves of random numbers."""
+def parameters(
+    *shapes: tuple[int, ...], dtype: torch.dtype = torch.float32, seed: int = 0, device: str = "cpu"
+) -> list[Tensor]:
+    """Return leaves of random numbers: the same ones on each device."""
     generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(shape, generator=generator).to(dtype).requires_grad_() for shape in shapes]
+    return [torch.randn(shape, generator=generator).to(device, dtype).requires_grad_() for shape in shapes]
 
 
 def set_grads(params: Iterable[Tensor], seed: int, factor: float = 1.0) -> None:
@@ -132,8 +151,12 @@ def set_grads(params: Iterable[Tensor], seed: int, factor: float = 1.0) -> None:
         param.grad = torch.empty_like(param).copy_(real)
 
 
-def clones(params: Iterable[Tensor]) -> list[Tensor]:
-    return [param.detach().clone().requires_grad_(param.requires_grad) for param in params]
+def clones(params: Iterable[Tensor], device: str | None = None) -> list[Tensor]:
+    return [param.detach().to(device=device, copy=True).requires_grad_(param.requires_grad) for param in params]
+
+
+def on_host(params: Iterable[Tensor]) -> list[Tensor]:
+    return [param.detach().cpu() for param in params]
 
 
 def tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
@@ -145,11 +168,3 @@ def tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
 def step(optimizer: Any, **scalars: float) -> None:
     """Step with one-element tensors of these values."""
     optimizer.step(**{name: torch.tensor(value) for name, value in scalars.items()})
-
-
-def same_bits(left: Tensor, right: Tensor) -> bool:
-    return left.dtype == right.dtype and left.shape == right.shape and _bits(left).equal(_bits(right))
-
-
-def _bits(tensor: Tensor) -> Tensor:
-    return tensor.detach().resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8)

@@ -16,20 +16,26 @@ import polycast
 import torch
 from polycast import _compiled, installation
 from polycast.backends import device_type_of
+from polycast.debug.verification import outcomes
+from polycast.debug.verification.outcomes import flatten as flatten
 from polycast.scope import scopes
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-HAS_XLA = True
+HAS_XLA = os.environ.get("USE_TORCH_XLA") != "0"
 try:
     os.environ.setdefault("PJRT_DEVICE", "CPU")
-    import torch_xla  # noqa: F401
+    # A computation takes about 30 memory maps, of which Linux gives a process 65,530, and torch_xla keeps 2,048
+    # computations, unless this says otherwise.
+    os.environ.setdefault("XLA_COMPILATION_CACHE_SIZE", "256")
+    if HAS_XLA:
+        import torch_xla  # noqa: F401
 except ImportError:
     HAS_XLA = False
 
 if HAS_XLA:
     # Autograd counts the devices at the first backward of a process, and XLA has none before its first tensor.
     torch.empty(0, device="xla")
-NO_XLA = "torch_xla is not installed beside this torch"
+NO_XLA = "torch_xla is not installed beside this torch, or USE_TORCH_XLA=0 leaves it out"
 
 
 class ReachedError(Exception):
@@ -65,15 +71,6 @@ def is_reachable(device: str) -> bool:
     with tensors_of(device):
         tensor = torch.empty(1, device=device_type_of(device))
         return torch._C._dispatch_keys(tensor).has(_compiled.DEVICES[device].dispatch_key)
-
-
-def flatten(value: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in nested tuples and lists."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from flatten(item)
 
 
 @contextmanager
@@ -127,17 +124,8 @@ def tensors_of(device: str, mode: FakeTensorMode | None = None) -> Iterator[None
 @contextmanager
 def region(device: str, dtype: torch.dtype) -> Iterator[None]:
     """Autocast on the device without torch's question whether the device is there; forward only."""
-    device_type = device_type_of(device)
-    enabled, previous = torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type)
-    torch.set_autocast_enabled(device_type, True)
-    torch.set_autocast_dtype(device_type, dtype)
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        torch.set_autocast_enabled(device_type, enabled)
-        torch.set_autocast_dtype(device_type, previous)
-        torch.clear_autocast_cache()
+    with outcomes.region(device, dtype), torch.no_grad():
+        yield
 
 
 @contextmanager
@@ -191,6 +179,14 @@ def recorded(device: str, names: Iterable[str]) -> Iterator[set[str]]:
         for name in names:
             library.impl(name, record(name), key)  # type: ignore[no-untyped-call]
         yield found
+
+
+@contextmanager
+def transparent(device: str, name: str) -> Iterator[None]:
+    """Have autocasting pass an overload on a device by: the ops that it runs autocast by themselves."""
+    with _overriding() as library:
+        library.impl(name, torch.library.fallthrough_kernel, _compiled.DEVICES[device].dispatch_key)  # type: ignore[no-untyped-call]
+        yield
 
 
 def reach(call: Callable[[], object]) -> ReachedError:

@@ -7,16 +7,18 @@ from hypothesis import HealthCheck, Phase, settings
 TIMES = int(os.environ.get("TIMES", "1"))
 
 
-def examples(count: int) -> settings:
+def examples(count: int, *, shrinks: bool = True) -> settings:
     """Return the settings of a property that has this many examples in `make test`.
 
     With TIMES=100 in the environment it has 100 times as many. Only those of `make test` are the same at each run.
+    An example that fails is made smaller first; leave that out where it takes minutes.
     """
+    left_out = {Phase.explain} if shrinks else {Phase.explain, Phase.shrink}
     return settings(
         max_examples=count * TIMES,
         derandomize=TIMES == 1,
         database=None,
         deadline=None,
-        phases=[phase for phase in Phase if phase is not Phase.explain],
+        phases=[phase for phase in Phase if phase not in left_out],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     )

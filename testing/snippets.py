@@ -1,15 +1,25 @@
-"""The snippets and commands of README.md and CONTRIBUTING.md."""
+"""The snippets and commands of README.md, CONTRIBUTING.md and the pages of docs/."""
 
+import ast
+import math
 import re
+from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "CONTRIBUTING.md")
-_BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+# The pages that are written by hand; those of docs/ that codegen makes lie deeper, but for the trainers.
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    *sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/trainers/*.md")]),
+)
+# The language of a directive of MyST is its name in braces, and what follows it.
+_BLOCK = re.compile(r"^ *```([^`\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _DECIMAL = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+")
-_COMMAND = re.compile(r"(?:make|pip|uv pip|python -m) [^`#\n]*[^`#\s]")
+_COMMAND = re.compile(r"(?:make|pip|uv pip|python -m|polycast) [^`#\n]*[^`#\s]")
 
 
 def page(name: str) -> str:
@@ -35,6 +45,14 @@ def examples(name: str) -> list[Example]:
     return [Example(text, output) for (kind, text), output in zip(found, outputs, strict=True) if kind == "python"]
 
 
+def missing(sources: Iterable[str]) -> list[str]:
+    """Return the packages that Python blocks import and that are not here."""
+    statements = [node for source in sources for node in ast.walk(ast.parse(source))]
+    names = [alias.name for node in statements if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in statements if isinstance(node, ast.ImportFrom) and node.module]
+    return sorted({name.partition(".")[0] for name in names if find_spec(name.partition(".")[0]) is None})
+
+
 def sessions(name: str) -> list[Example]:
     """Return the commands that a page shows behind a `$`, each with the lines that follow it."""
     parts = [part for block in blocks(name, "console") for part in re.split(r"(?m)^\$ ", block)[1:]]
@@ -44,15 +62,19 @@ def sessions(name: str) -> list[Example]:
 def difference(output: str, shown: str) -> str:
     """Return where an output differs from what a page shows; empty if it does not.
 
-    `...` stands for any text. Words and whole numbers are the same; decimals agree within a factor of two, since
-    times and rounding errors are those of a machine.
+    `...` stands for any text. Words and whole numbers are the same. Decimals agree to 5 %, and within a factor of two
+    where they are times or have an exponent, as rounding errors do.
     """
     pattern = r"\s+".join(map(_word_pattern, shown.split()))
     match = re.fullmatch(rf"\s*{pattern}\s*", output)
-    pairs = zip(_DECIMAL.findall(shown), match.groups() if match else (), strict=False)
-    if match and all(float(a) == float(b) or 0.5 <= float(a) / (float(b) or 1e-9) <= 2 for a, b in pairs):
+    if match and all(_agree(*pair) for pair in zip(_DECIMAL.finditer(shown), match.groups(), strict=True)):
         return ""
     return f"The page shows:\n{shown}\nand this is printed:\n{output}"
+
+
+def _agree(shown: re.Match[str], printed: str) -> bool:
+    of_a_machine = "e" in shown[0] or re.match(r" ?(?:s|ms|us)\b", shown.string[shown.end() :])
+    return math.isclose(float(shown[0]), float(printed), rel_tol=0.5 if of_a_machine else 0.05)
 
 
 def _word_pattern(word: str) -> str:
@@ -79,8 +101,8 @@ def inline(name: str) -> list[str]:
 
 
 def added_op(policy: str) -> str:
-    """Return a policy with the op that the README adds, where its name belongs."""
-    (line,) = blocks("README.md", "yaml")
+    """Return a policy with the op that CONTRIBUTING.md adds, where its name belongs."""
+    (line,) = blocks("CONTRIBUTING.md", "yaml")
     head, ops = policy.split("\nops:\n")
     texts = re.split(r"(?m)^(?=  \w)", ops)
     texts.append(f"  {line.strip()}\n")
@@ -88,7 +110,7 @@ def added_op(policy: str) -> str:
 
 
 def added_sample(samples: str) -> str:
-    """Return testing/samples/ops.py with the arguments that the README gives its op, at the end of their table."""
-    (line,) = [text for text in inline("README.md") if "lambda make" in text]
+    """Return the file of samples with the arguments that CONTRIBUTING.md gives its op, at the end of their table."""
+    (line,) = [text for text in inline("CONTRIBUTING.md") if "lambda make" in text]
     head, table, rest = samples.partition("\nSAMPLES: ")
     return head + table + rest.replace("\n}\n", f"\n    {line}\n}}\n", 1)

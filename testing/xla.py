@@ -12,15 +12,6 @@ from testing.probe import HAS_XLA, NO_XLA
 NEEDS_XLA = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 EACH_DEVICE = pytest.mark.parametrize("device", ["cpu", pytest.param("xla", marks=NEEDS_XLA)])
 
-SHAPES = [(5, 3), (7,), (), (0, 2), (2, 3, 4)]
-# Dtypes of parameters, and how near to float64 a few steps of them are.
-DTYPES = {torch.float64: 1e-14, torch.float32: 1e-6, torch.bfloat16: 2e-2, torch.float16: 2e-3}
-
-
-def random(dtype: torch.dtype, seed: int) -> list[Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in SHAPES]
-
 
 def on_xla(tensors: Iterable[Tensor]) -> list[Tensor]:
     """Return leaves on XLA of the same values."""

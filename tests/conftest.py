@@ -1,19 +1,107 @@
 """Fixtures that several test modules share."""
 
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
+import polycast
 import pytest
 import torch
-from polycast.backends import device_type_of
+from polycast.backends import device_of, device_type_of
 
+from testing.cases import CASES
+from testing.devices import real_devices
+from testing.optimizers import PATHS, Kernels, kernels_on
 from testing.probe import HAS_XLA, NO_XLA, kernels_of
 from testing.sharded import world
 from testing.tally import LINES
 
+if find_spec("numpy") is None:
+    os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # which torch says in the processes of a test
 os.environ.pop("COLUMNS", None)  # which the processes of a test run in parallel are given
+# A shell has the jobs in its background ignore these, which tests send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 _told: list[str] = []
+_chosen: list[str] = []
+_OF_DEVICES = {"real_device", "kernels"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "run the tests of real_device and kernels only, on these torch device types, as in cpu,cuda"
+    parser.addoption("--real-devices", metavar="TYPES", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    here, option = real_devices(), config.getoption("real_devices")
+    _chosen[:] = option.split(",") if option else here
+    if missing := [name for name in _chosen if name not in here]:
+        raise pytest.UsageError(
+            f"--real-devices: no tensor runs on {', '.join(missing)} here, but on {', '.join(here)}"
+        )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test of real_device, or of kernels, once for each device type on which tensors run for real here.
+
+    A test that also takes real_case runs for each rule of the device of the policy that the device type is.
+    """
+    if "real_case" in metafunc.fixturenames:
+        pairs = [(chosen, case) for chosen in _chosen for case in CASES if case.device == device_of(chosen)]
+        names, ids = ("real_device", "real_case"), [f"{chosen}-{case.name}" for chosen, case in pairs]
+        metafunc.parametrize(names, pairs, ids=ids, indirect=["real_device"], scope="module")
+    elif "real_device" in metafunc.fixturenames:
+        metafunc.parametrize("real_device", _chosen, indirect=True, scope="module")
+    if "kernels" in metafunc.fixturenames:
+        metafunc.parametrize("kernels", kernels_on(_chosen), ids=str, indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("real_devices"):
+        others = [item for item in items if _OF_DEVICES.isdisjoint(getattr(item, "fixturenames", ()))]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in others]
+
+
+@pytest.fixture(scope="module")
+def real_device(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A torch device type on which tensors run for real here, with the policy's kernels."""
+    with polycast.install(request.param):
+        yield request.param
+
+
+@pytest.fixture
+def kernels(request: pytest.FixtureRequest) -> Iterator[Kernels]:
+    """The kernels that steps run on: on the CPU ours, and then what runs on devices without ours; each device's own."""
+    with PATHS[request.param.path]():
+        yield request.param
+
+
+# The modules that tests use where they are installed.
+OPTIONAL = {"hypothesis", "numpy", "transformers"}
+
+
+class Module(pytest.Module):
+    """A file of tests, skipped if it imports an optional module that is not installed."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """Collect the tests."""
+        try:
+            return super().collect()
+        except self.CollectError as error:
+            cause = error.__cause__
+            if isinstance(cause, ModuleNotFoundError) and cause.name in OPTIONAL:
+                pytest.skip(f"{cause.name} is not installed", allow_module_level=True)
+            raise
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> Module:
+    """Collect each file of tests as a Module of ours."""
+    module: Module = Module.from_parent(parent, path=module_path)
+    return module
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -14,11 +14,12 @@ from testing.process import python
 POINTERS = ("polycast.amp", "polycast.cuda")  # whose import raises
 FOUND = [module.name for module in pkgutil.walk_packages(polycast.__path__, "polycast.")]
 MODULES = ["polycast", *(name for name in FOUND if name not in POINTERS)]
+OPTIONAL = [name for name in MODULES if name.startswith("polycast.integrations.") or name == "polycast.debug.picture"]
 
 
 def imported(name: str) -> ModuleType:
-    """Return a module, or skip where the package is absent that it integrates."""
-    if not name.startswith("polycast.integrations."):
+    """Return a module, or skip where the package is absent that it integrates or draws with."""
+    if name not in OPTIONAL:
         return import_module(name)
     module: ModuleType = pytest.importorskip(name, exc_type=ModuleNotFoundError)
     return module
@@ -43,7 +44,7 @@ def test_the_examples_of_a_module_run(name: str) -> None:
 
 def test_there_are_examples() -> None:
     finder = doctest.DocTestFinder()
-    own = [name for name in MODULES if not name.startswith("polycast.integrations.")]
+    own = [name for name in MODULES if name not in OPTIONAL]
     assert sum(len(test.examples) for name in own for test in finder.find(import_module(name))) > 10
 
 

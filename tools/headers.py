@@ -14,9 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
-from tqdm import tqdm
-
 from testing.cpp import EXTENSION, standard
+from testing.progress import progress
 
 ROOT = Path(__file__).parent.parent
 HEADERS = ROOT / "build" / "headers"
@@ -52,13 +51,13 @@ def fetch(version: str) -> Path:
             (wheel,) = Path(staging).glob("*.whl")
             with ZipFile(wheel) as archive:
                 wanted = [name for name in archive.namelist() if name.startswith("torch/include/") or name == EXTENSION]
-                archive.extractall(Path(staging) / "headers", tqdm(wanted, f"headers of torch {version}", leave=False))
+                archive.extractall(Path(staging) / "headers", progress(wanted, f"headers of torch {version}"))
             (Path(staging) / "headers").rename(folder)
     return folder
 
 
 def sources() -> list[Path]:
-    return sorted(path for top in ("csrc", "generated") for path in (ROOT / top).rglob("*.cpp"))
+    return sorted(path for top in ("csrc", "generated", "testing/backend") for path in (ROOT / top).rglob("*.cpp"))
 
 
 def check(headers: Path) -> list[str]:
@@ -79,7 +78,7 @@ def check(headers: Path) -> list[str]:
         return "".join(lines) or result.stderr if result.returncode else ""
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = tqdm(pool.map(errors, sources()), f"torch {headers.name}", len(sources()), leave=False)
+        found = progress(pool.map(errors, sources()), f"torch {headers.name}", len(sources()))
         return list(filter(None, found))
 
 

@@ -2,15 +2,14 @@
 
 Each PYTHON is that of an environment with a torch, such as .venv-2.13.0/bin/python. Nothing is installed there: the
 package goes into new environments that see its packages. Each must train a step then, and hold no torch of its own.
-The ways: wheels for all environments, built at the same time in one source tree; an index with all of these wheels; a
-source distribution; an editable installation; uv. It takes the network, and for each environment minutes: everything is
-compiled.
+The ways: wheels for all environments, built at the same time in one source tree; a source distribution; an editable
+installation; uv. It takes the network, and for each environment minutes: everything is compiled. `make dist` installs
+the wheels of an index.
 """
 
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -71,13 +70,17 @@ class Environment:
     def python(self) -> Path:
         return self.folder / "bin" / "python"
 
+    @property
+    def site(self) -> Path:
+        (site,) = self.folder.glob("lib/python*/site-packages")
+        return site
+
     def pip(self, *arguments: Any) -> str:
         return run([self.python, "-m", "pip", "--disable-pip-version-check", *arguments])
 
     def check(self, version: str) -> None:
         """Raise unless the package works here in this version, and no other was installed."""
-        (site,) = self.folder.glob("lib/python*/site-packages")
-        held = {item["name"] for item in json.loads(self.pip("list", "--path", site, "--format", "json"))}
+        held = {path.name.partition("-")[0] for path in self.site.glob("*.dist-info") if not path.is_symlink()}
         assert held == {"pip", "polycast"}, held
         used = run([self.python, "-c", USE], self.folder)
         assert used.split() == [version, self.base.torch], used
@@ -98,10 +101,9 @@ def main() -> int:
         (tree / "PKG-INFO").unlink()  # with it the tree would be that of a source distribution
         for base in bases:
             stays(base, tree)
-        index = wheels(bases, tree, place)
+        wheels(bases, tree, place)
         for number, base in enumerate(bases):
             print(f"{base.python}: torch {base.torch}")
-            from_index(environment(base, place / f"index-{number}"), index)
             editable(environment(base, place / f"editable-{number}"), tree)
             by_uv(environment(base, place / f"uv-{number}"), tree, place)
         from_source(bases, source, place)
@@ -113,14 +115,18 @@ def base_of(python: Path) -> Base:
 
 
 def environment(base: Base, folder: Path) -> Environment:
-    """Return a new environment, in which pip is all that its base does not share."""
+    """Return a new environment with a pip of its own and links to the packages of its base, but to no polycast."""
     run([base.python, "-m", "venv", folder])
     made = Environment(base, folder)
     if "setuptools" in made.pip("list"):
         made.pip("uninstall", "--yes", "setuptools")
-    shared = run([base.python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).strip()
-    (site,) = folder.glob("lib/python*/site-packages")
-    (site / "shared.pth").write_text(f"import site; site.addsitedir({shared!r})\n", encoding="utf-8")
+    code = "import json, sys; print(json.dumps([path for path in sys.path if path.endswith('-packages')]))"
+    for path in (
+        path for place in json.loads(run([base.python, "-c", code])) for path in sorted(Path(place).iterdir())
+    ):
+        own = path.name.startswith(("polycast", "pip", "__")) or path.suffix == ".pth"
+        if not own and not os.path.lexists(made.site / path.name):
+            (made.site / path.name).symlink_to(path)
     return made
 
 
@@ -143,8 +149,8 @@ def stays(base: Base, tree: Path) -> None:
     assert found == [("polycast", base.wheel)], found
 
 
-def wheels(bases: list[Base], tree: Path, place: Path) -> Path:
-    """Return a folder with a wheel for each environment; all are built at the same time, the first one twice."""
+def wheels(bases: list[Base], tree: Path, place: Path) -> None:
+    """Build a wheel for each environment, all at the same time, and the first one twice."""
     folders = [place / f"wheels-{number}" for number in range(len(bases) + 1)]
     with progress(f"{len(folders)} builds at once in one source tree"):
         builds = [
@@ -160,21 +166,9 @@ def wheels(bases: list[Base], tree: Path, place: Path) -> Path:
             printed, _ = build.communicate()
             if build.returncode != 0:
                 sys.exit(f"failed: {build.args!r}\n{printed[-6000:]}")
-    index = place / "index"
-    index.mkdir()
-    for folder in folders:
+    for base, folder in zip([*bases, bases[0]], folders, strict=True):
         (wheel,) = folder.glob("*.whl")
-        shutil.copy(wheel, index)
-    return index
-
-
-def from_index(made: Environment, index: Path) -> None:
-    """Install as README.md says, from an index with the wheels of all environments."""
-    with progress("  pip install polycast 'torch==RELEASE.*', from an index"):
-        made.pip(
-            "install", "--no-index", "--find-links", index, f"polycast>={VERSION}", f"torch=={made.base.release}.*"
-        )
-        made.check(made.base.wheel)
+        assert f"-{base.wheel}-" in wheel.name, wheel
 
 
 def editable(made: Environment, tree: Path) -> None:
@@ -205,7 +199,7 @@ def from_source(bases: Iterable[Base], folder: Path, place: Path) -> None:
         install = ("install", "--no-build-isolation", "--no-index", "--find-links", folder, f"polycast=={VERSION}")
         with progress(f"the source distribution beside torch {base.torch}"):
             made.pip(*install)
-            facts = next(made.folder.glob("lib/python*/site-packages/polycast/_built_for.py"))
+            facts = made.site / "polycast" / "_built_for.py"
             if f'TORCH = "{base.torch}"' not in facts.read_text(encoding="utf-8"):
                 refused = subprocess.run([made.python, "-c", USE], cwd=made.folder, capture_output=True, text=True)
                 assert "install it again" in refused.stderr, refused.stderr

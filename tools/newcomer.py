@@ -1,8 +1,8 @@
 """Does in fresh folders what a newcomer does: `python -m tools.newcomer`, in the environment that has torch.
 
 The source distribution is made and unpacked into a folder called polycast. In an environment without anything but what
-Python brings, pip names what is missing; with this one's packages beside it, it installs. The op that the README adds
-is added, built and tested, and the whole passes lint. Takes minutes: everything is compiled once.
+Python brings, pip names what is missing; with this one's packages beside it, it installs. The op that CONTRIBUTING.md
+adds is added, built and tested, and the whole passes lint. Takes minutes: everything is compiled once.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def main() -> int:
         share(place / "environment")
         step("the first build", install, source)
         add_op(source)
-        step("the README's op, from edit to import", [*install, "--force-reinstall"], source)
+        step("the op of CONTRIBUTING.md, from edit to import", [*install, "--force-reinstall"], source)
         step("its tests", [python, "-m", "pytest", "-q", *TESTS], source)
         step("its tests", [python, "-m", "pytest", "-q", *TESTS], source)
         for command in LINT:
@@ -53,11 +53,18 @@ def main() -> int:
     return 0
 
 
+def source_distribution(place: Path) -> Path:
+    """Return the source distribution of the checkout, which is made in a folder."""
+    with TemporaryDirectory() as folder:  # or it would leave a folder among the sources
+        options = f"--quiet egg_info --egg-base {folder} sdist --dist-dir {place}"
+        step("the source distribution", [sys.executable, "setup.py", *options.split()], ROOT)
+    (archive,) = place.glob("*.tar.gz")
+    return archive
+
+
 def unpack(place: Path) -> Path:
     """Return a folder called polycast with what the source distribution holds."""
-    command = [sys.executable, *f"setup.py --quiet egg_info --egg-base {place} sdist --dist-dir {place}".split()]
-    step("the source distribution", command, ROOT)
-    (archive,) = place.glob("*.tar.gz")
+    archive = source_distribution(place)
     shutil.unpack_archive(archive, place, filter="data")
     return (place / archive.name.removesuffix(".tar.gz")).rename(place / "polycast")
 
@@ -78,7 +85,7 @@ def share(folder: Path) -> None:
 def add_op(source: Path) -> None:
     """Follow "Adding or changing an op"."""
     (source / "policy.yaml").write_text(added_op(page("policy.yaml")), encoding="utf-8")
-    samples = source / "testing" / "samples" / "ops.py"
+    samples = source / "python" / "polycast" / "debug" / "verification" / "samples.py"
     samples.write_text(added_sample(samples.read_text(encoding="utf-8")), encoding="utf-8")
 
 

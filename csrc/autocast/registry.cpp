@@ -36,12 +36,6 @@ State& state() {
   return *instance;
 }
 
-// Drops the dispatcher's warning that a kernel of torch's is overridden, because it is meant to be.
-class Silence : public c10::WarningHandler {
- public:
-  void process(const c10::Warning& /*warning*/) override {}
-};
-
 std::string debug_text(const BuiltInRule& rule) {
   return std::string("polycast: ") + name_of(rule.category) + " on " + rule.device + ", from policy.yaml";
 }
@@ -85,64 +79,6 @@ void hide_rules_of_siblings(const Device& device, const std::set<std::string>& o
   }
 }
 
-}  // namespace
-
-void install(const std::string& device_name, bool fallback) {
-  const Device& device = find_device(device_name);
-  const std::lock_guard<std::mutex> lock(state().mutex);
-  Silence silence;
-  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
-  const c10::DispatchKey key = c10::parseDispatchKey(device.dispatch_key);
-  torch::Library library(torch::Library::IMPL, "aten", key, "policy.yaml", 0);
-  std::set<std::string> own;
-  for (const BuiltInRule& rule : built_in_rules()) {
-    if (device_name != rule.device) {
-      continue;
-    }
-    const std::string name = qualified_name(rule);
-    own.insert(name);
-    if (rule.category != Category::stock) {
-      library.impl(name.c_str(), rule.kernel(slot_of(name)).debug(debug_text(rule)));
-    }
-  }
-  hide_rules_of_siblings(device, own, library);
-  cast_cache::allow(installed_on(key).device_type, device.cache);
-  set_installed(key, index_of(device_name));
-  ++state().installations;
-  state().libraries.erase(device_name);  // only now: had a registration thrown, these would still be in force
-  std::vector<torch::Library>& libraries = state().libraries[device_name];
-  libraries.push_back(std::move(library));
-  if (fallback && !c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(key)) {
-    libraries.emplace_back(torch::Library::IMPL, "_", key, "policy.yaml", 0)
-        .fallback(torch::CppFunction::makeFallthrough());
-  }
-}
-
-void uninstall(const std::string& device_name) {
-  const c10::DispatchKey key = c10::parseDispatchKey(find_device(device_name).dispatch_key);
-  const std::lock_guard<std::mutex> lock(state().mutex);
-  if (state().libraries.erase(device_name) == 0) {
-    return;
-  }
-  auto& added = state().added;
-  for (auto kernel = added.begin(); kernel != added.end();) {
-    kernel = kernel->first.second == key ? added.erase(kernel) : std::next(kernel);
-  }
-}
-
-std::vector<std::string> installed() {
-  const std::lock_guard<std::mutex> lock(state().mutex);
-  std::vector<std::string> names;
-  for (const Device& device : devices()) {
-    if (state().libraries.count(device.name) != 0) {
-      names.emplace_back(device.name);
-    }
-  }
-  return names;
-}
-
-namespace {
-
 // The kernel that was compiled for the op, if policy.yaml lists it on any device, else the boxed one.
 torch::CppFunction kernel_of(const std::string& name) {
   for (const BuiltInRule* rule : rules_of(name)) {
@@ -177,6 +113,13 @@ void check_free(const std::string& name, const Device& device, c10::DispatchKey 
       ", which a policy cannot change; remove the rule");
 }
 
+torch::Library added_kernel(const std::string& name, const Device& device) {
+  const c10::DispatchKey key = c10::parseDispatchKey(device.dispatch_key);
+  torch::Library library(torch::Library::IMPL, name.substr(0, name.find(':')), key, "policy", 0);
+  library.impl(name.c_str(), kernel_of(name).debug(std::string("polycast: by a policy on ") + device.name));
+  return library;
+}
+
 void add_kernel(const std::string& name, const Device& device) {
   const c10::DispatchKey key = c10::parseDispatchKey(device.dispatch_key);
   if (state().added.count({name, key}) != 0) {
@@ -185,12 +128,69 @@ void add_kernel(const std::string& name, const Device& device) {
   if (!is_ours(name, device)) {
     check_free(name, device, key);
   }
-  torch::Library library(torch::Library::IMPL, name.substr(0, name.find(':')), key, "policy", 0);
-  library.impl(name.c_str(), kernel_of(name).debug(std::string("polycast: by a policy on ") + device.name));
-  state().added.emplace(Place(name, key), std::move(library));
+  state().added.emplace(Place(name, key), added_kernel(name, device));
 }
 
 }  // namespace
+
+void install(const std::string& device_name, bool fallback) {
+  const Device& device = find_device(device_name);
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  Silence silence;  // the dispatcher warns that a kernel of torch's is overridden, which is meant
+  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+  const c10::DispatchKey key = c10::parseDispatchKey(device.dispatch_key);
+  torch::Library library(torch::Library::IMPL, "aten", key, "policy.yaml", 0);
+  std::set<std::string> own;
+  for (const BuiltInRule& rule : built_in_rules()) {
+    if (device_name != rule.device) {
+      continue;
+    }
+    const std::string name = qualified_name(rule);
+    own.insert(name);
+    if (rule.category != Category::stock) {
+      library.impl(name.c_str(), rule.kernel(slot_of(name)).debug(debug_text(rule)));
+    }
+  }
+  hide_rules_of_siblings(device, own, library);
+  for (auto& [place, kernel] : state().added) {
+    if (place.second == key) {
+      kernel = added_kernel(place.first, device);  // on top of what hides the rules of a sibling
+    }
+  }
+  cast_cache::allow(installed_on(key).device_type, device.cache);
+  set_installed(key, index_of(device_name));
+  ++state().installations;
+  state().libraries.erase(device_name);  // only now: had a registration thrown, these would still be in force
+  std::vector<torch::Library>& libraries = state().libraries[device_name];
+  libraries.push_back(std::move(library));
+  if (fallback && !c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(key)) {
+    libraries.emplace_back(torch::Library::IMPL, "_", key, "policy.yaml", 0)
+        .fallback(torch::CppFunction::makeFallthrough());
+  }
+}
+
+void uninstall(const std::string& device_name) {
+  const c10::DispatchKey key = c10::parseDispatchKey(find_device(device_name).dispatch_key);
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  if (state().libraries.erase(device_name) == 0) {
+    return;
+  }
+  auto& added = state().added;
+  for (auto kernel = added.begin(); kernel != added.end();) {
+    kernel = kernel->first.second == key ? added.erase(kernel) : std::next(kernel);
+  }
+}
+
+std::vector<std::string> installed() {
+  const std::lock_guard<std::mutex> lock(state().mutex);
+  std::vector<std::string> names;
+  for (const Device& device : devices()) {
+    if (state().libraries.count(device.name) != 0) {
+      names.emplace_back(device.name);
+    }
+  }
+  return names;
+}
 
 void add_kernels(const Policy& policy) {
   if (policy.added == state().installations) {

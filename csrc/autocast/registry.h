@@ -1,12 +1,20 @@
 // Registers and removes polycast's kernels. Library objects own them, so that uninstalling restores torch's.
 #pragma once
 
+#include <c10/util/Exception.h>
+
 #include <string>
 #include <vector>
 
 #include "autocast/rules.h"
 
 namespace polycast::autocast {
+
+// Drops the warnings of torch's code.
+class Silence : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& /*warning*/) override {}
+};
 
 // Registers the kernels of one of devices(). Kernels that are registered already are registered again, on top of what
 // others have registered since.

@@ -59,7 +59,8 @@ struct Names {
   const char* names;
 };
 
-// Adds the rule once for each device. The names of the devices are separated by spaces.
+// Adds the rule once for each device of a set, as in "cuda xpu -npu": the devices named, and those that are like one of
+// the set and are not taken out with a "-".
 void add_rules(std::vector<BuiltInRule>& rules, const std::string& devices, BuiltInRule rule);
 
 const std::vector<Device>& devices();

@@ -53,12 +53,20 @@ py::dict sentence_dict() {
   return result;
 }
 
+// Calls a function of Python and drops what torch's code warns of where no binding makes it a warning of Python's.
+py::object without_warnings(const py::function& call) {
+  autocast::Silence silence;
+  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+  return call();
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_C, module) {
   module.def("install_kernels", &autocast::install, py::arg("device"), py::arg("fallback"));
   module.def("uninstall_kernels", &autocast::uninstall, py::arg("device"));
   module.def("installed_kernels", &autocast::installed);
+  module.def("without_warnings", &without_warnings, py::arg("call"));
   module.def("register_operators", &polycast::register_operators);
   module.def("devices", &device_list);
   module.def("built_in_rules", &rule_list);

@@ -60,11 +60,12 @@ struct SquareSum {
 
 struct PowerSum {
   double power;
+  double divisor;
 
   template <class Math>
   [[gnu::always_inline]] double operator()(const Math* values, int64_t count) const {
     return sum(values, count, [this](double value) __attribute__((always_inline)) {
-      return std::pow(std::fabs(value), power);
+      return std::pow(std::fabs(value) / divisor, power);
     });
   }
 };
@@ -139,10 +140,12 @@ double norm_of(double norm_type, Findings& findings, at::TensorList tensors) {
   if (norm_type == 1) {
     return reduce(AbsoluteSum{}, findings, tensors);
   }
-  if (std::isinf(norm_type)) {
-    return reduce(Largest{}, findings, tensors);
+  const double largest = reduce(Largest{}, findings, tensors);
+  if (std::isinf(norm_type) || !(largest > 0 && std::isfinite(largest))) {
+    return largest;
   }
-  return std::pow(reduce(PowerSum{norm_type}, findings, tensors), 1 / norm_type);
+  // Powers of numbers of at most 1 do not overflow, and one of them is 1.
+  return largest * std::pow(reduce(PowerSum{norm_type, largest}, findings, tensors), 1 / norm_type);
 }
 
 // The magnitudes of complex tensors. Only the 2-norm is that of their halves.

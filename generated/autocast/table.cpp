@@ -1,6 +1,7 @@
 // Generated from policy.yaml by `python -m codegen`. Do not edit.
 #include "autocast/table.h"
 
+#include <algorithm>
 #include <string>
 
 namespace polycast::autocast {
@@ -44,9 +45,24 @@ const std::vector<Sentence>& sentences() {
   return table;
 }
 
-void add_rules(std::vector<BuiltInRule>& rules, const std::string& names, BuiltInRule rule) {
+namespace {
+
+bool holds(const std::string& spelled, const std::string& name) {
+  return spelled.find(" " + name + " ") != std::string::npos;
+}
+
+// Whether a device is in a set that is spelled as add_rules takes it, between spaces.
+bool is_in(const std::string& spelled, const std::string& name) {
+  const auto is_it = [&](const Device& device) { return device.name == name; };
+  const auto device = std::find_if(devices().begin(), devices().end(), is_it);
+  return device != devices().end() && !holds(spelled, "-" + name) && (holds(spelled, name) || is_in(spelled, device->like));
+}
+
+} // namespace
+
+void add_rules(std::vector<BuiltInRule>& rules, const std::string& spelled, BuiltInRule rule) {
   for (const Device& device : devices()) {
-    if ((" " + names + " ").find(std::string(" ") + device.name + " ") != std::string::npos) {
+    if (is_in(" " + spelled + " ", device.name)) {
       rule.device = device.name;
       rules.push_back(rule);
     }

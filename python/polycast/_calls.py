@@ -1,8 +1,11 @@
 """Functions that change what holds in a program: no compiled code contains them, and wrong calls say what to write."""
 
+import errno
+import os
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -31,3 +34,15 @@ def called_as(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return call
 
     return decorate
+
+
+def in_a_folder(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a file that is to be written.
+
+    Raises:
+        FileNotFoundError: Its folder does not exist.
+    """
+    file = Path(path)
+    if not file.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"the folder of the file does not exist; make '{file.parent}'", str(file))
+    return file

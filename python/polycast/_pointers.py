@@ -27,7 +27,7 @@ _SYNONYMS = {
     "polycast.install()": "patch",
     "polycast.installed()": "is_installed",
     "polycast.__version__": "version",
-    "polycast.use(policy)": "set_policy",
+    "polycast.use(policy)": "set_policy set_default_policy apply_policy use_policy",
     "polycast.use(None)": "reset",
     "polycast.policy.in_force()": "get_policy current_policy default_policy",
     "polycast.policy.rules(op)": "rule lookup show query",
@@ -37,6 +37,7 @@ _SYNONYMS = {
     ),
     "python -m polycast help, which names the releases": "releases list_releases",
     "python -m polycast diff, in a shell": "diff",
+    "python -m polycast verify, in a shell": "verify",
     "polycast.debug.trace": "explain print_casts profile",
     "polycast.debug.watch": "find_nan detect_anomaly",
 }
@@ -94,7 +95,10 @@ def _pointer(module: str, name: str) -> str:
             return f"; torch has it: {library.__name__}.{name}"
     near = own if module != _PACKAGE else {word: place for names in (*others, own) for word, place in names.items()}
     close = closest(name, near)
-    return f"; {did_you_mean(name, own)}" if close is None else f"; did you mean {near[close]}?"
+    if close is not None:
+        return f"; did you mean {near[close]}?"
+    # Where there are many names, most are the classes of what functions return.
+    return f"; {did_you_mean(name, own if len(own) <= 20 else filter(str.islower, own))}"
 
 
 def _public(module: str) -> Iterator[dict[str, str]]:

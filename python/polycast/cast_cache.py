@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo
+from torch.utils.weak import WeakIdKeyDictionary
 
 from polycast import _compiled, backends
 from polycast._caller import warn
@@ -72,18 +73,20 @@ class Kept(Change):
 
     def __init__(self, named: list[tuple[str, Tensor]]) -> None:
         self._count = len(named)
-        references = {tensor._cdata: (name, weakref.ref(tensor), tensor._cdata in _kept) for name, tensor in named}
-        for name, tensor in named:
-            _keep(name, tensor)
-        self._begin(references)
+        before = {tensor: (name, tensor._cdata in _kept) for name, tensor in named}
 
-    def _restore(self, changed: int, before: tuple[str, weakref.ref[Tensor], bool]) -> None:
-        name, reference, was_kept = before
-        tensor = reference()
-        if tensor is not None and was_kept and changed not in _kept:
-            _keep(name, tensor)
-        elif tensor is not None and not was_kept:
-            _release(changed)
+        def change() -> None:
+            for name, tensor in named:
+                _keep(name, tensor)
+
+        self._begin(WeakIdKeyDictionary(before), change)  # type: ignore[no-untyped-call]
+
+    def _restore(self, changed: Tensor, before: tuple[str, bool]) -> None:
+        name, was_kept = before
+        if was_kept and changed._cdata not in _kept:
+            _keep(name, changed)
+        elif not was_kept:
+            _release(changed._cdata)
 
     def _describe(self) -> str:
         return f"the casts of {'a tensor' if self._count == 1 else f'{self._count} tensors'} are kept"

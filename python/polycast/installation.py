@@ -11,7 +11,6 @@ While any device is installed, these differ from torch's own:
   ``torch.utils.checkpoint._checkpoint_without_reentrant_generator`` (since torch 2.15
   ``torch.utils.checkpoint._checkpoint_without_reentrant_generator_impl``),
   ``torch_xla.utils.checkpoint.CheckpointFunction.forward``: a rerun forward has the policies of its first run.
-- ``torch.fx._symbolic_trace.Tracer.trace``: raises for a model with rules, which the graph would lose.
 - ``torch.optim.optimizer._global_optimizer_post_hooks``: a hook drops the casts of the weights that a step wrote.
 - ``torch._C._dynamo.guards.GlobalStateGuard``, ``torch._dynamo.convert_frame.GlobalStateGuard``,
   ``torch._dynamo.eval_frame._callback_from_stance``: compiled code guards the policies that hold.
@@ -23,6 +22,7 @@ Compiled code holds the casts that it was compiled with. So it does not run agai
 These come with use, not with the import:
 
 - ``torch.ops.polycast``, with the first optimizer or scaler. These operators stay, because compiled code may hold them.
+- Torch's hooks for all modules, while a plan with rules for modules is used, or POLYCAST_CALLS names a folder.
 - What dynamo knows of the calls that enter scopes, with the first code that is compiled under a policy. ``uninstall``
   undoes it.
 """
@@ -51,10 +51,12 @@ from polycast._compiled import (
 )
 from polycast._import_hook import ImportHook
 from polycast._replaced import Undo
-from polycast.scope import checkpoint, compiled_code, module, process
+from polycast.scope import checkpoint, compiled_code, process
 from polycast.scope.change import Change
 
+ENVIRONMENT_EVIDENCE = "POLYCAST_EVIDENCE"
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
+ENVIRONMENT_CALLS = "POLYCAST_CALLS"
 _TAG = "polycast:"
 
 
@@ -101,7 +103,6 @@ def _mark_caches(config: Any, undo: Undo) -> None:
 # Each changes a module of torch, and adds first what undoes the change.
 CHANGES: dict[str, Callable[[ModuleType, Undo], None]] = {
     **dict.fromkeys(backends.CHECKPOINTS, checkpoint.keep_policies),
-    "torch.fx": module.check_models,
     "torch.optim.optimizer": cast_cache.follow_steps,
     "torch._dynamo": compiled_code.number_scopes,
     "torch.compiler.config": _mark_caches,
@@ -143,6 +144,10 @@ def on_import() -> None:
     if os.environ.get(ENVIRONMENT_SWITCH, "1").lower() not in ("0", "false", "no", "off"):
         install()
     process.use_on_import()
+    if path := os.environ.get(ENVIRONMENT_CALLS):
+        import_module("polycast.debug.distinct_calls").start(path)
+    if asked := os.environ.pop(ENVIRONMENT_EVIDENCE, ""):  # processes that this one starts gather none
+        import_module("polycast.debug.tuning.command").start(asked)
 
 
 @called_as("polycast.install(), or devices as in polycast.install('cuda'); polycast.use takes a policy")

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from testing.devices import seed, synchronize
+
 # By name: a tensor that a model gave, or the dtype of one on its way there.
 Results = dict[str, Tensor | torch.dtype]
 Regions = Callable[[], AbstractContextManager[Any]]
@@ -94,17 +96,3 @@ def _same(mine: Tensor | torch.dtype, other: Tensor | torch.dtype) -> bool:
 
 def _bits(tensor: Tensor) -> Tensor:
     return tensor.contiguous().flatten().view(torch.uint8)
-
-
-def seed(device: str) -> None:
-    if device == "xla":
-        import torch_xla
-
-        torch_xla.manual_seed(0)
-
-
-def synchronize(device: str) -> None:
-    if device == "xla":
-        import torch_xla
-
-        torch_xla.sync()

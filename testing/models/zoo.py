@@ -1,8 +1,8 @@
 """Architectures of transformers, made small, with random weights."""
 
-import importlib
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -36,7 +36,7 @@ class _Seq2Seq(nn.Module):
 
 def of_transformers(name: str) -> tuple[nn.Module, list[Tensor]]:
     """Return an architecture and batches for it."""
-    package = importlib.import_module("transformers")
+    package = pytest.importorskip("transformers", reason="transformers is not installed")
     config = getattr(package, f"{name}Config")
     known = config()
     sizes = {key: size for size, keys in SIZES.items() for key in keys.split() if hasattr(known, key)}

@@ -68,4 +68,13 @@ TPU = {
     "fp32_set_opt_dtype": "prod prod.dim_int",
 }
 
-LISTS = {"npu": NPU, "mlu": MLU, "tpu": TPU}
+# Beside the macros of torch, which have the lists of the release that the backend is built with. The last two are ops
+# that only the backend's own torch has.
+MUSA = {
+    "lower_precision_fp": """
+        convolution_overrideable _scaled_dot_product_attention_flash_musa _scaled_dot_product_attention_math_musa
+    """,
+    "banned": "binary_cross_entropy",
+}
+
+LISTS = {"npu": NPU, "mlu": MLU, "tpu": TPU, "musa": MUSA}

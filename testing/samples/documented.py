@@ -14,11 +14,11 @@ from functools import partial
 
 import torch
 from polycast.backends import device_type_of
+from polycast.debug.verification.samples import Make
 
 from testing.cases import CASES, POLICY
 from testing.probe import flatten, probes, reach, region, tensors_of
 
-from .ops import Make
 from .public import composites, prepare
 
 F32 = torch.float32

@@ -14,9 +14,8 @@ from operator import attrgetter
 from typing import Any
 
 import torch
+from polycast.debug.verification.samples import SAMPLES, Arguments, Make, Sample, arguments
 from torch import nn
-
-from .ops import SAMPLES, Arguments, Make, Sample, arguments
 
 
 def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> list[Callable[[], Any]]:

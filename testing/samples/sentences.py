@@ -12,13 +12,12 @@ import torch
 import torch.nn.functional as F
 from polycast import policy
 from polycast.backends import device_type_of
+from polycast.debug.verification.samples import Make
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from testing.cases import FIRST_ON_KEY
 from testing.probe import flatten, is_here, probes, reach, region
-
-from .ops import Make
 
 F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64
 Call = Callable[[Make], object]

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import polycast
 import pytest
 import torch
+from polycast.debug.verification.outcomes import NARROW
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
-from testing.cases import NARROW
 from testing.probe import HAS_XLA, NO_XLA
 
 F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64

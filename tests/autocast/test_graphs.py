@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from polycast import _compiled
 from polycast.backends import device_type_of
+from polycast.debug.verification.samples import WITHOUT_SAMPLE
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
@@ -19,7 +20,6 @@ from testing.cases import CASES, Case
 from testing.graphs import Graph, Tracing, nodes, traced
 from testing.probe import HAS_XLA, kernels_of, stock_kernels
 from testing.properties import examples
-from testing.samples.ops import WITHOUT_SAMPLE
 from testing.tally import Tally
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16

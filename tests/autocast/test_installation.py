@@ -117,6 +117,17 @@ def test_one_key_serves_one_device_at_a_time() -> None:
         assert torch.relu(weight).dtype is torch.bfloat16
 
 
+@needs_xla
+def test_a_rule_holds_after_an_installation_anew_also_for_what_the_sibling_lists_alone() -> None:
+    """The installation has such an op fall through, on top of the kernel that follows the rule."""
+    rule = polycast.Policy({"scaled_dot_product_attention": {"xla": "lower_precision_fp"}})
+    ones = torch.ones(1, 1, 2, 2, device="xla")
+    for _ in range(2):
+        with polycast.autocast("xla", policy=rule):
+            assert torch.nn.functional.scaled_dot_product_attention(ones, ones, ones).dtype is torch.bfloat16
+        polycast.install("xla")
+
+
 @pytest.mark.parametrize("module", [polycast, polycast.cast_cache, polycast.debug, polycast.policy, polycast.syncfree])
 def test_completion_offers_public_names_only(module: ModuleType) -> None:
     offered = {name for name in dir(module) if not name.startswith("__")}

@@ -14,10 +14,12 @@ import pytest
 import torch
 from polycast import _compiled
 from polycast.backends import device_type_of
+from polycast.debug.verification.outcomes import NARROW, expected
+from polycast.policy.rules import BUILT_IN
 
 from codegen.schemas import Schemas
 from testing.calls import call
-from testing.cases import CASES, NARROW, POLICY, Case, expected
+from testing.cases import ALL_CASES, CASES, POLICY, Case
 from testing.probe import is_reachable, kernels_of, probes, tensors_of
 from testing.tally import Tally
 
@@ -50,6 +52,10 @@ def _cases_of(*categories: str) -> Callable[[Callable[..., None]], Callable[...,
         indirect=["device"],
         scope="module",
     )
+
+
+def test_the_compiled_rules_are_those_of_policy_yaml() -> None:
+    assert {rule[:4] for rule in BUILT_IN} == {case[:4] for case in ALL_CASES}
 
 
 @_cases_of(*(set(polycast.policy.categories()) - {"stock"}))

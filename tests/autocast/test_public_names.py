@@ -8,6 +8,7 @@ import pytest
 import torch
 from polycast import _compiled
 from polycast.backends import device_type_of
+from polycast.debug.verification.samples import Make
 
 from testing.cases import ALL_CASES, DEVICES, FIRST_ON_KEY, POLICY
 from testing.probe import (
@@ -22,7 +23,6 @@ from testing.probe import (
     stock_kernels,
     tensors_of,
 )
-from testing.samples.ops import Make
 from testing.samples.public import ARGUMENTS, ELSEWHERE, MODULES, composites, prepare
 
 NAMES = [(op.name, name) for op in POLICY.ops for name in op.public]

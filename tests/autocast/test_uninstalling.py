@@ -129,7 +129,7 @@ from torch.compiler import config
 def state():
     guards = torch._C._dynamo.guards.GlobalStateGuard, torch._dynamo.convert_frame.GlobalStateGuard
     hooks = sys.modules["torch.optim.optimizer"]._global_optimizer_post_hooks.values()
-    made = [torch.fx.Tracer.trace, torch.utils.checkpoint.CheckpointFunction.forward, *guards, *hooks]
+    made = [torch.utils.checkpoint.CheckpointFunction.forward, *guards, *hooks]
     ours = [getattr(one, "__globals__", {}).get("__name__", "torch") for one in made]
     return polycast.installed(), ours, str(config.cache_key_tag), [type(one).__name__ for one in sys.meta_path]
 

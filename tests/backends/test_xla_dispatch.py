@@ -64,6 +64,11 @@ def wrong(name: str) -> dict[str, Any]:
     return {"lists": lists.get(name, (params, grads, momentum))} | arguments | wrongs.get(name, {})
 
 
+def test_norm_takes_a_positive_number() -> None:
+    with pytest.raises(ValueError, match=r"norm: norm_type is -1.0; it takes a positive number, or infinity"):
+        torch.ops.polycast.norm([torch.ones(1, device=xla())], -1.0)
+
+
 @pytest.mark.parametrize(
     ("name", "error", "text"),
     [

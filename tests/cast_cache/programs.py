@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from polycast import cast_cache
 from torch import Tensor, nn
 
+from testing.devices import lower_precision
 from tests.cast_cache.stock import stock
-from tests.cast_cache.writes import BUFFERS, CHANGES, HOST_CHANGES, SIZE, of_data
+from tests.cast_cache.writes import BUFFERS, CHANGES, NOT_ON_XLA, SIZE, of_data
 
-BF16, HALF = torch.bfloat16, torch.float16
+BF16 = torch.bfloat16
 Train = Callable[[nn.Module, Tensor], object]
 
 MODES: dict[str, Callable[[], Any]] = {
@@ -70,18 +71,19 @@ class Program(NamedTuple):
 @st.composite
 def programs(draw: st.DrawFn, device: str) -> Program:
     """Draw a program for a device."""
-    hidden = device == "cpu" and draw(st.sampled_from([False, False, False, True]))  # XLA sees such writes
-    writes = ["hidden"] if hidden else [*CHANGES, *(HOST_CHANGES if device == "cpu" else ())]
+    on_xla = device == "xla"
+    hidden = not on_xla and draw(st.sampled_from([False, False, False, True]))  # XLA sees such writes
+    writes = ["hidden"] if hidden else [*CHANGES, *(() if on_xla else NOT_ON_XLA)]
     uses = st.sampled_from(list(USES))
     names = st.one_of(uses, uses, uses, st.just("refill"), st.sampled_from(writes), st.just("leave"))
     values = st.sampled_from([1.0, 0.5, 1.3])
     acts = st.builds(Act, names, st.integers(0, 2), st.integers(0, 3), values)
     # On XLA no view of a weight can be made in inference mode.
-    modes = st.sampled_from(list(MODES)[: 3 if device == "cpu" and not hidden else 2])
-    dtypes = st.sampled_from([BF16] if hidden or device == "xla" else [BF16, HALF])
+    modes = st.sampled_from(list(MODES)[: 2 if on_xla or hidden else 3])
+    dtypes = st.sampled_from([BF16] if hidden else lower_precision(device))
     enters = st.builds(Enter, modes, dtypes, st.booleans())
     flags = st.tuples(*[st.booleans()] * 4)
-    most = 40 if device == "cpu" else 12  # each use compiles on XLA
+    most = 12 if on_xla else 40  # each use compiles on XLA
     least = draw(st.integers(0, most // 2))
     return Program(
         [draw(enters), *draw(st.lists(st.one_of(*[acts] * 7, enters), min_size=least, max_size=most))],
@@ -138,7 +140,7 @@ class Run:
         elif act.name == "hidden":
             weight.data.mul_(act.value)
         elif not torch.is_inference_mode_enabled():
-            {**CHANGES, **HOST_CHANGES}[act.name](weight, act.value)
+            {**CHANGES, **NOT_ON_XLA}[act.name](weight, act.value)
 
 
 def check_program(program: Program, device: str) -> None:

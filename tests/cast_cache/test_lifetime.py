@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterator
 from typing import cast
 
-import numpy
 import polycast
 import pytest
 import torch
 from polycast import cast_cache
 from torch import Tensor, nn
+from torch.utils.dlpack import from_dlpack
 
-from tests.cast_cache.stock import DEVICES, held, hits
+from tests.cast_cache.stock import held, hits
 
 WEIGHT = 8 * 8 * 2 + 8 * 2  # bytes of a layer's cast
 
@@ -34,24 +34,23 @@ def x(device: str = "cpu") -> Tensor:
 
 
 def use(module: nn.Module, device: str = "cpu") -> None:
-    with polycast.autocast(device):
+    with polycast.autocast(device, torch.bfloat16):
         module(x(device))
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_kept_casts_live_until_released(device: str) -> None:
-    module = layer(device)
+def test_kept_casts_live_until_released(real_device: str) -> None:
+    module = layer(real_device)
     cast_cache.keep(module)
     for _ in range(3):
-        use(module, device)
+        use(module, real_device)
         assert held() == (2, WEIGHT)
     cast_cache.clear()
     assert held() == (0, 0)
-    use(module, device)
+    use(module, real_device)
     assert held() == (2, WEIGHT)
     cast_cache.release(module)
     assert held() == (0, 0)
-    use(module, device)
+    use(module, real_device)
     assert held() == (0, 0)
 
 
@@ -65,20 +64,18 @@ def test_models_that_grow_and_shrink_leave_nothing() -> None:
         assert held() == (0, 0)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_casts_of_inference_serve_training(device: str) -> None:
-    module = layer(device)
+def test_casts_of_inference_serve_training(real_device: str) -> None:
+    module = layer(real_device)
     cast_cache.keep(module)
     for _ in range(2):
         with torch.inference_mode():
-            use(module, device)
-        inputs = torch.ones(1, 8, device=device, requires_grad=True)
-        with polycast.autocast(device):
+            use(module, real_device)
+        inputs = torch.ones(1, 8, device=real_device, requires_grad=True)
+        with polycast.autocast(real_device, torch.bfloat16):
             module(inputs).sum().backward()
         assert inputs.grad is not None
-    assert held()[0] == (
-        2 if device == "cpu" else 4
-    )  # XLA can use a normal cast in inference mode no more than a weight
+    # XLA can use a normal cast in inference mode no more than a weight.
+    assert held()[0] == (4 if real_device == "xla" else 2)
     cast_cache.release(module)
 
 
@@ -105,6 +102,13 @@ def test_tensors_can_be_swapped_once_released() -> None:
         assert torch.equal(x() @ one, x() @ expected.bfloat16())
 
 
+class WholeNumber:
+    """What stands for an int, as NumPy's integers do."""
+
+    def __index__(self) -> int:
+        return 0
+
+
 def test_the_limit_drops_what_was_not_used_for_longest() -> None:
     modules = [layer() for _ in range(4)]
     cast_cache.keep(nn.Sequential(*modules))
@@ -119,7 +123,7 @@ def test_the_limit_drops_what_was_not_used_for_longest() -> None:
     assert [is_reused(modules[index]) for index in (0, 1, 0, 2, 0, 1)] == [False, False, True, False, True, False]
     cast_cache.limit(WEIGHT - 1)
     assert held() == (1, WEIGHT - 16) or held() == (1, 16)
-    cast_cache.limit(cast(int, numpy.int64(0)))  # any whole number
+    cast_cache.limit(cast(int, WholeNumber()))
     assert held() == (0, 0)
     cast_cache.limit(2**80)
     use(modules[0])
@@ -151,7 +155,7 @@ def test_a_hidden_write_is_found_on_request(kept: bool) -> None:
     try:
         with polycast.autocast("cpu"):
             use(module)
-            module.weight.detach().numpy()[0, 0] += 1
+            from_dlpack(module.weight.detach()).add_(1)
             with pytest.raises(RuntimeError, match=re.escape(message)):
                 use(module)
     finally:

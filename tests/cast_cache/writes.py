@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import polycast
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.dlpack import from_dlpack
@@ -14,19 +14,23 @@ Refill = Callable[[float], object]
 Change = Callable[[nn.Parameter, float], None]
 
 
+def numpy() -> Any:
+    return pytest.importorskip("numpy", reason="numpy is not installed")
+
+
 def from_numpy() -> tuple[Tensor, Refill]:
-    array = np.zeros((SIZE, SIZE), dtype=np.float32)
+    array = numpy().zeros((SIZE, SIZE), dtype="float32")
     return torch.from_numpy(array), array.fill
 
 
 def from_buffer() -> tuple[Tensor, Refill]:
     """Return a tensor of one dimension; any other would be a view."""
     memory = bytearray(4 * SIZE)
-    return torch.frombuffer(memory, dtype=torch.float32), np.frombuffer(memory, np.float32).fill
+    return torch.frombuffer(memory, dtype=torch.float32), numpy().frombuffer(memory, "float32").fill
 
 
 def from_array() -> tuple[Tensor, Refill]:
-    array = np.zeros((SIZE, SIZE), dtype=np.float32)
+    array = numpy().zeros((SIZE, SIZE), dtype="float32")
     return from_dlpack(array), array.fill
 
 
@@ -120,7 +124,7 @@ CHANGES: dict[str, Change] = {
     "polycast's SGD": step(polycast.syncfree.SGD),
     "polycast's AdamW": step(polycast.syncfree.AdamW),
 }
-HOST_CHANGES: dict[str, Change] = {
+NOT_ON_XLA: dict[str, Change] = {
     "set_": without_grad(lambda w, value: w.set_(w + value)),  # type: ignore[call-overload]
     "foreach": without_grad(lambda w, value: torch._foreach_add_([w], value)),
     "Adam, fused": step(torch.optim.Adam, fused=True),

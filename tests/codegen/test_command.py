@@ -116,6 +116,156 @@ def test_an_error_in_any_step_is_one_line(
     assert workplace.content() == before
 
 
+# A backend and its device, in a file of its own.
+MINE = """\
+devices:
+  mine: {dispatch_key: AutocastPrivateUse1, lower_precision: [bfloat16], like: cpu, backend: b, except: {fp32: [fold]}}
+ops:
+  turn: {cast: {mine: fp32}, overloads: [by], public: [torch.count]}
+"""
+
+
+@pytest.fixture
+def backend(workplace: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
+    """A folder with the file of a backend, and with nothing made of it."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(MINE, encoding="utf-8")
+    return workplace
+
+
+STANDALONE = ["--backend", "mine.yaml", "--standalone", "ops.cpp", "test_ops.py", "ops.md"]
+
+
+def test_the_files_of_a_backend_are_written_and_compared(backend: Workplace) -> None:
+    assert backend.run(*STANDALONE) == (0, "ops.cpp, test_ops.py, ops.md written\n", "")
+    lines = Path("ops.cpp").read_text(encoding="utf-8").splitlines()
+    assert {"  KERNEL_PRIVATEUSEONE(fold, fp32)", "  KERNEL_PRIVATEUSEONE(turn, by, fp32)"} <= {*lines}
+    assert backend.run(*STANDALONE) == (0, "up to date\n", "")
+    assert backend.run("--check", *STANDALONE) == (0, "", "")
+    assert backend.run("--check", *STANDALONE, "new.md")[::2] == (
+        1,
+        f"new.md does not exist\n\nThe files do not match the policy. Run: {remedy(backend)} new.md\n",
+    )
+    Path("mine.yaml").write_text(MINE.replace("fp32: [fold]", "unlisted: [fold]"), encoding="utf-8")
+    status, printed, error = backend.run("--check", *STANDALONE)
+    assert (status, printed) == (1, "")
+    assert error.startswith("--- ops.cpp\n+++ ops.cpp\n") and "\n-  KERNEL_PRIVATEUSEONE(fold, fp32)\n" in error
+    assert error.endswith(f"\nThe files do not match the policy. Run: {remedy(backend)}\n")
+
+
+def remedy(backend: Workplace) -> str:
+    return f"python -m codegen --policy {backend.policy} {' '.join(STANDALONE)}"
+
+
+# What is typed, and what is printed last.
+MISTAKES = {
+    "--backend mine.yaml": "python -m codegen: error: give both --backend DEVICE and --standalone FILE",
+    "--standalone ops.cpp": "python -m codegen: error: give both --backend DEVICE and --standalone FILE",
+    "--backend mine --standalone ops.cpp": "python -m codegen: error: the device 'mine' is unknown; check the spelling",
+    "--backend cuda --standalone ops.cpp": (
+        "python -m codegen: error: the device 'cuda' is no backend outside of torch; check the spelling"
+    ),
+    "--backend mine.yaml --standalone ops.cpp ops.txt": (
+        "python -m codegen: error: --standalone takes files that end in .cpp, .cc, .cxx, .py, .md; 'ops.txt' does not"
+    ),
+    "--backend no.yaml --standalone ops.cpp": (
+        "no.yaml:1:1: error: cannot be read: no such file or directory; name a readable file\n"
+        "1 problem; nothing was written."
+    ),
+    "--backend mine.yaml --standalone ops.cpp no/ops.md": (
+        "error: no/ops.md: its folder does not exist; nothing was written."
+    ),
+    "--backend mine.yaml --standalone ops.cpp own.md": (
+        "error: own.md: is not generated; remove it, or name another file; nothing was written."
+    ),
+    "--check --backend mine.yaml --standalone own.md": (
+        "error: own.md: is not generated; remove it, or name another file; nothing was written."
+    ),
+}
+
+
+@pytest.mark.parametrize("typed", MISTAKES)
+def test_a_mistake_of_a_backends_owner_is_said_in_a_line_and_nothing_is_written(backend: Workplace, typed: str) -> None:
+    Path("own.md").write_text("Mine.\n", encoding="utf-8")
+    try:
+        status, printed, error = backend.run(*typed.split())
+    except SystemExit as end:
+        assert end.code == 2
+        status, printed, error = 1, *backend.capture.readouterr()
+    assert (status, printed) == (1, "")
+    assert error.endswith(f"{MISTAKES[typed]}\n") and "Traceback" not in error
+    assert not Path("ops.cpp").exists() and Path("own.md").read_text(encoding="utf-8") == "Mine.\n"
+
+
+def test_the_backend_that_help_describes_is_sound_and_a_name_close_to_one_is_suggested(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described, _, typed = command.EPILOG.partition("\n\n")[2].partition("\n\n")
+    (tmp_path / "mine.yaml").write_text(described, encoding="utf-8")
+    words = [str(tmp_path / word) if "." in word else word for word in typed.split()[3:]]
+    assert command.main(words) == 0
+    assert [path.name for path in sorted(tmp_path.iterdir())] == sorted(["mine.yaml", *typed.split()[6:]])
+    for wrong, problem in (
+        ("npuu", "is unknown; did you mean 'npu'?"),
+        ("privateuse1", "stands for every backend without rules of its own; use one of mlu, musa, npu, tpu"),
+    ):
+        with pytest.raises(SystemExit):
+            command.main(["--backend", wrong, *words[2:]])
+        assert capsys.readouterr().err.endswith(f"error: the device '{wrong}' {problem}\n")
+
+
+def test_the_public_names_of_a_backends_file_are_looked_up_in_torch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    described = command.EPILOG.partition("\n\n")[2].partition("\n\n")[0]
+    path = tmp_path / "mine.yaml"
+    path.write_text(described.replace("torch.erf]", "torch.erff]"), encoding="utf-8")
+    assert command.main(["--backend", str(path), "--standalone", str(tmp_path / "ops.cpp")]) == 1
+    problem = "torch has no 'torch.erff'; did you mean 'erf'?\n1 problem; nothing was written.\n"
+    assert capsys.readouterr().err.endswith(problem)
+
+
+# What the file of a backend cannot say, and what is reported. The small policy has the rest.
+WRONG = {
+    "lower_precision": ("[bfloat16]", "[fp8]", "2:63: error: unknown dtype 'fp8'; use one of bfloat16, float16"),
+    "device": (
+        "mine: {disp",
+        "cpu: {disp",
+        "2:3: error: the policy has 'cpu' among its devices already; give it another name",
+    ),
+    "op": (
+        "  turn: {cast: {mine: fp32}, overloads: [by]",
+        "  bend: {cast: {mine: fp32}",
+        "4:3: error: the policy has 'bend' among its ops already; name it under 'except' of the device",
+    ),
+    "two": (
+        "ops:",
+        "  two: {dispatch_key: AutocastPrivateUse1, lower_precision: [float16], backend: b}\nops:",
+        "3:3: error: a second device; describe each backend in a file of its own",
+    ),
+    "backend": (", backend: b", "", "2:9: error: device 'mine' has no 'backend'; add it\n1 problem"),
+    "key": (
+        "AutocastPrivateUse1",
+        "AutocastCUDA",
+        "2:24: error: dispatch_key 'AutocastCUDA' is not that of a backend outside of torch; "
+        "write AutocastPrivateUse1\n1 problem",
+    ),
+    "like": ("cpu", "cpuu", "2:80: error: unknown device 'cpuu'; did you mean 'cpu'?\n1 problem"),
+    "empty": (MINE, "", "1:1: error: the file is empty; give it the key devices at least"),
+    "keys": ("ops:", "rules:", "3:1: error: unknown key 'rules' of the file of a backend; use one of devices, ops"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "problem"), WRONG.values(), ids=WRONG.keys())
+def test_a_problem_of_a_backends_file_is_reported_with_its_place(
+    backend: Workplace, old: str, new: str, problem: str
+) -> None:
+    assert MINE.count(old) == 1
+    Path("mine.yaml").write_text(MINE.replace(old, new), encoding="utf-8")
+    status, _, error = backend.run(*STANDALONE)
+    assert status == 1 and f"mine.yaml:{problem}" in error
+
+
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_the_generated_files_of_this_repository_are_current_and_come_without_torch(seed: str, tmp_path: Path) -> None:
     """From any folder, whatever the order of Python's sets, and without the seconds that torch takes to import."""

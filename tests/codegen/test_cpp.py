@@ -9,7 +9,7 @@ from polycast._grammar.categories import Category
 
 from codegen.render import render
 from codegen.write import write
-from tests.codegen.sample import HEAD, HOSTILE, SCHEMAS, read
+from tests.codegen.sample import EXCEPTIONS, HEAD, HOSTILE, SCHEMAS, read
 
 CSRC = Path(__file__).parents[2] / "csrc"
 
@@ -63,9 +63,10 @@ int main() {
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
-def test_the_compiled_policy_is_the_policy(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [POLICY, EXCEPTIONS], ids=["every category", "a device with exceptions"])
+def test_the_compiled_policy_is_the_policy(tmp_path: Path, text: str) -> None:
     quoted = '"' + "".join(f"\\U{ord(character):08x}" for character in HOSTILE) + '"'
-    policy = read(tmp_path, POLICY.replace("HOSTILE", quoted))
+    policy = read(tmp_path, text.replace("HOSTILE", quoted))
     files = render(policy)
     main = "".join(f'#include "{name}"\n' for name in files if name.endswith(".cpp")) + MAIN
     write({**FAKE_TORCH, **files, "main.cpp": main}, tmp_path / "src")
@@ -86,4 +87,4 @@ def test_the_compiled_policy_is_the_policy(tmp_path: Path) -> None:
     found = output.decode().removesuffix("\0").split("\0")
     assert found[: len(expected)] == expected
     assert sorted(found[len(expected) :]) == sorted(expected_rules)  # the shards come in an order of their own
-    assert {rule.op for rule in rules} == {"bend", "fold", "size", "tally"}
+    assert {rule.op for rule in rules} == {"bend", "fold", "size", "tally"}  # of both policies

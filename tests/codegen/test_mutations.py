@@ -93,6 +93,7 @@ def check(folder: Path, content: bytes) -> bool:
     files = render(policy)
     groups = [group for op in policy.ops for group in op.groups()]
     assert files["policy_cases.jsonl"].count("\n") - 1 == len(groups) > 0
+    assert sum(text.count("\n  add_rules(") for text in files.values()) == len(groups)
     assert sum(len(devices) for _, devices in groups) == len(list(policy.rules()))
     includes = [line for text in files.values() for line in text.splitlines() if "<ATen" in line]
     assert all(re.fullmatch(r"#include <ATen/ops/\w+_ops\.h>", line, re.ASCII) for line in includes), includes

@@ -2,15 +2,19 @@
 
 import json
 import re
+from difflib import unified_diff
 from pathlib import Path
 
 import pytest
 from polycast._grammar.errors import Location
 
+from codegen.parse import read_policy
 from codegen.render import markdown, render
+from codegen.schemas import Schemas
 from codegen.write import MARK
 from tests.codegen.sample import EXCEPTIONS, HEAD, HOSTILE, POLICY, edited, read
 
+ROOT = Path(__file__).parents[2]
 OPS = POLICY.removeprefix(HEAD).splitlines(keepends=True)
 
 
@@ -124,12 +128,40 @@ def test_the_cases_are_the_rules(tmp_path: Path) -> None:
     lines = files["policy_cases.jsonl"].splitlines()[1:]
     cases = [tuple(case.pop(key) for key in keys) for case in map(json.loads, lines)]
     assert cases == [
-        ("bend", "default", "cuda xla cpu", "fp32", "", "bend"),
-        ("fold", "default", "cuda xla", "promote", "", "fold"),
-        ("size", "default", "cuda xla", "stock", "", "size"),
+        ("bend", "default", "cuda cpu", "fp32", "", "bend"),
+        ("fold", "default", "cuda", "promote", "", "fold"),
+        ("size", "default", "cuda", "stock", "", "size"),
         ("tally", "default", "cpu", "fp32", "", "tally"),
         ("tally", "dim", "cpu", "fp32", "<2.13", "tally.dim"),
     ]
+
+
+# A device's exceptions, and how many lines it may add beside the op reference: one in the table, one for each op that
+# `others: unlisted` keeps from it, and at most two for each exception; a rule also changes its test case.
+ADDED = {
+    "like another": ("", 10),
+    "with exceptions": (", except: {lower_precision_fp: [cosh], fp32: [addcdiv, pow.Scalar], unlisted: [cat, mm]}", 20),
+}
+
+
+@pytest.mark.parametrize("like", ["cuda", "cpu", "npu"])
+@pytest.mark.parametrize(("exceptions", "most"), ADDED.values(), ids=ADDED.keys())
+def test_an_added_device_adds_few_lines(tmp_path: Path, like: str, exceptions: str, most: int) -> None:
+    schemas, path = Schemas.installed(), tmp_path / "policy.yaml"
+    device = f"dispatch_key: AutocastPrivateUse1, lower_precision: [float16], backend: file, like: {like}{exceptions}"
+    text = (ROOT / "policy.yaml").read_text(encoding="utf-8")
+    path.write_text(
+        text.replace("\n# What each category does", f"  added: {{{device}}}\n\n# What each category does"),
+        encoding="utf-8",
+    )
+    before, after = (render(read_policy(file, file.name, schemas)) for file in (ROOT / "policy.yaml", path))
+    added = [
+        line
+        for name in after.keys() - {"op_reference.md"}
+        for line in unified_diff(before[name].splitlines(), after[name].splitlines(), n=0)
+        if line.startswith("+") and not line.startswith("+++")
+    ]
+    assert 0 < len(added) <= most, added
 
 
 def test_a_device_that_is_like_another_shows_where_it_differs(tmp_path: Path) -> None:

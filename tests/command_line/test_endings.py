@@ -23,6 +23,7 @@ COMMANDS = {
     "diff": ["diff", "torch-2.10", "torch-2.12"],
     "trace": ["trace", "SCRIPT"],
     "check": ["check", "RULES"],
+    "verify": ["verify", "graphs", "--device", "cpu"],
     "help": ["help"],
     "help diff": ["help", "diff"],
     "--help": ["--help"],
@@ -32,7 +33,7 @@ COMMANDS = {
 # Words after each command that nobody should type, with the status.
 WRONG = [
     (words, 2)
-    for command in (["op"], ["diff"], ["trace"], ["check"], ["help"], [])
+    for command in (["op"], ["diff"], ["trace"], ["check"], ["verify"], ["bisect"], ["help"], [])
     for words in ([*command, "--nonsense"], [*command, ""], [*command, "\udcff"], [*command, "a", "b", "c"])
     if words not in (["check", ""], ["check", "\udcff"], ["check", "a", "b", "c"])
 ]
@@ -61,6 +62,19 @@ WRONG += [
     (["trace", "-m", ""], 2),
     (["trace", "-m", "..no"], 2),
     (["trace", "-m", "no.such.module"], 2),
+    (["verify", "nonsense"], 2),
+    (["verify", "--device", "nowhere"], 2),
+    (["verify", "--device", "mps"], 2),
+    (["verify", "graphs", "--json", "FOLDER"], 2),
+    (["verify", "graphs", "--json", "FOLDER/no/found.json"], 2),
+    (["bisect"], 2),
+    (["bisect", "--good", "nonsense", "--", "true"], 2),
+    (["bisect", "--good", "BINARY", "--", "true"], 2),
+    (["bisect", "--resume", "BINARY"], 2),
+    (["bisect", "--output", "FOLDER", "--", "true"], 2),
+    (["bisect", "--log", "FOLDER/no/log.jsonl", "--", "true"], 2),
+    (["bisect", "--log", "/dev/full", "--", "true"], 1),
+    (["bisect", "--", "FOLDER"], 2),
     (["help", "nonsense"], 2),
 ]
 # Each runs in a process of its own, which is forked after the imports.

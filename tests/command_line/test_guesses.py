@@ -27,6 +27,8 @@ conv2d --device gpu                                | 2 | did you mean 'cuda'?
 show softmax                                       | 2 | write polycast op OP
 op softmax                                         | 0 | fp32_set_opt_dtype
 op softmax linear matmul                           | 0 | lower_precision_fp
+linear cuda                                        | 2 | for a device: --device cuda
+codegen                                            | 2 | write python -m polycast.codegen --help
 softmax linear                                     | 0 | lower_precision_fp
 lookup torch.nn.functional.gelu                    | 2 | write polycast op OP
 op torch.nn.functional.gelu                        | 0 | gelu
@@ -44,6 +46,7 @@ diff                                               | 2 | The releases are torch-
 diff torch-2.10                                    | 2 | diff takes two sides, as in: diff torch-2.11 torch-2.12
 diff torch-1.0 torch-2.12                          | 2 | the nearest is torch-2.9
 diff torch-2.11:cpu torch-2.11:cuda                | 2 | did you mean 'torch-2.11'?
+diff cuda cuad                                     | 2 | did you mean 'cuda'?
 diff torch-2.10 torch-2.12 --json                  | 2 | unrecognized arguments: --json
 compare torch-2.10 torch-2.12                      | 2 | write polycast diff SIDE SIDE
 torch-2.11                                         | 2 | for a release or a device: polycast diff torch-2.11 OTHER
@@ -62,6 +65,13 @@ chekc my.yaml                                      | 2 | did you mean polycast c
 run --policy my.yaml train.py                      | 2 | POLYCAST_POLICY=FILE
 export torch-2.11                                  | 2 | .save('rules.yaml')
 init my.yaml                                       | 2 | {ops: {softmax: fp32}}
+conv2d --dvice cpu                                 | 2 | --dvice cpu; did you mean '--device'?
+diff cpu cuda --devcie cpu                         | 2 | did you mean '--device'?
+check --torhc 2.12 x.yaml                          | 2 | did you mean '--torch'?
+trace --by-opp train.py                            | 2 | did you mean '--by-op'?
+verify --josn x                                    | 2 | did you mean '--json'?
+bisect --goood=fp32 -- true                        | 2 | --goood=fp32; did you mean '--good'?
+tune --verfy x.yaml -- true                        | 2 | did you mean '--verify'?
 xyzzyplugh                                         | 2 | polycast help lists the commands
 --list-ops                                         | 2 | unrecognized arguments: --list-ops
 -l                                                 | 2 | unrecognized arguments: -l

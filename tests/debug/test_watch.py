@@ -1,7 +1,6 @@
 """A watch names the op that makes an infinity or a NaN, and what may avoid it."""
 
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,16 +14,9 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from testing.probe import HAS_XLA, NO_XLA
+from testing.devices import lower_precision, no_syncs
 
 F16 = torch.float16
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="step 0: ", category=UserWarning)
-        yield
 
 
 class Function(nn.Module):
@@ -51,11 +43,24 @@ def rehearse_for_graph(model: nn.Module) -> str:
     return str(make_fx(lambda x: model(x))(torch.ones(2, 4)).graph)
 
 
-def watched(function: Callable[[Tensor], Tensor], policy: polycast.Policy | None = None) -> watch:
+@pytest.fixture
+def device(real_device: str) -> Iterator[str]:
+    """A device with float16, on which tensors are made by default."""
+    if F16 not in lower_precision(real_device):
+        pytest.skip(f"autocast on {real_device} has no float16")
+    with torch.device(real_device):
+        yield real_device
+
+
+# The ops below that other devices list, and the CPU does not.
+AS_ON_CPU = polycast.Policy(dict.fromkeys(("exp", "pow", "log", "softmax"), "unlisted"))
+
+
+def watched(function: Callable[[Tensor], Tensor], device: str, policy: polycast.Policy | None = None) -> watch:
     """Watch a model with the function in its middle."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), Function(function), nn.Linear(4, 4))
-    with polycast.debug.watch(model) as found, polycast.autocast("cpu", F16, policy=policy):
+    with polycast.debug.watch(model) as found, polycast.autocast(device, F16, policy=AS_ON_CPU | (policy or {})):
         output = model(torch.ones(2, 4))
     output.float().sum().backward()
     return found
@@ -83,10 +88,10 @@ def test_an_interrupt_while_it_is_entered_leaves_nothing(enter: Callable[[nn.Mod
         pass
 
 
-def test_findings_that_repeat_are_printed_once() -> None:
+def test_findings_that_repeat_are_printed_once(device: str) -> None:
     model = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
-    with polycast.debug.watch(model, optimizer) as found, polycast.autocast("cpu", F16):
+    with polycast.debug.watch(model, optimizer) as found, polycast.autocast(device, F16):
         for _ in range(3):
             model(torch.full((1, 2), 1e6))
             optimizer.step()
@@ -94,9 +99,9 @@ def test_findings_that_repeat_are_printed_once() -> None:
     assert str(found).endswith("\n  2 more, up to step 2")
 
 
-def test_one_finding_is_printed_as_it_is() -> None:
+def test_one_finding_is_printed_as_it_is(device: str) -> None:
     model = nn.Linear(2, 2)
-    with polycast.debug.watch(model) as found, polycast.autocast("cpu", F16):
+    with polycast.debug.watch(model) as found, polycast.autocast(device, F16):
         model(torch.full((1, 2), 1e6))
     (finding,) = found.findings
     assert str(found) == str(finding)
@@ -117,16 +122,18 @@ FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str]] = [
 
 
 @pytest.mark.parametrize(("function", "op", "remedy"), FINDINGS)
-def test_a_finding_has_its_op_and_its_remedy(function: Callable[[Tensor], Tensor], op: str, remedy: str) -> None:
-    first = watched(function).findings[0]
+def test_a_finding_has_its_op_and_its_remedy(
+    function: Callable[[Tensor], Tensor], op: str, remedy: str, device: str
+) -> None:
+    first = watched(function, device).findings[0]
     assert (first.op, first.site.module, first.site.phase) == (op, "1", "forward")
     assert remedy in first.remedy
     assert first.op in str(first)
 
 
 @pytest.mark.parametrize(("function", "op"), [(one, op) for one, op, _ in FINDINGS[:3]])
-def test_the_rule_that_is_named_avoids_it(function: Callable[[Tensor], Tensor], op: str) -> None:
-    again = watched(function, polycast.Policy({op: "fp32"})).findings
+def test_the_rule_that_is_named_avoids_it(function: Callable[[Tensor], Tensor], op: str, device: str) -> None:
+    again = watched(function, device, polycast.Policy({op: "fp32"})).findings
     assert not any(finding.op == op and finding.site.op.startswith(op) for finding in again)
 
 
@@ -142,17 +149,23 @@ def test_the_rule_that_is_named_avoids_it(function: Callable[[Tensor], Tensor], 
         lambda x: torch.abs(x.detach(), out=torch.empty_like(x)),
     ],
 )
-def test_infinities_that_are_meant_are_no_findings(function: Callable[[Tensor], Tensor]) -> None:
-    assert watched(function).findings == []
+def test_infinities_that_are_meant_are_no_findings(function: Callable[[Tensor], Tensor], device: str) -> None:
+    assert watched(function, device).findings == []
 
 
-def test_overflow_under_a_scaler_is_found_in_backward_and_the_step_is_skipped() -> None:
+@pytest.mark.parametrize("makes_steps", [False, True])
+@pytest.mark.parametrize("optimizers", [torch.optim, polycast.syncfree])
+@pytest.mark.parametrize("scalers", [torch.amp.grad_scaler, polycast])
+def test_overflow_under_a_scaler_is_found_in_backward_and_the_step_is_skipped(
+    scalers: Any, optimizers: Any, makes_steps: bool, device: str
+) -> None:
+    """Also where no optimizer is named, so that all steps are read together."""
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
-    optimizer = polycast.syncfree.SGD(model.parameters(), lr=0.1)
-    scaler = polycast.GradScaler("cpu", init_scale=2.0**16)
-    with polycast.debug.watch(model, optimizer) as found:
+    optimizer = optimizers.SGD(model.parameters(), lr=0.1)
+    scaler = scalers.GradScaler(device, init_scale=2.0**16)
+    with polycast.debug.watch(model, optimizer if makes_steps else None) as found:
         for _ in range(3):
-            with polycast.autocast("cpu", F16):
+            with polycast.autocast(device, F16):
                 loss = (model(torch.ones(2, 4)) * 100).float().sum()
             scaler.scale(loss).backward()
             scaler.step(optimizer)
@@ -160,19 +173,44 @@ def test_overflow_under_a_scaler_is_found_in_backward_and_the_step_is_skipped() 
             optimizer.zero_grad()
     first = found.findings[0]
     assert (first.step, first.site.phase) == (0, "backward")
-    assert "a smaller scale may avoid it" in first.remedy or "the program itself casts" in first.remedy
+    assert first.skipped
+    assert first.remedy.startswith("usual in the first steps of a GradScaler: it skipped this one")
     assert scaler.get_scale() < 2.0**16
-    assert found.steps >= 3
+    assert found.steps == (3 if makes_steps else 1)
 
 
-def test_a_gradient_that_overflows_in_a_cast_belongs_to_the_op_whose_result_was_cast() -> None:
+def test_a_step_that_no_scaler_skipped_is_not_said_to_be(device: str) -> None:
+    model = nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with polycast.debug.watch(model, optimizer) as found:
+        with polycast.autocast(device, F16):
+            loss = (model(torch.ones(2, 4)) * 100).float().sum()
+        (loss * 2.0**16).backward()
+        optimizer.step()
+    assert "a smaller scale may avoid it, which GradScaler finds by itself" in found.findings[0].remedy
+    assert not found.findings[0].skipped
+
+
+def test_what_is_found_before_an_error_is_a_warning() -> None:
+    model = nn.Linear(2, 2)
+    with (
+        pytest.raises(KeyError),
+        pytest.warns(UserWarning, match=r"step 0: NaN .*\n.*\n  it was given NaNs") as warned,
+        polycast.debug.watch(model),
+    ):
+        model(torch.full((1, 2), math.nan))
+        raise KeyError
+    assert [one.filename for one in warned] == [__file__]
+
+
+def test_a_gradient_that_overflows_in_a_cast_belongs_to_the_op_whose_result_was_cast(device: str) -> None:
     """The rule of that op avoids it. A rule of the op that was given the cast does not."""
 
     def first(policy: polycast.Policy) -> list[str]:
         torch.manual_seed(0)
         model = nn.Linear(16, 4)
         with polycast.debug.watch(model) as found:
-            with polycast.autocast("cpu", F16, policy=policy):
+            with polycast.autocast(device, F16, policy=policy):
                 loss = (model(torch.rand(8, 16)) - torch.full((8, 4), 1e6)).pow(2).mean()
             (loss * 2.0**12).backward()
         return [str(finding.site.op) + " " + finding.remedy for finding in found.findings]
@@ -183,13 +221,13 @@ def test_a_gradient_that_overflows_in_a_cast_belongs_to_the_op_whose_result_was_
     assert first(polycast.Policy({"linear": "fp32"})) == []
 
 
-def test_where_a_modules_rule_decides_the_advice_is_a_rule_of_the_module() -> None:
+def test_where_a_modules_rule_decides_the_advice_is_a_rule_of_the_module(device: str) -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4)))
     nn.init.constant_(model[1][0].weight, 1e5)  # type: ignore[index]
     polycast.assign(model, {"1": {"linear": "float16"}})
 
     def findings() -> list[Finding]:
-        with polycast.debug.watch(model) as found, polycast.autocast("cpu", F16):
+        with polycast.debug.watch(model) as found, polycast.autocast(device, F16):
             model(torch.ones(2, 4))
         return found.findings
 
@@ -207,27 +245,50 @@ def test_where_a_modules_rule_decides_the_advice_is_a_rule_of_the_module() -> No
         lambda x: torch.softmax((x + 300).mul(300).narrow(0, 0, 2), -1),
     ],
 )
-def test_what_follows_from_a_finding_is_none_of_its_own(function: Callable[[Tensor], Tensor]) -> None:
-    assert len(watched(function).findings) == 1
+def test_what_follows_from_a_finding_is_none_of_its_own(function: Callable[[Tensor], Tensor], device: str) -> None:
+    assert len(watched(function, device).findings) == 1
 
 
-def test_a_rule_that_is_in_force_is_not_named_again() -> None:
-    found = watched(lambda x: ((x + 300) * 300).half(), polycast.Policy({"mul": "fp32"}))
+def test_a_rule_that_is_in_force_is_not_named_again(device: str) -> None:
+    found = watched(lambda x: ((x + 300) * 300).half(), device, polycast.Policy({"mul": "fp32"}))
     assert all('Policy({"mul"' not in finding.remedy for finding in found.findings)
     assert found.findings
 
 
-def test_nans_from_outside_are_called_so() -> None:
+def test_nans_from_outside_are_called_so(device: str) -> None:
     model = nn.Linear(2, 2)
-    with polycast.debug.watch(model) as found, polycast.autocast("cpu"):
+    with polycast.debug.watch(model) as found, polycast.autocast(device):
         model(torch.full((1, 2), math.nan))
-    assert "from outside of the watch" in found.findings[0].remedy
+    assert "given NaNs that no op of the watch made" in found.findings[0].remedy
 
 
-def test_casts_that_flush_to_zero_are_counted_and_printed() -> None:
+def trained(device: str, data: list[float], gradient: float | None = None) -> list[tuple[int, str]]:
+    """Watch steps on these numbers that add up their gradients; return the step and the op of each finding."""
+    model = nn.Linear(2, 2).to(device)
+    if gradient is not None:
+        model.weight.grad = torch.full((2, 2), gradient)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with polycast.debug.watch(model, optimizer) as found:
+        for number in data:
+            with polycast.autocast(device):
+                loss = model(torch.full((1, 2), number)).float().mean()
+            loss.backward()
+            optimizer.step()
+    return [(finding.step, finding.op) for finding in found.findings]
+
+
+def test_what_follows_from_a_finding_of_an_earlier_step_is_none_of_its_own(device: str) -> None:
+    assert trained(device, [1.0, math.nan, 1.0, 1.0]) == [(1, "linear")]
+
+
+def test_a_gradient_that_was_there_before_is_added_by_no_op_of_forward(device: str) -> None:
+    assert trained(device, [1.0], gradient=math.nan)[0] == (0, "add_")
+
+
+def test_casts_that_flush_to_zero_are_counted_and_printed(device: str) -> None:
     model = nn.Linear(4, 4, bias=False)
     nn.init.constant_(model.weight, 1e-9)
-    with polycast.debug.watch(model) as found, polycast.autocast("cpu", F16):
+    with polycast.debug.watch(model) as found, polycast.autocast(device, F16):
         model(torch.ones(1, 4))
     assert [(one.site.module, one.share) for one in found.flushed] == [("", 1.0)]
     assert str(found).startswith("no finding; ops: ")
@@ -247,49 +308,37 @@ def test_a_magnitude_is_that_of_the_elements_that_a_tensor_shows() -> None:
     assert [place == first for place in places] == [True] * 2 + [False] * 5
 
 
-def test_a_step_reads_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_reads_once(monkeypatch: pytest.MonkeyPatch, real_device: str) -> None:
     reads: list[int] = []
     plain = Tensor.tolist
 
     def tolist(tensor: Tensor) -> Any:
-        reads.append(tensor.numel())
+        reads.extend([tensor.numel()] if tensor.device.type == real_device else [])
         return plain(tensor)
 
     monkeypatch.setattr(Tensor, "tolist", tolist)
-    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).to(real_device)
     optimizer = polycast.syncfree.AdamW(model.parameters())
     with polycast.debug.watch(model, optimizer):
         for _ in range(3):
-            with polycast.autocast("cpu"):
-                loss = model(torch.ones(2, 4)).float().sum()
+            with polycast.autocast(real_device):
+                loss = model(torch.ones(2, 4, device=real_device)).float().sum()
             loss.backward()
             optimizer.step()
         assert len(reads) == 3
 
 
-def test_on_xla_nothing_is_read_before_the_step_ends() -> None:
-    if not HAS_XLA:
-        pytest.skip(NO_XLA)
-    from torch_xla.debug import metrics
-
-    model = nn.Sequential(nn.Linear(4, 4), Function(lambda x: x * 3e38 * 3e38), nn.Linear(4, 4)).to("xla")
+def test_nothing_is_read_before_the_step_ends(real_device: str) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), Function(lambda x: x * 3e38 * 3e38), nn.Linear(4, 4)).to(real_device)
     optimizer = polycast.syncfree.SGD(model.parameters(), lr=0.1)
-    x = torch.ones(2, 4).to("xla")
-    torch.empty(0, device="xla")
+    x = torch.ones(2, 4).to(real_device)
     with polycast.debug.watch(model, optimizer) as found:
-        before = _reads(metrics)
-        with polycast.autocast("xla"):
-            loss = model(x).float().sum()
-        loss.backward()
-        assert _reads(metrics) == before
+        with no_syncs(real_device):
+            with polycast.autocast(real_device, torch.bfloat16):
+                loss = model(x).float().sum()
+            loss.backward()
         optimizer.step()
-        assert _reads(metrics) == before + 1
     assert (found.findings[0].op, found.findings[0].site.module) == ("mul", "1")
-
-
-def _reads(metrics: object) -> int:
-    data = metrics.metric_data("TransferFromDeviceTime")  # type: ignore[attr-defined]
-    return 0 if data is None else int(data[0])
 
 
 @pytest.mark.parametrize(

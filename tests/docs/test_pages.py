@@ -1,4 +1,4 @@
-"""Every command and snippet of README.md and CONTRIBUTING.md, run; what builds or takes minutes is looked at."""
+"""Every command and snippet of README.md, CONTRIBUTING.md and docs/, run; what builds or takes minutes is looked at."""
 
 import json
 import os
@@ -29,19 +29,31 @@ from testing.snippets import (
     difference,
     examples,
     inline,
+    missing,
     page,
     sessions,
 )
 
+# As a user types a command, whatever make runs these tests; torch warns where NumPy is not installed.
+MAKES = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "TORCH", "PYTHON")
+OWN = {name: value for name, value in os.environ.items() if name not in MAKES}
+OWN["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"
 
-def run(*command: str) -> None:
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+def run(*command: str, folder: Path = ROOT) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=OWN)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def as_it_stands(command: str) -> None:
     """Run `python -m` of something that takes seconds."""
     run(sys.executable, *shlex.split(command)[1:])
+
+
+def elsewhere(command: str) -> None:
+    """Run `python -m` of something that writes files into the folder that it is run in."""
+    with TemporaryDirectory() as folder:
+        run(sys.executable, *shlex.split(command)[1:], folder=Path(folder))
 
 
 def made(command: str) -> None:
@@ -52,6 +64,21 @@ def made(command: str) -> None:
 def explained(command: str) -> None:
     """Have a command that measures for minutes explain itself."""
     run(sys.executable, *shlex.split(command)[1:], "--help")
+
+
+def offered(command: str) -> None:
+    """Have a command of polycast explain itself, and look there for the options."""
+    words = shlex.split(command.removeprefix("python -m ").partition(" -- ")[0])[1:]
+    done = subprocess.run(
+        [sys.executable, "-m", "polycast", words[0], "--help"], capture_output=True, text=True, env=OWN
+    )
+    assert done.returncode == 0, done.stderr
+    assert [word for word in words if word.startswith("-") and word not in done.stdout] == []
+
+
+def of_polycast(command: str) -> None:
+    """Run a command of polycast that takes seconds."""
+    run(sys.executable, "-m", *shlex.split(command))
 
 
 def installed(command: str) -> None:
@@ -86,8 +113,12 @@ def named(command: str) -> None:
 
 CHECKS: dict[str, Callable[[str], None]] = {
     "make demo": made,
+    "make dist": made,
     "make test": made,
     "make test TORCH=2.13.0": made,
+    "make test TORCH=installed": made,
+    "make gpu": made,
+    "make docs": made,
     "make build": made,
     "make lint": made,
     "make format": made,
@@ -107,12 +138,30 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "python -m polycast diff cuda xpu": as_it_stands,
     "python -m polycast diff torch-2.11 torch-2.12": as_it_stands,
     "python -m codegen --check": as_it_stands,
+    "python -m polycast.codegen --backend npu --standalone AutoCastOps.cpp test_autocast.py autocast.md": elsewhere,
     "python -m polycast trace examples/inference.py": as_it_stands,
+    "polycast trace --table train.py": offered,
+    "polycast bisect": offered,
+    "polycast bisect -- python train.py": offered,
+    "polycast bisect --good fp32 --bad built-in -- python train.py --steps 100": offered,
+    "polycast check": offered,
+    "polycast check mine.yaml": offered,
+    "polycast diff cpu cuda": of_polycast,
+    "polycast diff torch-2.11 torch-2.12": of_polycast,
+    "polycast help": of_polycast,
+    "polycast tune": offered,
+    "polycast tune --budget 10min --output tuned.yaml -- python train.py --seed {seed}": offered,
+    "polycast tune --verify tuned.yaml -- python train.py --seed {seed}": offered,
+    "polycast verify": offered,
+    "polycast verify --device NAME": offered,
+    "polycast verify --device cuda": offered,
+    "polycast verify --device cuda --json found.json": offered,
     "python -m tools.newcomer": explained,
     "python -m tools.installs .venv/bin/python .venv-2.13.0/bin/python": explained,
     "python -m tools.history check 2.12.1": explained,
     "python -m tools.history record 2.16.0": explained,
     "python -m benchmarks.cast_cache": explained,
+    "python -m testing.backend -m pytest --real-devices mimic": explained,
 }
 
 
@@ -135,9 +184,11 @@ def place_of(path: str) -> Path:
 def test_a_path_that_is_named_exists(name: str) -> None:
     links = re.findall(r"\]\(([^)]+)\)", page(name))
     paths = [text for text in inline(name) if re.fullmatch(r"[\w./]+/[\w.]*|\w+\.(py|yaml|md|txt)", text)]
-    headings = [f"#{title.lower().replace(' ', '-')}" for title in re.findall(r"(?m)^#+ ([\w ]+)$", page(name))]
-    assert [link for link in links if link not in headings and not (ROOT / link).exists()] == []
-    assert [path for path in paths if not place_of(path).exists()] == []
+    # The pages of ops are generated by `make docs`, which checks every link of the site and every place in a page.
+    files = [(ROOT / name).parent / link.partition("#")[0] for link in links if not link.startswith("http")]
+    assert [path for path in files if not path.exists()] == []
+    # What make writes need not be there yet.
+    assert [path for path in paths if not path.startswith(("build/", ".venv")) and not place_of(path).exists()] == []
 
 
 def test_the_names_in_a_walk_are_defined_in_their_files() -> None:
@@ -154,28 +205,89 @@ def test_the_names_in_a_walk_are_defined_in_their_files() -> None:
     assert missing == []
 
 
-# Runs blocks one after the other and prints what each printed. A warning fails, but one that the block prints as well.
+def test_the_readme_is_read_in_two_minutes() -> None:
+    assert len(page("README.md").splitlines()) <= 120
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("docs/") and name != "docs/index.md"])
+def test_a_page_begins_with_what_its_reader_can_do_after_it(name: str) -> None:
+    title, empty, first, *_ = page(name).splitlines()
+    assert title.startswith("# ") and empty == "" and first.startswith("After this page")
+
+
+def test_every_picture_of_the_pages_is_drawn(tmp_path: Path) -> None:
+    if missing(["import matplotlib"]):
+        pytest.skip("the pictures need matplotlib")
+    run(sys.executable, "docs/figures/draw.py", str(tmp_path))
+    shown = {Path(link).name for name in PAGES for link in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page(name))}
+    assert shown == {path.name for path in tmp_path.iterdir()}
+
+
+# Runs the blocks of each page one after the other, in a fork, since importing torch takes longer than most pages. It
+# prints what the blocks of each page printed, or the error. A warning fails, but one that the block prints as well.
 RUN = """
-import contextlib, io, json, sys, warnings
-names, printed = {"__name__": "__main__"}, []
-for block in BLOCKS:
-    with contextlib.redirect_stdout(io.StringIO()) as stdout, warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        exec(compile(block, "block", "exec"), names)
-    printed.append(stdout.getvalue())
-    assert all(str(warning.message) in printed[-1] for warning in caught), caught[0].message
-print(json.dumps(printed))
+import contextlib, io, json, os, sys, traceback, warnings
+import polycast, torch
+
+def run(blocks):
+    names, printed = {"__name__": "__main__"}, []
+    for block in blocks:
+        with contextlib.redirect_stdout(io.StringIO()) as stdout, warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            exec(compile(block, "block", "exec"), names)
+        printed.append(stdout.getvalue())
+        assert all(str(warning.message) in printed[-1] for warning in caught), caught[0].message
+    return printed
+
+found = {}
+for name, blocks in PAGES.items():
+    end, start = os.pipe()
+    if os.fork() == 0:
+        try:
+            result = run(blocks)
+        except BaseException:
+            result = traceback.format_exc()
+        with os.fdopen(start, "w") as file:
+            json.dump(result, file)
+        os._exit(0)
+    os.close(start)
+    with os.fdopen(end) as file:
+        found[name] = file.read()
+    os.wait()
+print(json.dumps({name: json.loads(text or '"the process died"') for name, text in found.items()}))
 """
+WITH_EXAMPLES = [name for name in PAGES if blocks(name, "python")]
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if blocks(name, "python")])
-def test_the_examples_of_a_page_print_what_it_shows(name: str) -> None:
+@pytest.fixture(scope="module")
+def printed() -> dict[str, list[str] | str]:
+    """What the blocks of each page print, or their error; of the pages whose packages are here."""
+    sources = {name: [example.source for example in examples(name)] for name in WITH_EXAMPLES}
+    found: dict[str, list[str] | str] = json.loads(
+        python(f"PAGES = { {name: texts for name, texts in sources.items() if not missing(texts)}!r}\n{RUN}")
+    )
+    return found
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_the_examples_of_a_page_print_what_it_shows(name: str, printed: dict[str, list[str] | str]) -> None:
     """The later ones use what the first ones define."""
     shown = examples(name)
-    printed = json.loads(python(f"BLOCKS = {[example.source for example in shown]!r}\n{RUN}"))
-    differences = [difference(output, example.output) for output, example in zip(printed, shown, strict=True)]
+    lacking = missing(example.source for example in shown)
+    if lacking:
+        pytest.skip(f"{name} needs {', '.join(lacking)}")
+    outputs = printed[name]
+    assert isinstance(outputs, list), outputs
+    differences = [difference(output, example.output) for output, example in zip(outputs, shown, strict=True)]
     text = "\n".join(filter(None, differences))
     assert not text, text
+
+
+@pytest.mark.parametrize("text", blocks("docs/policies.md", "yaml"))
+def test_a_file_of_rules_that_a_page_shows_has_no_problem(text: str) -> None:
+    command = [sys.executable, "-m", "polycast", "check", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, env=OWN)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("session", [session for name in PAGES for session in sessions(name)], ids=lambda s: s.source)
@@ -183,7 +295,7 @@ def test_a_command_prints_what_its_page_shows(session: Example) -> None:
     """What it prints on stderr is read after stdout."""
     words = shlex.split(session.source)
     assert words[:2] == ["python", "-m"]
-    done = subprocess.run([sys.executable, *words[1:]], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, *words[1:]], cwd=ROOT, capture_output=True, text=True, env=OWN)
     text = difference(done.stdout + done.stderr, session.output)
     assert not text, text
 
@@ -191,36 +303,36 @@ def test_a_command_prints_what_its_page_shows(session: Example) -> None:
 @pytest.mark.parametrize(
     ("output", "agrees"),
     [
-        ("2 casts, 0.012 s", True),
-        ("2  casts,\n0.02 s\n", True),
-        ("3 casts, 0.012 s", False),
-        ("2 casts, 0.2 s", False),
-        ("2 copies, 0.012 s", False),
-        ("2 casts, 0.012 s, and more", False),
+        ("2 casts, 0.012 s, loss 2.41, off by 2.1e-03", True),
+        ("2  casts,\n0.02 s,\nloss 2.4, off by 1.2e-03\n", True),
+        ("2 casts, 0.01 s, loss 2.6, off by 2.1e-03", False),
+        ("2 casts, 0.01 s, loss 2.41, off by 2.1e-02", False),
+        ("3 casts, 0.01 s, loss 2.41, off by 2.1e-03", False),
+        ("2 casts, 0.2 s, loss 2.41, off by 2.1e-03", False),
+        ("2 copies, 0.01 s, loss 2.41, off by 2.1e-03", False),
+        ("2 casts, 0.01 s, loss 2.41, off by 2.1e-03, and more", False),
     ],
 )
 def test_an_output_is_compared_with_what_is_shown(output: str, agrees: bool) -> None:
-    assert (difference(output, "2 casts, 0.01 s") == "") is agrees
+    assert (difference(output, "2 casts, 0.01 s, loss 2.41, off by 2.1e-03") == "") is agrees
     assert difference(f"begin {output} end", "begin ... end") == ""
 
 
 def test_an_environment_that_is_not_there_is_answered_with_those_that_are() -> None:
-    # As a user types it, whatever make runs these tests.
-    own = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    done = subprocess.run(["make", "test", "TORCH=2.10.0"], cwd=ROOT, capture_output=True, text=True, env=own)
+    done = subprocess.run(["make", "test", "TORCH=2.10.0"], cwd=ROOT, capture_output=True, text=True, env=OWN)
     assert done.returncode == 2 and done.stdout == ""
-    assert "There is no requirements/torch-2.10.0.txt; TORCH is one of 2.13.0 2.15.0 2.9.0." in done.stderr
+    assert "There is no requirements/torch-2.10.0.txt; TORCH is one of 2.13.0 2.15.0 2.9.0 installed." in done.stderr
 
 
 @pytest.fixture
 def with_example(tmp_path: Path) -> Path:
-    """A copy of the policy with the op that the README adds."""
+    """A copy of the policy with the op that CONTRIBUTING.md adds."""
     path = tmp_path / "policy.yaml"
     path.write_text(added_op(page("policy.yaml")), encoding="utf-8")
     return path
 
 
-def test_the_op_that_the_readme_adds_is_generated_with_its_notes(with_example: Path) -> None:
+def test_the_op_that_contributing_adds_is_generated_with_its_notes(with_example: Path) -> None:
     """That its build passes the tests: `python -m tools.newcomer`."""
     before = {op.name for op in read_policy(ROOT / "policy.yaml", "policy.yaml", Schemas.installed()).ops}
     (op,) = [op for op in read_policy(with_example, "p", Schemas.installed()).ops if op.name not in before]
@@ -229,10 +341,10 @@ def test_the_op_that_the_readme_adds_is_generated_with_its_notes(with_example: P
     assert generator.main(["--policy", str(with_example), "--output", str(with_example.parent / "generated")]) == 0
 
 
-def test_the_mistake_that_the_readme_shows_is_reported_as_it_shows_it(
+def test_the_mistake_that_contributing_shows_is_reported_as_it_shows_it(
     with_example: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (shown,) = [block.strip() for block in blocks("README.md", "") if block.startswith("policy.yaml:")]
+    (shown,) = [block.strip() for block in blocks("CONTRIBUTING.md", "") if block.startswith("policy.yaml:")]
     with_example.write_text(
         with_example.read_text(encoding="utf-8").replace("as: fp32, note: Our", "as: fp23, note: Our")
     )

@@ -8,9 +8,21 @@ import pytest
 
 from testing.snippets import ROOT
 
-FOLDERS = ("benchmarks", "codegen", "csrc", "examples", "generated", "python/polycast", "testing", "tests", "tools")
+FOLDERS = (
+    "benchmarks",
+    "codegen",
+    "csrc",
+    "docs",
+    "examples",
+    "generated",
+    "python/polycast",
+    "requirements",
+    "testing",
+    "tests",
+    "tools",
+)
 FILES = ("CONTRIBUTING.md", "Makefile", "README.md", "policy.yaml", "pyproject.toml", "setup.py")
-SUFFIXES = {".cpp", ".h", ".j2", ".jsonl", ".md", ".py", ".pyi", ".txt", ".yaml"}
+SUFFIXES = {".cpp", ".css", ".h", ".js", ".j2", ".jsonl", ".md", ".py", ".pyi", ".txt", ".yaml"}
 
 # Patterns of the retired words, by the word in their place. None finds another meaning: a column of a table or a place,
 # a row of a matrix, a base class, an entry of a cache.

@@ -71,7 +71,7 @@ def test_files_are_checked_together(tmp_path: Path) -> None:
 
 
 def test_a_release_that_is_not_recorded() -> None:
-    with pytest.raises(ValueError, match=r"2.99: error: no release of that name is recorded, only torch-2.9, "):
+    with pytest.raises(ValueError, match=r"no release '2.99' is recorded, only torch-2.9, "):
         check([], ["2.99"])
 
 

@@ -118,7 +118,7 @@ def test_a_release_and_a_file_over_the_base(capsys: pytest.CaptureFixture[str], 
         ),
         (
             "built-in torch-2.16",
-            "history: torch-2.16: error: no release of that name is recorded, only torch-2.9, torch-2.10, torch-2.11, "
+            "error: no release 'torch-2.16' is recorded, only torch-2.9, torch-2.10, torch-2.11, "
             "torch-2.12, torch-2.13, torch-2.14, torch-2.15; the nearest is torch-2.15",
         ),
         ("built-in no.yaml", "no.yaml:1:1: error: cannot be read: no such file or directory; name a readable file"),

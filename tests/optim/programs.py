@@ -7,26 +7,24 @@ state are torch's but for one rounding. Torch's side then goes on from ours, so 
 """
 
 import copy
-import io
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import torch
 from hypothesis import strategies as st
+from polycast.backends import has_fused_kernels
 from torch import Tensor
 
-from testing.optimizers import FOR_LOOP, OURS, PATHS, THEIRS, Options, same_bits
+from testing.devices import has_float64, synchronize
+from testing.optimizers import FOR_LOOP, OURS, THEIRS, Kernels, Options, same_bits
 
 F32, F64, BF16, HALF, C64 = torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64
 NAN, INF = float("nan"), float("inf")
 DTYPES = [F32, F32, F64, BF16, HALF, C64]
 # One rounding; that of a value in float32 is of several operations.
 TOLERANCES = {F64: 1e-12, F32: 2e-6, BF16: 2.0**-7, HALF: 2.0**-10}
-MOST = 7  # changes in a program
 AVERAGES = ("momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq")
 
 T = TypeVar("T")
@@ -76,14 +74,15 @@ def usual(tensor: Tensor) -> Tensor:
 class Program:
     """Two optimizers that go through the same. What is drawn shrinks to the first that it is drawn from."""
 
-    def __init__(self, data: st.DataObject, path: str) -> None:
-        self.data, self.device = data, "xla" if path == "xla" else "cpu"
-        self.scales_grads = (
-            path == "composition"
-        )  # torch's fused kernels may write the gradients that they have unscaled
+    def __init__(self, data: st.DataObject, kernels: Kernels) -> None:
+        self.data, self.device = data, kernels.device
+        # Torch's fused kernels may write the gradients that they have unscaled.
+        self.scales_grads = kernels.path == "composition" or (self.device != "cpu" and has_fused_kernels(self.device))
+        self.dtypes = [dtype for dtype in DTYPES if dtype is not F64 or has_float64(self.device)]
         self.generator = torch.Generator().manual_seed(0)
         self.name = self.choose("optimizer", ["SGD", "SGD", "Adam", "AdamW"])
-        self.state_dtype = self.choose("state_dtype", [None, None, F32, F64, BF16])
+        kept = [dtype for dtype in (F32, F64, BF16) if dtype in self.dtypes]
+        self.state_dtype = self.choose("state_dtype", [None, None, *kept])
         self.pairs: dict[int, Pair] = {}  # by the id of ours
         options = self.options()
         groups = [self.group() for _ in range(self.choose("groups", [1, 1, 2, 3]))]
@@ -118,13 +117,13 @@ class Program:
 
     def pair(self) -> Pair:
         """Make a parameter of some dtype and layout."""
-        dtype, layout = self.choose("dtype", DTYPES), self.choose("layout", list(LAYOUTS))
+        dtype, layout = self.choose("dtype", self.dtypes), self.choose("layout", list(LAYOUTS))
         if dtype is HALF and self.name != "SGD" and self.state_dtype is None:
             dtype = F32  # Adam keeps no state in float16
         if dtype is C64 and self.state_dtype is F64 and self.device == "xla":
             dtype = F32  # torch_xla loses the imaginary part of what is written to a view of complex128
-        first = LAYOUTS[layout](lambda *shape: self.numbers(*shape, dtype=C64 if dtype is C64 else F32).to(dtype))
-        ours = first.to(self.device).requires_grad_()
+        wide = C64 if dtype is C64 else F32
+        ours = LAYOUTS[layout](lambda *shape: self.numbers(*shape, dtype=wide).to(self.device, dtype)).requires_grad_()
         return self.pairs.setdefault(id(ours), Pair(ours, usual(ours).requires_grad_()))
 
     def group(self) -> tuple[Options, Options]:
@@ -155,7 +154,7 @@ class Program:
         kinds = ["new", "new", "new", "none"]
         if old is not None and (not old.is_sparse or takes_sparse):
             kinds.append("as it was")
-        if old is not None and old.layout is torch.strided and param.numel() < 1000 and self.device == "cpu":
+        if old is not None and old.layout is torch.strided and param.numel() < 1000 and self.device != "xla":
             kinds += [] if torch._debug_has_internal_overlap(old) else ["halved in place"]
         kind = self.choose("gradient", [*kinds, "sparse"] if takes_sparse else kinds)
         if kind == "none":
@@ -168,9 +167,9 @@ class Program:
             param.grad = torch.sparse_coo_tensor(rows, values.to(param.dtype), param.shape, check_invariants=True)
         elif kind == "new":
             wide = self.numbers(*param.shape, dtype=C64 if param.is_complex() else F32)
-            grad = torch.empty_like(param.detach().cpu()).copy_(wide * self.choose("times", [1.0, 1.0, 1e-2, 30.0]))
-            layout = self.choose("its layout", list(GRADS)) if self.device == "cpu" else "same"
-            param.grad = GRADS[layout](grad).to(self.device)
+            grad = torch.empty_like(param.detach()).copy_(wide * self.choose("times", [1.0, 1.0, 1e-2, 30.0]))
+            layout = self.choose("its layout", list(GRADS)) if self.device != "xla" else "same"
+            param.grad = GRADS[layout](grad)
 
     def scalars(self) -> dict[str, float]:
         """Draw what a scaler gives to a step."""
@@ -188,6 +187,7 @@ class Program:
             self.set_grad(pair, group)
         skips = scalars.get("found_inf", 0.0) != 0.0
         grads = [None if pair.ours.grad is None else usual(pair.ours.grad) for pair, _ in used]
+        synchronize(self.device)  # XLA computes what is pending anew in each graph, and may round it otherwise
         written = self.written()  # alive until they are compared: no other tensor has the id of one of them
         before = {id(tensor): (usual(tensor), tensor._version) for tensor in written}
         self.ours.step(**{name: torch.tensor(value, device=self.device) for name, value in scalars.items()})
@@ -197,7 +197,9 @@ class Program:
         for tensor in self.written():
             value, version = before.get(id(tensor), (None, -1))
             assert skips or tensor._version > version, "no version was raised"
-            assert not skips or value is None or same_bits(usual(tensor), value), "a skipped step has written"
+            assert not skips or value is None or same_bits(usual(tensor), value), (
+                f"a skipped step has written: {usual(tensor)} instead of {value}"
+            )
         if not skips:
             factor = self.factor(scalars)
             for (pair, _), grad in zip(used, grads, strict=True):
@@ -275,213 +277,3 @@ def assert_close(pair: Pair, found: Tensor, wanted: Tensor, name: str) -> None:
     text = f"{name} of {found.dtype}, {tuple(found.shape)}: {ours[far][:3]} instead of {expected[far][:3]}"
     assert far.sum().item() <= far.numel() // 10_000, text
     wanted.detach().copy_(ours)
-
-
-CHANGES: dict[str, Callable[[Program], None]] = {}
-
-
-def change(function: Callable[[Program], None]) -> Callable[[Program], None]:
-    CHANGES[function.__name__] = function
-    return function
-
-
-def params_of(program: Program) -> tuple[list[Tensor], list[Tensor]]:
-    """Return the lists of parameters of some group."""
-    ours, theirs = program.any_group()
-    return ours["params"], theirs["params"]
-
-
-def states(program: Program) -> list[tuple[Options, Options]]:
-    """Return the state of each parameter that has some on both sides, and ours need not wait for its first step."""
-    both = [(program.ours.state.get(pair.ours), program.theirs.state.get(pair.theirs)) for pair, _ in program.used()]
-    return [(ours, theirs) for ours, theirs in both if ours and theirs]
-
-
-@change
-def nothing(_: Program) -> None:
-    pass
-
-
-@change
-def add_param_group(program: Program) -> None:
-    ours, theirs = program.group()
-    program.ours.add_param_group(ours)
-    program.theirs.add_param_group(theirs)
-
-
-@change
-def other_options(program: Program) -> None:
-    for group, options in zip(program.any_group(), program.options(), strict=True):
-        group.update(options)
-
-
-@change
-def replaced_list_of_params(program: Program) -> None:
-    for group, added in zip(program.any_group(), program.pair(), strict=True):
-        group["params"] = [*group["params"], added]
-
-
-@change
-def replaced_parameter(program: Program) -> None:
-    for params, added in zip(params_of(program), program.pair(), strict=True):
-        params[-1] = added
-
-
-@change
-def removed_parameter(program: Program) -> None:
-    for params in params_of(program):
-        del params[1:2]
-
-
-@change
-def reversed_parameters(program: Program) -> None:
-    for params in params_of(program):
-        params.reverse()
-
-
-@change
-def moved_to_another_group(program: Program) -> None:
-    for optimizer in (program.ours, program.theirs):
-        first, last = (optimizer.param_groups[index]["params"] for index in (0, -1))
-        if first is not last and len(first) > 1:
-            last.insert(0, first.pop())
-
-
-@change
-def replaced_group(program: Program) -> None:
-    for optimizer in (program.ours, program.theirs):
-        optimizer.param_groups[0] = {**optimizer.param_groups[0], "lr": 0.03}
-
-
-@change
-def replaced_data(program: Program) -> None:
-    for pair, _ in program.used():
-        pair.ours.data = torch.stack([pair.ours.data * 2], -1)[..., 0]
-        pair.theirs.data.mul_(2)
-
-
-@change
-def double_precision(program: Program) -> None:
-    """Do what Module.double does: the parameter changes its dtype and its state does not."""
-    pair = program.any_pair()
-    if not pair.ours.is_complex():
-        pair.ours.grad = None
-        pair.ours.data = pair.ours.data.double()
-
-
-@change
-def frozen(program: Program) -> None:
-    for pair, _ in program.used():
-        pair.ours.requires_grad_(program.choose("is trained", [True, False]))
-
-
-@change
-def replaced_tensors_of_the_state(program: Program) -> None:
-    for both in states(program):
-        for state in both:
-            state.update({name: state[name] * 2 for name in AVERAGES if isinstance(state.get(name), Tensor)})
-
-
-@change
-def replaced_dicts_of_the_state(program: Program) -> None:
-    for optimizer in (program.ours, program.theirs):
-        for param, values in optimizer.state.items():
-            optimizer.state[param] = copy.deepcopy(values)
-
-
-@change
-def replaced_state(program: Program) -> None:
-    for optimizer in (program.ours, program.theirs):
-        state: Any = defaultdict(dict)
-        state.update({param: copy.copy(values) for param, values in reversed(optimizer.state.items())})
-        optimizer.state = state
-
-
-@change
-def looked_at_state(program: Program) -> None:
-    """Read the state, which leaves an empty dict behind."""
-    for pair, _ in program.used():
-        assert len(program.ours.state[pair.ours]) >= 0
-
-
-@change
-def cleared_state(program: Program) -> None:
-    program.ours.state.clear()
-    program.theirs.state.clear()
-
-
-@change
-def state_of_one_parameter_removed(program: Program) -> None:
-    pair = program.any_pair()
-    program.ours.state.pop(pair.ours, None)
-    program.theirs.state.pop(pair.theirs, None)
-
-
-@change
-def saved(program: Program) -> None:
-    program.saved = program.layout(), program.state_dicts()
-
-
-@change
-def loaded(program: Program) -> None:
-    """Load what was saved earlier, or just now."""
-    if program.saved is None or program.saved[0] != program.layout():
-        saved(program)
-    assert program.saved is not None
-    for side, state in zip((program.ours, program.theirs), program.saved[1], strict=True):
-        side.load_state_dict(copy.deepcopy(state))
-
-
-@change
-def exchanged_state(program: Program) -> None:
-    """Each side loads the state of the other."""
-    ours, theirs = program.state_dicts()
-    program.ours.load_state_dict(theirs)
-    program.theirs.load_state_dict(ours)
-    for values in program.theirs.state.values():
-        values.update({name: usual(value) for name, value in values.items() if isinstance(value, Tensor)})
-        # A buffer that no step has written, which torch does not know.
-        if values.get("momentum_buffer") is not None and not values["momentum_buffer"].any():
-            del values["momentum_buffer"]
-    for group in program.theirs.param_groups:
-        group["lr"] = usual(group["lr"]) if isinstance(group["lr"], Tensor) else group["lr"]
-
-
-@change
-def pickled(program: Program) -> None:
-    """Save and load the optimizer; it has other parameters then."""
-    if program.device == "xla":
-        return  # torch fails to load leaves of other dtypes than float32 there
-    file = io.BytesIO()
-    torch.save(program.ours, file)
-    file.seek(0)
-    program.follow(torch.load(file, weights_only=False))
-
-
-@change
-def copied(program: Program) -> None:
-    program.follow(copy.deepcopy(program.ours))
-
-
-@change
-def gradients_gone(program: Program) -> None:
-    program.ours.zero_grad(set_to_none=True)
-
-
-def compare(data: st.DataObject, path: str) -> None:
-    """Run a program whose steps and changes take turns.
-
-    Raises:
-        AssertionError: The sides differ.
-    """
-    program = Program(data, path)
-    kernels: AbstractContextManager[None] = nullcontext() if path == "xla" else PATHS[path]()
-    with kernels, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "loaded state of .* is converted")
-        program.step()
-        for _ in range(MOST):
-            change = program.choose("then", ["end", *CHANGES])
-            if change == "end":
-                break
-            CHANGES[change](program)
-            program.step()

@@ -8,7 +8,19 @@ import torch
 from polycast import syncfree
 from torch import Tensor
 
-from testing.optimizers import FOR_LOOP, KINDS, OURS, SHAPES, THEIRS, clones, make, parameters, same_bits, set_grads
+from testing.optimizers import (
+    FOR_LOOP,
+    KINDS,
+    OURS,
+    SHAPES,
+    THEIRS,
+    clones,
+    make,
+    on_host,
+    parameters,
+    same_bits,
+    set_grads,
+)
 
 STEPS = 10
 
@@ -19,9 +31,11 @@ def train(optimizer: Any, params: list[Tensor], first: int = 0, steps: int = STE
         optimizer.step()
 
 
-def switched(library: dict[str, Any], kind: str, params: list[Tensor], optimizer: Any) -> tuple[Any, list[Tensor]]:
-    """Return the other library's optimizer with the same state, and copies of the parameters."""
-    others = clones(params)
+def switched(
+    library: dict[str, Any], kind: str, params: list[Tensor], optimizer: Any, device: str | None = None
+) -> tuple[Any, list[Tensor]]:
+    """Return the other library's optimizer with the same state, and copies of the parameters, perhaps on a device."""
+    others = clones(params, device)
     other = make(library, kind, others)
     other.load_state_dict(deepcopy(optimizer.state_dict()))
     return other, others
@@ -29,27 +43,50 @@ def switched(library: dict[str, Any], kind: str, params: list[Tensor], optimizer
 
 @pytest.mark.parametrize("steps", [0, 1, STEPS])
 @pytest.mark.parametrize("kind", KINDS)
-def test_state_there_and_back_without_a_step_is_the_same_bits(kind: str, steps: int) -> None:
+def test_state_there_and_back_without_a_step_is_the_same_bits(kind: str, steps: int, real_device: str) -> None:
+    """From torch.optim on the host to ours on a device, and back."""
     params = parameters(*SHAPES)
     theirs = make(THEIRS, kind, params)
     train(theirs, params, steps=steps)
-    ours, others = switched(OURS, kind, params, theirs)
-    back, returned = switched(THEIRS, kind, others, ours)
+    ours, others = switched(OURS, kind, params, theirs, real_device)
+    back, returned = switched(THEIRS, kind, others, ours, "cpu")
     train(theirs, params, STEPS)
     train(back, returned, STEPS)
     assert all(map(same_bits, params, returned))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_state_dict_is_torchs(kind: str) -> None:
+def test_training_that_moves_between_devices_and_libraries_is_training_on_the_host(kind: str, real_device: str) -> None:
+    """Ours on the device, torch.optim there, ours on the host, ours on the device: a few steps each."""
+    straight, params = parameters(*SHAPES), parameters(*SHAPES, device=real_device)
+    theirs, optimizer = make(THEIRS, kind, straight), make(OURS, kind, params)
+    train(theirs, straight, 0, 8)
+    train(optimizer, params, 0, 2)
+    for first, (library, device) in zip(
+        (2, 4, 6), ((THEIRS, real_device), (OURS, "cpu"), (OURS, real_device)), strict=True
+    ):
+        optimizer, params = switched(library, kind, params, optimizer, device)
+        train(optimizer, params, first, 2)
+        state = [value for values in optimizer.state.values() for value in values.values() if value is not None]
+        assert {value.device.type for value in state if value.dim()} <= {device}
+    torch.testing.assert_close(on_host(params), on_host(straight), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_dict_is_torchs(kind: str, real_device: str) -> None:
+    """But for the count of steps, which is on the device, as that of torch's fused optimizers."""
+
+    def place(name: str, value: Tensor) -> Any:
+        return "the count's" if name == "step" and real_device != "cpu" else value.device
+
     def description(library: dict[str, Any]) -> Any:
-        params = parameters(*SHAPES)
+        params = parameters(*SHAPES, device=real_device)
         optimizer = make(library, kind, params)
         set_grads(params[:2], 0)
         optimizer.step()
         state_dict = optimizer.state_dict()
         state = {
-            key: {name: (value.shape, value.dtype, value.device) for name, value in values.items()}
+            key: {name: (value.shape, value.dtype, place(name, value)) for name, value in values.items()}
             for key, values in state_dict["state"].items()
             if {name for name, value in values.items() if value is not None}
         }
@@ -60,14 +97,14 @@ def test_a_state_dict_is_torchs(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["SGD momentum", "SGD nesterov", "SGD dampening"])
-def test_momentum_with_a_skipped_first_step_is_saved_as_no_step(kind: str) -> None:
-    (weight,) = parameters((3,))
+def test_momentum_with_a_skipped_first_step_is_saved_as_no_step(kind: str, real_device: str) -> None:
+    (weight,) = parameters((3,), device=real_device)
     optimizer: Any = make(OURS, kind, [weight])
     set_grads([weight], 0)
     optimizer.step(found_inf=torch.tensor(1.0))
     assert not any(optimizer.state_dict()["state"].values())
-    other, others = switched(THEIRS, kind, [weight], optimizer)
-    theirs = make(THEIRS, kind, straight := clones([weight]))
+    other, others = switched(THEIRS, kind, [weight], optimizer, "cpu")
+    theirs = make(THEIRS, kind, straight := clones([weight], "cpu"))
     train(other, others, 1)
     train(theirs, straight, 1)
     assert same_bits(others[0], straight[0])
@@ -244,14 +281,17 @@ def test_the_choice_of_an_implementation_travels_with_the_state_both_ways(name: 
 
 @pytest.mark.parametrize("name", ["Adam", "AdamW"])
 def test_capturable_travels_with_the_state_both_ways(name: str) -> None:
-    """Torch takes such steps on accelerators only."""
+    """Torch takes such steps on accelerators only, and refuses them of a state of its own, too."""
     params = parameters((3,))
-    ours = OURS[name](params)
-    ours.load_state_dict(THEIRS[name](params, capturable=True).state_dict())
+    ours, own = OURS[name](params), THEIRS[name](params, capturable=True)
+    ours.load_state_dict(own.state_dict())
     train(ours, params, steps=2)
     theirs = THEIRS[name](params)
     theirs.load_state_dict(ours.state_dict())
     assert ours.param_groups[0]["capturable"] is theirs.param_groups[0]["capturable"] is True
+    for optimizer in (own, theirs):
+        with pytest.raises(AssertionError, match="If capturable=True, params and state_steps must be on supported"):
+            optimizer.step()
 
 
 # What is loaded, and what is raised.

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from testing.optimizers import KINDS, OPERATORS, OURS, PATHS, make
+from testing.optimizers import KINDS, OPERATORS, OURS, PATHS, Kernels, make
 from testing.process import python
 
 COMMON = {"weight_decay": 0.1, "maximize": False}
@@ -158,16 +158,29 @@ UPDATES: dict[str, tuple[float, int, float, dict[str, float], float, int]] = {
 
 
 @pytest.mark.parametrize("case", UPDATES)
-@pytest.mark.parametrize("device", ["fused", "composition"])
-def test_the_scale_follows_its_rule(case: str, device: str) -> None:
+def test_the_scale_follows_its_rule(case: str, kernels: Kernels) -> None:
     scale, tracker, found_inf, options, new_scale, new_tracker = UPDATES[case]
     limits = {"min_scale": 0.0, "max_scale": 2.0**24, **options}
-    tensors = torch.tensor(scale), torch.tensor(tracker, dtype=torch.int32)
+    device = kernels.device
+    tensors = torch.tensor(scale, device=device), torch.tensor(tracker, dtype=torch.int32, device=device)
     versions = [tensor._version for tensor in tensors]
-    with PATHS[device]():
-        torch.ops.polycast.update_scale_(*tensors, torch.tensor(found_inf), 2.0, 0.5, 2, *limits.values())
+    found = torch.tensor(found_inf, device=device)
+    torch.ops.polycast.update_scale_(*tensors, found, 2.0, 0.5, 2, *limits.values())
     assert (tensors[0].item(), tensors[1].item()) == (torch.tensor(new_scale).item(), new_tracker)
     assert all(tensor._version > version for tensor, version in zip(tensors, versions, strict=True))
+
+
+def test_an_interval_that_is_lowered_below_the_count_is_torchs_rule_everywhere(kernels: Kernels) -> None:
+    def states(update: Callable[..., object], device: str, *bounds: float) -> list[tuple[float, int]]:
+        scale, tracker = torch.tensor(8.0, device=device), torch.tensor(0, dtype=torch.int32, device=device)
+        seen = []
+        for found, interval in ((0, 5), (0, 5), (0, 5), (0, 2), (0, 2), (1, 2), (0, 2), (0, 2)):
+            update(scale, tracker, torch.tensor(float(found), device=device), 2.0, 0.5, interval, *bounds)
+            seen.append((scale.item(), int(tracker.item())))
+        return seen
+
+    ours = states(torch.ops.polycast.update_scale_, kernels.device, 0.0, float("inf"))
+    assert ours == states(torch._amp_update_scale_, "cpu")
 
 
 def test_the_composition_is_another_kernel() -> None:

@@ -7,28 +7,36 @@ from hypothesis import strategies as st
 from polycast import syncfree
 from torch import nn
 
-from testing.optimizers import KINDS, OURS, PATHS, SHAPES, THEIRS, make, parameters, same_bits, set_grads, step, tensors
-from testing.probe import HAS_XLA, NO_XLA
+from testing.devices import has_float64
+from testing.optimizers import (
+    KINDS,
+    OURS,
+    SHAPES,
+    THEIRS,
+    Kernels,
+    make,
+    on_host,
+    parameters,
+    same_bits,
+    set_grads,
+    step,
+    tensors,
+)
 from testing.properties import examples
-from tests.optim.programs import compare
+from tests.optim.changes import compare
 
 EACH = pytest.mark.parametrize("kind", KINDS)
-EACH_PATH = pytest.mark.parametrize("path", PATHS)
 
 
-@EACH_PATH
-@given(data=st.data())
-@examples(25)
-def test_programs_do_what_torch_optim_does(path: str, data: st.DataObject) -> None:
-    compare(data, path)
-
-
-@pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
-@given(data=st.data())
-@examples(8)
-def test_programs_on_xla_do_what_torch_optim_does(data: st.DataObject) -> None:
+def test_programs_do_what_torch_optim_does(kernels: Kernels) -> None:
     """Their state goes to torch.optim on the host and comes back, too."""
-    compare(data, "xla")
+
+    @given(data=st.data())
+    @examples(8 if kernels.device == "xla" else 25, shrinks=kernels.device != "xla")
+    def programs(data: st.DataObject) -> None:
+        compare(data, kernels)
+
+    programs()
 
 
 @EACH
@@ -47,68 +55,68 @@ def test_parameters_can_be_swapped_between_steps(kind: str) -> None:
 
 
 @pytest.mark.parametrize("state_dtype", [None, torch.float64])
-@EACH_PATH
 @EACH
 def test_training_with_skipped_steps_is_that_without_them(
-    kind: str, path: str, state_dtype: torch.dtype | None
+    kind: str, state_dtype: torch.dtype | None, kernels: Kernels
 ) -> None:
     """No bit differs, also where the first step is skipped."""
-    skipping, straight = parameters(*SHAPES), parameters(*SHAPES)
+    if state_dtype is torch.float64 and not has_float64(kernels.device):
+        pytest.skip(f"{kernels} has no float64")
+    skipping, straight = (parameters(*SHAPES, device=kernels.device) for _ in range(2))
     ours, wanted = (make(OURS, kind, params, state_dtype=state_dtype) for params in (skipping, straight))
-    with PATHS[path]():
-        for number, skip in enumerate([True, True, False, True, False, None, False, None, True, False]):
-            set_grads(skipping, number, factor=float("nan") if skip else 1.0)
-            step(ours, **({} if skip is None else {"found_inf": float(skip)}))
-            if not skip:
-                set_grads(straight, number)
-                step(wanted)
+    for number, skip in enumerate([True, True, False, True, False, None, False, None, True, False]):
+        set_grads(skipping, number, factor=float("nan") if skip else 1.0)
+        step(ours, **({} if skip is None else {"found_inf": float(skip)}))
+        if not skip:
+            set_grads(straight, number)
+            step(wanted)
     assert all(map(same_bits, tensors(ours), tensors(wanted)))
     assert ours.state_dict()["state"].keys() == wanted.state_dict()["state"].keys()
 
 
-@EACH_PATH
 @EACH
-def test_a_weight_saved_for_backward_and_then_stepped_is_found(kind: str, path: str) -> None:
-    (weight,) = parameters((4,))
+def test_a_weight_saved_for_backward_and_then_stepped_is_found(kind: str, kernels: Kernels) -> None:
+    (weight,) = parameters((4,), device=kernels.device)
     optimizer = make(OURS, kind, [weight])
     for found_inf in (0.0, 1.0):
         set_grads([weight], 0)
         loss = (weight * weight).sum()
-        with PATHS[path]():
-            step(optimizer, found_inf=found_inf)
-        if found_inf and path == "fused":  # on the host it is known that nothing was written
+        step(optimizer, found_inf=found_inf)
+        if found_inf and kernels == Kernels("cpu"):  # it is known there that nothing was written
             loss.backward()  # type: ignore[no-untyped-call]
             continue
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             loss.backward()  # type: ignore[no-untyped-call]
 
 
-@pytest.mark.parametrize("path", ["fused", "composition", "joined"])
-def test_after_a_skipped_first_step_dampening_leaves_the_first_gradient_whole(path: str) -> None:
+def test_after_a_skipped_first_step_dampening_leaves_the_first_gradient_whole(kernels: Kernels) -> None:
     """Also where it is switched on after the skip, when there was no need to know whether the buffer has started."""
     weights = []
-    for library, skips in ((OURS, True), (THEIRS, False)):
-        (weight,) = parameters((4,))
+    for library, device in ((OURS, kernels.device), (THEIRS, "cpu")):
+        (weight,) = parameters((4,), device=device)
         optimizer = make(library, "SGD momentum", [weight])
-        with PATHS[path]():
-            if skips:
-                set_grads([weight], 0)
-                step(optimizer, found_inf=1.0)
-            optimizer.param_groups[0]["dampening"] = 0.5
-            for number in range(1, 3):
-                set_grads([weight], number)
-                step(optimizer)
-        weights.append(weight)
+        if library is OURS:
+            set_grads([weight], 0)
+            step(optimizer, found_inf=1.0)
+        optimizer.param_groups[0]["dampening"] = 0.5
+        for number in range(1, 3):
+            set_grads([weight], number)
+            step(optimizer)
+        weights += on_host([weight])
     torch.testing.assert_close(*weights)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.complex128], ids=str)
 @pytest.mark.parametrize("shape", [(), (3,), (24,), (2, 3, 4)], ids=str)
-def test_a_buffer_that_no_step_has_written_is_known_in_every_type(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
-    weight = torch.nn.Parameter(torch.zeros(shape, dtype=dtype))
+def test_a_buffer_that_no_step_has_written_is_known_in_every_type(
+    dtype: torch.dtype, shape: tuple[int, ...], real_device: str
+) -> None:
+    if dtype is torch.complex128 and not has_float64(real_device):
+        pytest.skip(f"{real_device} has no float64")
+    weight = torch.nn.Parameter(torch.zeros(shape, dtype=dtype, device=real_device))
     optimizer = syncfree.SGD([weight], lr=1.0, momentum=0.5)
     weight.grad = torch.ones_like(weight)
     optimizer.step(found_inf=torch.ones(()))
     optimizer.param_groups[0]["dampening"] = 0.4
     optimizer.step()
-    assert torch.equal(weight.detach(), -torch.ones_like(weight))
+    assert torch.equal(weight.detach().cpu(), -torch.ones(shape, dtype=dtype))

@@ -8,16 +8,17 @@ import sys
 import tarfile
 from importlib.metadata import requires, version
 from pathlib import Path
+from zipfile import ZipFile
 
 import polycast
 import pytest
 import torch
 
+from testing.packages import check_source_distribution, check_wheel, files_of, packaged
+
 ROOT = Path(__file__).parents[2]
 INSTALLED = Path(polycast.__file__).parent
 RELEASE = ".".join(torch.__version__.split(".")[:2])
-# What a checkout holds beside its sources.
-MADE = {"build", "dist", "__pycache__", ".git", ".hypothesis"}
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +33,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     subprocess.run([sys.executable, "setup.py", *command.split()], cwd=ROOT, check=True, capture_output=True)
     return folder
-
-
-def _sources(folder: Path) -> set[str]:
-    files = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-    return {path.as_posix() for path in files if "__pycache__" not in path.parts and "egg-info" not in str(path)}
 
 
 def _unpacked(made: Path) -> Path:
@@ -61,19 +57,28 @@ def test_a_wheel_names_the_release_of_torch_that_it_was_built_for_and_requires_i
     assert polycast.__version__.endswith(f"+torch{RELEASE}")
 
 
+def test_a_wheel_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
+    built = [*ROOT.glob(f"build/wheel-{torch.__version__.partition('+')[0]}/*.whl")]
+    if not built:
+        pytest.skip("make build has left no wheel for this torch")
+    assert check_wheel(built[0], RELEASE) > 100
+    longer = Path(shutil.copy(built[0], tmp_path))
+    with ZipFile(longer, "a") as wheel:
+        wheel.writestr("polycast/notes.txt", "")
+    with pytest.raises(ValueError, match=r"the files: \['polycast/notes.txt'\] must not be there"):
+        check_wheel(longer, RELEASE)
+
+
 def test_a_python_file_that_was_removed_does_not_stay(made: Path) -> None:
-    assert _sources(made / "lib" / "polycast") == _sources(ROOT / "python" / "polycast")
-    extra = _sources(INSTALLED) - _sources(ROOT / "python" / "polycast")
+    assert files_of(made / "lib" / "polycast") == packaged()
+    extra = files_of(INSTALLED) - packaged()
     assert {Path(name).suffix for name in extra - {"_built_for.py"}} == {".so"}
 
 
-def test_a_source_distribution_holds_every_file(made: Path) -> None:
-    held = _sources(_unpacked(made))
-    top = [path for path in ROOT.iterdir() if path.name not in MADE and not path.name.endswith((".png", "_cache"))]
-    wanted = {path.name for path in top if path.is_file() and path.name != ".git"}
-    for folder in (path for path in top if path.is_dir() and not path.name.startswith(".venv")):
-        wanted |= {f"{folder.name}/{name}" for name in _sources(folder)}
-    assert wanted - held == set()
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="git does not say here which files belong to the project")
+def test_a_source_distribution_holds_every_file_and_no_other(made: Path) -> None:
+    (path,) = (made / "dist").glob("*.tar.gz")
+    assert check_source_distribution(path, others=True) > 500
 
 
 def test_a_source_distribution_and_the_wheel_of_one_name_no_torch(made: Path, tmp_path: Path) -> None:

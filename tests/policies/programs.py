@@ -1,8 +1,8 @@
 """Random programs of nested rules, as Python that uses the public names alone, and what each of their ops has to give.
 
-A program is a tree. `source_of` writes it down as a function, and `expected` walks it with rules of its own: it asks
-polycast nothing. The ranks are those of the README: inner module, outer module, inner region, outer region, process,
-policy.yaml.
+A program is a tree. `source_of` writes it down as a function, and `expected` walks it with rules of its own. It asks
+polycast nothing, and reads in policy.yaml what holds on the device. The ranks are those of the README: inner module,
+outer module, inner region, outer region, process, policy.yaml.
 """
 
 from collections.abc import Iterator
@@ -10,20 +10,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
-from hypothesis import strategies as st
+from polycast._compiled import DEVICES_LIKE
+from polycast.backends import device_of
+
+from testing.cases import ALL_CASES
+from testing.devices import lower_precision
 
 Rules: TypeAlias = dict[str, object]
 
-# What policy.yaml says of these ops on the CPU, and the op that each runs where it is unlisted.
-BASE = {
-    "matmul": "lower_precision_fp",
-    "mm": "lower_precision_fp",
-    "bmm": "lower_precision_fp",
-    "einsum": "unlisted",
-    "relu": "unlisted",
-    "cat": "promote",
-    "programs::product": "unlisted",
-}
+OPS = ("bmm", "cat", "einsum", "matmul", "mm", "programs::product", "relu")
+# The op that each runs where it is unlisted.
 BELOW = {"matmul": "mm", "einsum": "bmm", "programs::product": "matmul"}
 CALLS = {
     "matmul": "{0} @ {0}",
@@ -43,23 +39,50 @@ class StoppedError(Exception):
 
 
 @dataclass(frozen=True)
+class Device:
+    """What a program runs on: a device type, its device of the policy, the one that this is like, and what holds."""
+
+    type: str
+    name: str
+    like: str
+    dtype: str
+    built_in: Rules
+
+
+def device(type: str) -> Device:  # noqa: A002
+    """Return a device type as policy.yaml has it."""
+    name = device_of(type)
+    categories: Rules = {case.name: case.category for case in ALL_CASES if case.device == name}
+    dtype = str(lower_precision(type)[0]).removeprefix("torch.")
+    built_in: Rules = {op: categories.get(op, "unlisted") for op in OPS}
+    return Device(type, name, DEVICES_LIKE[name] or name, dtype, built_in)
+
+
+@dataclass(frozen=True)
 class State:
     """What a thread is in: the dtype and switch of the innermost region, and rules, the inner ones last."""
 
+    device: Device
     process: Rules
     enabled: bool = False
-    dtype: str = "bfloat16"
+    region_dtype: str | None = None
     regions: tuple[Rules, ...] = ()
     modules: tuple[Rules, ...] = ()
+
+    @property
+    def dtype(self) -> str:
+        return self.region_dtype or self.device.dtype
 
     def value(self, op: str) -> str:
         for rules in (*reversed(self.modules), *reversed(self.regions), self.process):
             value = rules.get(op)
             if isinstance(value, dict):
-                value = value.get("cpu", value.get("others"))
+                of_all = value.get("others")  # "unlisted" also keeps what a device that it is like has from it
+                of_like = of_all if of_all == "unlisted" else value.get(self.device.like, of_all)
+                value = value.get(self.device.name, of_like)
             if value is not None:
                 return str(value)
-        return BASE[op]
+        return str(self.device.built_in[op])
 
     def computed(self, op: str, given: str) -> str:
         """Return the dtype that an op gives of the given one."""
@@ -113,13 +136,13 @@ class Region:
 
     def inside(self, state: State) -> State:
         regions = (*state.regions, self.rules) if self.rules is not None else state.regions
-        return replace(state, enabled=self.enabled, dtype=self.dtype or state.dtype, regions=regions)
+        return replace(state, enabled=self.enabled, region_dtype=self.dtype or state.region_dtype, regions=regions)
 
     def call(self, to: "Writer") -> str:
         dtype = "" if self.dtype is None else f", dtype=torch.{self.dtype}"
         policy = "" if self.rules is None else f", policy={to.policy(self.rules)}"
         place = "torch" if self.is_torchs else "polycast"
-        return f'{place}.autocast("cpu"{dtype}, enabled={self.enabled}{policy})'
+        return f'{place}.autocast("{to.device}"{dtype}, enabled={self.enabled}{policy})'
 
     def expect(self, state: State, found: list[str]) -> None:
         expect(self.body, self.inside(state), found)
@@ -146,7 +169,7 @@ class Module:
         expect(self.body, replace(state, modules=(*state.modules, self.rules)), found)
 
     def write(self, to: "Writer") -> None:
-        inner = Writer(count=to.count + 100)
+        inner = Writer(to.device, count=to.count + 100)
         name = inner.name("module")
         with inner.inside(f"class {name}(torch.nn.Module):"), inner.inside("def forward(self, out):"):
             inner.block(self.body)
@@ -212,7 +235,7 @@ class Threads:
 
     def expect(self, state: State, found: list[str]) -> None:
         for body in self.bodies:
-            expect(body, State(state.process), found)
+            expect(body, State(state.device, state.process), found)
 
     def write(self, to: "Writer") -> None:
         names = [to.function("thread", body) for body in self.bodies]
@@ -290,10 +313,10 @@ class Compiled:
         to.line(f"out.extend({name}())")
 
 
-def expected(program: Block) -> list[str]:
+def expected(program: Block, on: Device) -> list[str]:
     """Return the dtype that each op of a program gives, in the order in which their results are listed."""
     found: list[str] = []
-    expect(program, State({}), found)
+    expect(program, State(on, {}), found)
     return found
 
 
@@ -301,6 +324,7 @@ def expected(program: Block) -> list[str]:
 class Writer:
     """Writes a program: what is made once above, the blocks below."""
 
+    device: str
     made: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     indent: int = 1
@@ -340,80 +364,10 @@ class Writer:
         return name
 
 
-def source_of(block: Block) -> str:
+def source_of(block: Block, device_type: str) -> str:
     """Return a program as the source of a function, `program`, that returns its results."""
-    writer = Writer()
+    writer = Writer(device_type)
     writer.line("out = []")
     writer.block(block)
     writer.line("return out")
     return "\n".join(["def program():", *writer.made, *writer.lines])
-
-
-# Drawing
-
-
-def _values(op: str) -> st.SearchStrategy[str]:
-    names = ["lower_precision_fp", "fp32", "bfloat16", "float16", "float64", "fallthrough", "unlisted"]
-    return st.sampled_from(names if op in ONE_TENSOR else [*names, "promote"])
-
-
-@st.composite
-def rules(draw: st.DrawFn) -> Rules:
-    """Draw rules for some of the ops: for all devices, for the CPU, or for others than it."""
-    made: Rules = {}
-    for op in draw(st.lists(st.sampled_from(sorted(BASE)), max_size=3, unique=True)):
-        value, form = draw(_values(op)), draw(st.sampled_from(["all", "all", "cpu", "cuda", "others"]))
-        made[op] = value if form == "all" else {form: value}
-        if form == "others":
-            made[op] = {"cuda": draw(_values(op)), "others": value}
-    return made
-
-
-ops = st.builds(Op, st.sampled_from(sorted(BASE)), st.sampled_from(sorted(GIVEN)))
-
-
-@st.composite
-def regions(draw: st.DrawFn, body: st.SearchStrategy[Block]) -> Region:
-    """Draw a region; torch's own where it has no policy, now and then."""
-    held = draw(st.none() | rules())
-    dtype = draw(st.sampled_from([None, None, "bfloat16", "float16"]))
-    enabled = draw(st.sampled_from([True, True, True, False]))
-    is_torchs = held is None and draw(st.booleans())
-    return Region(draw(body), held, dtype, enabled, is_torchs, draw(st.sampled_from([False, False, True])))
-
-
-def _of_polycast(region: Region) -> Region:
-    return replace(region, is_torchs=False)
-
-
-def blocks(depth: int, kinds: str = "utgsrc") -> st.SearchStrategy[Block]:
-    """Draw a block. The letters allow `use`, threads, generators, suspended ones, errors that are raised, compiling."""
-    if depth == 0:
-        return st.lists(ops, min_size=1, max_size=2).map(tuple)
-    within = blocks(depth - 1, kinds)
-    nodes: list[st.SearchStrategy[Node]] = [
-        ops,
-        ops,
-        regions(within),
-        st.builds(Module, within, rules()),
-        regions(within),
-    ]
-    if "u" in kinds:
-        nodes.append(st.builds(Use, within, rules()))
-    if "t" in kinds:
-        threads = blocks(depth - 1, "".join(set(kinds) - {*"ucs"}))  # `use` would be seen by the others
-        nodes.append(st.builds(Threads, st.lists(threads, min_size=1, max_size=2).map(tuple)))
-    if "g" in kinds:
-        nodes.append(st.builds(Generator, regions(blocks(0)), within))
-    if "s" in kinds:
-        region = st.builds(replace, regions(blocks(0)), rules=rules())  # torch's own stays entered
-        suspending = st.tuples(st.builds(Suspended, region.map(_of_polycast), within))
-        nodes.append(st.builds(Module, suspending, rules()))
-    if "r" in kinds:
-        raising = st.tuples(within, st.just((Raise(),))).map(lambda parts: parts[0] + parts[1])
-        region = st.builds(replace, regions(within), body=raising)
-        module = st.builds(Module, raising, rules())
-        nodes.append(st.builds(Try, st.tuples(ops, region | module, ops)))
-    if "c" in kinds:
-        nodes.append(st.builds(Compiled, blocks(min(depth - 1, 2), ""), regions(blocks(0))))
-    return st.lists(st.one_of(nodes), min_size=1, max_size=3).map(tuple)

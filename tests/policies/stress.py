@@ -100,7 +100,10 @@ ROLES = (enters, compiles, compiles_a_region, forks, uses, calls)
 def run(seconds: float) -> list[str]:
     """Return the errors of threads that do one of these each, for so long."""
     torch.set_num_threads(1)  # a forked child has no thread pool
-    torch.compile(function(), backend="eager")(X)  # two threads that import dynamo at once fail in torch
+    # Once before: two threads that import dynamo at once fail in torch. And torch looks up an operator at its first
+    # call; a child that is forked meanwhile waits for ever when it calls that operator.
+    for role in ROLES:
+        role(random.Random(role.__name__))
     end = time.monotonic() + seconds
     errors: list[str] = []
 

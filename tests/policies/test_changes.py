@@ -2,9 +2,13 @@
 
 import copy
 import gc
+import os
 import pickle
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import polycast
@@ -166,6 +170,77 @@ def test_what_was_kept_before_a_block_is_kept_after_it() -> None:
     assert other._cdata not in cast_cache._kept
 
 
+def test_the_handle_of_a_deleted_tensor_takes_back_no_other() -> None:
+    for _ in range(1000):
+        deleted = torch.ones(2)
+        address, first = deleted._cdata, cast_cache.keep(deleted)
+        del deleted
+        if (tensor := torch.ones(2))._cdata == address:
+            break
+    assert tensor._cdata == address, "no tensor got the address of a deleted one"
+    second = cast_cache.keep(tensor)
+    first.remove()
+    assert address in cast_cache._kept
+    second.remove()
+    assert address not in cast_cache._kept
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_an_interrupt_anywhere_in_a_change_leaves_what_held_before(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # An error between a block and the release of its lock would keep the lock. No signal comes there.
+    monkeypatch.setattr(torch._dynamo.convert_frame, "compile_lock", nullcontext())
+    holds, before, changes = CHANGES[name]
+    changes["A"][0]().remove()
+    lines = 0
+    while interrupted(changes["A"][0], lines + 1):
+        lines += 1
+        assert holds() == before, f"after the line number {lines}"
+    assert lines > 20
+    assert holds() == changes["A"][1]
+
+
+def interrupted(call: Callable[[], object], line: int) -> bool:
+    """Raise KeyboardInterrupt at a line of those that polycast runs in a call; return whether there was one."""
+    count = 0
+
+    def follow(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        if f"{os.sep}polycast{os.sep}" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            count += 1
+            if count == line:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return follow
+
+    around = sys.gettrace()
+    sys.settrace(follow)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(around)
+    return False
+
+
+def test_without_kernels_no_rule_holds_until_they_are_installed() -> None:
+    """A warning says so, and the rules hold from the installation on."""
+    nothing = "polycast is not installed on any device, so no rule holds until polycast.install"
+    with polycast.uninstall():
+        with pytest.warns(UserWarning, match=nothing):
+            polycast.use({"matmul": "fp32"})
+        with pytest.warns(UserWarning, match=nothing):
+            polycast.assign(LAYER, {"": {"linear": "float16"}})
+        polycast.assign(LAYER, {"": None}), polycast.use(None)  # which warn of nothing
+        with pytest.warns(UserWarning, match=nothing):
+            polycast.use({"matmul": "fp32"})
+        assert polycast.policy.in_force() == Policy()
+    assert polycast.policy.in_force() == Policy({"matmul": "fp32"})
+    assert product() == F32
+
+
 def test_the_policy_of_the_process_is_restored_as_an_object() -> None:
     polycast.use("torch-2.11")
     before = used_policy()
@@ -275,7 +350,8 @@ def test_a_module_shows_its_rules_and_is_otherwise_as_before() -> None:
     polycast.assign(blocks, {"*": None})
     assert repr(blocks) == before
     assert list(polycast.assigned(twin)) == ["0.0", "1"]
-    assert not any({"forward", "extra_repr"} & vars(module).keys() for module in blocks.modules())
+    assert {type(module) for module in blocks.modules()} == {nn.Sequential, nn.Linear, nn.LayerNorm, Mine}
+    assert vars(blocks[1]).keys() == vars(nn.Sequential()).keys()
 
 
 def test_a_module_with_an_extra_repr_of_its_own_keeps_it() -> None:
@@ -292,7 +368,7 @@ def test_a_shared_module_is_taken_back_under_both_names() -> None:
     pair = nn.ModuleDict({"one": shared, "two": shared})
     with polycast.assign(pair, {"two": "fp32"}) as assignment:
         assert list(assignment) == ["one", "two"]
-    assert "forward" not in vars(shared)
+    assert len(polycast.assigned(shared)) == 0
 
 
 def test_apply_assigns() -> None:

@@ -8,9 +8,10 @@ import pytest
 import torch
 from polycast import Policy
 from polycast.backends import device_type_of
+from polycast.debug.verification.outcomes import expected
 from torch import Tensor
 
-from testing.cases import FIRST_ON_KEY, expected
+from testing.cases import FIRST_ON_KEY
 from testing.probe import in_force, is_reachable, kernels_of, region, tensors_of
 
 F64, F32, INT, HALF, BF16 = torch.float64, torch.float32, torch.int64, torch.float16, torch.bfloat16

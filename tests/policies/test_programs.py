@@ -1,5 +1,6 @@
 """Random nested programs of rules beside an oracle that casts by hand; 10,000 of them by TIMES=100."""
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -9,11 +10,13 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from hypothesis import given, note
+from hypothesis import assume, given, note
 from torch import Tensor
 
+from testing.devices import lower_precision
 from testing.properties import examples
-from tests.policies.programs import Block, StoppedError, blocks, expected, source_of
+from tests.policies.drawn_programs import blocks
+from tests.policies.programs import Block, StoppedError, device, expected, source_of
 
 LIBRARY = torch.library.Library("programs", "DEF")  # type: ignore[no-untyped-call]
 LIBRARY.define("product(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]
@@ -50,7 +53,7 @@ def together(*functions: Callable[[], list[Tensor]]) -> list[Tensor]:
         return [tensor for run in [pool.submit(start, function) for function in functions] for tensor in run.result()]
 
 
-def run(program: Block) -> list[str]:
+def run(program: Block, device_type: str) -> list[str]:
     """Return the dtype of each result."""
     names: dict[str, Any] = {
         "StoppedError": StoppedError,
@@ -60,30 +63,40 @@ def run(program: Block) -> list[str]:
         "together": together,
         "suspended": [],
         "torch": torch,
-        "single": torch.eye(2),
-        "brain": torch.eye(2, dtype=torch.bfloat16),
-        "double": torch.eye(2, dtype=torch.float64),
-        "half": torch.eye(2, dtype=torch.float16),
+        "single": torch.eye(2).to(device_type),
+        "brain": torch.eye(2, dtype=torch.bfloat16).to(device_type),
+        "double": torch.eye(2, dtype=torch.float64).to(device_type),
+        "half": torch.eye(2, dtype=torch.float16).to(device_type),
     }
-    exec(source_of(program), names)
+    exec(source_of(program, device_type), names)
     return [str(result.dtype).removeprefix("torch.") for result in names["program"]()]
 
 
-def check(program: Block) -> None:
+def check(program: Block, device_type: str = "cpu") -> None:
     global ran
     ran += 1
-    note(source_of(program))
-    assert run(program) == expected(program)
-    with polycast.autocast("cpu"):  # and nothing of it is left
-        assert (torch.eye(2) @ torch.eye(2)).dtype == torch.bfloat16
+    note(source_of(program, device_type))
+    on = device(device_type)
+    assert run(program, device_type) == expected(program, on)
+    x = torch.eye(2).to(device_type)
+    with polycast.autocast(device_type):  # and nothing of it is left
+        assert str((x @ x).dtype) == f"torch.{on.dtype}"
     assert polycast.policy.in_force() == polycast.Policy()
-    assert not torch.is_autocast_enabled("cpu")
+    assert not torch.is_autocast_enabled(device_type)
 
 
 @examples(95)
 @given(blocks(3, "utgsr"))
 def test_ops_run_in_the_types_that_nested_rules_give_them(program: Block) -> None:
     check(program)
+
+
+@examples(20)
+@given(program=blocks(3, "utgsr"))
+def test_they_do_on_every_device(real_device: str, program: Block) -> None:
+    regions = set(re.findall(r"dtype=torch\.(\w+)", source_of(program, real_device)))
+    assume(regions <= {str(dtype).removeprefix("torch.") for dtype in lower_precision(real_device)})
+    check(program, real_device)
 
 
 @examples(5)

@@ -4,11 +4,12 @@ import polycast
 import torch
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
+from polycast.debug.verification.outcomes import expected
 from polycast.policy.rules import BUILT_IN
 
 from codegen.schemas import Schemas
 from testing.calls import call
-from testing.cases import FIRST_ON_KEY, POLICY, Case, expected
+from testing.cases import FIRST_ON_KEY, POLICY, Case
 from testing.probe import in_force, is_reachable, kernels_of, probes
 from testing.properties import examples
 

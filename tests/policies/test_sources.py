@@ -61,7 +61,7 @@ def test_a_category_is_for_every_op() -> None:
 WRONG: list[tuple[object, str]] = [
     ("fp23", "unknown category, release or file 'fp23'; did you mean 'fp32'?"),
     ("bf61", "unknown category, release or file 'bf61'; did you mean 'bf16'?"),
-    ("torch2.1l", "history: torch2.1l: error: no release of that name is recorded, only torch-2.9, "),
+    ("torch2.1l", "no release 'torch2.1l' is recorded, only torch-2.9, "),
     ("2.1", "; the nearest is torch-2.9"),
     ("no.yaml", "no.yaml:1:1: error: cannot be read: no such file or directory; name a readable file"),
     (Path("no"), "no:1:1: error: cannot be read: no such file or directory; name a readable file"),
@@ -70,6 +70,7 @@ WRONG: list[tuple[object, str]] = [
     ("{softmax: fp32}", "unknown category, release or file '{softmax: fp32}'; there are lower_precision_fp, fp32, "),
     (torch.int8, "unknown category 'torch.int8'; use one of banned, "),
     ([("softmax", "fp32")], "the policy is [('softmax', 'fp32')]; give a dict of rules, as in {'softmax': 'fp32'}, "),
+    ("None", "unknown category, release or file 'None'; there are lower_precision_fp, fp32, "),
     (3, "the policy is 3; give a dict of rules"),
 ]
 
@@ -86,7 +87,7 @@ ARGUMENTS = {
     "softmax": "no 'softmax'; give them as a dict, as in Policy({'softmax': 'fp32'})",
     "device": "no 'device'; name the device in a rule, as in Policy({'softmax': {'cuda': 'fp32'}})",
     "base": "no 'base'; join two policies, as in Policy('torch-2.11') | Policy({'softmax': 'fp32'})",
-    "modules": "no 'modules'; polycast.assign gives rules to modules",
+    "modules": "no 'modules'; polycast.assign gives rules to modules; a file has them under 'models'",
 }
 
 

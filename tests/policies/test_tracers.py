@@ -11,7 +11,7 @@ from torch import Tensor, nn
 F32, BF16 = torch.float32, torch.bfloat16
 X = torch.ones(2, 4)
 
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.trace")
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.")
 
 
 class Inner(nn.Module):
@@ -73,6 +73,16 @@ def test_fx_raises(name: str, kind: str, trace: Callable[[nn.Module], object]) -
         trace(model)
     polycast.assign(model, {name: None})
     assert trace(model)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("", "Outer"), ("inner", "Inner")])
+def test_jit_script_raises(name: str, kind: str) -> None:
+    model = Outer()
+    polycast.assign(model, {name: "fp32"})
+    with pytest.raises(RuntimeError, match=LOST.format(kind)):
+        torch.jit.script(model)
+    polycast.assign(model, {name: None})
+    assert torch.equal(torch.jit.script(model)(X), model(X))
 
 
 def test_modules_that_fx_leaves_whole_keep_their_rules() -> None:

@@ -1,4 +1,4 @@
-"""Programs of scaler calls, drawn by hypothesis and run on our scaler and on torch's.
+"""Programs of scaler calls, drawn by hypothesis and run on our scaler, on any device, and on torch's, on the host.
 
 A program is a list of calls, most of them in an order that trains, some dropped, doubled or strewn in. Both sides make
 the same calls. After each the parameters, the scale, its tracker and the counts of steps and skipped steps are equal,
@@ -15,9 +15,13 @@ import torch
 from hypothesis import event
 from hypothesis import strategies as st
 from polycast import syncfree
+from polycast.backends import has_fused_kernels
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler as Scaler
 from torch.amp.grad_scaler import OptState
+
+from testing.devices import has_float64, lower_precision
+from testing.optimizers import on_host
 
 INF, NAN = float("inf"), float("nan")
 # How near the two sides are. In float16 an element that underflows on one side may not on the other.
@@ -55,6 +59,20 @@ KINDS: dict[str, tuple[Any, Any]] = {
 }
 
 
+def kinds_on(device: str) -> list[str]:
+    """Return the kinds of optimizers that a device has."""
+    return [kind for kind in KINDS if kind != "fused" or has_fused_kernels(device)]
+
+
+def precisions_on(device: str) -> list[str]:
+    return [
+        precision
+        for precision in CLOSE
+        if precision == "single"
+        or (has_float64(device) if precision == "double" else torch.float16 in lower_precision(device))
+    ]
+
+
 def sync_free(kinds: tuple[str, ...]) -> set[int]:
     """Return which optimizers are on our side."""
     return {number for number, kind in enumerate(kinds) if KINDS[kind][0] is not KINDS[kind][1]}
@@ -72,16 +90,16 @@ class Call(NamedTuple):
 class Side:
     """Two small models, their optimizers, and a scaler; each method is a call of a program."""
 
-    def __init__(self, kinds: tuple[str, ...], precision: str, ours: bool) -> None:
+    def __init__(self, kinds: tuple[str, ...], precision: str, ours: bool, device: str = "cpu") -> None:
         torch.manual_seed(0)
-        self.ours, self.half = ours, precision == "half"
+        self.ours, self.half, self.device = ours, precision == "half", device
         self.dtype = torch.float64 if precision == "double" else torch.float32
         self.sync_free = sync_free(kinds)
-        self.models = [nn.Linear(3, 2, dtype=self.dtype) for _ in kinds]
+        self.models = [nn.Linear(3, 2, dtype=self.dtype).to(device) for _ in kinds]
         self.optimizers = [
             KINDS[kind][not ours](model.parameters()) for kind, model in zip(kinds, self.models, strict=True)
         ]
-        self.scaler: Any = (polycast.GradScaler if ours else Scaler)("cpu", **OPTIONS)
+        self.scaler: Any = (polycast.GradScaler if ours else Scaler)(device, **OPTIONS)
         self.batches = 0
         self.looked_in: dict[int, int] = {}  # the batch in which an optimizer's gradients were unscaled
         self.clipped_in: dict[int, int] = {}  # the same of those that were unscaled to be clipped
@@ -91,10 +109,10 @@ class Side:
     def backward(self, call: Call) -> None:
         """Add the scaled gradients of a new batch."""
         self.batches += 1
-        inputs = torch.randn(4, 3, generator=torch.Generator().manual_seed(self.batches)).to(self.dtype)
-        region: AbstractContextManager[Any] = torch.autocast("cpu", torch.float16) if self.half else nullcontext()
+        inputs = torch.randn(4, 3, generator=torch.Generator().manual_seed(self.batches))
+        region: AbstractContextManager[Any] = torch.autocast(self.device, torch.float16) if self.half else nullcontext()
         with region:
-            loss = self.models[call.optimizer](inputs).square().mean() * call.value
+            loss = self.models[call.optimizer](inputs.to(self.device, self.dtype)).square().mean() * call.value
         self.scaler.scale(loss).backward()
 
     def zero_grad(self, call: Call) -> None:
@@ -127,7 +145,8 @@ class Side:
         """Change the gradients by hand."""
         for param in self.models[call.optimizer].parameters():
             if param.grad is not None:
-                param.grad.clamp_(-call.value, call.value)
+                most = torch.full_like(param.grad, call.value)  # clamp_ on XLA makes a number of NaN
+                param.grad.copy_(param.grad.minimum(most).maximum(-most))
 
     def step(self, call: Call, *closure: Callable[[], float] | None) -> float | None:
         optimizer = self.optimizers[call.optimizer]
@@ -174,7 +193,7 @@ class Side:
         """Return what has to be equal."""
         state = self.scaler.state_dict()
         scale = torch.tensor([state["scale"], state["_growth_tracker"]])
-        return [scale, *self.counts(), *(param.detach() for model in self.models for param in model.parameters())]
+        return [scale, *self.counts(), *on_host(param for model in self.models for param in model.parameters())]
 
     def counts(self) -> list[Tensor]:
         """Return of each optimizer whether its last step was skipped, and how many were."""
@@ -182,7 +201,7 @@ class Side:
             counts = [(skips[-1:] == [True], sum(skips)) for skips in self.skips]
             return [torch.tensor(count) for both in counts for count in both]
         asked = self.scaler.skipped, self.scaler.skip_count
-        return [torch.as_tensor(ask(optimizer)) for optimizer in self.optimizers for ask in asked]
+        return [ask(optimizer).cpu() for optimizer in self.optimizers for ask in asked]
 
 
 ONE = st.just(1.0)
@@ -300,13 +319,13 @@ class Grads:
             self.unscaled, self.clipped, self.mixed, self.outdated, self.stepped = set(), set(), set(), set(), set()
 
 
-def compare(kinds: tuple[str, str], precision: str, program: list[Call]) -> None:
-    """Run a program on both sides.
+def compare(kinds: tuple[str, str], precision: str, program: list[Call], device: str) -> None:
+    """Run a program on both sides, ours on a device.
 
     Raises:
         AssertionError: The sides differ.
     """
-    ours, theirs = Side(kinds, precision, True), Side(kinds, precision, False)
+    ours, theirs = Side(kinds, precision, True, device), Side(kinds, precision, False)
     rtol, atol = CLOSE[precision]
     grads = Grads(kinds)
     for call in program:
@@ -324,7 +343,7 @@ def compare(kinds: tuple[str, str], precision: str, program: list[Call]) -> None
         grads.note(call)
         pairs = list(zip(ours.values(), theirs.values(), strict=True))
         if found is not None or wanted is not None:
-            pairs.append((torch.as_tensor(found), torch.as_tensor(wanted)))
+            pairs.append((torch.as_tensor(found).cpu(), torch.as_tensor(wanted)))
         assert [one.shape for one, _ in pairs] == [other.shape for _, other in pairs], call
         close = [torch.allclose(*pair, rtol, atol, equal_nan=True) for pair in pairs]
         assert all(close) and torch.equal(*pairs[0]), (call, *pairs)

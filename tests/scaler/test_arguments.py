@@ -68,6 +68,8 @@ scaler.scale({{"loss": torch.ones(1)}})
   ValueError: outputs must be a Tensor or an iterable of Tensors, and are a dict; pass the loss
 scaler.scale([torch.ones(1), {{"loss": torch.ones(1)}}])
   ValueError: outputs must be a Tensor or an iterable of Tensors, and are a dict; pass the loss
+polycast.GradScaler(dynamic=False)
+  TypeError: GradScaler: got an unexpected keyword argument 'dynamic'; write polycast.GradScaler("cuda", init_scale=
 polycast.GradScaler("cpu", "1024")
   TypeError: init_scale is '1024'; it takes a number
 polycast.GradScaler(growth_factor=None)

@@ -1,7 +1,7 @@
 """No sync on devices that are not here: whole iterations on fake tensors, where any read raises.
 
 Gradients are preset, because torch cannot record autograd on fake leaves of such a device. What is computed is not
-looked at: tests/backends/test_xla_scaler.py runs the same compositions for real.
+looked at: test_training.py runs whole iterations for real.
 """
 
 from collections import Counter

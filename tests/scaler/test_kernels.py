@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from testing.optimizers import PATHS
+from testing.devices import has_float64
+from testing.optimizers import Kernels, on_host
 
 F32, F64, BF16, HALF, C64 = torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64
 NON_FINITE = (float("nan"), float("inf"), float("-inf"))
@@ -15,35 +16,35 @@ SIZES = (0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 255, 257, 
 OP = torch.ops.polycast
 
 each_type = pytest.mark.parametrize("dtype", [F32, F64, BF16, HALF, C64], ids=str)
-each_path = pytest.mark.parametrize("path", PATHS)
 
 
-def real(tensor: Tensor) -> Tensor:
-    return torch.view_as_real(tensor).view(-1) if tensor.is_complex() else tensor.view(-1)
+def needs(dtype: torch.dtype, kernels: Kernels) -> None:
+    if dtype is F64 and not has_float64(kernels.device):
+        pytest.skip(f"{kernels} has no float64")
 
 
-@each_path
 @each_type
-def test_one_element_is_found_at_every_position(dtype: torch.dtype, path: str) -> None:
+def test_one_element_is_found_at_every_position(dtype: torch.dtype, kernels: Kernels) -> None:
     """One tensor for each position, unaligned ones too; the answer names each of them."""
-    sizes = SIZES[1:] if path == "fused" else (1, 9, 17)
+    needs(dtype, kernels)
+    sizes = SIZES[1:] if kernels == Kernels("cpu") else (1, 9, 17) if kernels.device == "cpu" else (9,)
     for value, size, offset in itertools.product(NON_FINITE, sizes, (0, 1, 3)):
         memory = torch.ones(size, size + 4, dtype=dtype)
-        rows = [row[offset : offset + size] for row in memory.unbind()]
         memory[:, offset : offset + size].fill_diagonal_(complex(1, value) if dtype.is_complex else value)
-        with PATHS[path]():
-            assert_found(rows if size < 300 else rows[:: size // 64], torch.ones(size, dtype=dtype))
+        rows = [row[offset : offset + size] for row in memory.to(kernels.device).unbind()]
+        finite = torch.ones(size, dtype=dtype, device=kernels.device)
+        assert_found(rows if size < 300 else rows[:: size // 64], finite)
 
 
 def assert_found(rows: list[Tensor], finite: Tensor) -> None:
     """Assert that each row is found, and the finite tensor between them is not."""
     middle = len(rows) // 2
-    tensors, found_inf = [*rows[:middle], finite, *rows[middle:]], torch.zeros(())
+    tensors, found_inf = [*rows[:middle], finite, *rows[middle:]], torch.zeros((), device=finite.device)
     wanted = torch.ones(len(tensors))
     wanted[middle] = 0
-    assert OP.find_non_finite(tensors)[1].equal(wanted)
-    assert OP.norm(tensors, 2.0)[2].equal(wanted)
-    assert OP.unscale_(tensors, found_inf, torch.ones(())).equal(wanted)
+    assert OP.find_non_finite(tensors)[1].cpu().equal(wanted)
+    assert OP.norm(tensors, 2.0)[2].cpu().equal(wanted)
+    assert OP.unscale_(tensors, found_inf, torch.ones((), device=finite.device)).cpu().equal(wanted)
     assert found_inf.item() == 1
 
 
@@ -82,41 +83,55 @@ def extremes(dtype: torch.dtype) -> Tensor:
 
 
 @pytest.mark.usefixtures("subnormals")
-@each_path
 @each_type
-def test_the_largest_and_the_smallest_values_are_finite(dtype: torch.dtype, path: str) -> None:
-    with PATHS[path]():
-        for size in (6, 7, 64, 1100):
-            tensor = extremes(dtype)[:size]
-            found_inf = torch.zeros(())
-            assert [item.tolist() for item in OP.find_non_finite([tensor])] == [0.0, [False]]
-            for norm_type in (1.0, 2.0, 3.0, math.inf):
-                assert [item.tolist() for item in OP.norm([tensor], norm_type)[1:]] == [0.0, [False]]
-            OP.unscale_([tensor], found_inf, torch.tensor(4.0))
-            assert found_inf.item() == 0
+def test_the_largest_and_the_smallest_values_are_finite(dtype: torch.dtype, kernels: Kernels) -> None:
+    needs(dtype, kernels)
+    for size in (6, 7, 64, 1100):
+        tensor = extremes(dtype)[:size].to(kernels.device)
+        found_inf = torch.zeros((), device=kernels.device)
+        assert [item.tolist() for item in OP.find_non_finite([tensor])] == [0.0, [False]]
+        for norm_type in (1.0, 2.0, 3.0, math.inf):
+            assert [item.tolist() for item in OP.norm([tensor], norm_type)[1:]] == [0.0, [False]]
+        OP.unscale_([tensor], found_inf, torch.tensor(4.0, device=kernels.device))
+        assert found_inf.item() == 0
 
 
-@each_path
 @each_type
 @pytest.mark.parametrize("norm_type", [1.0, 2.0, 3.0, 0.5, math.inf])
-def test_norms(norm_type: float, dtype: torch.dtype, path: str) -> None:
+def test_norms(norm_type: float, dtype: torch.dtype, kernels: Kernels) -> None:
+    needs(dtype, kernels)
     torch.manual_seed(0)
     shapes: list[tuple[int, ...]] = [(), (0,), (3, 5), (1100,), (40_000,), (7, 0)]
-    rtol = 1e-12 if dtype is F64 else 1e-5 if path == "fused" else 1e-4  # torch's own sum, in one thread
+    rtol = 1e-12 if dtype is F64 else 1e-5 if kernels.device == "cpu" and kernels.path == "fused" else 1e-4
     for tensors in ([torch.randn(shape, dtype=dtype) * 3 for shape in shapes], [torch.zeros(3, dtype=dtype)]):
         wide = [tensor.to(torch.complex128 if dtype.is_complex else F64).view(-1) for tensor in tensors]
         wanted = torch.linalg.vector_norm(torch.cat(wide), norm_type)
-        with PATHS[path]():
-            norm, found_inf, non_finite = OP.norm(tensors, norm_type)
+        norm, found_inf, non_finite = on_host(OP.norm([tensor.to(kernels.device) for tensor in tensors], norm_type))
         assert norm.dtype == (F64 if dtype is F64 else F32)
         assert not found_inf.any()
         assert not non_finite.any()
         torch.testing.assert_close(norm.double(), wanted, rtol=rtol, atol=0)
 
 
-@each_path
+@pytest.mark.parametrize("norm_type", [0.5, 2.0, 20.0, math.inf])
+@pytest.mark.parametrize("dtypes", [(F32,), (BF16, F64), (C64, F32)])
+@pytest.mark.parametrize("factor", [1e-30, 1.0, 1e30])
+def test_norms_have_the_range_of_their_type(
+    norm_type: float, dtypes: tuple[torch.dtype, ...], factor: float, kernels: Kernels
+) -> None:
+    needs(dtypes[-1], kernels)
+    tensors = [torch.randn(9, dtype=dtype, generator=torch.Generator().manual_seed(0)) * factor for dtype in dtypes]
+    total, found_inf, _ = OP.norm([tensor.to(kernels.device) for tensor in tensors], norm_type)
+    wide = torch.cat([tensor.abs().double() for tensor in tensors])
+    wanted = torch.linalg.vector_norm(wide / wide.max(), norm_type) * wide.max()
+    torch.testing.assert_close(total.cpu(), wanted.to(F64 if F64 in dtypes else F32), rtol=1e-5, atol=0.0)
+    assert found_inf.item() == 0.0
+
+
 @pytest.mark.parametrize("dtype", [F32, BF16, HALF, C64], ids=str)
-def test_a_norm_near_the_largest_and_the_smallest_value_is_finite_and_not_0(dtype: torch.dtype, path: str) -> None:
+def test_a_norm_near_the_largest_and_the_smallest_value_is_finite_and_not_0(
+    dtype: torch.dtype, kernels: Kernels
+) -> None:
     info = torch.finfo(dtype)
     for value in (info.smallest_normal, info.max / 8):
         tensors = [
@@ -124,50 +139,48 @@ def test_a_norm_near_the_largest_and_the_smallest_value_is_finite_and_not_0(dtyp
             torch.zeros(5, dtype=dtype),
             -torch.full((4,), value).to(dtype),
         ]
-        with PATHS[path]():
-            norm, found_inf, _ = OP.norm(tensors, 2.0)
+        norm, found_inf, _ = OP.norm([tensor.to(kernels.device) for tensor in tensors], 2.0)
         assert found_inf.item() == 0
         torch.testing.assert_close(norm.item(), abs(tensors[0][0].item()) * math.sqrt(20), rtol=1e-6, atol=0)
 
 
-@each_path
 @pytest.mark.parametrize("norm_type", [1.0, 2.0, 3.0, math.inf])
 @pytest.mark.parametrize("values", [[1, math.inf], [math.nan, 1], [math.inf, math.nan], [-math.inf, 1]])
-def test_norms_of_what_is_not_finite_are_torchs(values: list[float], norm_type: float, path: str) -> None:
+def test_norms_of_what_is_not_finite_are_torchs(values: list[float], norm_type: float, kernels: Kernels) -> None:
     tensors = [torch.ones(40_000), torch.tensor(values)]
-    with PATHS[path]():
-        norm, found_inf, non_finite = OP.norm(tensors, norm_type)
-    torch.testing.assert_close(norm, torch.linalg.vector_norm(tensors[1], norm_type), equal_nan=True)
+    norm, found_inf, non_finite = OP.norm([tensor.to(kernels.device) for tensor in tensors], norm_type)
+    torch.testing.assert_close(norm.cpu(), torch.linalg.vector_norm(tensors[1], norm_type), equal_nan=True)
     assert (found_inf.item(), non_finite.tolist()) == (1, [False, True])
 
 
-@each_path
 @each_type
-def test_unscaling(dtype: torch.dtype, path: str) -> None:
+def test_unscaling(dtype: torch.dtype, kernels: Kernels) -> None:
+    needs(dtype, kernels)
     torch.manual_seed(0)
     tensors = [torch.randn(shape, dtype=dtype) for shape in ((), (0,), (1100,), (3, 5))]
-    tensors += [torch.randn(6, 4, dtype=dtype).t(), torch.randn(2, 3, 4, 5, dtype=dtype)[:, ::2]]
+    tensors += [torch.randn(6, 4, dtype=dtype), torch.randn(2, 3, 4, 5, dtype=dtype)]
+    tensors = [tensor.to(kernels.device) for tensor in tensors]
+    tensors[4:] = [tensors[4].t(), tensors[5][:, ::2]]
     wanted = [(tensor * 0.125).clone() for tensor in tensors]
     versions = [tensor._version for tensor in tensors]
-    found_inf = torch.zeros(1)
-    with PATHS[path]():
-        OP.unscale_(tensors, found_inf, torch.tensor([0.125]))
-        torch.testing.assert_close(tensors, wanted, rtol=0, atol=0)
-        assert found_inf.item() == 0
-        assert all(tensor._version > version for tensor, version in zip(tensors, versions, strict=True))
-        tensors[2][77] = math.nan
-        version = found_inf._version
-        assert OP.unscale_(tensors, found_inf, torch.ones(())).tolist() == [False, False, True, False, False, False]
-        assert found_inf.item() == 1
-        assert found_inf._version > version
-        OP.unscale_(tensors[:2], found_inf, torch.ones(()))
-        assert found_inf.item() == 1
+    found_inf, factor = torch.zeros(1, device=kernels.device), torch.tensor([0.125]).to(kernels.device)
+    OP.unscale_(tensors, found_inf, factor)
+    torch.testing.assert_close(tensors, wanted, rtol=0, atol=0)
+    assert found_inf.item() == 0
+    assert all(tensor._version > version for tensor, version in zip(tensors, versions, strict=True))
+    tensors[2][77] = math.nan
+    version, one = found_inf._version, torch.ones((), device=kernels.device)
+    assert OP.unscale_(tensors, found_inf, one).tolist() == [False, False, True, False, False, False]
+    assert found_inf.item() == 1
+    assert found_inf._version > version
+    OP.unscale_(tensors[:2], found_inf, one)
+    assert found_inf.item() == 1
 
 
-@each_path
-def test_gradients_of_float64_are_multiplied_by_a_factor_of_float64(path: str) -> None:
+def test_gradients_of_float64_are_multiplied_by_a_factor_of_float64(kernels: Kernels) -> None:
     """A factor of float32 is one third in its first 8 digits only."""
-    tensors, third = [torch.ones(3, dtype=F64), torch.ones(2, dtype=F32)], torch.tensor(1, dtype=F64) / 3
-    with PATHS[path]():
-        OP.unscale_(tensors, torch.zeros(()), third)
+    needs(F64, kernels)
+    third = torch.tensor(1, dtype=F64) / 3
+    tensors = [torch.ones(3, dtype=F64, device=kernels.device), torch.ones(2, dtype=F32, device=kernels.device)]
+    OP.unscale_(tensors, torch.zeros((), device=kernels.device), third.to(kernels.device))
     assert [tensor.tolist() for tensor in tensors] == [[third.item()] * 3, [third.float().item()] * 2]

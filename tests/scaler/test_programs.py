@@ -5,13 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testing.properties import examples
-from tests.scaler.programs import CLOSE, KINDS, Call, compare, programs
-
-EACH_KIND = st.sampled_from(list(KINDS))
+from tests.scaler.programs import Call, compare, kinds_on, precisions_on, programs
 
 
 @pytest.mark.usefixtures("one_thread")
-@given(kinds=st.tuples(EACH_KIND, EACH_KIND), precision=st.sampled_from(list(CLOSE)), program=programs())
-@examples(150)
-def test_programs_do_what_torchs_scaler_does(kinds: tuple[str, str], precision: str, program: list[Call]) -> None:
-    compare(kinds, precision, program)
+@pytest.mark.filterwarnings("ignore:each step of .* waits")
+def test_programs_do_what_torchs_scaler_does(real_device: str) -> None:
+    kind, precision = st.sampled_from(kinds_on(real_device)), st.sampled_from(precisions_on(real_device))
+
+    @given(kinds=st.tuples(kind, kind), precision=precision, program=programs())
+    # XLA compiles each call.
+    @examples({"cpu": 150, "xla": 4}.get(real_device, 50), shrinks=real_device != "xla")
+    def run(kinds: tuple[str, str], precision: str, program: list[Call]) -> None:
+        compare(kinds, precision, program, real_device)
+
+    run()

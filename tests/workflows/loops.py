@@ -11,11 +11,18 @@ from polycast import syncfree
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler as Scaler
 
+from testing.devices import lower_precision
+
 READS = pytest.mark.filterwarnings("ignore:each step of .* waits until the device:UserWarning")
-LOWER = {"cpu": torch.float16, "xla": torch.bfloat16}
-TOLERANCE = {"cpu": 0.01, "xla": 0.05}
+TOLERANCE = {torch.float16: 0.01, torch.bfloat16: 0.05}
 Batch = tuple[Tensor, Tensor]
 loss_fn = nn.MSELoss()
+
+
+def lower(device: str) -> torch.dtype:
+    """Return the dtype that loops with a scaler run in: float16, where the device has it."""
+    listed = lower_precision(device)
+    return torch.float16 if torch.float16 in listed else listed[0]
 
 
 def sync(device: str) -> None:
@@ -50,11 +57,11 @@ class Amp(NamedTuple):
     GradScaler: Callable[..., Any]
 
 
-def ours(device: str, optim: Any = syncfree, lower: torch.dtype | None = None) -> Amp:
+def ours(device: str, optim: Any = syncfree, dtype: torch.dtype | None = None) -> Amp:
     def scaler(init_scale: float = 256.0) -> polycast.GradScaler:
         return polycast.GradScaler(init_scale=init_scale)
 
-    return Amp(device, optim, lambda: polycast.autocast(device, lower or LOWER[device]), scaler)
+    return Amp(device, optim, lambda: polycast.autocast(device, dtype or lower(device)), scaler)
 
 
 def float32() -> Amp:
@@ -68,10 +75,10 @@ def floats(values: list[Tensor]) -> list[float]:
     return [float(value) for value in torch.stack(values).cpu()]
 
 
-def compare(found: list[Tensor], wanted: list[Tensor], device: str, fall: float = 0.5) -> None:
+def compare(found: list[Tensor], wanted: list[Tensor], dtype: torch.dtype, fall: float = 0.5) -> None:
     """The losses fall as they do in float32, to a share of the first at least."""
     losses, reference = floats(found), floats(wanted)
-    assert losses == pytest.approx(reference, rel=TOLERANCE[device], abs=TOLERANCE[device] * reference[0] / 4)
+    assert losses == pytest.approx(reference, rel=TOLERANCE[dtype], abs=TOLERANCE[dtype] * reference[0] / 4)
     assert losses[-1] < fall * losses[0]
 
 

@@ -18,8 +18,12 @@ from typing import Any, NamedTuple
 import polycast
 import torch
 import torch.distributed
+from polycast import backends
 from torch import Tensor, nn
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from testing.devices import seed
+from tests.workflows.loops import lower
 
 distributed: Any = torch.distributed
 ROOT = Path(__file__).parents[2]
@@ -30,16 +34,17 @@ BAD = 7  # every such step has an infinity
 class Training:
     """Two models with one loss each, two optimizers, one scaler, a schedule for each optimizer."""
 
-    def __init__(self, steps: int) -> None:
-        torch.manual_seed(0)
+    def __init__(self, steps: int, device: str = "cpu") -> None:
+        self.device, self.lower = device, lower(device)
+        seed(device)
         self.models: list[nn.Module] = [
-            nn.Sequential(nn.Linear(8, 64), nn.Dropout(0.1), nn.Linear(64, 2)) for _ in range(2)
+            nn.Sequential(nn.Linear(8, 64), nn.Dropout(0.1), nn.Linear(64, 2)).to(device) for _ in range(2)
         ]
         self.optimizers: list[Any] = [
             polycast.syncfree.AdamW(self.models[0].parameters(), lr=0.01),
             polycast.syncfree.SGD(self.models[1].parameters(), lr=0.01, momentum=0.9),
         ]
-        self.scaler = polycast.GradScaler("cpu", init_scale=2.0**10, growth_interval=5)
+        self.scaler = polycast.GradScaler(device, init_scale=2.0**10, growth_interval=5)
         self.schedules = [
             polycast.SkipAwareLR(
                 torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=steps), self.scaler, steps=steps
@@ -49,11 +54,11 @@ class Training:
         self.number, self.share = 0, slice(None)
 
     def step(self) -> None:
-        inputs = torch.randn(16, 8)[self.share]
+        inputs = torch.randn(16, 8, device=self.device)[self.share]
         factor = float("inf") if self.number % BAD == BAD - 1 else 1.0
         for optimizer in self.optimizers:
             optimizer.zero_grad()
-        with polycast.autocast("cpu", dtype=torch.float16):
+        with polycast.autocast(self.device, dtype=self.lower):
             losses = [nn.functional.mse_loss(model(inputs), inputs[:, :2]) for model in self.models]
         self.scaler.scale(losses[0] * factor + losses[1]).backward()  # type: ignore[no-untyped-call]
         self.scaler.clip_grad_norm(self.optimizers[0], max_norm=1.0)
@@ -68,13 +73,13 @@ class Training:
 
     def state(self) -> dict[str, Any]:
         parts = [part.state_dict() for part in self.parts()]
-        return {"parts": parts, "number": self.number, "random": torch.get_rng_state()}
+        return {"parts": parts, "number": self.number, "random": backends.random_state()}
 
     def load(self, state: dict[str, Any]) -> None:
         for part, saved in zip(self.parts(), state["parts"], strict=True):
             part.load_state_dict(saved)
         self.number = state["number"]
-        torch.set_rng_state(state["random"])
+        backends.set_random_state(state["random"])
 
 
 def save(state: dict[str, Any], path: Path) -> None:
@@ -87,10 +92,11 @@ def save(state: dict[str, Any], path: Path) -> None:
     unfinished.replace(path)
 
 
-def train(path: Path, steps: int) -> None:
+def train(path: Path, steps: int, device: str) -> None:
     """Train from the saved state on, if there is one, and save after every step."""
     torch.set_num_threads(1)
-    training = Training(steps)
+    polycast.install(device)
+    training = Training(steps, device)
     if path.exists():
         training.load(torch.load(path))
     while training.number < steps:
@@ -156,14 +162,14 @@ def survive_elastic(folder: Path, steps: int = 40) -> Survived:
     return Survived(int((folder / "killed.restarts").read_text()), 0, different)
 
 
-def survive(kills: int, folder: Path, seed: int = 0) -> Survived:
+def survive(kills: int, folder: Path, device: str = "cpu") -> Survived:
     """Kill a training that often, resume it each time, and compare it with one that is left alone."""
     steps = STEPS_PER_KILL * (kills + 1)
     alone, killed = folder / "alone.pt", folder / "killed.pt"
-    start(alone, steps).communicate()
-    moments, while_saving = random.Random(seed), 0
+    start(alone, steps, device).communicate()
+    moments, while_saving = random.Random(0), 0
     for _ in range(kills):
-        with start(killed, steps) as process:
+        with start(killed, steps, device) as process:
             assert process.stdout is not None
             for _ in range(moments.randint(1, STEPS_PER_KILL // 2)):
                 process.stdout.readline()
@@ -171,12 +177,12 @@ def survive(kills: int, folder: Path, seed: int = 0) -> Survived:
             process.send_signal(signal.SIGKILL)
         assert process.returncode == -signal.SIGKILL, "the training ended before it was killed"
         while_saving += killed.with_suffix(".unfinished").exists()
-    start(killed, steps).communicate()
+    start(killed, steps, device).communicate()
     return Survived(kills, while_saving, differences(torch.load(alone), torch.load(killed)))
 
 
-def start(path: Path, steps: int) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "tests.workflows.survival", "train", str(path), str(steps)]
+def start(path: Path, steps: int, device: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "tests.workflows.survival", "train", str(path), str(steps), device]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
 
@@ -199,4 +205,4 @@ def differences(found: Any, wanted: Any, place: str = "state") -> list[str]:
 
 if __name__ == "__main__":
     run: Any = train if sys.argv[1] == "train" else launch_replicas
-    run(Path(sys.argv[2]), *map(int, sys.argv[3:]))
+    run(Path(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])

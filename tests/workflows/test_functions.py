@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from testing.xla import EACH_DEVICE
-from tests.workflows.loops import LOWER, compare, float32, floats, ours, train
+from testing.devices import RESIZES
+from tests.workflows.loops import compare, float32, floats, lower, ours, train
 
 F32 = torch.float32
+pytestmark = RESIZES
 
 
 class MyMM(torch.autograd.Function):
@@ -71,24 +72,22 @@ def both(device: str, build: Any) -> None:
     """Train with a function and, in float32 on the host, without; compare the losses and the weights."""
     params, others = weights(device), weights("cpu")
     run = train(ours(device), build(params, True), params, same=True)
-    assert run.dtypes == [LOWER[device]] * 8
-    compare(run.losses, train(float32(), build(others, False), others, same=True).losses, device, fall=0.8)
+    assert run.dtypes == [lower(device)] * 8
+    compare(run.losses, train(float32(), build(others, False), others, same=True).losses, lower(device), fall=0.8)
     sums = [floats([param.detach().sum() for param in leaves]) for leaves in (params, others)]
     assert sums[0] == pytest.approx(sums[1], abs=0.1)
 
 
 @pytest.mark.parametrize("function", [MyMM, MyMMApart])
-@EACH_DEVICE
-def test_functions_with_multiple_inputs(device: str, function: Any) -> None:
+def test_functions_with_multiple_inputs(real_device: str, function: Any) -> None:
     def build(params: list[Tensor], amp: bool) -> Any:
         mymm = function.apply if amp else torch.mm
         return lambda x: mymm(torch.relu(mymm(x, params[0])), params[1])
 
-    both(device, build)
+    both(real_device, build)
 
 
-@EACH_DEVICE
-def test_functions_that_need_a_particular_dtype(device: str) -> None:
+def test_functions_that_need_a_particular_dtype(real_device: str) -> None:
     def build(params: list[Tensor], amp: bool) -> Any:
         def plain(x: Tensor) -> Tensor:
             return x.mm(x.t()).diagonal()[:, None] * x
@@ -96,12 +95,11 @@ def test_functions_that_need_a_particular_dtype(device: str) -> None:
         func: Any = MyFloat32Func.apply if amp else plain
         return lambda x: torch.mm(func(torch.mm(x, params[0]) / 4), params[1])
 
-    both(device, build)
+    both(real_device, build)
     assert MyFloat32Func.seen == (F32, F32)
 
 
-@EACH_DEVICE
-def test_an_imported_function(device: str) -> None:
+def test_an_imported_function(real_device: str) -> None:
     """A function that cannot be altered, and would raise for inputs of a lower precision."""
 
     def imported_function(input1: Tensor, input2: Tensor) -> Tensor:
@@ -113,11 +111,11 @@ def test_an_imported_function(device: str) -> None:
     def build(params: list[Tensor], amp: bool) -> Any:
         def model(x: Tensor) -> Tensor:
             hidden = torch.relu(torch.mm(x, params[0]))
-            with polycast.autocast(device, enabled=False):
+            with polycast.autocast(real_device, enabled=False):
                 output = imported_function(hidden.float(), params[1].float())
                 assert output.dtype is F32
-            return torch.mm(output, torch.eye(2, device=device))
+            return torch.mm(output, torch.eye(2, device=real_device))
 
         return model if amp else lambda x: torch.relu(x @ params[0]) @ params[1]
 
-    both(device, build)
+    both(real_device, build)

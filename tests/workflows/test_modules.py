@@ -8,9 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from testing.devices import RESIZES
 from testing.process import python
-from testing.xla import EACH_DEVICE
-from tests.workflows.loops import LOWER, compare, float32, network, ours, train
+from tests.workflows.loops import compare, float32, lower, network, ours, train
+
+pytestmark = RESIZES
 
 
 class Replicas(nn.Module):
@@ -29,7 +31,7 @@ class Decorated(nn.Module):
     def __init__(self, device: str) -> None:
         super().__init__()
         self.net = network(device)
-        self.inner = polycast.autocast(device, LOWER[device])(self.net)
+        self.inner = polycast.autocast(device, lower(device))(self.net)
 
     def forward(self, inputs: Tensor) -> Tensor:
         return self.inner(inputs)  # type: ignore[no-any-return]
@@ -37,19 +39,18 @@ class Decorated(nn.Module):
 
 class Region(Decorated):
     def forward(self, inputs: Tensor) -> Tensor:
-        with polycast.autocast(inputs.device, LOWER[inputs.device.type]):
+        with polycast.autocast(inputs.device, lower(inputs.device.type)):
             return self.net(inputs)  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("form", [Decorated, Region])
-@EACH_DEVICE
-def test_threads_as_of_data_parallel(device: str, form: Any) -> None:
+def test_threads_as_of_data_parallel(real_device: str, form: Any) -> None:
     """The region of the loop around them does not reach the threads."""
-    model = form(device)
-    run = train(ours(device), Replicas(model), [*model.net.parameters()], same=True)
-    assert run.dtypes == [LOWER[device]] * 8
-    compare(run.losses, train(float32(), same=True).losses, device)
-    outside = train(ours(device), Replicas(model.net), [*model.net.parameters()], steps=1)
+    model = form(real_device)
+    run = train(ours(real_device), Replicas(model), [*model.net.parameters()], same=True)
+    assert run.dtypes == [lower(real_device)] * 8
+    compare(run.losses, train(float32(), same=True).losses, lower(real_device))
+    outside = train(ours(real_device), Replicas(model.net), [*model.net.parameters()], steps=1)
     assert outside.dtypes == [torch.float32]
 
 

@@ -16,8 +16,8 @@ from typing import Any
 from polycast._grammar.errors import PolicyError
 from polycast._grammar.names import join_name
 from polycast._grammar.releases import number_of, read_releases
-from tqdm import tqdm
 
+from testing.progress import progress
 from tools.history import schemas
 from tools.history.environments import FOLDER, ROOT, native_functions, probed, python_of
 from tools.history.files import text_of
@@ -41,10 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     if wrong or not options.versions:
         given = f"was given '{wrong[0]}'" if wrong else "was given none"
         sys.exit(f"error: {options.command} takes releases, as in: {options.command} 2.12.1; it {given}")
-    found = {
-        version: _found(version, options.keep)
-        for version in tqdm(options.versions, "releases", disable=None, leave=False)
-    }
+    found = {version: _found(version, options.keep) for version in progress(options.versions, "releases")}
     return _record(found, options.keep) if options.command == "record" else _check(found)
 
 

@@ -21,8 +21,11 @@ MAX_BYTES = 4 << 20
 _LINE_END = re.compile("[\n\x85\u2028\u2029]")  # what the parser counts as one; Python has read \r as \n
 
 
-def load(path: Path, name: str, problems: list[Problem]) -> Node | None:
-    """Return the root node of the file at `path`, which problems call `name`; None if it is no YAML."""
+def load(path: Path, name: str, problems: list[Problem], key: str = "ops") -> Node | None:
+    """Return the root node of the file at `path`, which problems call `name`; None if it is no YAML.
+
+    An empty file is told to have `key`.
+    """
     try:
         if path.stat().st_size > MAX_BYTES:
             problems.append(Problem(Location(name, 1, 1), f"larger than {MAX_BYTES >> 20} MiB", "make it smaller"))
@@ -37,7 +40,7 @@ def load(path: Path, name: str, problems: list[Problem]) -> Node | None:
         problems.append(Problem(Location(name, 1, 1), f"cannot be read: {reason}", "name a readable file"))
         return None
     try:
-        return _Composer(text, name, problems).document()
+        return _Composer(text, name, problems, key).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Location(name, mark.line + 1, mark.column + 1) if mark else Location(name, 1, 1)
@@ -55,16 +58,17 @@ def load(path: Path, name: str, problems: list[Problem]) -> Node | None:
 class _Composer:
     """Builds nodes from the parser's events."""
 
-    def __init__(self, text: str, name: str, problems: list[Problem]) -> None:
+    def __init__(self, text: str, name: str, problems: list[Problem], key: str) -> None:
         self.events: Iterator[yaml.Event] = iter(yaml.parse(text, Loader=LOADER))
         self.name = name
         self.problems = problems
+        self.key = key
 
     def document(self) -> Node:
         next(self.events)  # the start of the stream
         event = next(self.events)
         if isinstance(event, yaml.StreamEndEvent):
-            self.stop(event, "the file is empty", "give it the key ops at least")
+            self.stop(event, "the file is empty", f"give it the key {self.key} at least")
         root = self.node(next(self.events), 0)
         next(self.events)  # the end of the document
         event = next(self.events)

@@ -80,9 +80,15 @@ def unknown(device_type: str, known: Iterable[str]) -> ValueError:
             f"'{device_type}' is a device of the policy that the hardware chooses; name '{device_type_of(device_type)}'"
         )
     meant = ALSO_CALLED.get(device_type.lower(), device_type.lower())
-    return ValueError(
-        f"polycast has no device '{device_type}' in its policy; it has {', '.join(names)}{suggestion(meant, names)}"
-    )
+    close = suggestion(meant, names) if meant != device_type or not _is_of_torch(device_type) else ""
+    return ValueError(f"polycast has no device '{device_type}' in its policy; it has {', '.join(names)}{close}")
+
+
+def _is_of_torch(device_type: str) -> bool:
+    try:
+        return torch.device(device_type).type == device_type
+    except RuntimeError:
+        return False
 
 
 def device_of(device_type: str) -> str:
@@ -115,6 +121,13 @@ def set_random_state(state: list[Any]) -> None:
     xla.set_random_state(on_xla)
     for index, of_device in enumerate(states):
         _accelerator_with_random_state().set_rng_state(of_device, index)
+
+
+def seed(number: int) -> None:
+    """Seed the random generators in use."""
+    torch.manual_seed(number)  # all but XLA's
+    if xla.random_state() is not None:
+        xla.set_random_state(number)
 
 
 def _accelerator_with_random_state() -> Any:
@@ -170,12 +183,40 @@ def reads_stall(device_type: str) -> bool:
     return device_type == xla.TYPE
 
 
+def compiles_graphs(device_type: str) -> bool:
+    """Return whether a device runs ops when a graph of them is compiled, and not each by itself."""
+    return device_type == xla.TYPE
+
+
 def check_region(device_type: str) -> None:
     """Raise for a region on a device whose backend is not loaded."""
     if device_type == torch._C._get_privateuse1_backend_name() and not hasattr(torch, device_type):
         raise unknown(PRIVATEUSE1, device_types())
     if device_type == xla.TYPE and not xla.is_loaded():
         raise RuntimeError(f"an autocast region on xla needs {xla.PACKAGE}; import {xla.PACKAGE} first")
+
+
+def synchronize(device_type: str, *, wait: bool = True) -> None:
+    """End a step: XLA runs what was traced. Then wait, if asked for, until a device has done all that it was given."""
+    if device_type == xla.TYPE:
+        xla.synchronize(wait=wait)
+    elif wait:
+        getattr(getattr(torch, device_type, None), "synchronize", lambda: None)()  # no module has SHAPES_ONLY
+
+
+def transfers(device_type: str) -> int:
+    """Return how many tensors were read from a device, as far as its runtime counts them."""
+    return xla.transfers() if device_type == xla.TYPE else 0
+
+
+def new_graph(device_type: str) -> tuple[Any, Any] | None:
+    """Return a graph to replay, and the context that captures it; None if torch has no graphs on the device type."""
+    module: Any = getattr(torch, device_type, None)
+    kind = getattr(module, f"{device_type.upper()}Graph", None)
+    if kind is None or not hasattr(module, "graph"):
+        return None
+    graph = kind()
+    return graph, module.graph(graph)
 
 
 def overrides(device_type: str) -> list[str]:

@@ -54,6 +54,27 @@ def device() -> str:
     return DEVICES[1] if runtime.device_type() in _GPUS else DEVICES[0]
 
 
+def hardware() -> str:
+    """Return what torch_xla calls the hardware that it runs on, such as "TPU"."""
+    from torch_xla import runtime
+
+    return f"PJRT_DEVICE {runtime.device_type()}"
+
+
+def synchronize(*, wait: bool) -> None:
+    """Run what was traced, and wait for it if asked for."""
+    import torch_xla
+
+    torch_xla.sync(wait=wait)
+
+
+def transfers() -> int:
+    """Return how many transfers from the device there were."""
+    from torch_xla.debug import metrics
+
+    return int((metrics.metric_data("TransferFromDeviceTime") or [0])[0])
+
+
 def overrides() -> list[str]:
     """Return a sentence for each environment variable that overrides the policy."""
     set_ = [name for name in _OVERRIDES if os.environ.get(name, "0") not in ("", "0", "false")]

@@ -12,7 +12,8 @@ import torch
 import polycast
 from polycast._compiled import DEVICES
 from polycast._grammar.errors import PolicyError, closest
-from polycast.command_line import ops, report, script
+from polycast._suggest import suggestion
+from polycast.command_line import bisect, ops, report, script, tune, verify
 from polycast.policy.check import check
 from polycast.policy.operators import is_public, ops_by_public_name, targets
 from polycast.policy.releases import is_release, releases
@@ -141,6 +142,21 @@ def _trace(parser: ArgumentParser, words: Sequence[str]) -> int:
     return script.run(parser, words) if words else _print_usage(parser)
 
 
+def _verify(parser: ArgumentParser, words: Sequence[str]) -> int:
+    verify.add_arguments(parser)
+    return verify.run(parser, words)
+
+
+def _bisect(parser: ArgumentParser, words: Sequence[str]) -> int:
+    bisect.add_arguments(parser)
+    return bisect.run(parser, words) if words else _print_usage(parser)
+
+
+def _tune(parser: ArgumentParser, words: Sequence[str]) -> int:
+    tune.add_arguments(parser)
+    return tune.run(parser, words) if words else _print_usage(parser)
+
+
 def _help(parser: ArgumentParser, words: Sequence[str]) -> int:
     parser.add_argument("command", nargs="?", choices=COMMANDS, metavar="COMMAND")
     name = parser.parse_args(words).command
@@ -160,17 +176,21 @@ COMMANDS = {
     "diff": Command("diff SIDE SIDE", "what two policies, torch releases or devices do differently", _diff),
     "trace": Command("trace SCRIPT ...", "run a script, and show what autocasting did to its calls", _trace, True),
     "check": Command("check FILE...", "the problems of files of rules, also for other releases of torch", _check),
+    "verify": Command("verify [PART...]", "check polycast's promises on a device of this machine", _verify),
+    "bisect": Command("bisect -- COMMAND...", "find the rules that make a command fail", _bisect),
+    "tune": Command("tune -- COMMAND...", "find a faster policy for a program, and prove it by whole runs", _tune),
     "help": Command("help [COMMAND]", "this list, or the arguments of a command", _help),
 }
 # What people type for what has another name, by what to write.
 _SYNONYMS = {
     "polycast op OP": "show lookup explain query rule category",
     "polycast op --device cuda": "list ops ls",
-    "polycast check FILE": "validate lint verify",
+    "polycast check FILE": "validate lint",
     "polycast diff SIDE SIDE": "compare history",
     "polycast help diff, which lists them": "releases devices",
     "polycast trace SCRIPT, or POLYCAST_POLICY=FILE before the program's own command": "run",
     "polycast help": "usage commands",
+    "python -m polycast.codegen --help": "codegen generate",
     "polycast --version": "version",
     "polycast, without a command": "info env report status",
     "in Python: polycast.Policy('torch-2.11').save('rules.yaml')": "export save dump",
@@ -180,7 +200,14 @@ _MEANT = {word: place for place, words in _SYNONYMS.items() for word in words.sp
 
 
 class _Parser(ArgumentParser):
-    """A parser whose help fails where it cannot be written."""
+    """A parser that suggests options, and whose help fails where it cannot be written."""
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            close = suggestion(unknown[0].partition("=")[0], self._option_string_actions)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{close}")
+        return found
 
     def print_help(self, file: Any = None) -> None:
         print(self.format_help(), end="", file=file)

@@ -1,15 +1,18 @@
 """The rules of an op on every device, as a table with notes."""
 
+from collections.abc import Collection
+
 from polycast import policy
 from polycast._compiled import DEVICES
 from polycast._grammar.categories import UNLISTED
 from polycast._text_table import lines_of
 from polycast.policy import operators
 from polycast.policy.lookups import device_named
+from polycast.policy.releases import releases
 from polycast.scope import process
 
 _HEAD = ("op", "category", "devices")
-_RUNS = f"{UNLISTED}: runs in the dtype of its inputs; the ops that it runs follow their own rules."
+RUNS = "runs in the dtype of its inputs; the ops that it runs follow their own rules."
 
 
 def text(name: str, device: str | None = None) -> str:
@@ -22,7 +25,8 @@ def text(name: str, device: str | None = None) -> str:
     rules = policy.rules(name)
     if not rules:
         ops = {target.op for target in operators.targets(name)}
-        return "\n".join([f"{name}: {UNLISTED} on every device.", "", _RUNS, *_in_force(ops, devices)])
+        told = [f"{name}: {UNLISTED} on every device.", "", f"{UNLISTED}: {RUNS}", *_changes(ops)]
+        return "\n".join([*told, *_in_force(ops, devices)])
     cells: dict[str, dict[str, str]] = {}
     notes: dict[str, list[str]] = {}
     for rule in rules:
@@ -36,16 +40,30 @@ def text(name: str, device: str | None = None) -> str:
     lines = lines_of(table)
     if len({rule.op for rule in rules}) > 1:
         lines = [f"{name} runs these ops, each on some device or for some arguments:", "", *lines]
-    footnotes = [_RUNS] if any(category == UNLISTED for _, category, _ in table) else []
+    footnotes = [f"{UNLISTED}: {RUNS}"] if any(category == UNLISTED for _, category, _ in table) else []
     footnotes += [f"{note} ({', '.join(named)})" for note, named in notes.items()]
-    return "\n".join(
-        [*lines, *([""] if footnotes else []), *footnotes, *_in_force({rule.op for rule in rules}, devices)]
-    )
+    ops = {rule.op for rule in rules}
+    footnotes += _changes(ops)
+    return "\n".join([*lines, *([""] if footnotes else []), *footnotes, *_in_force(ops, devices)])
+
+
+def reasons(ops: Collection[str]) -> list[tuple[str, str, str]]:
+    """Return why torch changed overloads of these ops: the number of the release, the overload, the reason."""
+    return [
+        (release.name.removeprefix("torch-"), name, reason)
+        for release in releases().values()
+        for name, reason in release.reasons.items()
+        if name.partition(".")[0] in ops
+    ]
 
 
 def rules_of(device: str) -> str:
     """Return every rule that holds on a device, in a line each."""
     return str(policy.resolved(device=device))
+
+
+def _changes(ops: set[str]) -> list[str]:
+    return [f"{name}, torch {number}: {reason}" for number, name, reason in reasons(ops)]
 
 
 def _in_force(ops: set[str], devices: list[str]) -> list[str]:

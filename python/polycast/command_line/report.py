@@ -1,63 +1,18 @@
 """What a report of a bug needs: versions, devices, kernels, policies, and the environment."""
 
-import os
-import platform
 from collections import Counter
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-
-import torch
 
 import polycast
-from polycast import backends, policy
-from polycast._built_for import TORCH
-from polycast._compiled import BUILD, DEVICES
+from polycast import backends
+from polycast._compiled import DEVICES
+from polycast._facts import facts
 from polycast._text_table import lines_of
 from polycast.policy.rules import BUILT_IN
-from polycast.scope import process
-
-_PREFIX = "POLYCAST_"
 
 
 def text() -> str:
     """Return the report."""
-    return "\n".join([*lines_of(_facts()), "", *lines_of(_devices())])
-
-
-def _facts() -> list[tuple[str, ...]]:
-    held = policy.in_force()
-    named = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_PREFIX)]
-    here = [kind for kind in backends.device_types() if backends.is_here(kind)]
-    facts = {
-        "polycast": f"{polycast.__version__}, built for torch {TORCH}, sources {BUILD}",
-        "torch": f"{torch.__version__}{_libraries()}",
-        **_packages(),
-        "Python": f"{platform.python_version()}, {platform.platform()}",
-        "folder": str(Path(str(polycast.__file__)).parent),
-        "devices found": ", ".join(here),
-        "policy": f"built-in, under rules of others for {len({rule.op for rule in held.by_overload()})} ops"
-        if held
-        else "built-in",
-        "environment": ", ".join(named) or f"no {_PREFIX}*",
-    }
-    if process.unusable:
-        facts["policy"] = f"built-in; {process.ENVIRONMENT_POLICY} cannot be used"
-    return [*facts.items()]
-
-
-def _libraries() -> str:
-    numbers = {name: getattr(torch.version, name, None) for name in ("cuda", "hip", "xpu")}
-    return "".join(f", {name} {number}" for name, number in numbers.items() if number)
-
-
-def _packages() -> dict[str, str]:
-    found = {}
-    for package in backends.LATE:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+    return "\n".join([*lines_of([*facts().items()]), "", *lines_of(_devices())])
 
 
 def _devices() -> list[tuple[str, ...]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from polycast import _invocation
+from polycast.command_line.output import check_file
 from polycast.debug.tracing import trace
 
 
@@ -76,12 +77,10 @@ def _check(script: str, *, module: bool, json: Path | None) -> None:
         raise ValueError(f"'{script}' is a script; leave -m out, which is for the name of a module")
     if module and not _is_module(script):
         raise ValueError(f"there is no module '{script}'")
-    if json is not None and (json.is_dir() or not json.resolve().parent.is_dir()):
-        raise ValueError(f"{json} is a folder" if json.is_dir() else f"there is no folder for {json}")
     if not (module or os.access(script, os.R_OK)):
         raise ValueError(f"{script} cannot be read; see its permissions")
-    if json is not None and json.exists() and not os.access(json, os.W_OK):
-        raise ValueError(f"{json} cannot be written; see its permissions")
+    if json is not None:
+        check_file(json)
 
 
 def _is_module(name: str) -> bool:

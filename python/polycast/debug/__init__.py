@@ -1,7 +1,10 @@
 """What autocasting does to a program: its calls one by one, the values in them, and where these go wrong.
 
 - :class:`trace` records each call that autocasting meets, with its rule and its casts.
+- :func:`bisect` finds the rules that make a program fail.
 - :func:`compare` runs a program twice and returns the errors of its ops; :func:`record` writes a run to compare with.
+- :func:`tune` finds a faster policy for a program and proves it; :func:`verify_tuned` measures it again.
+- :func:`verify` checks polycast's promises on a device.
 - :class:`watch` finds the ops that make infinities and NaNs.
 
 The other names are the types of what these return.
@@ -10,6 +13,8 @@ The other names are the types of what these return.
 from typing import TYPE_CHECKING
 
 from polycast._pointers import getattr_of
+from polycast.debug.bisection.bisecting import bisect
+from polycast.debug.bisection.result import Bisection, Culprit
 from polycast.debug.calls import Call, Cast, Site
 from polycast.debug.comparing import compare, record
 from polycast.debug.comparison import Comparison
@@ -17,12 +22,20 @@ from polycast.debug.findings import Finding, Flushed
 from polycast.debug.measure import Error, Magnitude
 from polycast.debug.totals import OpTotal, OpTotals, Saving, Summary
 from polycast.debug.tracing import trace
+from polycast.debug.tuning.tuned import Tuned
+from polycast.debug.tuning.tuning import tune
+from polycast.debug.tuning.verifying import Verified, verify_tuned
+from polycast.debug.verification.findings import Check, Verification
+from polycast.debug.verification.verifying import verify
 from polycast.debug.watching import watch
 
 __all__ = [
+    "Bisection",
     "Call",
     "Cast",
+    "Check",
     "Comparison",
+    "Culprit",
     "Error",
     "Finding",
     "Flushed",
@@ -32,9 +45,16 @@ __all__ = [
     "Saving",
     "Site",
     "Summary",
+    "Tuned",
+    "Verification",
+    "Verified",
+    "bisect",
     "compare",
     "record",
     "trace",
+    "tune",
+    "verify",
+    "verify_tuned",
     "watch",
 ]
 

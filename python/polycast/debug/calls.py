@@ -3,10 +3,11 @@
 import os
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 
@@ -140,12 +141,18 @@ class Recording:
     Nothing runs but the program: torch reports the calls, and polycast's kernels report the rules that they follow.
     """
 
+    give_way: ClassVar[Callable[[], None] | None] = None
+    """Ends a recording that gives way to any other, where there is one."""
+
     def __init__(self, recorder: str, places: Places, *, lines: bool = False, limit: int = sys.maxsize) -> None:
         self.complete = True
+        self.recorder = recorder
         self._places = places
         self._arguments = recorder, _LIBRARIES if lines else None, limit
 
     def __enter__(self) -> "Recording":
+        if Recording.give_way is not None:
+            Recording.give_way()
         start_recording(*self._arguments)
         return self
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from polycast._calls import called_as
+from polycast._calls import called_as, in_a_folder
 from polycast.debug.calls import Site
 from polycast.debug.comparison import Comparison
 from polycast.debug.measure import Error, read_numbers
@@ -88,6 +88,9 @@ def record(run: Callable[[], object], path: str | os.PathLike[str], model: nn.Mo
         path: The file. It is as large as all results together.
         model: As for compare, which needs it if this has it.
 
+    Raises:
+        FileNotFoundError: The folder of the file does not exist; the program has not run then.
+
     Example:
         >>> import torch, polycast, tempfile
         >>> model = torch.nn.Linear(2, 2)
@@ -98,6 +101,7 @@ def record(run: Callable[[], object], path: str | os.PathLike[str], model: nn.Mo
         0.0
     """
     _check(run, model)
+    path = in_a_folder(path)
     with ProgramState(model):
         first = First(model, is_reference=True)
         with first.values:

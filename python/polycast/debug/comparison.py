@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
+from polycast._calls import in_a_folder
 from polycast._pointers import absent_from
 from polycast._text_table import lines_of
 from polycast.debug.calls import LOWER, Site, text
@@ -78,9 +79,10 @@ class Comparison(tuple[Error, ...]):
         """
         from polycast.debug.picture import draw_errors
 
+        file = None if path is None else in_a_folder(path)
         figure = draw_errors(self, self.first_non_finite, self.worst("growth"))
-        if path is not None:
-            figure.savefig(path)
+        if file is not None:
+            figure.savefig(file)
         return figure
 
 

@@ -11,6 +11,11 @@ from polycast.debug.measure import Magnitude
 from polycast.policy.policy import Policy, PolicyError
 
 CAST = "_to_copy"
+# Whether a smaller scale may avoid what overflows in backward, by whether a scaler skipped the step.
+_SCALE = {
+    True: "usual in the first steps of a GradScaler: it skipped this one, and finds a smaller scale by itself; ",
+    False: "a smaller scale may avoid it, which GradScaler finds by itself; ",
+}
 FLOAT32 = ("fp32", "float32", "float64", "fp32_set_opt_dtype", "fp32_append_dtype")
 
 
@@ -32,6 +37,8 @@ class Finding:
     result: Magnitude
     remedy: str
     """A rule that may avoid it, or why none does."""
+    skipped: bool
+    """Whether a scaler skipped the step."""
 
     @property
     def op(self) -> str:
@@ -44,9 +51,11 @@ class Finding:
         given = ", ".join(f"{text(one.dtype)} up to {one.value:.3g}" for one in self.inputs)
         rule = UNLISTED if self.call is None else self.call.rule
         origin = f" ({self.call.origin})" if self.call is not None and self.call.origin else ""
+        relation = "whose gradient this is" if self.site.phase == BACKWARD else "which runs it"
+        of = self.op if named(self.site, None) == self.op else f"{self.op}, {relation}"
         return (
             f"step {self.step}: {what} in {text(self.result.dtype)}: {self.site}\n"
-            f"  given {given or 'no floating-point tensor'}; rule of {self.op}: {rule}{origin}\n"
+            f"  given {given or 'no floating-point tensor'}; rule of {of}: {rule}{origin}\n"
             f"  {self.remedy}"
         )
 
@@ -68,7 +77,14 @@ def named(site: Site, call: Call | None) -> str:
     return (site if call is None else call.site).op.partition(".")[0]
 
 
-def remedy_of(site: Site, call: Call | None, inputs: Sequence[Magnitude], result: Magnitude, wider: bool | None) -> str:
+def remedy_of(
+    site: Site,
+    call: Call | None,
+    inputs: Sequence[Magnitude],
+    result: Magnitude,
+    wider: bool | None,
+    skipped: bool,
+) -> str:
     """Return what may avoid a finding.
 
     Args:
@@ -78,19 +94,19 @@ def remedy_of(site: Site, call: Call | None, inputs: Sequence[Magnitude], result
         result: What it returned.
         wider: Whether the op alone gives finite results in a wider dtype, from the same values; None where that is
             unknown.
+        skipped: Whether a scaler skipped the step.
     """
     if any(math.isnan(one.value) for one in inputs):
-        return "it was given NaNs from outside of the watch: look at the data and the weights"
+        return "it was given NaNs that no op of the watch made: look at the data, the weights and old gradients"
     if not all(math.isfinite(one.value) for one in inputs):
         return "it was given infinities that no op of the watch made, as from a row that is masked as a whole"
     if all(one.dtype in WIDE for one in (*inputs, result)):
         return "no rule would have avoided it: it computes in float32"
     if wider is False:
         return "no rule would have avoided it: in a wider dtype it is not finite either"
-    op = named(site, call)
+    op, scale = named(site, call), _SCALE[skipped] if site.phase == BACKWARD else ""
     if op == CAST:
-        return "the program itself casts it, which no rule changes"
-    scale = "a smaller scale may avoid it, which GradScaler finds by itself; " if site.phase == BACKWARD else ""
+        return f"{scale}the program itself casts it, which no rule changes"
     try:
         Policy({op: "fp32"})
     except PolicyError as error:

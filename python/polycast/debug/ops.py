@@ -67,6 +67,17 @@ def is_cast(function: Function) -> bool:
     return function._schema.name in ("aten::_to_copy", "aten::to")
 
 
+def is_update(function: Function) -> bool:
+    """Return whether an op is what a scaler calls at the end of each step, taken or skipped."""
+    return function._schema.name in ("aten::_amp_update_scale_", "polycast::update_scale_")
+
+
+def is_of_scaler(function: Function) -> bool:
+    """Return whether an op is one that scalers alone call."""
+    ours = ("polycast::find_non_finite", "polycast::unscale_", "polycast::update_scale_")
+    return function._schema.name.startswith(("aten::_amp_", *ours))
+
+
 def is_empty(function: Function) -> bool:
     """Return whether an op returns memory that nobody has written yet."""
     return function._schema.name.startswith(("aten::empty", "aten::new_empty"))
@@ -75,7 +86,8 @@ def is_empty(function: Function) -> bool:
 def is_view(function: Function) -> bool:
     """Return whether an op computes no values: it returns its input's memory, or memory without values."""
     named = function._schema.name in ("aten::detach", "aten::_unsafe_view")
-    return named or function.is_view or is_empty(function) or torch.Tag.view_copy in function.tags
+    tags = {torch.Tag.view_copy, torch.Tag.inplace_view}
+    return named or function.is_view or is_empty(function) or not tags.isdisjoint(function.tags)
 
 
 def is_draw(function: Function) -> bool:
@@ -102,7 +114,8 @@ def can_rerun(function: Function, args: Args, kwargs: Kwargs) -> bool:
     """
     return (
         function.namespace == "aten"
-        and torch.Tag.nondeterministic_seeded not in function.tags
+        and not is_draw(function)
+        and not draws_within(function, args, kwargs)
         and all(map(is_plain, floating((args, kwargs))))
         and not any(isinstance(leaf, Tensor) and leaf.dtype is torch.uint8 for leaf in tree_leaves((args, kwargs)))
     )

@@ -33,10 +33,12 @@ class Seen:
     """Whether the program asks for a result that is not finite."""
     makers: tuple[int, ...]
     """In backward, where a gradient has a lower precision: the autograd nodes of the ops that made the tensor."""
+    found_inf: int | None
+    """Of what tells the end of a step whether a scaler skips it."""
 
 
 def origins(
-    seen: Sequence[Seen], numbers: Sequence[Magnitude], sources: Mapping[int, tuple[int, ...]]
+    seen: Sequence[Seen], numbers: Sequence[Magnitude], sources: Mapping[int, tuple[int, ...]], followed: set[int]
 ) -> Iterator[Seen]:
     """Yield the ops that make infinities and NaNs of what is finite, or NaNs of infinities that were meant.
 
@@ -44,8 +46,8 @@ def origins(
         seen: A step's ops, in order.
         numbers: What was read.
         sources: For an input that is a part of results, or holds several, the places of these.
+        followed: The places of what follows from an origin of an earlier step. Those of this step are added.
     """
-    followed: set[int] = set()  # the places of what follows from an origin
     nan_seen = False
     for one in seen:
         given, made = ([numbers[place].value for place in places] for places in (one.inputs, one.outputs))
@@ -60,6 +62,12 @@ def origins(
         if is_new or follows:
             followed.update(place for place in one.outputs if not math.isfinite(numbers[place].value))
         nan_seen |= any(map(math.isnan, made))
+
+
+def is_skipped(one: Seen, seen: Sequence[Seen], numbers: Sequence[Magnitude]) -> bool:
+    """Return whether a scaler skipped the step that an op is a part of, as the step's end says."""
+    ends = (later.found_inf for later in seen[seen.index(one) :])
+    return next((numbers[end].value > 0 for end in ends if end is not None), False)
 
 
 def is_exact(one: Seen, numbers: Sequence[Magnitude]) -> bool:

@@ -5,6 +5,7 @@ import threading
 import warnings
 import weakref
 from bisect import bisect_right
+from collections.abc import Iterable
 
 import torch
 from torch import nn
@@ -12,10 +13,10 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils.hooks import RemovableHandle
 
 from polycast._compiled import set_place
+from polycast.scope.models import COMPILED
+from polycast.scope.wrappers import model_in, modules_in
 
 OUTSIDE = -1
-# Torch warns of hooks for all modules beside compiled ones; ours ignore the wrapper that it warns of.
-COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
 
 
 class _Stack(threading.local):
@@ -28,14 +29,16 @@ class _Stack(threading.local):
 class Places:
     """Follows which module's forward a thread is in, by its name in the model.
 
-    Without a model every module that is called gets a name: the class of the outermost one, and the names within it.
+    Without a model every module that is called gets a name: the class of the outermost one, and the names within it. A
+    second instance of the class is "Net#2", unless the names of all instances are to be the same.
     The hooks are torch's hooks for all modules. Hooks of a single module would change the program: torch runs other
     code for a module that has some, scripted modules take none, and a copy keeps them. ``torch.utils.module_tracker``
     does not say which module is the innermost, and hooks gradients.
     """
 
-    def __init__(self, model: nn.Module | None) -> None:
+    def __init__(self, model: nn.Module | None, *, numbered: bool = True) -> None:
         self.names: list[str] = []
+        self._numbered = numbered
         # The names of the model's weights, by Tensor._cdata.
         self.weights = {} if model is None else {weight._cdata: name for name, weight in model.named_parameters()}
         self._numbers: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
@@ -46,7 +49,7 @@ class Places:
         self._thread = threading.get_ident()
         self._finds = model is None
         if model is not None:
-            self._name(model, "")
+            self._name(model.named_modules())
 
     def __enter__(self) -> "Places":
         warnings.filterwarnings("ignore", message=COMPILED)
@@ -87,11 +90,13 @@ class Places:
         place = bisect_right(self._nodes, number, key=lambda pair: pair[0]) - 1
         return OUTSIDE if place < 0 else self._nodes[place][1]
 
-    def _name(self, root: nn.Module, prefix: str) -> None:
-        for name, module in root.named_modules(prefix=prefix):
+    def _name(self, modules: Iterable[tuple[str, nn.Module]]) -> None:
+        known = {} if self._numbered else {name: number for number, name in enumerate(self.names)}
+        for name, module in modules:
             if module not in self._numbers:
-                self._numbers[module] = len(self.names)
-                self.names.append(name)
+                self._numbers[module] = known.get(name, len(self.names))
+                if name not in known:
+                    self.names.append(name)
 
     def _enter(self, module: nn.Module, _: object) -> None:
         if torch.compiler.is_compiling():
@@ -99,9 +104,12 @@ class Places:
         if module not in self._numbers:
             if not self._finds:
                 return
-            name = type(module).__name__
-            count = sum(one == name or one.startswith(f"{name}#") for one in self.names)
-            self._name(module, f"{name}#{count + 1}" if count else name)
+            model = model_in(module)
+            if model not in self._numbers:
+                name = type(model).__name__
+                count = self._numbered and sum("." not in one and one.partition("#")[0] == name for one in self.names)
+                self._name(modules_in(model, f"{name}#{count + 1}" if count else name))
+            self._numbers[module] = self._numbers[model]
         self._stack.modules.append(self._numbers[module])
         self._moved()
 

@@ -11,7 +11,7 @@ from torch.nn.parameter import is_lazy
 from polycast import backends
 
 
-class _Snapshot:
+class Snapshot:
     """Buffers, gradients and random state: which tensors there are, and copies of what they hold."""
 
     def __init__(self, model: nn.Module | None) -> None:
@@ -65,8 +65,8 @@ class ProgramState:
         self._model = model
 
     def __enter__(self) -> "ProgramState":
-        self._before = _Snapshot(self._model)
-        self._after: _Snapshot | None = None
+        self._before = Snapshot(self._model)
+        self._after: Snapshot | None = None
         return self
 
     def put_back(self) -> None:
@@ -81,7 +81,7 @@ class ProgramState:
                 f"the program changed a weight of shape {tuple(weight.shape)}, which is not put back for the second "
                 "run; leave the optimizer's step out of it"
             )
-        self._after = _Snapshot(self._model)
+        self._after = Snapshot(self._model)
         self._before.put_back()
 
     def __exit__(self, *_: object) -> None:

@@ -93,8 +93,10 @@ class Second:
         held, (output, mask) = self._masks.get(op.site), op.result
         if held is not None and held.shape == mask.shape:
             given = named(op.function, op.args, op.kwargs)
+            drawn_first = given["input"] * held / max(1 - given["p"], torch.finfo(output.dtype).tiny)
+            # What was drawn alike stays as the kernel has rounded it.
+            output.copy_(torch.where(mask == held, output, drawn_first))
             mask.copy_(held)
-            output.copy_(given["input"] * held / max(1 - given["p"], torch.finfo(output.dtype).tiny))
 
     def meet(self, site: Site, expected: list[Tensor], moved: Tensor | None) -> None:
         """Compare the results of a call with those that are held of it."""

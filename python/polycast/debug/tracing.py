@@ -5,13 +5,12 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from torch import nn
 
-from polycast._calls import called_as
+from polycast._calls import called_as, in_a_folder
 from polycast._pointers import absent_from
 from polycast._text_table import lines_of
 from polycast.debug.calls import Call, Recording, text
@@ -146,7 +145,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         """Return the calls as JSON, and write them to a file where one is named."""
         document = json.dumps({"torch": str(torch.__version__), "calls": [call.to_dict() for call in self.calls]})
         if path is not None:
-            Path(path).write_text(document, encoding="utf-8")
+            in_a_folder(path).write_text(document, encoding="utf-8")
         return document
 
 

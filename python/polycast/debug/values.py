@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -34,7 +35,7 @@ class Op:
     call: int | None
     """The order of the recorded call that it is a part of."""
     node: int | None
-    """The number of the autograd node that it is a part of; None in forward."""
+    """The number of the autograd node that it is a part of; None in forward, and where a gradient is accumulated."""
     result: Any = None
     outputs: list[Tensor] = field(default_factory=list)
     """The floating-point tensors of the result, and those that it writes into."""
@@ -59,22 +60,28 @@ class Op:
     def in_wider_dtype(self) -> list[Tensor] | None:
         """Return what the op, before it runs, would give in the next wider dtype; None where it cannot be run twice."""
         is_lower = any(tensor.dtype in LOWER for tensor in floating((self.args, self.kwargs)))
-        wide = torch.float32 if is_lower else torch.float64
+        return self.in_dtype(torch.float32 if is_lower else torch.float64)
 
-        def widen(leaf: Any) -> Any:
-            if isinstance(leaf, Tensor):
-                copied = leaf.detach().clone()
-                return copied.to(wide) if leaf.is_floating_point() and leaf.dtype is not torch.float64 else copied
-            return wide if isinstance(leaf, torch.dtype) and leaf.is_floating_point else leaf
+    def in_dtype(self, dtype: torch.dtype, stays: Callable[[Tensor], bool] = lambda _: False) -> list[Tensor] | None:
+        """Return what the op, before it runs, would give in a dtype; None where it cannot run so.
 
-        return self._again(widen)
+        Tensors of float64, and those that shall stay, stay as they are.
+        """
+        return self._again(partial(_copied, dtype, stays))
 
-    def of_rounded(self) -> list[Tensor] | None:
-        """Return what the op gives of inputs that are rounded to bfloat16; None where it cannot be run twice."""
+    def copy(self, dtype: torch.dtype, stays: Callable[[Tensor], bool] = lambda _: False) -> Callable[[], Any] | None:
+        """Return a function that runs the op in a dtype, as often as it is called; None where it cannot run twice."""
+        if not can_rerun(self.function, self.args, self.kwargs):
+            return None
+        args, kwargs = tree_map(partial(_copied, dtype, stays), (self.args, self.kwargs))
+        return partial(self.function, *args, **kwargs)
+
+    def of_rounded(self, dtype: torch.dtype) -> list[Tensor] | None:
+        """Return what the op gives of inputs that are rounded to a dtype; None where it cannot be run twice."""
 
         def round_off(leaf: Any) -> Any:
             is_number = isinstance(leaf, Tensor) and leaf.is_floating_point()
-            return leaf.detach().to(torch.bfloat16).to(leaf.dtype) if is_number else leaf
+            return leaf.detach().to(dtype).to(leaf.dtype) if is_number else leaf
 
         return None if self.writes() else self._again(round_off)
 
@@ -86,6 +93,14 @@ class Op:
             returned = self.function(*args, **kwargs)
             return unique([*floating(returned), *written(self.function, args, kwargs)])
         return None
+
+
+def _copied(dtype: torch.dtype, stays: Callable[[Tensor], bool], leaf: Any) -> Any:
+    if isinstance(leaf, Tensor):
+        is_cast = leaf.is_floating_point() and leaf.dtype is not torch.float64 and not stays(leaf)
+        copied = leaf.detach().clone()
+        return copied.to(dtype) if is_cast else copied
+    return dtype if isinstance(leaf, torch.dtype) and leaf.is_floating_point else leaf
 
 
 class Values(TorchDispatchMode):
@@ -140,7 +155,9 @@ class Values(TorchDispatchMode):
         node: Any = torch._C._current_autograd_node()
         name = shown(function._schema.name, function._schema.overload_name or None)
         site = self._sites.next(*self._place(node), name)
-        op = Op(site, function, args, kwargs, current_call(), None if node is None else node._sequence_nr())
+        # The node that adds to a weight's gradient is of no call of forward; its number is larger than all others.
+        number = None if node is None or hasattr(node, "variable") else node._sequence_nr()
+        op = Op(site, function, args, kwargs, current_call(), number)
         try:
             self._visit(op)
             return op.result

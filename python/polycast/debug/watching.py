@@ -17,13 +17,11 @@ from polycast._pointers import absent_from
 from polycast.debug.calls import BACKWARD, FORWARD, LOWER, STEP, WIDE, Call, Recording
 from polycast.debug.findings import Finding, Flushed, remedy_of
 from polycast.debug.measure import Magnitude, Magnitudes, flushed_share, largest
-from polycast.debug.ops import is_cast, is_plain, is_view
-from polycast.debug.origins import Seen, call_of, is_exact, makers_of, origins
+from polycast.debug.ops import is_cast, is_plain, is_update, is_view, named
+from polycast.debug.origins import Seen, call_of, is_exact, is_skipped, makers_of, origins
 from polycast.debug.values import Op, Values
 
 FLUSHED = 1e-3  # a smaller share is not reported
-# A scaler calls these at the end of each step, taken or skipped.
-UPDATES = ("aten::_amp_update_scale_", "polycast::update_scale_")
 
 
 class watch:  # noqa: N801 - is used as a function is, as torch.autocast
@@ -40,10 +38,13 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         optimizer: Its step ends a step of the watch. Without it the whole watch is one step.
 
     Attributes:
-        findings: In the order of the calls. The first is a warning, too, as soon as it is known.
+        findings: In the order of the calls. What follows from one, also in later steps, is none of its own.
         steps: How many steps have been read.
         ops: How many calls were looked at in them.
         flushed: Casts to float16 by which more than a thousandth of the elements became zero.
+
+    ``print(w)`` shows the findings and the flushed casts. It may not be reached where the block ends by an error: then
+    they are a warning.
 
     Raises:
         TypeError: The model is no module, or the optimizer none.
@@ -53,7 +54,6 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         >>> import torch, polycast
         >>> model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
         >>> _ = torch.nn.init.constant_(model[1].weight, 1e5)
-        >>> import warnings; warnings.simplefilter("ignore")
         >>> with polycast.debug.watch(model) as w, polycast.autocast("cpu", torch.float16):
         ...     _ = model(torch.ones(2, 4))
         >>> print(w.findings[0].site.module, w.findings[0].op, w.findings[0].remedy)
@@ -84,6 +84,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self._seen: list[Seen] = []
         self._magnitudes = Magnitudes()
         self._used: set[int] = set()  # the places of results that an op reads or views
+        self._followed: set[int] = set()  # those of what follows from a finding of an earlier step
 
     def __str__(self) -> str:
         """Return the findings and the flushed casts; of those that repeat in later steps the first."""
@@ -106,8 +107,10 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._stack.close()
+        if kind is not None and (self.findings or self.flushed):
+            _caller.warn(str(self))
 
     def _end_step(self, optimizer: Optimizer) -> None:
         if optimizer is self._optimizer:
@@ -115,7 +118,10 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
 
     def _read_rest(self) -> None:
         if self._seen:
+            steps = self.steps or 1
+            is_step = any(one.op.site.phase == BACKWARD for one in self._seen)
             self.read()
+            self.steps = self.steps if is_step else steps  # a scaler's last update belongs to the step before
 
     def _visit(self, op: Op) -> None:
         if self._reads:
@@ -127,8 +133,8 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
                 self._used.update(held)
         else:
             self._see(op)
-            is_update = self._optimizer is not None and op.function._schema.name in UPDATES
-            if is_update and any(one.op.site.phase == BACKWARD for one in self._seen):
+            ends = self._optimizer is not None and is_update(op.function)
+            if ends and any(one.op.site.phase == BACKWARD for one in self._seen):
                 self.read()  # after a step that was skipped: no hook was called
 
     def _see(self, op: Op) -> None:
@@ -140,6 +146,9 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         wider = None if results is None else tuple(magnitudes.add(largest(one), one.dtype) for one in results)
         source = op.args[0] if is_cast(op.function) else None
         is_meant = _is_meant(op)
+        decides = is_update(op.function) or op.site.phase == STEP
+        found_inf = named(op.function, op.args, op.kwargs).get("found_inf") if decides else None
+        skips = None if found_inf is None else magnitudes.of(found_inf)
         op.run()
         if not op.outputs:  # a comparison, or a cast to integers
             self._used.update(inputs if op.function._schema.name != "aten::_local_scalar_dense" else ())
@@ -150,19 +159,28 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             if _may_flush(source, op.outputs[0]):
                 flushed = magnitudes.add(flushed_share(source, op.outputs[0]), torch.float32)
         outputs = tuple(map(magnitudes.put, op.outputs))
-        self._seen.append(Seen(op, inputs, outputs, wider, flushed, is_meant, makers_of(op)))
+        self._seen.append(Seen(op, inputs, outputs, wider, flushed, is_meant, makers_of(op), skips))
 
     def read(self) -> None:
         """End a step: read its magnitudes, in one copy, and find what is not finite."""
         calls = self._recording.take()
         self._reads = True
         try:
-            ends = [self._magnitudes.of(tensor) for tensor in self._ends()]
+            weights = [*self._ends()]
+            ends = [self._magnitudes.of(tensor) for tensor in weights]
             numbers = self._magnitudes.read()
+            seen, used, sources, step = self._seen, self._used, self._magnitudes.sources, self.steps
+            followed = self._followed
+            found = [*origins(seen, numbers, sources, followed)]
+            broken = [
+                tensor
+                for tensor, end in zip(weights, ends, strict=True)
+                if not followed.isdisjoint((end, *sources.get(end, ())))
+            ]
+            self._begin()
+            self._followed = {self._magnitudes.of(tensor) for tensor in broken}
         finally:
             self._reads = False
-        seen, used, sources, step = self._seen, self._used, self._magnitudes.sources, self.steps
-        self._begin()
         self._values.begin_again()
         self.steps += 1
         self.ops += len(seen)
@@ -175,9 +193,9 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         # Results other than an op's first one are for its backward.
         ends += [one.outputs[0] for one in seen if one.op.site.phase == FORWARD and one.outputs[0] not in used]
         reached = not all(math.isfinite(numbers[place].value) for place in ends)
-        for one in origins(seen, numbers, sources):
+        for one in found:
             if reached or not is_exact(one, numbers):
-                self._found(one, numbers, call_of(one, calls), step)
+                self._found(one, numbers, call_of(one, calls), step, is_skipped(one, seen, numbers))
 
     def _ends(self) -> Iterator[Tensor]:
         """Yield what an infinity matters in: weights, and their gradients."""
@@ -187,14 +205,12 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
                 if weight.grad is not None:
                     yield weight.grad
 
-    def _found(self, one: Seen, numbers: Sequence[Magnitude], call: Call | None, step: int) -> None:
+    def _found(self, one: Seen, numbers: Sequence[Magnitude], call: Call | None, step: int, skipped: bool) -> None:
         site, inputs = one.op.site, tuple(numbers[place] for place in one.inputs)
         result = next(numbers[place] for place in one.outputs if not math.isfinite(numbers[place].value))
         wider = None if one.wider is None else all(math.isfinite(numbers[place].value) for place in one.wider)
-        remedy = remedy_of(site, call, inputs, result, wider)
-        self.findings.append(Finding(step, site, call, inputs, result, remedy))
-        if len(self.findings) == 1:
-            _caller.warn(str(self.findings[0]))
+        remedy = remedy_of(site, call, inputs, result, wider, skipped)
+        self.findings.append(Finding(step, site, call, inputs, result, remedy, skipped))
 
 
 def _is_meant(op: Op) -> bool:

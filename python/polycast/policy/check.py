@@ -8,7 +8,8 @@ from polycast._grammar.errors import Problem
 from polycast._grammar.nodes import Node
 from polycast._grammar.versions import Version, VersionRange
 from polycast.policy import operators
-from polycast.policy.reader import LACKS, RELEASE, PolicyReader
+from polycast.policy.plan_reader import PlanReader
+from polycast.policy.reader import LACKS, RELEASE
 from polycast.policy.releases import find, releases
 from polycast.policy.schemas import signatures_in
 
@@ -21,7 +22,7 @@ def check(paths: Sequence[str], names: Sequence[str] = ()) -> list[Problem]:
         names: Torch releases to check the files for, beside the torch that runs: "2.12" or "torch-2.12".
 
     Raises:
-        PolicyError: A release is not recorded.
+        ValueError: A release is not recorded.
 
     Example:
         >>> from polycast.policy.check import check
@@ -49,7 +50,7 @@ def _problems(root: Node, asked: set[Version]) -> list[Problem]:
 
 def _problems_in(root: Node, release: Version) -> list[Problem]:
     problems: list[Problem] = []
-    PolicyReader(problems, release, operators.signatures if release == RELEASE else signatures_in(release)).policy(root)
+    PlanReader(problems, release, operators.signatures if release == RELEASE else signatures_in(release)).plan(root)
     number = f"torch {release[0]}.{release[1]} {LACKS}"
     return [replace(problem, what=problem.what.replace(number, LACKS)) for problem in problems]
 

@@ -4,7 +4,6 @@ import os
 from abc import ABCMeta
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, overload
 from weakref import WeakValueDictionary
 
@@ -21,7 +20,7 @@ from polycast.policy.reader import NOT_RULES
 from polycast.policy.rules import VALUES, Rule
 from polycast.policy.sides import BUILT_IN_NAME, differences, side_of
 from polycast.policy.sources import rules_from, rules_of_file
-from polycast.policy.writing import Casts, Rules, casts_of
+from polycast.policy.writing import Casts, Rules, casts_of, for_all_releases, write
 
 __all__ = ["Policy", "PolicyError", "Rule"]
 
@@ -40,6 +39,7 @@ _ARGUMENTS = {
 }
 # What is meant by an attribute that a policy does not have.
 _MADE = "Policy(...) takes a dict, a file, a release, a category or a dtype"
+_HOLDS = "a policy holds by autocast(policy=...), polycast.use(policy) or polycast.assign(model, policy)"
 _JOINED = "a policy cannot change; join another, as in policy | {'gelu': 'fp32'}"
 _ATTRIBUTES = {
     **dict.fromkeys(("from_file", "from_release", "from_dict", "release", "from_yaml", "from_json", "parse"), _MADE),
@@ -48,6 +48,7 @@ _ATTRIBUTES = {
     **dict.fromkeys(("default", "current"), "polycast.policy.in_force() returns what holds here"),
     **dict.fromkeys(("to_dict", "as_dict", "to_json"), "policy.rules is a dict"),
     **dict.fromkeys(("to_yaml", "dump", "to_file"), "policy.save(path) writes a YAML file"),
+    **dict.fromkeys(("apply", "attach", "install", "use", "assign", "enter"), _HOLDS),
     "everywhere": "Policy('fp32') gives a category to every op",
     "ops": "the ops are the keys of policy.rules",
     "device": "policy.rules has the devices of each op",
@@ -134,11 +135,11 @@ class Policy(Mapping[str, Casts], metaclass=_PolicyType):
         return cls._of(rules_of_file(os.fspath(path)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the rules to a YAML file, from which :meth:`load` returns an equal policy."""
-        import yaml
+        """Write the rules to a YAML file, from which :meth:`load` returns an equal policy.
 
-        text = yaml.safe_dump({"ops": self.rules}, sort_keys=False, allow_unicode=True, width=120)
-        Path(path).write_text(text, encoding="utf-8")
+        Where not every release of torch has an op, its rule names the releases that do, so that each can load the file.
+        """
+        write({"ops": for_all_releases(self.rules)}, path)
 
     @classmethod
     def _of(cls, rules: Iterable[Rule]) -> "Policy":

@@ -4,7 +4,7 @@ from typing import overload
 
 import torch
 
-from polycast._compiled import CATEGORIES, DEVICES, scope_in_force, used_policy
+from polycast._compiled import CATEGORIES, DEVICES, installed_kernels, scope_in_force, used_policy
 from polycast._grammar.categories import canonical
 from polycast._grammar.errors import did_you_mean
 from polycast.policy.lookups import Op, category_on, device_named, rules_on
@@ -104,12 +104,16 @@ def notes(device: str | torch.device) -> dict[str, str]:
 def in_force() -> Policy:
     """Return the policies that hold here as one: those of the process, and of this thread's regions and modules.
 
+    None holds where no kernels are installed.
+
     Example:
         >>> import polycast
         >>> with polycast.autocast("cpu", policy=polycast.Policy({"relu": "fp32"})):
         ...     polycast.policy.in_force()
         Policy({'relu': 'fp32'})
     """
+    if not installed_kernels():
+        return Policy()
     scope, used = scope_in_force(), used_policy()
     held = [policy for _, policy in scope.policies] if scope else []
     joined = Policy()

@@ -22,8 +22,10 @@ RELEASE: Version = (_MAJOR, _MINOR)  # the torch that runs
 # What files and arguments of other packages have beside rules.
 NOT_RULES = {
     "base": "join two policies, as in Policy('torch-2.11') | Policy({'softmax': 'fp32'})",
-    "modules": "polycast.assign gives rules to modules",
+    "modules": "polycast.assign gives rules to modules; a file has them under 'models'",
+    "models": "polycast.use and polycast.assign take them",
 }
+MODELS = "models"  # what a file has beside `ops`, for polycast.use and polycast.assign
 LACKS = "has no"  # what a problem says of a release after its name
 IMPORT_FIRST = "import the library that registers it first"
 # What policy.yaml has beside its ops.
@@ -38,6 +40,9 @@ class PolicyReader(CastReader):
         release: The release of torch that the rules are for.
         signatures: The signatures of an op's overloads in that release.
     """
+
+    keys: tuple[str, ...] = ("ops",)
+    """What a file may have."""
 
     def __init__(
         self, problems: list[Problem], release: Version = RELEASE, signatures: Signatures = operators.signatures
@@ -55,7 +60,7 @@ class PolicyReader(CastReader):
         if isinstance(root, Mapping):
             kept = (item for item in root.items if item[0].value not in NOT_RULES or not self.report_misplaced(*item))
             root = Mapping(tuple(kept), root.location)
-        ops = (self.fields(root, "the policy", ("ops",), ("ops",)) or {}).get("ops")
+        ops = (self.fields(root, "the policy", self.keys, ("ops",)) or {}).get("ops")
         if ops is not None and not isinstance(ops, Mapping):
             self.report(ops.location, "ops is no mapping", "give it one, as in {softmax: fp32}")
         return self.rules(ops) if isinstance(ops, Mapping) else ()
@@ -91,7 +96,8 @@ class PolicyReader(CastReader):
         device = ALSO_CALLED.get(key.value.lower(), key.value)
         inner = [name.value for name, _ in node.items] if isinstance(node, Mapping) else []
         if key.value in NOT_RULES:
-            what, remedy = "is no op", NOT_RULES[key.value]
+            what = "has rules for modules, which a policy cannot hold" if key.value == MODELS else "is no op"
+            remedy = NOT_RULES[key.value]
         elif "*" in key.value:
             what, remedy = (
                 "is a pattern, which ops do not have",
@@ -109,8 +115,12 @@ class PolicyReader(CastReader):
         return True
 
     def is_built_in(self, node: Node) -> bool:
-        """Report once that a mapping has the form of policy.yaml, which only the build reads."""
+        """Report once that a mapping has the form of policy.yaml, which only the build reads, or of a record."""
         items = node.items if isinstance(node, Mapping) else ()
+        if any(key.value == "recorded" for key, _ in items):
+            what = "this is the record of a torch release, and no rules"
+            self.report(node.location, what, "use the release by its name, as in polycast.Policy('torch-2.12')")
+            return True
         for key, value in items:
             inner = {name.value for name, _ in value.items} if isinstance(value, Mapping) else set()
             if "cast" in inner or (isinstance(value, Mapping) and key.value in _OF_BUILT_IN):
@@ -179,6 +189,9 @@ class PolicyReader(CastReader):
         elif not found and operators.is_public(name):
             what = f"'{key.value}' is no op, and the policy does not say which ops it runs"
             self.report(key.location, what, operators.suggest_ops("name those ops", key.value))
+        elif not found and any(map(str.isdigit, key.value.split("."))):
+            remedy = f"polycast.assign(model, {{'{key.value}': ...}}) gives rules to modules"
+            self.report(key.location, f"'{key.value}' names a module, and no op", remedy)
         elif not found:
             self.report_unknown(key.location, f"unknown op '{key.value}'", op, operators.known())
         return found

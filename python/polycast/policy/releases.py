@@ -7,7 +7,6 @@ from pathlib import Path
 
 from polycast._compiled import DEVICES, DEVICES_LIKE
 from polycast._grammar.categories import UNLISTED, Category
-from polycast._grammar.errors import Location, PolicyError, Problem
 from polycast._grammar.names import join_name
 from polycast._grammar.releases import ABSENT, Release, number_of, read_releases
 from polycast.policy import operators
@@ -45,7 +44,7 @@ def find(name: str) -> Release:
     """Return a recorded release, by its name or by its number alone.
 
     Raises:
-        PolicyError: It is not recorded; the message lists those that are.
+        ValueError: It is not recorded; the message lists those that are.
     """
     for known in (name, f"torch-{name}"):
         if known in releases():
@@ -57,8 +56,7 @@ def find(name: str) -> Release:
         return abs((major - number_of(other)[0]) * 1000 + minor - number_of(other)[1])
 
     nearest = min(releases(), key=distance)
-    what = f"no release of that name is recorded, only {', '.join(releases())}"
-    raise PolicyError([Problem(Location("history", 1, 1, name), what, f"the nearest is {nearest}")])
+    raise ValueError(f"no release '{name}' is recorded, only {', '.join(releases())}; the nearest is {nearest}")
 
 
 def rules_of(release: Release) -> Iterator[Rule]:

@@ -26,8 +26,8 @@ def rules_from(value: object) -> tuple[Rule, ...]:
     """Return the rules of a dict, a file, a release, a category or a dtype.
 
     Raises:
-        PolicyError: The dict or the file has problems, or the release is not recorded.
-        ValueError: A text is none of these.
+        PolicyError: The dict or the file has problems.
+        ValueError: A text is none of these, or the release is not recorded.
         TypeError: The value is no dict, path, text or dtype.
     """
     if value is None:
@@ -84,8 +84,14 @@ def _read(root: Node | None, problems: list[Problem]) -> tuple[Rule, ...]:
     return found
 
 
-def is_file(text: str) -> bool:
-    """Return whether a text names a file of rules, also one that is not there."""
+def is_file(value: object) -> bool:
+    """Return whether a path or a text names a file of rules, also one that is not there."""
+    if isinstance(value, str) and canonical(value) not in VALUES and not is_release(value):
+        return _is_path(value)
+    return isinstance(value, os.PathLike)
+
+
+def _is_path(text: str) -> bool:
     return text.endswith((".yaml", ".yml")) or os.sep in text or Path(text[:255]).is_file()
 
 
@@ -94,12 +100,12 @@ def _named(text: str) -> tuple[Rule, ...]:
         return rules_for_all(canonical(text))
     if is_release(text):
         return tuple(rules_of(find(text)))
-    if is_file(text):
+    if _is_path(text):
         return rules_of_file(text)
     if text == Category.STOCK.value:
         raise ValueError("; ".join(not_a_category(text)))
     if operators.targets(text):
         raise ValueError(f"'{text}' is an op; give it a category, as in {{'{text}': 'fp32'}}")
-    near = closest(text, [*VALUES, *NAMES, *releases()])
+    near = closest(text, [*VALUES, *NAMES, *releases()]) if text.lower() != "none" else None  # which is like 'banned'
     remedy = f"did you mean '{near}'?" if near else f"there are {', '.join(VALUES)}, {', '.join(releases())}"
     raise ValueError(f"unknown category, release or file '{text:.60}'; {remedy}")

@@ -1,18 +1,23 @@
 """Rules as a dict or a file has them, and as tables: one line for an op whose overloads all have the same."""
 
+import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from polycast._compiled import DEVICES_LIKE
-from polycast._grammar.names import DEFAULT
+from polycast._grammar.names import DEFAULT, split_name
+from polycast._grammar.versions import VersionRange
 from polycast._text_table import lines_of
 from polycast.policy.operators import castable, signatures
 from polycast.policy.rules import Rule
+from polycast.policy.schemas import versions_with
 
 Value: TypeAlias = str | dict[str, str]
 Casts: TypeAlias = Value | dict[str, Value]  # what a dict has for an op
 Key: TypeAlias = tuple[str, str, str]
 Cell = TypeVar("Cell")
+TITLES = ("category", "from")
 
 
 class Rules(tuple[Rule, ...]):
@@ -20,10 +25,23 @@ class Rules(tuple[Rule, ...]):
 
     def __str__(self) -> str:
         """Return a table of the rules, each with the place that it comes from."""
-        cells = {
-            rule.key: (rule.category, f"{rule.source}: {rule.note}" if rule.note else rule.source) for rule in self
-        }
-        return table_of(cells, "category", "from")
+        return table_of(self.cells(), *TITLES)
+
+    def cells(self) -> dict[Key, tuple[str, str]]:
+        """Return what the table says of each rule."""
+        return {rule.key: (rule.category, f"{rule.source}: {rule.note}" if rule.note else rule.source) for rule in self}
+
+
+def write(content: Mapping[str, object], path: str | os.PathLike[str]) -> None:
+    """Write rules to a YAML file."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def check_simple_key(self) -> bool:
+            return super().check_simple_key() or getattr(self.event, "value", None) == ""  # the model itself
+
+    text = yaml.dump(content, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+    Path(path).write_text(text, encoding="utf-8")
 
 
 def casts_of(rules: Iterable[Rule]) -> dict[str, Casts]:
@@ -34,13 +52,34 @@ def casts_of(rules: Iterable[Rule]) -> dict[str, Casts]:
 
 def table_of(cells: Mapping[Key, tuple[str, ...]], *titles: str) -> str:
     """Return a table with a line for each op; devices with equal cells share a line. Empty columns are left out."""
-    lines: list[tuple[str, ...]] = [("op", "device", *titles)]
-    for op, devices in _by_op(cells).items():
-        for cell in dict.fromkeys(devices.values()):
-            held = [device for device in devices if devices[device] == cell]
-            lines.append((op, "all" if len(held) == len(DEVICES_LIKE) else ", ".join(held), *cell))
+    return table_of_modules({"": cells}, *titles)
+
+
+def table_of_modules(modules: Mapping[str, Mapping[Key, tuple[str, ...]]], *titles: str) -> str:
+    """Return such a table of the ops of several modules."""
+    lines: list[tuple[str, ...]] = [("module", "op", "device", *titles)]
+    for module, cells in modules.items():
+        for op, devices in _by_op(cells).items():
+            for cell in dict.fromkeys(devices.values()):
+                held = [device for device in devices if devices[device] == cell]
+                lines.append((module, op, "all" if len(held) == len(DEVICES_LIKE) else ", ".join(held), *cell))
     kept = [index for index in range(len(lines[0])) if any(line[index] for line in lines[1:])]
     return "\n".join(lines_of([tuple(line[index] for index in kept) for line in lines])) if kept else ""
+
+
+def for_all_releases(rules: Mapping[str, Casts]) -> dict[str, object]:
+    """Return rules that every release of torch can read: those of ops that not all have name the releases."""
+    return {key: _in_releases(versions_with(*split_name(key)), casts) for key, casts in rules.items()}
+
+
+def _in_releases(releases: VersionRange | None, casts: Casts) -> object:
+    if releases is None:
+        return casts
+    if isinstance(casts, str):
+        return {"as": casts, "torch": str(releases)}
+    if "as" in casts:
+        return {**casts, "torch": str(releases)}
+    return {device: _in_releases(releases, cast) for device, cast in casts.items()}
 
 
 def _by_op(cells: Mapping[Key, Cell]) -> dict[str, dict[str, Cell]]:

@@ -8,10 +8,10 @@ from typing import Any, NoReturn, TypeVar
 
 import torch
 from torch import Tensor
-from torch._compile import _disable_dynamo
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
-from polycast import backends
+from polycast import _caller, backends
+from polycast._calls import called_as
 from polycast.scaler import elsewhere  # noqa: F401
 from polycast.scaler.arguments import (
     check_bounds,
@@ -31,6 +31,7 @@ from polycast.scaler.record import Record
 from polycast.scaler.recording import no_records
 from polycast.scaler.stepping import SteppingScaler
 from polycast.scaler.wrapping import has_lone_shards
+from polycast.scope.compiled_code import disabled
 from polycast.syncfree.batches import call
 
 Optimizer = torch.optim.Optimizer
@@ -102,6 +103,10 @@ class GradScaler(SteppingScaler):
     Source: the documents of ``torch.amp.GradScaler`` and the AMP examples.
     """
 
+    @called_as(
+        'polycast.GradScaler("cuda", init_scale=1024.0), or names of its documentation; '
+        "a scale that never changes has min_scale and max_scale of init_scale"
+    )
     def __init__(
         self,
         device: str | torch.device | None = None,
@@ -132,7 +137,7 @@ class GradScaler(SteppingScaler):
             warnings.simplefilter("always")
             super().__init__(device_type, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
         for warning in caught:  # there is no such device: the caller's line is the one to show
-            warnings.warn(warning.message, warning.category, stacklevel=2)
+            _caller.warn(str(warning.message))
         self._skip_on_host, self._process_group = skip_on_host, process_group
         self._told: set[str] = set()
         self._records = no_records()
@@ -173,7 +178,7 @@ class GradScaler(SteppingScaler):
         inverse = self._check_scale_growth_tracker("unscale")[0].reciprocal()
         return [tensor * inverse.to(tensor.device, non_blocking=True) for tensor in tensors]
 
-    @_disable_dynamo
+    @disabled
     def unscale_(self, optimizer: Optimizer) -> None:
         """Divide the gradients of an optimizer by the scale, in place, as ``torch.amp.GradScaler.unscale_`` does.
 
@@ -190,7 +195,7 @@ class GradScaler(SteppingScaler):
             super().unscale_(optimizer)
             record.batch = self._batch
 
-    @_disable_dynamo
+    @disabled
     def clip_grad_norm(self, optimizer: Optimizer, max_norm: float, norm_type: float = 2.0) -> Tensor:
         """Clip the norm of an optimizer's gradients, all together, in its next step.
 
@@ -245,7 +250,7 @@ class GradScaler(SteppingScaler):
         record.clip_coef = coef if earlier is None else coef * earlier
         return norm
 
-    @_disable_dynamo
+    @disabled
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Set the scale for the next iteration, by the rule of :class:`GradScaler`, or to a new one.
 

@@ -94,7 +94,7 @@ class SkipAwareLR(Scheduler):
         self.last_epoch += 1
         self._step_count += 1
         skipped = self._scaler.skipped(self.optimizer)
-        self._count = (self._count.to(skipped.device) + skipped.logical_not()).clamp(max=self._last)
+        self._count = (self._count.to(skipped.device, non_blocking=True) + skipped.logical_not()).clamp(max=self._last)
         self._set_lr()
 
     def get_last_lr(self) -> list[float]:
@@ -147,7 +147,8 @@ class SkipAwareLR(Scheduler):
         table = self._tables.get(device)
         if table is None:
             dtype = torch.float64 if backends.has_float64(device.type) else torch.float32
-            table = self._tables[device] = self._host_table.to(dtype).to(device)  # few devices take float64
+            # In two steps: few devices take float64.
+            table = self._tables[device] = self._host_table.to(dtype).to(device, non_blocking=True)
         rates = table.index_select(0, self._count).squeeze(0).unbind()
         for group, lr in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = lr

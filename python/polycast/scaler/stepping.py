@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._compile import _disable_dynamo
 from torch.amp.grad_scaler import OptState
 
 from polycast import _caller, backends
@@ -14,6 +13,7 @@ from polycast.scaler.recording import RecordingScaler
 from polycast.scaler.sharding import any_of
 from polycast.scaler.visibility import can_be_seen
 from polycast.scaler.wrapping import unwrapped
+from polycast.scope.compiled_code import disabled
 
 Optimizer = torch.optim.Optimizer
 
@@ -24,7 +24,7 @@ class SteppingScaler(RecordingScaler):
     _skip_on_host: bool
     _told: set[str]  # what it has warned of
 
-    @_disable_dynamo
+    @disabled
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> float | None:
         """Step an optimizer, unless its gradients hold an infinity or a NaN.
 
@@ -74,7 +74,7 @@ class SteppingScaler(RecordingScaler):
         record.count(found_inf)
         return result
 
-    @_disable_dynamo
+    @disabled
     def step_together(self, *optimizers: Optimizer) -> None:
         """Step all optimizers, or none if a gradient of any is not finite. It counts as the step of each.
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -11,14 +11,18 @@ from torch import nn
 
 from polycast._calls import called_as
 from polycast._grammar.errors import Location, PolicyError, Problem
+from polycast._suggest import suggestion
 from polycast._text_table import lines_of
+from polycast.policy.plan import Plan, PlanLike
 from polycast.policy.policy import Policy, PolicyLike, Rule
+from polycast.policy.sources import is_file
 from polycast.scope import callers, keys
-from polycast.scope.change import Change
+from polycast.scope.change import Change, warn_of_no_kernels
 from polycast.scope.compiled_code import uncompiled
 from polycast.scope.keys import Key
 from polycast.scope.module import rules_of, set_rules
 from polycast.scope.summary import summary
+from polycast.scope.wrappers import model_in, rules_in
 
 
 class Assignments(Mapping[str, Policy]):
@@ -50,9 +54,15 @@ class Assignment(Assignments, Change):
 
     _again = "polycast.assign(...)"
 
-    def __init__(self, policies: Mapping[str, Policy], before: Mapping[nn.Module, tuple[Policy | None, bool]]) -> None:
+    def __init__(self, policies: Mapping[str, Policy], new: Mapping[nn.Module, tuple[Policy | None, bool]]) -> None:
         super().__init__(policies)
-        self._begin(WeakKeyDictionary(before))
+        before = {module: (rules_of(module, assigned=True), callers.is_had_called(module)) for module in new}
+
+        def change() -> None:
+            for module, rules in new.items():
+                self._restore(module, rules)
+
+        self._begin(WeakKeyDictionary(before), change)
 
     def __repr__(self) -> str:
         return Change.__repr__(self) if self._is_removed else str(self)
@@ -60,12 +70,12 @@ class Assignment(Assignments, Change):
     def _restore(self, changed: nn.Module, before: tuple[Policy | None, bool]) -> None:
         policy, is_called = before
         set_rules(changed, policy)
-        callers.have_called(changed, is_called)
+        callers.have_called(changed, (is_called or callers.is_had_called(changed)) and rules_of(changed) is not None)
 
 
 @uncompiled
 @called_as("polycast.assign(model, {module: rules}), as in polycast.assign(model, {'lm_head': 'fp32'})")
-def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, PolicyLike] | PolicyLike") -> Assignment:
+def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, PolicyLike] | PlanLike") -> Assignment:
     """Give modules of a model rules of their own, over those of the region and the process that they are called in.
 
     Rules hold while the module's ``forward`` runs, and when activation checkpointing reruns it. Modules inside follow
@@ -73,8 +83,9 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     module shows its rules.
 
     Limits: a module that torch never calls is refused (a ModuleList, the ``out_proj`` of nn.MultiheadAttention). Your
-    own code that reads a module's weights without calling it follows none of its rules. ``torch.jit.trace`` and
-    ``torch.fx`` raise if they would lose rules. ``nn.DataParallel`` and ``torch.jit.script`` are not supported.
+    own code that reads a module's weights without calling it follows none of its rules. ``torch.jit.trace``,
+    ``torch.jit.script`` and ``torch.fx`` raise if they would lose rules. While a module has rules, its class is a
+    subclass of the class that it had, as with torch's ``fully_shard``.
 
     Args:
         model: The model.
@@ -84,7 +95,8 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
             for its instances, those of subclasses too. A key for one module decides over those for many. The value is
             what :class:`polycast.Policy` takes: a policy, a dict, a file, a release, or a category or dtype for every
             op that the built-in policy lists. None takes rules back. A value in the place of the mapping is for the
-            model itself, but a dict is always the mapping.
+            model itself, but a dict is always the mapping. A file, or a :class:`polycast.policy.plan.Plan`, with rules
+            for modules gives those of the model's class to these, and the others to the model itself.
 
     Returns:
         A mapping from the names of the modules that were assigned rules to their policies, which prints as a table. It
@@ -94,6 +106,7 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
         PolicyError: A ``ValueError`` with every problem: a key that stands for no module, a module that is never
             called, two keys for many modules that disagree on an op of one module, a value of another kind, and the
             problems of :class:`polycast.Policy`. Nothing is assigned then.
+        ValueError: A plan has rules for modules, and none for those of the model's class.
         TypeError: The model is no module, or the rules no mapping.
 
     Example:
@@ -109,12 +122,49 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
         no module has rules
     """
     _check_model(model, rules)
-    if isinstance(rules, Policy | str | os.PathLike | torch.dtype | None):
-        rules = {"": rules}
+    if isinstance(rules, Policy | Plan | str | os.PathLike | torch.dtype | None):
+        model, rules = _of_model(model, rules)
     if not isinstance(rules, Mapping):
         raise TypeError(f"the rules are {rules!r:.60}; give a mapping, as in {{'lm_head': 'fp32'}}")
     modules = dict(model.named_modules(remove_duplicate=False))
     problems: list[Problem] = []
+    chosen = choose(modules, rules, problems)
+    if problems:
+        raise PolicyError(problems)
+    given = {name: chosen[module].policy for name, module in modules.items() if module in chosen}
+    policies = {name: policy for name, policy in given.items() if policy is not None}
+    if policies:
+        warn_of_no_kernels()
+    return Assignment(policies, dict(chosen))
+
+
+def _of_model(model: nn.Module, rules: PlanLike) -> tuple[nn.Module, Mapping[Any, Any]]:
+    """Return the mapping that a single value stands for, and the model that it is for."""
+    if not isinstance(rules, Plan) and not is_file(rules):
+        return model, {"": rules}
+    plan = Plan.of(rules)
+    if not plan.models:
+        return model, {"": plan.ops}
+    model = model_in(model)
+    held = rules_in(plan, type(model))
+    if held is None:
+        name = type(model).__name__
+        close = suggestion(name, plan.models) or f"; they are for {', '.join(plan.models)}"
+        raise ValueError(f"there are no rules for modules of a {name}{close}")
+    return model, {**held, "": plan.ops | held.get("", None)}
+
+
+class Choice(NamedTuple):
+    """What a module is to have: a policy, and a hook if the layer around it would not call it without one."""
+
+    policy: Policy | None
+    is_called: bool
+
+
+def choose(
+    modules: Mapping[str, nn.Module], rules: Mapping[Any, Any], problems: list[Problem]
+) -> dict[nn.Module, Choice]:
+    """Return what each module is to have by rules for keys, and report the problems of these."""
     found = [_Part(*rule, modules, number, problems) for number, rule in enumerate(rules.items())]
     chosen: dict[nn.Module, _Part] = {}
     # Keys for single modules come first, and decide.
@@ -126,16 +176,9 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
                 chosen[modules[name]] = one
     for one in found:
         one.check_called(modules, chosen)
-    if problems:
-        raise PolicyError(problems)
-    before = {module: (rules_of(module), callers.is_had_called(module)) for module in chosen}
-    for name, module in modules.items():
-        if module in chosen:
-            policy = chosen[module].policy
-            set_rules(module, policy)
-            callers.have_called(module, policy is not None and callers.is_in_fused_layer(name, modules))
-    given = {name: chosen[module].policy for name, module in modules.items() if module in chosen}
-    return Assignment({name: policy for name, policy in given.items() if policy is not None}, before)
+    ruled = (name for name, module in modules.items() if module in chosen and chosen[module].policy is not None)
+    fused = {modules[name] for name in ruled if callers.is_in_fused_layer(name, modules)}
+    return {module: Choice(part.policy, module in fused) for module, part in chosen.items()}
 
 
 def assigned(model: nn.Module) -> Assignments:
@@ -202,10 +245,17 @@ class _Part:
         return replace(self._place, column=location.line, path=f"{self._place.path}.{location.path}")
 
     def check_called(self, modules: Mapping[str, nn.Module], chosen: dict[nn.Module, "_Part"]) -> None:
-        """Report a module whose weights another module reads without calling it, unless both have the same rules."""
+        """Report a module of torch.jit's, which is then not chosen, and one whose weights another module reads without
+        calling it, unless both have the same rules."""
         for name in self.names:
+            if self.policy is None or chosen.get(modules[name]) is not self:
+                continue
+            if isinstance(modules[name], torch.jit.ScriptModule):
+                what = f"module '{name}' is compiled by torch.jit, which calls no forward, so no rule can hold in it"
+                self._report(what, f"leave it out: '{name}': None, or use torch.compile, which keeps rules")
+                del chosen[modules[name]]
             reader = callers.reader_of(name, modules)
-            if self.policy is None or reader is None or chosen[modules[name]] is not self:
+            if reader is None:
                 continue
             around = chosen.get(modules[reader])
             if around is None or around.policy != self.policy:

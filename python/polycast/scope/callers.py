@@ -8,6 +8,7 @@ in such a layer gets a hook with its rules.
 """
 
 from collections.abc import Iterable, Mapping
+from inspect import getattr_static
 
 from torch import nn
 
@@ -33,7 +34,7 @@ def reader_of(name: str, modules: Mapping[str, nn.Module]) -> str | None:
 
 def has_forward(module: nn.Module) -> bool:
     """Return whether a module has a forward. A ModuleList has none."""
-    return "forward" in vars(module) or type(module).forward is not nn.Module.forward
+    return "forward" in vars(module) or getattr_static(type(module), "forward") is not nn.Module.forward
 
 
 def is_in_fused_layer(name: str, modules: Mapping[str, nn.Module]) -> bool:

@@ -1,8 +1,11 @@
 """A change that took effect in a call, and that can be taken back."""
 
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, ClassVar, TypeVar
 from weakref import ref
+
+from polycast import _caller
+from polycast._compiled import installed_kernels
 
 Changed = TypeVar("Changed", bound="Change")
 
@@ -22,10 +25,15 @@ class Change:
         super().__init_subclass__(**options)
         cls._made = []
 
-    def _begin(self, before: MutableMapping[Any, Any]) -> None:
-        """Remember what was changed, and how each was before."""
+    def _begin(self, before: MutableMapping[Any, Any], change: Callable[[], None] = lambda: None) -> None:
+        """Remember how each was before, and change it. After an error, or Ctrl-C, all is as before."""
         self._before, self._is_removed = before, False
         self._made[:] = [*(made for made in self._made if made() is not None), ref(self)]
+        try:
+            change()
+        except BaseException:
+            self.remove()
+            raise
 
     def _restore(self, changed: Any, before: Any) -> None:
         raise NotImplementedError
@@ -64,3 +72,9 @@ class Change:
         raise TypeError(
             f"{self._again} changes at once, so it cannot decorate; write with {self._again} in the function"
         )
+
+
+def warn_of_no_kernels() -> None:
+    """Warn the caller of a change that holds nowhere yet."""
+    if not installed_kernels():
+        _caller.warn("polycast is not installed on any device, so no rule holds until polycast.install() is called")

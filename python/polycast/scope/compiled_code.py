@@ -51,6 +51,12 @@ def uncompiled(function: F) -> F:
     return _skipped(function, _FrameAction.SKIP)
 
 
+def disabled(function: F) -> F:
+    """Have dynamo break its graph at calls of a function: what ``torch.compiler.disable`` does, without its wrapper."""
+    function._torchdynamo_disable = True  # type: ignore[attr-defined]
+    return uncompiled(function)
+
+
 def inlined(function: F) -> F:
     """Have dynamo skip a function's own frame, which enters and leaves around a call, but not what it calls."""
     return _skipped(function, _FrameAction.DEFAULT)
@@ -134,6 +140,12 @@ def is_numbering() -> bool:
     return getattr(getattr(dynamo, "GlobalStateGuard", None), "__module__", None) == __name__
 
 
+def _threads() -> set[int]:
+    """Return the threads that may run compiled code: tqdm's monitor runs none, and torch's compilers start it."""
+    monitor = getattr(getattr(sys.modules.get("tqdm"), "tqdm", None), "monitor", None)
+    return sys._current_frames().keys() - {getattr(monitor, "ident", None)}
+
+
 def forget(kept: bool | None = None) -> None:
     """Keep code that was compiled so far from running again.
 
@@ -151,5 +163,5 @@ def forget(kept: bool | None = None) -> None:
             content = json.loads(state.__getstate__()) | {"num_threads": -1}
             state.__setstate__(json.dumps(content))
         _guarded.clear()
-    if not (is_numbering() if kept is None else kept) or len(sys._current_frames()) == 1:
+    if not (is_numbering() if kept is None else kept) or len(_threads()) == 1:
         dynamo.reset()

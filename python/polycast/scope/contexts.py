@@ -16,6 +16,7 @@ from polycast._dtypes import dtype_of
 from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import compiled_code, scopes
 from polycast.scope.compiled_code import uncompiled
+from polycast.scope.summary import SHOWN, summary
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -95,11 +96,13 @@ class Region(StockAutocast):
         return Region, (*self._settings, self.policy)
 
     def __repr__(self) -> str:
-        """Return the call that makes such a region."""
+        """Return the call that makes such a region; a policy of many rules is counted."""
         options = [f"dtype={self.dtype}"]
         switches = {"enabled": self.enabled, "cache_enabled": self.cache_enabled}
         options += [f"{name}=False" for name, value in switches.items() if value is False]
-        options += [] if self.policy is None else [f"policy={self.policy!r}"]
+        if self.policy is not None:
+            many = len(self.policy.rules) > SHOWN
+            options.append(f"policy={f'<{summary(self.policy)}>' if many else repr(self.policy)}")
         return f"polycast.autocast('{self.device}', {', '.join(options)})"
 
     def _tell_modes(self, entered: bool) -> None:

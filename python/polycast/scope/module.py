@@ -1,110 +1,209 @@
-"""A module under rules: its ``forward`` enters them."""
+"""A module under rules: its ``forward`` enters them.
 
+Note [The class of a module with rules]
+A module with rules has a class of its own, which inherits from the class that it had, as torch's ``fully_shard`` and
+``parametrize`` make them. So ``forward`` is found as any method is: a copy runs with the weights of the copy, a bound
+``forward`` holds its module, and what wraps ``forward`` wraps the rules. The rules lie in the module's ``__dict__``,
+where copies find those that the program has assigned; a plan gives a copy its own when that is called. An attribute
+``forward`` of the module itself hides the method. So it is wrapped, too.
+"""
+
+from collections.abc import Callable
 from functools import partial, wraps
-from types import ModuleType
-from typing import Any
-from weakref import ref
+from types import new_class
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import torch
 from torch import nn
+from torch.fx import GraphModule
+from torch.nn.utils.parametrize import is_parametrized
 
 from polycast._compiled import enter_scope, leave_scope
-from polycast._replaced import Undo, replace
 from polycast.policy.policy import Policy
 from polycast.scope import scopes, tracers
 from polycast.scope.compiled_code import inlined
 from polycast.scope.summary import summary
 
+_RULES = "_polycast_rules"
+_set_class: Callable[[nn.Module, type], None] = vars(object)["__class__"].__set__
+# The class of modules with rules, by the class that they had.
+_made: WeakValueDictionary[type, type] = WeakValueDictionary()
 
-class Assigned(partial[Any]):
-    """The forward of a module under rules.
 
-    It holds the module weakly, since the module holds it. A copy of the module gets a forward of its own.
-    """
+class _Rules(NamedTuple):
+    """The rules of a module: those that hold, joined of what the program has assigned and what the plan has."""
 
-    @classmethod
-    def of(cls, module: nn.Module, policy: Policy, forward: Any) -> "Assigned":
-        """Return a forward under the rules of a policy: the given one, or that of the module's class for None."""
-        return cls(_run, ref(module), policy, policy.digest, forward)
+    policy: Policy
+    digest: str
+    assigned: Policy | None
+    planned: Policy | None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Assigned.of, (self.module, self.policy, self.args[-1])
+
+class Ruled:
+    """The first base of a module with rules. The second one is the class that it had."""
+
+    def __init_subclass__(cls, **_: object) -> None:
+        """Run nothing that the other base runs for the subclasses that people write."""
 
     @property
-    def module(self) -> nn.Module:
-        """The module."""
-        module: nn.Module = self.args[0]()
-        return module
+    def __class__(self) -> type:
+        """The class. One that a library gives to the module keeps the rules, as that of a lazy module."""
+        return type(self)
 
-    @property
-    def policy(self) -> Policy:
-        """Its rules."""
-        policy: Policy = self.args[1]
-        return policy
+    @__class__.setter
+    def __class__(self, cls: type) -> None:
+        _set_class(self, _ruled(cls) if _RULES in vars(self) else cls)  # type: ignore[arg-type]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Return what makes a copy: no pickle can name the class."""
+        reduced = super().__reduce_ex__(protocol)
+        had = _had(type(self))
+        if isinstance(reduced, str) or had is None:
+            return reduced
+        make, arguments, *state = reduced
+        arguments = tuple(had if one is type(self) else one for one in arguments)
+        if state and isinstance(state[0], dict):
+            state[0] = {name: value for name, value in state[0].items() if name != _RULES}
+        return _remake, (vars(self)[_RULES].assigned, make, *arguments), *state
+
+    def __prepare_scriptable__(self) -> Any:
+        """Raise: torch.jit.script asks for what it compiles in the place of the module."""
+        raise tracers.lost("torch.jit.script records no casts", self)  # type: ignore[arg-type]
 
     def extra_repr(self) -> str:
         """Return what the module says of itself, and its rules."""
-        own = type(self.module).extra_repr(self.module)
-        return f"{own}{', ' if own else ''}rules: {summary(self.policy)}"
+        own: str = super().extra_repr()  # type: ignore[misc]
+        rules = rules_of(self)  # type: ignore[arg-type]
+        return own if rules is None else f"{own}{', ' if own else ''}rules: {summary(rules)}"
+
+
+class Around(partial[Any]):
+    """A forward that is an attribute of the module itself, under the rules of the module."""
+
+    @classmethod
+    def of(cls, module: nn.Module, forward: Callable[..., Any]) -> "Around":
+        """Return a forward under the rules of a module."""
+        return cls(_run, module, forward)
 
     @property
     def __wrapped__(self) -> Any:  # where inspect finds the signature
-        return self.args[-1] or type(self.module).forward.__get__(self.module)
+        return self.args[-1]
 
 
 @inlined
-def _run(module: ref[nn.Module], policy: Policy, digest: str, forward: Any, *args: Any, **kwargs: Any) -> Any:
+def _run(module: Any, forward: Any, *args: Any, **kwargs: Any) -> Any:
+    rules: _Rules | None = module.__dict__.get(_RULES)
+    if rules is None:
+        return forward(*args, **kwargs)
     if torch.compiler.is_compiling():
-        scope = scopes.keep_scope_in(scopes.MODULE, digest)
+        scope = scopes.keep_scope_in(scopes.MODULE, rules.digest)
         enter_scope(scope)
         try:
-            return _forward(module, forward, args, kwargs)
+            return forward(*args, **kwargs)
         finally:
             leave_scope()
-    tracers.check_call(module(), args, kwargs)
-    with scopes.in_module(policy):
-        return _forward(module, forward, args, kwargs)
-
-
-@inlined
-def _forward(module: ref[nn.Module], forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if forward is not None:
+    tracers.check_call(module, args, kwargs)
+    with scopes.in_module(rules.policy):
         return forward(*args, **kwargs)
-    here: Any = module()
-    return type(here).forward(here, *args, **kwargs)
 
 
-def rules_of(module: nn.Module) -> Policy | None:
-    """Return the rules that a module was given."""
-    own = module.__dict__.get("forward")
-    return own.policy if isinstance(own, Assigned) else None
+def _ruled(cls: type) -> type:
+    """Return the class of modules with rules that had a class."""
+    if issubclass(cls, Ruled):
+        return cls
+    if cls not in _made:
+        bound = cls.forward  # type: ignore[attr-defined]
+
+        def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+            # A method that was bound before the rules were taken back may be called after.
+            own = super(Ruled, self).forward if isinstance(self, Ruled) else partial(bound, self)  # type: ignore[misc]
+            return _run(self, own, *args, **kwargs)
+
+        method = wraps(bound)(inlined(forward)) if callable(bound) else inlined(forward)
+        names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+        methods = _OF_GRAPH_MODULE if issubclass(cls, GraphModule) else {}
+        own = {**names, **methods, "forward": method}
+        _made[cls] = made = new_class(cls.__name__, (Ruled, cls), None, lambda namespace: namespace.update(own))
+        return made
+    return _made[cls]
+
+
+def _of_graph_module(name: str) -> Callable[..., Any]:
+    """Return a method of GraphModule that looks at the class: it runs in the one that the module had."""
+
+    def method(self: GraphModule, *args: Any) -> Any:
+        ruled = type(self)
+        _set_class(self, ruled.__bases__[-1])
+        try:
+            result = getattr(self, name)(*args)
+        finally:
+            _set_class(self, ruled)
+        if isinstance(result, GraphModule):  # a copy, which is made of the graph
+            _set(result, rules_of(self, assigned=True), None)
+        return result
+
+    return method
+
+
+_OF_GRAPH_MODULE = {name: _of_graph_module(name) for name in ("recompile", "__copy__", "__deepcopy__")}
+
+
+def _had(cls: type) -> type | None:
+    """Return the class that modules of a class had before they got rules; None for a class of another kind."""
+    had = cls.__bases__[-1]
+    return had if _made.get(had) is cls else None
+
+
+def _remake(assigned: Policy | None, make: Callable[..., Any], *arguments: Any) -> Any:
+    module = make(*arguments)
+    _set(module, assigned, None)
+    return module
+
+
+def _change_class(module: nn.Module, change: Callable[[type], type | None]) -> None:
+    cls = type(module)
+    if is_parametrized(module):  # by a class for this module alone, whose base it gets back with the last of them
+        base = change(cls.__bases__[0])
+        changed = base and type(cls.__name__, (base,), dict(vars(cls)))
+    else:
+        changed = change(cls)
+    if changed is not None:
+        _set_class(module, changed)
+
+
+def rules_of(module: nn.Module, *, assigned: bool = False) -> Policy | None:
+    """Return the rules that hold in a module of its own; with `assigned` only those that the program has assigned."""
+    rules: _Rules | None = vars(module).get(_RULES)
+    return None if rules is None else rules.assigned if assigned else rules.policy
 
 
 def set_rules(module: nn.Module, policy: Policy | None) -> None:
-    """Have a module follow the rules of a policy alone, or none."""
-    own = module.__dict__
-    forward = own.get("forward")
-    if isinstance(forward, Assigned):
-        forward = forward.args[-1]
-    if isinstance(getattr(own.get("extra_repr"), "__self__", None), Assigned):
-        del own["extra_repr"]
-    if policy is not None:
-        forward = Assigned.of(module, policy, forward)
-        own.setdefault("extra_repr", forward.extra_repr)
-    if forward is None:
-        own.pop("forward", None)
-    else:
-        own["forward"] = forward
+    """Have a module follow the rules of a policy, over those of the plan of the process, or none."""
+    _set(module, policy, _planned(module))
 
 
-def check_models(_: ModuleType, undo: Undo) -> None:
-    """Have torch.fx raise for a model that has rules itself: torch.fx would trace the forward of the model's class."""
-    trace = torch.fx.Tracer.trace
+def plan_rules(module: nn.Module, policy: Policy | None) -> None:
+    """Have a module follow the rules that the plan of the process has for it, under those that were assigned."""
+    _set(module, rules_of(module, assigned=True), policy)
 
-    @wraps(trace)
-    def checked(self: torch.fx.Tracer, root: Any, *args: Any, **kwargs: Any) -> torch.fx.Graph:
-        if isinstance(root, nn.Module) and isinstance(vars(root).get("forward"), Assigned):
-            raise tracers.lost("torch.fx records no casts", root)
-        return trace(self, root, *args, **kwargs)
 
-    replace(torch.fx.Tracer, "trace", checked, undo)
+def _planned(module: nn.Module) -> Policy | None:
+    rules: _Rules | None = vars(module).get(_RULES)
+    return None if rules is None else rules.planned
+
+
+def _set(module: nn.Module, assigned: Policy | None, planned: Policy | None) -> None:
+    own = vars(module)
+    if isinstance(forward := own.get("forward"), Around):
+        own["forward"] = forward.args[-1]
+    policy = assigned if planned is None else planned if assigned is None else planned | assigned
+    if policy is None:
+        if own.pop(_RULES, None) is not None:
+            _change_class(module, _had)
+        return
+    _ = policy.kernels  # made here, where dynamo does not compile the making
+    own[_RULES] = _Rules(policy, policy.digest, assigned, planned)
+    _change_class(module, _ruled)
+    if "forward" in own:
+        own["forward"] = Around.of(module, own["forward"])

@@ -5,7 +5,7 @@ from collections import Counter
 from polycast.policy.policy import Policy
 from polycast.policy.writing import Casts
 
-_SHOWN = 3  # a policy of more ops is counted in a line
+SHOWN = 3  # a policy of more ops is counted in a line
 
 
 def summary(policy: Policy) -> str:
@@ -19,7 +19,7 @@ def summary(policy: Policy) -> str:
         'fp32 for 4 ops'
     """
     rules = policy.rules
-    if len(rules) > _SHOWN:
+    if len(rules) > SHOWN:
         said = Counter(_category(value) for value in rules.values())
         return ", ".join(f"{category} for {count} ops" for category, count in said.most_common())
     return ", ".join(f"{op} {_text(value)}" for op, value in rules.items()) or "no rule"

@@ -4,7 +4,8 @@ Torch's fused kernels take the step where they are known to skip and to unscale.
 parameters are joined into one tensor, so the number of ops does not grow with them. It never syncs: a
 skipped step writes the old values.
 
-Status: tested with CPU tensors, and with fake tensors of cuda, xpu and mps. No accelerator has run it yet.
+Status: tested with tensors of the CPU and of the tests' PrivateUse1 device, and with fake ones of cuda, xpu and mps.
+No accelerator has run it yet.
 """
 
 import math

@@ -36,7 +36,8 @@ def has_started(buffer: Tensor | None, device: torch.device) -> Tensor:
     values = local_of(buffer)
     real = torch.view_as_real(values) if values.is_complex() else values
     # A shard without elements follows the others, of which most have started.
-    untouched = (real == 0) & real.signbit() if real.numel() else real.new_zeros(1, dtype=torch.bool)
+    # 1 / -0 is negative. XLA would have the host look at the sign bits.
+    untouched = (real == 0) & (real.reciprocal() < 0) if real.numel() else real.new_zeros(1, dtype=torch.bool)
     return (~untouched).any().to(torch.float32)
 
 

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
-from torch._compile import _disable_dynamo
 from torch.optim.optimizer import ParamsT
 
+from polycast.scope.compiled_code import disabled
 from polycast.syncfree.arguments import (
     check_group,
     check_options,
@@ -123,7 +123,7 @@ class SyncFreeOptimizer(StatefulOptimizer):
         return loss
 
     # One fused call for all tensors: torch.compile has nothing to gain in here, and would take the lists apart.
-    @_disable_dynamo
+    @disabled
     @torch.no_grad()
     def _update(self, **scalars: Tensor | None) -> None:
         for name, given in scalars.items():

@@ -1,0 +1,90 @@
+"""The log of a search: a line of JSON for each run. A search is deterministic, so it goes on by replaying its log."""
+
+import json
+import os
+import shlex
+from collections import defaultdict, deque
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from polycast.debug.distinct_calls import DistinctCall
+
+
+class Run(NamedTuple):
+    """One run of the program under a plan."""
+
+    status: int
+    """0 for good; 125 if it cannot be tested; up to 127 for bad; 128 and the number of the signal that killed it."""
+    seconds: float
+    said: str
+    """How it ended, with what it said at its end."""
+    calls: list[DistinctCall] | None = None
+    """The calls that were seen, if they were asked for."""
+
+
+class Log:
+    """The runs of a search, of this process and of those before.
+
+    Args:
+        path: The file; None keeps nothing. The runs of a file are replayed.
+        search: What is searched for, as JSON has it. That of the file must be the same.
+
+    Raises:
+        ValueError: The file is no log, or that of another search.
+        OSError: It cannot be read or written.
+    """
+
+    def __init__(self, path: Path | None, search: dict[str, Any]) -> None:
+        self._path = path
+        self._runs: defaultdict[str, deque[Run]] = defaultdict(deque)
+        search |= {"torch": torch.__version__, "the folder": str(Path.cwd())}
+        if path is None or not path.exists() or not path.stat().st_size:
+            self._write(search)
+            return
+        before, runs = read(path)
+        different = [name for name in search if before.get(name) != search[name]]
+        if different:
+            what = [f"{name} is {_text(before.get(name))} there and {_text(search[name])} here" for name in different]
+            raise ValueError(f"{path} is the log of another search: {'; '.join(what)}")
+        for digest, run in runs:
+            self._runs[digest].append(run)
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)  # without the line that a killed process did not end
+
+    def replay(self, digest: str) -> Run | None:
+        """Return the next run of a plan that the file has."""
+        return self._runs[digest].popleft() if self._runs[digest] else None
+
+    def add(self, digest: str, run: Run) -> None:
+        """Write a run."""
+        self._write([digest, *run])
+
+    def _write(self, line: object) -> None:
+        if self._path is not None:
+            try:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(line) + "\n")
+            except OSError as error:  # a full disk does not name the file
+                raise OSError(error.errno, error.strerror, str(self._path)) from None
+
+
+def read(path: Path) -> tuple[dict[str, Any], list[tuple[str, Run]]]:
+    """Return what the search of a log is for, and its runs, each with the digest of its plan.
+
+    Raises:
+        ValueError: The file is no log of a search, or cannot be read.
+    """
+    try:
+        search, *lines = [json.loads(line) for line in path.read_text("utf-8").splitlines(True) if line.endswith("\n")]
+        runs = [(digest, Run(*fields)) for digest, *fields in lines]
+        known = [run._replace(calls=run.calls and [DistinctCall(*call) for call in run.calls]) for _, run in runs]
+        return {**search}, [(digest, run) for (digest, _), run in zip(runs, known, strict=True)]
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except (ValueError, TypeError):
+        raise ValueError(f"{path} is no log of polycast bisect; name one that it wrote") from None
+
+
+def _text(value: object) -> str:
+    return shlex.join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,56 @@
+"""The search: the smallest sets of switches that make a program bad.
+
+Note [The search]
+Some switches are as in "bad", the others as in "good". A binary search finds the shortest prefix of the switches that
+is bad: its last switch is a culprit. If the culprit alone is good, it fails only together with others, which lie before
+it: the search goes on for the shortest prefix that is bad together with the culprits so far. So a set of k among n
+switches takes k * (log2(n) + 1) runs. Classic delta debugging, by subsets and their complements, finds the same sets in
+more runs; no search takes fewer than log2(n).
+
+This takes for granted that more switches as in "bad" make nothing good again. Where they do, and where a run cannot be
+tested, what is found is still a set that was seen to be bad. At the end each of its switches is taken out alone, so the
+set is minimal in every case.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TypeVar
+
+S = TypeVar("S", bound=Hashable)
+IsBad = Callable[[Sequence[S], int], bool]
+
+
+def minimal_sets(switches: Sequence[S], is_bad: IsBad[S]) -> Iterator[list[S]]:
+    """Yield minimal sets that are bad, none with a switch of another, until the program is good without them.
+
+    Args:
+        switches: The switches, neighbours together.
+        is_bad: Whether the program is bad when these switches are as in "bad" and all others as in "good". It is also
+            given among how many switches the next culprit is. It must answer the same each time, be true for all
+            switches, and not be true for none.
+    """
+    left = [*switches]
+    while left and is_bad(left, len(left)):
+        group = {*_minimal(left, is_bad)}
+        yield [switch for switch in left if switch in group]
+        left = [switch for switch in left if switch not in group]
+
+
+def _minimal(switches: Sequence[S], is_bad: IsBad[S]) -> list[S]:
+    """Return a minimal set among switches that are bad together."""
+    group: list[S] = []
+    rest = switches
+    while rest and not (group and is_bad(group, len(rest))):
+        start, end = 0, len(rest)  # the first `start` together with the group are not bad, the first `end` are
+        while end - start > 1:
+            middle = (start + end) // 2
+            if is_bad([*rest[:middle], *group], end - start):
+                end = middle
+            else:
+                start = middle
+        group = [rest[start], *group]
+        rest = rest[:start]
+    for switch in group if len(group) > 1 else ():
+        fewer = [other for other in group if other != switch]
+        if is_bad(fewer, len(group)):
+            return _minimal(fewer, is_bad)
+    return group

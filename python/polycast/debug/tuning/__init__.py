@@ -1,0 +1,1 @@
+"""A search for a better policy, with the evidence for it."""

@@ -1,0 +1,65 @@
+"""Makes an environment over the packages that a machine already has: `make test TORCH=installed`.
+
+    PYTHON requirements/installed.py FOLDER
+
+The environment sees all packages of PYTHON, also where PYTHON is itself of a virtual environment, whose packages
+`--system-site-packages` would not show. Nothing is downloaded, and nothing is written outside of the folder. If PYTHON
+lacks something that the build or the tests need, one line names it. A later run changes nothing, unless PYTHON or its
+torch is another one.
+"""
+
+import os
+import shutil
+import site
+import sys
+import sysconfig
+import venv
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+# By the names of modules, what pip installs them by. All else that the tests use is optional.
+NEEDED = {
+    "torch": "torch",
+    "setuptools": "'setuptools>=77'",
+    "jinja2": "jinja2",
+    "yaml": "pyyaml",
+    "ninja": "ninja",
+    "pytest": "pytest",
+}
+SCRIPTS = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
+
+
+def main(folder: Path) -> None:
+    """Make the environment, unless it is there, or exit saying what is missing."""
+    missing = [package for module, package in NEEDED.items() if not is_there(module)]
+    if missing:
+        sys.exit(
+            f"{sys.executable} lacks what polycast needs. Run: {sys.executable} -m pip install {' '.join(missing)}"
+        )
+    stamp = folder / "installed"
+    facts = f"{sys.executable} {sys.version.split()[0]}, torch {version('torch')}\n"
+    if stamp.exists() and stamp.read_text(encoding="utf-8") == facts:
+        return
+    venv.create(folder, clear=True, symlinks=True)
+    (own,) = folder.glob("lib/python*/site-packages")
+    folders = site.getsitepackages() + ([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])
+    lines = ["import site", *(f"site.addsitedir({path!r})" for path in folders)]
+    (own / "machine.pth").write_text("; ".join(lines) + "\n", encoding="utf-8")
+    if shutil.which("ninja", path=sysconfig.get_path("scripts")):
+        (folder / "bin" / "ninja").symlink_to(Path(sysconfig.get_path("scripts"), "ninja"))
+    stamp.write_text(facts, encoding="utf-8")
+
+
+def is_there(module: str) -> bool:
+    """Whether this Python has what the build or the tests need, in a version that works."""
+    if module == "ninja":
+        return shutil.which("ninja", path=SCRIPTS) is not None
+    try:
+        return find_spec(module) is not None and (module != "setuptools" or int(version(module).split(".")[0]) >= 77)
+    except PackageNotFoundError:
+        return False
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,54 @@
+"""`python -m testing.backend FILE|-m MODULE [ARGUMENT ...]` runs Python with the device, without XLA.
+
+The package is built and installed once for each torch, in build/.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from importlib.metadata import version
+from pathlib import Path
+
+SOURCES = Path(__file__).parent
+BUILD = SOURCES.parents[1] / "build"
+
+
+def installed() -> Path:
+    """Return the folder that the package is installed in, for PYTHONPATH, after building it where it is not."""
+    folder = BUILD / f"mimic-{version('torch')}-{sys.implementation.cache_tag}"
+    BUILD.mkdir(exist_ok=True)
+    with (BUILD / "mimic.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        changed = max(path.stat().st_mtime for path in SOURCES.rglob("*") if path.suffix in (".cpp", ".h", ".py"))
+        if not folder.exists() or folder.stat().st_mtime < changed:
+            _install(folder)
+    return folder
+
+
+def _install(folder: Path) -> None:
+    """Build a wheel of a copy, beside which the build leaves its files, and unpack it: pip may be missing."""
+    scripts = sysconfig.get_path("scripts")  # where ninja is, if the environment is not activated
+    environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+    copy, wheels = (folder.with_name(f"{folder.name}-{what}") for what in ("sources", "wheels"))
+    for old in (folder, copy, wheels):
+        shutil.rmtree(old, ignore_errors=True)
+    shutil.copytree(SOURCES, copy)
+    code = f"from setuptools.build_meta import build_wheel; build_wheel({str(wheels)!r})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=copy, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{done.stdout}{done.stderr}error: the backend of the tests was not built")
+    (wheel,) = wheels.glob("*.whl")
+    shutil.unpack_archive(wheel, folder, "zip")
+
+
+def main() -> None:
+    path = [str(installed()), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "USE_TORCH_XLA": "0"}
+    os.execve(sys.executable, [sys.executable, *sys.argv[1:]], environment)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+// What torch asks of an accelerator: memory, the current device, streams and events, and hooks.
+
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <ATen/native/Resize.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/core/impl/alloc_cpu.h>
+
+#include <utility>
+
+#include "device.h"
+
+namespace mimic {
+namespace {
+
+thread_local c10::DeviceIndex current = 0;
+
+struct Memory final : c10::Allocator {
+  c10::DataPtr allocate(size_t bytes) override {
+    void* data = c10::alloc_cpu(bytes);
+    return {data, data, &c10::free_cpu, c10::Device(kType, current)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override {
+    return &c10::free_cpu;
+  }
+  void copy_data(void* to, const void* from, size_t bytes) const override {
+    default_copy_data(to, from, bytes);
+  }
+};
+
+Memory memory;
+REGISTER_ALLOCATOR(kType, &memory);
+
+// The device runs each op before the call returns. So there is one stream for each index, and every event has happened.
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override {
+    return kType;
+  }
+  c10::Device exchangeDevice(c10::Device device) const override {
+    return {kType, exchange_device(device.index())};
+  }
+  c10::Device getDevice() const override {
+    return {kType, current};
+  }
+  void setDevice(c10::Device device) const override {
+    exchange_device(device.index());
+  }
+  void uncheckedSetDevice(c10::Device device) const noexcept override {
+    current = device.index();
+  }
+  c10::DeviceIndex deviceCount() const noexcept override {
+    return kCount;
+  }
+  c10::Stream getStream(c10::Device device) const override {
+    return c10::Stream(c10::Stream::DEFAULT, {kType, device.has_index() ? device.index() : current});
+  }
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    return getStream(device);
+  }
+  c10::Stream getNewStream(c10::Device device, int /*priority*/) const override {
+    return getStream(device);
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const override {
+    return getStream(stream.device());
+  }
+  bool queryStream(const c10::Stream&) const override {
+    return true;
+  }
+  void synchronizeStream(const c10::Stream&) const override {}
+  void synchronizeDevice(c10::DeviceIndex) const override {}
+  void record(void**, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override {}
+  void block(void*, const c10::Stream&) const override {}
+  bool queryEvent(void*) const override {
+    return true;
+  }
+  void synchronizeEvent(void*) const override {}
+};
+
+C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
+
+struct Hooks final : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override {
+    return true;
+  }
+  bool isAvailable() const override {
+    return true;
+  }
+  bool hasPrimaryContext(c10::DeviceIndex) const override {
+    return true;
+  }
+  c10::DeviceIndex deviceCount() const override {
+    return kCount;
+  }
+  void setCurrentDevice(c10::DeviceIndex index) const override {
+    exchange_device(index);
+  }
+  c10::DeviceIndex getCurrentDevice() const override {
+    return current;
+  }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
+    return exchange_device(index);
+  }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
+    return exchange_device(index);
+  }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
+    return default_generator(index < 0 ? current : index);
+  }
+  at::Generator getNewGenerator(c10::DeviceIndex index) const override {
+    return new_generator(index < 0 ? current : index);
+  }
+  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
+    at::native::resize_bytes_cpu(storage.unsafeGetStorageImpl(), bytes);  // with the storage's own allocator
+  }
+};
+
+// Torch keeps the pointer until the process ends and never frees it.
+[[maybe_unused]] const bool hooked = (at::RegisterPrivateUse1HooksInterface(new Hooks()), true);
+
+}  // namespace
+
+c10::DeviceIndex current_device() {
+  return current;
+}
+
+c10::DeviceIndex exchange_device(c10::DeviceIndex index) {
+  TORCH_CHECK(index < kCount, "the device index is ", int(index), ", and there are ", int(kCount), " devices");
+  return std::exchange(current, index < 0 ? current : index);
+}
+
+c10::Allocator* allocator() {
+  return &memory;
+}
+
+}  // namespace mimic

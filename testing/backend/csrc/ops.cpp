@@ -1,0 +1,212 @@
+// The kernels. Some ops must know the memory of the device; the fallback runs all others on the host.
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/native/CPUFallback.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/resize_native.h>
+#include <ATen/ops/set_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
+#include <ATen/ops/view_native.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+#include "device.h"
+
+namespace mimic {
+namespace {
+
+const c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
+
+std::atomic<Syncs> mode = Syncs::pass;
+thread_local bool inside_fallback = false;
+
+// The copies of the fallback are no syncs: a kernel of the device would not make them.
+struct InsideFallback {
+  bool outer = std::exchange(inside_fallback, true);
+  ~InsideFallback() {
+    inside_fallback = outer;
+  }
+};
+
+void note_sync() {
+  if (inside_fallback || mode == Syncs::pass) return;
+  TORCH_CHECK(mode != Syncs::raise, "the host waits for the device");
+  TORCH_WARN("the host waits for the device");
+}
+
+// --- memory ---
+
+c10::OptionalDeviceGuard guard(std::optional<c10::Device> device) {
+  return device ? c10::OptionalDeviceGuard(*device) : c10::OptionalDeviceGuard();
+}
+
+at::Tensor empty(
+    c10::IntArrayRef size,
+    std::optional<c10::ScalarType> dtype,
+    std::optional<c10::Layout>,
+    std::optional<c10::Device> device,
+    std::optional<bool>,
+    std::optional<c10::MemoryFormat> format) {
+  const auto guarded = guard(device);
+  return at::detail::empty_generic(size, allocator(), kKeys, c10::dtype_or_default(dtype), format);
+}
+
+at::Tensor empty_strided(
+    c10::IntArrayRef size,
+    c10::IntArrayRef stride,
+    std::optional<c10::ScalarType> dtype,
+    std::optional<c10::Layout>,
+    std::optional<c10::Device> device,
+    std::optional<bool>) {
+  const auto guarded = guard(device);
+  return at::detail::empty_strided_generic(size, stride, allocator(), kKeys, c10::dtype_or_default(dtype));
+}
+
+// A tensor of the host over the same bytes. To the copies below, the host's memory is also the device's.
+at::Tensor bytes_of(const at::Tensor& tensor) {
+  if (tensor.device().type() != kType) return tensor;
+  at::Tensor bytes = at::from_blob(
+      tensor.mutable_data_ptr(), tensor.sizes(), tensor.strides(), tensor.options().device(c10::DeviceType::CPU));
+  bytes._set_conj(tensor.is_conj());
+  bytes._set_neg(tensor.is_neg());
+  return bytes;
+}
+
+// As on cuda the host waits for a copy from or to it, unless non_blocking says that it need not.
+at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_blocking) {
+  if (from.device().type() != to.device().type() && !non_blocking) note_sync();
+  bytes_of(to).copy_(bytes_of(from));
+  return to;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
+  at::native::resize_(to, from.sizes());
+  return copy_from(from, to, /*non_blocking=*/false);
+}
+
+// --- everything else ---
+
+// Arguments that the kernels of devices also take from the host: indices, and lengths, which size a result.
+bool may_be_on_host(const std::string& argument) {
+  static const std::unordered_set<std::string> names{
+      "batch_sizes", "indices", "input_lengths", "lengths", "target_lengths"};
+  return names.count(argument) > 0;
+}
+
+template <class Visit>
+void visit_tensors(const c10::IValue& value, const Visit& visit) {
+  if (value.isTensor() && value.toTensor().defined()) {
+    visit(value.toTensor());
+  } else if (value.isList()) {
+    for (const c10::IValue& item : value.toListRef()) visit_tensors(item, visit);
+  }
+}
+
+// Raises for tensors of several devices, as a kernel of the device would. Numbers may come from the host.
+c10::Device common_device(const c10::FunctionSchema& schema, torch::jit::Stack& arguments) {
+  std::optional<c10::Device> common;
+  for (size_t index = 0; index < arguments.size(); ++index) {
+    const std::string& name = schema.arguments()[index].name();
+    visit_tensors(arguments[index], [&](const at::Tensor& tensor) {
+      const bool on_host = tensor.device().is_cpu();
+      if (on_host && (tensor.dim() == 0 || may_be_on_host(name))) return;
+      if (!common) common = tensor.device();
+      TORCH_CHECK(
+          *common == tensor.device(),
+          schema.name(),
+          ": expected all tensors to be on the same device, but found ",
+          *common,
+          " and ",
+          tensor.device());
+    });
+    if (name == "device" && arguments[index].isDevice()) common = arguments[index].toDevice();
+  }
+  return common && common->has_index() ? *common : c10::Device(kType, current_device());
+}
+
+bool result_depends_on_values(const c10::OperatorHandle& op) {
+  return op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape);
+}
+
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto& parameters = op.schema().arguments();
+  torch::jit::Stack arguments(stack->end() - parameters.size(), stack->end());
+  const c10::Device device = common_device(op.schema(), arguments);
+  if (result_depends_on_values(op)) note_sync();
+  for (size_t index = 0; index < parameters.size(); ++index) {
+    if (parameters[index].name() != "generator") continue;
+    c10::IValue& value = (*stack)[stack->size() - parameters.size() + index];
+    value = host_generator(value.isNone() ? default_generator(device.index()) : value.toGenerator());
+  }
+  const c10::OptionalDeviceGuard guarded(device);
+  const InsideFallback inside;
+  at::native::cpu_fallback(op, stack);
+}
+
+// Torch asks a device outside of it for convolutions by an op of its own. Its arguments are those of the host's op.
+void convolution(const c10::OperatorHandle&, torch::jit::Stack* stack) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::convolution", "");
+  run_on_host(op, stack);
+}
+
+void convolution_backward(const c10::OperatorHandle&, torch::jit::Stack* stack) {
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::convolution_backward", "");
+  // Before the last seven stand the sizes of a bias. They only say that there is one, which the mask also says.
+  stack->insert(stack->end() - 7, c10::IntArrayRef());
+  run_on_host(op, stack);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("empty.memory_format", empty);
+  library.impl("empty_strided", empty_strided);
+  library.impl("_copy_from", copy_from);
+  library.impl("_copy_from_and_resize", copy_from_and_resize);
+  library.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution>());
+  library.impl("convolution_backward_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
+  // Torch's functions for the host, which work on sizes and storages alone.
+  library.impl("_reshape_alias", at::native::_reshape_alias);
+  library.impl("as_strided", at::native::as_strided_tensorimpl);
+  library.impl("resize_", at::native::resize_);
+  library.impl("set_.source_Storage", at::native::set_);
+  library.impl("set_.source_Storage_storage_offset", at::native::set_storage_cpu_);
+  library.impl("set_.source_Tensor", at::native::set_tensor_);
+  library.impl("unfold", at::native::unfold);
+  library.impl("view", at::native::view);
+  library.impl("view_as_complex", at::native::view_as_complex);
+  library.impl("view_as_real", at::native::view_as_real);
+}
+
+// Copies read these bits themselves: torch's kernels for them would call themselves without end.
+TORCH_LIBRARY_IMPL(aten, Conjugate, library) {
+  library.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+
+TORCH_LIBRARY_IMPL(aten, Negative, library) {
+  library.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+}
+
+}  // namespace
+
+void set_syncs(Syncs chosen) {
+  mode = chosen;
+}
+
+Syncs syncs() {
+  return mode;
+}
+
+}  // namespace mimic

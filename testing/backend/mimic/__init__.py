@@ -1,0 +1,119 @@
+"""mimic: a device outside of torch whose memory is that of the host, and the module torch.mimic.
+
+Importing torch imports it and calls `register` (setup.py); do not import it first. The functions below are those that
+torch looks for in the module of a device, by what looks for them.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
+
+from . import _C
+
+NAME = __name__
+_Device = int | str | torch.device | None
+
+
+def register() -> None:
+    """Make the device known to torch, which calls this at the end of its own import."""
+    rename_privateuse1_backend(NAME)
+    torch._register_device_module(NAME, sys.modules[__name__])  # type: ignore[no-untyped-call]
+    generate_methods_for_privateuse1_backend(for_storage=True)
+
+
+# --- the devices: torch.accelerator, torch.utils.checkpoint, FakeTensorMode ---
+
+_initialized = True  # torch.utils.checkpoint keeps the random state of initialized devices only
+device_count, current_device = _C.device_count, _C.current_device
+
+
+def is_available() -> bool:
+    return True
+
+
+def is_initialized() -> bool:
+    return True
+
+
+def set_device(device: _Device) -> None:
+    _C.exchange_device(_index(device))
+
+
+@contextmanager
+def device(device: _Device) -> Iterator[None]:
+    """Have a device be the current one in a block."""
+    previous = _C.exchange_device(_index(device))
+    try:
+        yield
+    finally:
+        _C.exchange_device(previous)
+
+
+def synchronize(device: _Device = None) -> None:
+    """Return: each op has run before its call returned."""
+    _index(device)
+
+
+def _index(device: _Device) -> int:
+    """Return the index of a device; None is the current one."""
+    if isinstance(device, str):
+        device = torch.device(device)
+    if isinstance(device, torch.device) and device.type != NAME:
+        raise ValueError(f"the device is {device}; give one of {NAME}")
+    index = device.index if isinstance(device, torch.device) else device
+    if index is not None and index not in range(device_count()):
+        raise ValueError(f"the device index is {index}, and there are {device_count()} devices; count from 0")
+    return current_device() if index is None else index
+
+
+# --- random numbers: torch.manual_seed, torch.random.fork_rng, torch.utils.checkpoint ---
+
+default_generators = tuple(map(_C.default_generator, range(device_count())))
+
+
+def manual_seed_all(seed: int) -> None:
+    for generator in default_generators:
+        generator.manual_seed(seed)
+
+
+def manual_seed(seed: int) -> None:
+    default_generators[current_device()].manual_seed(seed)
+
+
+def get_rng_state(device: _Device = None) -> Tensor:
+    return default_generators[_index(device)].get_state()
+
+
+def set_rng_state(new_state: Tensor, device: _Device = None) -> None:
+    default_generators[_index(device)].set_state(new_state)
+
+
+def _is_in_bad_fork() -> bool:
+    return False
+
+
+# --- autocast: torch.amp ---
+
+
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    return [torch.float16, torch.bfloat16]
+
+
+# --- syncs: as in torch.cuda ---
+
+_MODES: dict[int | str, int] = {"default": 0, "warn": 1, "error": 2, 0: 0, 1: 1, 2: 2}
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """Choose what happens where the host waits for the device: nothing, a warning, or an error."""
+    if debug_mode not in _MODES:
+        raise ValueError(f"the mode is {debug_mode!r}; use one of {', '.join(map(repr, _MODES))}")
+    _C.set_sync_debug_mode(_MODES[debug_mode])
+
+
+def get_sync_debug_mode() -> int:
+    return _C.get_sync_debug_mode()

@@ -1,0 +1,105 @@
+"""The devices on which tensors run for real here, and what a test needs of one. Data is made on the host and moved."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import polycast
+import pytest
+import torch
+from polycast import _compiled, backends
+
+from testing.probe import HAS_XLA
+
+# Torch's kernel of mse_loss resizes its result on a device that runs it by torch's fallback to the host.
+RESIZES = pytest.mark.filterwarnings("ignore:An output with one or more elements was resized:UserWarning")
+
+
+def real_devices() -> list[str]:
+    """Return the torch device types on which tensors run for real in this process, the host first."""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    private = torch._C._get_privateuse1_backend_name()
+    found = [backends.HOST]
+    found += [backends.xla.TYPE] if HAS_XLA else []
+    found += [accelerator.type] if accelerator is not None else []
+    found += [private] if hasattr(torch, private) and backends.is_here(private) else []
+    return list(dict.fromkeys(found))
+
+
+def policy_devices(device: str) -> list[str]:
+    """Return the devices of the policy on a device type: both of XLA's, and all that a PrivateUse1 backend can be."""
+    return [name for name in _compiled.DEVICES if backends.device_type_of(name) == device]
+
+
+def lower_precision(device: str) -> tuple[torch.dtype, ...]:
+    """Return the lower precisions that the policy lists for a device type here, the default first."""
+    return _compiled.DEVICES[backends.device_of(device)].lower_precision
+
+
+@cache
+def casts_by_itself(device: str) -> bool:
+    """Return whether torch, or the backend, registers kernels for autocasting on a device type."""
+    key = _compiled.DEVICES[backends.device_of(device)].dispatch_key
+    with polycast.uninstall():
+        registered = torch._C._dispatch_get_registrations_for_dispatch_key(key)
+    return any(name.startswith("aten::") for name in registered)
+
+
+def has_float64(device: str) -> bool:
+    try:
+        return bool(torch.ones((), dtype=torch.float64, device=device).add(1) == 2)
+    except (RuntimeError, TypeError):
+        return False
+
+
+def seed(device: str, number: int = 0) -> None:
+    """Seed the generators of the host and of the device."""
+    torch.manual_seed(number)
+    if device == backends.xla.TYPE:
+        import torch_xla
+
+        torch_xla.manual_seed(number)
+
+
+def synchronize(device: str) -> None:
+    """Have the device run what it was given."""
+    if device == backends.xla.TYPE:
+        import torch_xla
+
+        torch_xla.sync(wait=True)
+    else:
+        torch.get_device_module(device).synchronize()
+
+
+@contextmanager
+def no_syncs(device: str) -> Iterator[None]:
+    """Raise if the host waits for the device in this block, and skip the test where the device cannot report it."""
+    if device == backends.xla.TYPE:
+        from testing.xla import Traffic
+
+        traffic = Traffic()
+        yield
+        assert traffic.reads() == 0
+        return
+    module = torch.get_device_module(device)
+    if not hasattr(module, "set_sync_debug_mode"):
+        pytest.skip(f"{device} does not report syncs")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.cuda warns that the mode is a prototype
+        module.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        module.set_sync_debug_mode("default")
+
+
+@contextmanager
+def required(device: str) -> Iterator[None]:
+    """Skip the test if a device other than the host does not run this block, which uses nothing that is tested."""
+    try:
+        yield
+    except Exception as error:
+        if device == backends.HOST:
+            raise
+        pytest.skip(f"{device} does not run it: {str(error).splitlines()[0]:.150}")

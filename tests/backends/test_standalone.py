@@ -1,0 +1,106 @@
+"""The files that codegen makes for a backend, compiled and tested with torch and the backend alone."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from codegen.__main__ import main
+from testing.backend import NAME
+from testing.backend.__main__ import installed
+
+ROOT = Path(__file__).parents[2]
+BACKEND = f"""\
+devices:
+  {NAME}:
+    dispatch_key: AutocastPrivateUse1
+    lower_precision: [bfloat16, float16]
+    like: privateuse1
+    backend: testing/backend
+    except: {{promote: [stack], unlisted: [OPS]}}
+ops:
+  erf: {{cast: {{{NAME}: {{as: fallthrough, note: It shall show the category.}}}}, public: [torch.erf]}}
+"""
+COMPILE = """
+import sys
+from torch.utils.cpp_extension import load
+load("ops", ["ops.cpp"], extra_cflags=["-O0", "-Wall", "-Werror"], build_directory=".", is_python_module=False)
+"""
+# What the owner of the backend has in conftest.py, and a look at what was imported.
+CONFTEST = """
+import sys
+import torch
+torch.ops.load_library("ops.so")
+torch.set_autocast_dtype("NAME", torch.bfloat16)
+def pytest_sessionfinish():
+    assert not {"polycast", "codegen"} & {*sys.modules}
+""".replace("NAME", NAME)
+
+NO_FLOAT64 = """
+import torch
+zeros = torch.zeros
+def zeros_but_in_float64(*size, **options):
+    if options.get("dtype") is torch.float64:
+        raise RuntimeError("Not here.")
+    return zeros(*size, **options)
+torch.zeros = zeros_but_in_float64
+"""
+
+
+def run(folder: Path, *command: str, autoload: str = "1") -> str:
+    """Run Python with the backend, and return what it prints and its exit status."""
+    environment = {**os.environ, "PYTHONPATH": f"{installed()}{os.pathsep}{folder}", "USE_TORCH_XLA": "0"}
+    environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = autoload
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run([sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True)
+    return f"{done.stdout}{done.stderr}status {done.returncode}"
+
+
+@pytest.fixture(scope="module")
+def folder() -> Path:
+    """A folder that holds the files and the compiled registration. An unchanged one is not compiled again."""
+    folder = ROOT / "build" / f"standalone-{version('torch')}-{sys.implementation.cache_tag}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "conftest.py").write_text(CONFTEST, encoding="utf-8")
+    write(folder, "cosh, mm", "ops.cpp", "test_ops.py", "ops.md")
+    printed = run(folder, "-c", COMPILE)
+    assert printed.endswith("status 0"), printed
+    return folder
+
+
+def write(folder: Path, unlisted: str, *names: str) -> None:
+    described = folder / "backend.yaml"
+    described.write_text(BACKEND.replace("OPS", unlisted), encoding="utf-8")
+    assert main(["--backend", str(described), "--standalone", *(str(folder / name) for name in names)]) == 0
+
+
+def run_tests(folder: Path, *options: str, autoload: str = "1") -> str:
+    command = f"-m pytest -q -W error -p no:cacheprovider -c {os.devnull} --rootdir .".split()
+    return run(folder, *command, *options, autoload=autoload)
+
+
+def test_the_registration_compiles_and_passes_its_test_on_the_backend(folder: Path) -> None:
+    printed = run_tests(folder, "test_ops.py")
+    assert printed.endswith("status 0") and "skipped" not in printed, printed
+
+
+def test_the_test_of_a_backend_finds_what_drifted(folder: Path) -> None:
+    write(folder, "cosh, log", "test_drifted.py")
+    text = (folder / "test_drifted.py").read_text(encoding="utf-8")
+    swapped = text.replace("LOWER = [torch.bfloat16, torch.float16]", "LOWER = [torch.float16, torch.bfloat16]")
+    (folder / "test_drifted.py").write_text(swapped, encoding="utf-8")
+    printed = run_tests(folder, "test_drifted.py")
+    assert {*re.findall(r"^FAILED test_drifted.py::\w+\[(\w+)\]", printed, re.MULTILINE)} == {"log", "mm"}
+    assert "regions have torch.bfloat16 unless they name a dtype: call torch.set_autocast_dtype(" in printed
+
+
+def test_without_the_backend_or_its_float64_the_test_says_so(folder: Path) -> None:
+    printed = run_tests(folder, "test_ops.py", "--noconftest", autoload="0")
+    assert "the backend is not loaded: import it in conftest.py" in printed and "1 error in" in printed
+    (folder / "no_float64.py").write_text(NO_FLOAT64, encoding="utf-8")
+    printed = run_tests(folder, "test_ops.py", "-p", "no_float64", "-rs")
+    assert printed.endswith("status 0") and "the backend has no float64: Not here." in printed, printed

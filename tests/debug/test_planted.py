@@ -1,0 +1,19 @@
+"""bisect finds the culprits that are planted in small models: one rule, pairs, and those that fail one run in three."""
+
+import polycast
+import pytest
+
+from testing.networks.planted import PLANTED
+from testing.properties import TIMES
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+FAST = ("mlp", "distances", "sum_of_errors", "outliers")
+
+
+@pytest.mark.parametrize("name", PLANTED if TIMES >= 10 else FAST)
+def test_bisect_finds_planted_culprits(name: str) -> None:
+    """The others take seconds: TIMES=10 searches for them, too."""
+    planted = PLANTED[name]
+    bad = dict(planted.bad) or "built-in"
+    found = polycast.debug.bisect(planted.check(seed=0), bad=bad, repeat=planted.repeat)
+    assert planted.named(found) == len(planted.culprits), str(found)

@@ -1,0 +1,161 @@
+"""Training with a gradient scaler on every device: whole iterations do not sync, and skipped steps change no bit."""
+
+from typing import Any, NamedTuple
+
+import polycast
+import pytest
+import torch
+from polycast import syncfree
+from torch import Tensor, nn
+
+from testing.devices import no_syncs, synchronize
+from testing.optimizers import on_host, same_bits, tensors
+from tests.scaler.common import EACH_LOOK, INF
+
+ITERATIONS = 100
+
+
+class Training(NamedTuple):
+    """A model with two optimizers, of which one has a schedule."""
+
+    device: str
+    model: nn.Sequential
+    optimizers: list[Any]
+    scaler: polycast.GradScaler
+    schedule: polycast.SkipAwareLR
+
+    def iterate(self, inputs: Tensor, factor: Tensor) -> None:
+        """Train once; the factor multiplies the loss."""
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+        with polycast.autocast(self.device):
+            output = self.model(inputs)
+        loss = output.float().square().mean() * factor
+        self.scaler.scale(loss).backward()
+        for optimizer in self.optimizers:
+            self.scaler.clip_grad_norm(optimizer, max_norm=0.1)
+            self.scaler.step(optimizer)
+        self.scaler.update()
+        self.schedule.step()
+        synchronize(self.device)
+
+
+def training(device: str) -> tuple[Training, Tensor, list[Tensor]]:
+    """Return a training, inputs, and factors of the loss: 1 and infinity."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)).to(device)
+    first = syncfree.AdamW(model[0].parameters(), lr=0.01)
+    second = syncfree.SGD(model[2].parameters(), lr=0.1, momentum=0.9)
+    scaler = polycast.GradScaler(init_scale=1024.0, growth_interval=5)
+    schedule = polycast.SkipAwareLR(torch.optim.lr_scheduler.ExponentialLR(first, 0.99), scaler, steps=ITERATIONS)
+    factors = [torch.tensor([factor]).to(device) for factor in (1.0, INF)]
+    return Training(device, model, [first, second], scaler, schedule), torch.randn(16, 4).to(device), factors
+
+
+def is_skipped(number: int) -> bool:
+    return number % 7 == 4 or number in (50, 51, 52)
+
+
+def test_a_hundred_iterations_do_not_sync(real_device: str) -> None:
+    run, inputs, factors = training(real_device)
+    with no_syncs(real_device):
+        for number in range(ITERATIONS):
+            run.iterate(inputs, factors[is_skipped(number)])
+    skips = sum(map(is_skipped, range(ITERATIONS)))
+    assert [run.scaler.skip_count(optimizer).item() for optimizer in run.optimizers] == [skips, skips]
+    assert run.schedule.get_last_lr() == pytest.approx([0.01 * 0.99 ** (ITERATIONS - skips)])
+    assert all(tensor.isfinite().all().item() for tensor in tensors(run.optimizers[0]))
+
+
+def test_skipped_steps_change_no_bit(real_device: str) -> None:
+    run, inputs, (one, infinite) = training(real_device)
+    for _ in range(2):
+        run.iterate(inputs, one)
+    before = [[tensor.clone() for tensor in tensors(optimizer)] for optimizer in run.optimizers]
+    run.iterate(inputs, infinite)
+    for optimizer, old in zip(run.optimizers, before, strict=True):
+        assert all(map(same_bits, tensors(optimizer), old))
+        assert run.scaler.skipped(optimizer).item() is True
+    assert run.scaler.get_scale() == 512.0
+
+
+def test_one_optimizer_skips_alone(real_device: str) -> None:
+    a, b = [nn.Parameter(torch.ones(2, device=real_device)) for _ in range(2)]
+    optimizers = [syncfree.SGD([param], lr=1.0) for param in (a, b)]
+    scaler = polycast.GradScaler()
+    scaler.scale(a.sum() * INF + b.sum()).backward()  # type: ignore[no-untyped-call]
+    for optimizer in optimizers:
+        scaler.step(optimizer)
+    scaler.update()
+    assert (a.tolist(), b.tolist()) == ([1.0, 1.0], [0.0, 0.0])
+    assert scaler.non_finite(optimizers[0]) == ["param_groups[0]['params'][0]"]
+    assert scaler.non_finite(optimizers[1]) == []
+
+
+def test_steps_together_do_not_sync(real_device: str) -> None:
+    a, b = [nn.Parameter(torch.ones(2, device=real_device)) for _ in range(2)]
+    optimizers = [syncfree.SGD([param], lr=1.0) for param in (a, b)]
+    scaler = polycast.GradScaler()
+    factors = [torch.tensor([factor]).to(real_device) for factor in (INF, 1.0)]
+    with no_syncs(real_device):
+        for factor in factors:
+            scaler.scale(a.sum() * factor + b.sum()).backward()  # type: ignore[no-untyped-call]
+            scaler.step_together(*optimizers)
+            scaler.update()
+            synchronize(real_device)
+            for optimizer in optimizers:
+                optimizer.zero_grad()
+    assert (a.tolist(), b.tolist()) == ([0.0, 0.0], [0.0, 0.0])
+    assert scaler.skip_count(optimizers[1]).item() == 1
+
+
+@pytest.mark.parametrize("clip", ["norm", "value"])
+def test_unscaled_gradients_are_clipped_as_documented(clip: str, real_device: str) -> None:
+    weight, slopes = nn.Parameter(torch.ones(2, device=real_device)), torch.tensor([3.0, 4.0]).to(real_device)
+    optimizer, scaler = syncfree.SGD([weight], lr=1.0), polycast.GradScaler()
+    with no_syncs(real_device):
+        scaler.scale((weight * slopes).sum()).backward()  # type: ignore[no-untyped-call]
+        scaler.unscale_(optimizer)
+        if clip == "norm":
+            torch.nn.utils.clip_grad_norm_([weight], 1.0)
+        else:
+            torch.nn.utils.clip_grad_value_([weight], 0.5)
+        scaler.step(optimizer)
+        scaler.update()
+        synchronize(real_device)
+    assert weight.tolist() == pytest.approx([0.4, 0.2] if clip == "norm" else [0.5, 0.5])
+
+
+def scaled_steps(device: str, dtype: torch.dtype, look: str, optim: Any = syncfree) -> list[Any]:
+    """Return norms, and a parameter after each of three steps; the gradient of the second one is not finite."""
+    weight = torch.ones(2, device=device, dtype=dtype)
+    optimizer, scaler = optim.SGD([weight], lr=0.5, momentum=0.9), polycast.GradScaler(init_scale=4.0)
+    seen: list[Any] = []
+    for number in range(3):
+        grad = torch.tensor([3.0, -4.0j if dtype.is_complex else -4.0], dtype=dtype) * (1 if number != 1 else INF)
+        weight.grad = (4 * grad).to(device)
+        scaler.scale(torch.ones(1, device=device))
+        if look == "unscale_":
+            scaler.unscale_(optimizer)
+        elif look == "clip_grad_norm":
+            seen.append(scaler.clip_grad_norm(optimizer, 1.0).clone())
+        scaler.step(optimizer)
+        scaler.update()
+        seen.append(weight.clone())
+    return on_host(seen)
+
+
+@EACH_LOOK
+@pytest.mark.filterwarnings("ignore:each step of SGD waits")
+def test_complex_parameters(look: str, real_device: str) -> None:
+    for optim in (syncfree, torch.optim):
+        found, wanted = (scaled_steps(device, torch.complex64, look, optim) for device in (real_device, "cpu"))
+        torch.testing.assert_close(found, wanted, equal_nan=True)
+
+
+@EACH_LOOK
+def test_inference_mode(look: str, real_device: str) -> None:
+    """Torch's optimizers step in it, too, whether parameters were made there or not."""
+    wanted = scaled_steps(real_device, torch.float32, look)
+    with torch.inference_mode():
+        torch.testing.assert_close(scaled_steps(real_device, torch.float32, look), wanted, equal_nan=True)
