@@ -1,7 +1,8 @@
 """Train a small convolutional network on handwritten digits, in float32 and under autocast, and compare both.
 
 The digits are scikit-learn's: 1797 images of 8 x 8 pixels. Both runs start from the same weights and see the same
-batches. They run on XLA:CPU, on the XLA device that PJRT_DEVICE names, or with `--device cpu` without XLA.
+batches. They run on XLA:CPU, or on the XLA device that PJRT_DEVICE names; without torch_xla on the accelerator that
+torch finds, or on the CPU. `--device` names another one.
 """
 
 import argparse
@@ -19,15 +20,27 @@ if __name__ == "__main__":  # before the imports, which take seconds, so that Ct
 
 import polycast
 import torch
-from matplotlib.figure import Figure
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
 from torch import Tensor, nn
-from tqdm import tqdm
+
+try:
+    from matplotlib.figure import Figure
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+    from tqdm import tqdm
+except ModuleNotFoundError as error:
+    sys.exit(f"{error}. Run: {sys.executable} -m pip install scikit-learn matplotlib tqdm")
 
 BATCH = 64
 EPOCHS = 10
 LOSS = nn.CrossEntropyLoss()
+
+
+def best_device() -> str:
+    """Return the device type to train on by default."""
+    if find_spec("torch_xla"):
+        return "xla"
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    return accelerator.type if accelerator else "cpu"
 
 
 def open_device(name: str) -> torch.device:
@@ -35,6 +48,7 @@ def open_device(name: str) -> torch.device:
     if name == "xla":
         os.environ.setdefault("PJRT_DEVICE", "CPU")  # without it torch_xla chooses, and warns
         import torch_xla  # noqa: F401 -- registers the device
+    torch.empty(0, device=name)  # raises where there is no such device
     return torch.device(name)
 
 
@@ -175,13 +189,16 @@ def draw(digits: Digits, runs: list[Run]) -> Figure:
 def main() -> None:
     """Read the command line, train and test both networks, and print and draw the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=("xla", "cpu"), default="xla", help="where to train (default: xla)")
+    parser.add_argument("--device", default=best_device(), help=f"where to train (default: {best_device()})")
     parser.add_argument("--output", type=Path, default=Path("digits.png"), help="the picture (default: digits.png)")
     parser.add_argument("--seed", type=int, default=0, help="of the weights and the choice of test digits (default: 0)")
     options = parser.parse_args()
     if options.device == "xla" and find_spec("torch_xla") is None:
         parser.error("--device xla needs the package torch_xla, which is not installed; try --device cpu")
-    device = open_device(options.device)
+    try:
+        device = open_device(options.device)
+    except (RuntimeError, AssertionError) as error:
+        parser.error(f"--device {options.device}: {str(error).splitlines()[0]}")
     torch.manual_seed(options.seed)
     untrained, runs = build(), []
     options.output.parent.mkdir(parents=True, exist_ok=True)
