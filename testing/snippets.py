@@ -13,8 +13,13 @@ ROOT = Path(__file__).parents[1]
 # The pages that are written by hand; those of docs/ that codegen makes lie deeper, but for the trainers.
 PAGES = (
     "README.md",
+    "CHANGELOG.md",
     "CONTRIBUTING.md",
-    *sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/trainers/*.md")]),
+    *sorted(
+        path.relative_to(ROOT).as_posix()
+        for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/trainers/*.md")]
+        if path.name != "changelog.md"  # which shows CHANGELOG.md
+    ),
 )
 # The language of a directive of MyST is its name in braces, and what follows it.
 _BLOCK = re.compile(r"^ *```([^`\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)

@@ -8,6 +8,8 @@ from inspect import signature
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from polycast._suggest import suggestion
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -26,7 +28,8 @@ def called_as(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                 expected.bind(*args, **kwargs)
             except TypeError as error:
                 name = function.__qualname__.removesuffix(".__init__")
-                raise TypeError(f"{name}: {error}; write {example}") from None
+                unknown = next((word for word in kwargs if word not in expected.parameters), "")
+                raise TypeError(f"{name}: {error}{suggestion(unknown, expected.parameters)}; write {example}") from None
             return function(*args, **kwargs)
 
         call._torchdynamo_disable = True  # type: ignore[attr-defined]
@@ -34,6 +37,11 @@ def called_as(example: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return call
 
     return decorate
+
+
+def one_line(value: object) -> str:
+    """Return the beginning of a value's text as an error message shows it, without line breaks."""
+    return " ".join(repr(value).split())[:60]
 
 
 def in_a_folder(path: str | os.PathLike[str]) -> Path:

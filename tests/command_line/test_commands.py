@@ -14,7 +14,7 @@ from polycast._compiled import DEVICES
 from polycast.command_line.commands import main
 from polycast.policy.rules import BUILT_IN
 
-UNLISTED = "unlisted: runs in the dtype of its inputs; the ops that it runs follow their own rules."
+UNLISTED = "unlisted: autocast leaves it alone; the ops that it runs follow their own rules."
 
 
 def table(lines: list[str]) -> dict[str, list[str]]:

@@ -209,7 +209,9 @@ def test_the_readme_is_read_in_two_minutes() -> None:
     assert len(page("README.md").splitlines()) <= 120
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("docs/") and name != "docs/index.md"])
+@pytest.mark.parametrize(
+    "name", [name for name in PAGES if name.startswith(("docs/", "CHANGE")) and name != "docs/index.md"]
+)
 def test_a_page_begins_with_what_its_reader_can_do_after_it(name: str) -> None:
     title, empty, first, *_ = page(name).splitlines()
     assert title.startswith("# ") and empty == "" and first.startswith("After this page")

@@ -24,7 +24,7 @@ def test_two_releases(capsys: pytest.CaptureFixture[str]) -> None:
     assert row == "rms_norm  cuda, xpu, mtia, maia  unlisted    fp32        [1]"
     assert (empty, footnote) == (
         "",
-        "unlisted: runs in the dtype of its inputs; ops that it runs follow their own rules.",
+        "unlisted: autocast leaves it alone; the ops that it runs follow their own rules.",
     )
     assert " ".join(reason).startswith("[1] " + REASON)
 

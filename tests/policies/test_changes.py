@@ -271,6 +271,10 @@ WRONG: list[tuple[str, str]] = [
     ("polycast.use(3)", "the policy is 3; give a dict of rules"),
     ("polycast.use('mine.yml')", "mine.yml"),
     ("cast_cache.keep()", "keep: missing a required argument: 'target'; write polycast.cast_cache.keep(model)"),
+    (
+        "polycast.GradScaler(init_scal=2.0)",
+        "GradScaler: got an unexpected keyword argument 'init_scal'; did you mean 'init_scale'?; write ",
+    ),
     ("cast_cache.keep(LAYER, dtype=BF16)", "keep: got an unexpected keyword argument 'dtype'; write "),
     ("polycast.assign(LAYER)", "assign: missing a required argument: 'rules'; write polycast.assign(model, {module: "),
     ("polycast.assign(LAYER, '', 'fp32')", "assign: too many positional arguments; write polycast.assign(model, {"),

@@ -128,14 +128,14 @@ Net            softmax     cpu     unlisted            bfloat16
 Net.re:x.*     mm.default  cpu     lower_precision_fp  fp32
 Net.re:x.*     mm.dtype    cpu     unlisted            fp32
 
-unlisted: runs in the dtype of its inputs; ops that it runs follow their own rules.
+unlisted: autocast leaves it alone; the ops that it runs follow their own rules.
 [1] its sum overflows in float16"""
 INSIDE = """\
 module       op      device  plan.yaml  inside.yaml  why
              relu    cpu     unlisted   fp32
 Net.encoder  linear  cpu     fp32       bfloat16     [1]
 
-unlisted: runs in the dtype of its inputs; ops that it runs follow their own rules.
+unlisted: autocast leaves it alone; the ops that it runs follow their own rules.
 [1] faster"""
 
 

@@ -104,7 +104,7 @@ dist  xla     unlisted            unlisted  fp32
 mv    cpu     unlisted            fp32      float16
 mv    tpu     lower_precision_fp  fp32      float16
 
-unlisted: runs in the dtype of its inputs; ops that it runs follow their own rules."""
+unlisted: autocast leaves it alone; the ops that it runs follow their own rules."""
 
 
 def test_a_policy_prints_as_a_table() -> None:

@@ -47,6 +47,7 @@ def build(folder: Path) -> Path:
                 shutil.copyfile(path, target)
     # What the pages lead to and include, at the same place beside them.
     shutil.copytree(ROOT / "examples", folder / "examples", dirs_exist_ok=True)
+    shutil.copyfile(ROOT / "CHANGELOG.md", folder / "CHANGELOG.md")
     contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     contributing = contributing.replace("](docs/", "](").replace("](generated/op_reference.md)", "](ops/index.md)")
     (folder / "CONTRIBUTING.md").write_text(contributing, encoding="utf-8")

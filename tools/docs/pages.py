@@ -19,8 +19,8 @@ from polycast._grammar.categories import UNLISTED
 from polycast._grammar.names import join_name, split_name
 from polycast._grammar.releases import ABSENT, changes
 from polycast.command_line import commands
-from polycast.command_line.ops import RUNS
 from polycast.policy.releases import releases
+from polycast.policy.sides import LEFT_ALONE
 
 from codegen.model import Op
 from codegen.render import environment
@@ -44,8 +44,8 @@ def op_page(op: Op) -> str:
     first, *others = facts.sections(op)
     held = [line.category for section in (first, *others) for line in section.lines]
     widens = any(facts.computes_in_float32(name) for name in first.names)
-    runs = "Autocast leaves it alone; the ops that it runs follow their own rules." if widens else RUNS.capitalize()
-    meanings = {**{category.value: text for category, text in POLICY.sentences.items()}, UNLISTED: runs}
+    alone = LEFT_ALONE.partition(": ")[2].capitalize()
+    meanings = {**{category.value: text for category, text in POLICY.sentences.items()}, UNLISTED: alone}
     return render(
         "op.md.j2",
         op=op,

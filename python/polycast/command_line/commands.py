@@ -83,7 +83,11 @@ def _check_first(word: str) -> None:
         raise ValueError(f"'{word}' is no op; for a release or a device: polycast diff {word} OTHER")
     if word in _MEANT:
         raise ValueError(f"there is no command '{word}'; write {_MEANT[word]}")
-    if word.startswith("-") or targets(word) or is_public(word):
+    if word.startswith("-"):
+        if closest(word, ["--version", "--device"]) == "--version":
+            raise ValueError(f"there is no option '{word}'; did you mean --version?")
+        return
+    if targets(word) or is_public(word):
         return
     close = closest(word, [*COMMANDS, *(rule.op for rule in BUILT_IN), *ops_by_public_name()])
     if close is None or close in COMMANDS:

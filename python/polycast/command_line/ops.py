@@ -9,10 +9,10 @@ from polycast._text_table import lines_of
 from polycast.policy import operators
 from polycast.policy.lookups import device_named
 from polycast.policy.releases import releases
+from polycast.policy.sides import LEFT_ALONE
 from polycast.scope import process
 
 _HEAD = ("op", "category", "devices")
-RUNS = "runs in the dtype of its inputs; the ops that it runs follow their own rules."
 
 
 def text(name: str, device: str | None = None) -> str:
@@ -25,7 +25,7 @@ def text(name: str, device: str | None = None) -> str:
     rules = policy.rules(name)
     if not rules:
         ops = {target.op for target in operators.targets(name)}
-        told = [f"{name}: {UNLISTED} on every device.", "", f"{UNLISTED}: {RUNS}", *_changes(ops)]
+        told = [f"{name}: {UNLISTED} on every device.", "", LEFT_ALONE, *_changes(ops)]
         return "\n".join([*told, *_in_force(ops, devices)])
     cells: dict[str, dict[str, str]] = {}
     notes: dict[str, list[str]] = {}
@@ -40,7 +40,7 @@ def text(name: str, device: str | None = None) -> str:
     lines = lines_of(table)
     if len({rule.op for rule in rules}) > 1:
         lines = [f"{name} runs these ops, each on some device or for some arguments:", "", *lines]
-    footnotes = [f"{UNLISTED}: {RUNS}"] if any(category == UNLISTED for _, category, _ in table) else []
+    footnotes = [LEFT_ALONE] if any(category == UNLISTED for _, category, _ in table) else []
     footnotes += [f"{note} ({', '.join(named)})" for note, named in notes.items()]
     ops = {rule.op for rule in rules}
     footnotes += _changes(ops)

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from polycast._calls import called_as, in_a_folder
+from polycast._calls import called_as, in_a_folder, one_line
 from polycast.debug.calls import Site
 from polycast.debug.comparison import Comparison
 from polycast.debug.measure import Error, read_numbers
@@ -116,7 +116,7 @@ def _check(run: object, model: object) -> None:
         what = f"the module {type(run).__name__}" if isinstance(run, nn.Module) else f"{run!r:.60}"
         raise TypeError(f"the program is {what}; give a function without arguments, as in: lambda: model(inputs)")
     if not isinstance(model, nn.Module | None):
-        raise TypeError(f"the model is {model!r:.60}; give a torch.nn.Module, or none for the names of classes")
+        raise TypeError(f"the model is {one_line(model)}; give a torch.nn.Module, or none for the names of classes")
 
 
 def _reference(reference: PolicyLike) -> tuple[Policy, Path | None]:

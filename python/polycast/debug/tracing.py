@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import torch
 from torch import nn
 
-from polycast._calls import called_as, in_a_folder
+from polycast._calls import called_as, in_a_folder, one_line
 from polycast._pointers import absent_from
 from polycast._text_table import lines_of
 from polycast.debug.calls import Call, Recording, text
@@ -53,7 +53,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
     @called_as("with polycast.debug.trace(model) as t: ...; then t.calls, t.table(), t.by_op(), t.summary()")
     def __init__(self, model: nn.Module | None = None, *, lines: bool = False, limit: int = 1_000_000) -> None:
         if not isinstance(model, nn.Module | None):
-            raise TypeError(f"the model is {model!r:.60}; give a torch.nn.Module, or none for the names of classes")
+            raise TypeError(f"the model is {one_line(model)}; give a torch.nn.Module, or none for the names of classes")
         if limit < 1:
             raise ValueError(f"the limit is {limit}; give the number of calls to hold, 1 or more")
         self._model = model

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves
 
 from polycast import _caller
-from polycast._calls import called_as
+from polycast._calls import called_as, one_line
 from polycast._pointers import absent_from
 from polycast.debug.calls import BACKWARD, FORWARD, LOWER, STEP, WIDE, Call, Recording
 from polycast.debug.findings import Finding, Flushed, remedy_of
@@ -63,9 +63,9 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
     @called_as("with polycast.debug.watch(model, optimizer) as w: ...; then print(w), w.findings, w.flushed")
     def __init__(self, model: nn.Module, optimizer: Optimizer | None = None) -> None:
         if not isinstance(model, nn.Module):
-            raise TypeError(f"the model is {model!r:.60}; give a torch.nn.Module")
+            raise TypeError(f"the model is {one_line(model)}; give a torch.nn.Module")
         if not (optimizer is None or hasattr(optimizer, "register_step_post_hook")):
-            raise TypeError(f"the optimizer is {optimizer!r:.60}; give a torch.optim.Optimizer, or none")
+            raise TypeError(f"the optimizer is {one_line(optimizer)}; give a torch.optim.Optimizer, or none")
         self._model = model
         self._optimizer = optimizer
         self.findings: list[Finding] = []

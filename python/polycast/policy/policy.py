@@ -209,7 +209,7 @@ class Policy(Mapping[str, Casts], metaclass=_PolicyType):
             layer_norm  xla     unlisted  fp32
             layer_norm  mps     fp32      fallthrough
             <BLANKLINE>
-            unlisted: runs in the dtype of its inputs; ops that it runs follow their own rules.
+            unlisted: autocast leaves it alone; the ops that it runs follow their own rules.
             fallthrough: runs in the dtype of its inputs, and so does all that it runs.
         """
         sides = [side_of(BUILT_IN_NAME), side_of("this", self._rules)]

@@ -38,7 +38,7 @@ def category(op: Op, device: str | torch.device | None = None) -> str | dict[str
 
     Returns:
         One of :func:`categories`, or "unlisted" if no rule names the op there; without a device, a dict of these. An
-        unlisted op runs in the dtype of its inputs, and the ops that it runs follow their own rules.
+        unlisted op is left alone; the ops that it runs follow their own rules.
 
     Raises:
         ValueError: There is no such op or device, or the name runs ops of several categories.

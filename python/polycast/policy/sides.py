@@ -23,8 +23,9 @@ from polycast.policy.sources import is_file, rules_from
 from polycast.policy.writing import Key, table_of_modules
 
 BUILT_IN_NAME = "built-in"  # the built-in policy
+LEFT_ALONE = f"{UNLISTED}: autocast leaves it alone; the ops that it runs follow their own rules."
 _NOTES = {
-    UNLISTED: f"{UNLISTED}: runs in the dtype of its inputs; ops that it runs follow their own rules.",
+    UNLISTED: LEFT_ALONE,
     Category.FALLTHROUGH.value: "fallthrough: runs in the dtype of its inputs, and so does all that it runs.",
     ABSENT: f"{ABSENT}: that torch has no such op or overload.",
 }
