@@ -105,7 +105,7 @@ def test_a_sharded_checkpoint_is_loaded_before_the_first_batch() -> None:
 
     def make() -> tuple[Any, Any, Any]:
         model: Any = torch.distributed.fsdp.fully_shard(network("cpu"), mesh=world.mesh(1))
-        scaler = polycast.GradScaler(init_scale=SCALE)
+        scaler = polycast.GradScaler("cpu", init_scale=SCALE)
         optimizer = polycast.syncfree.AdamW(model.parameters(), lr=0.1)
         return model, wrapper(optimizer, device_placement=False, scaler=scaler), scaler
 
