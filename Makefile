@@ -8,7 +8,7 @@ RUN := $(VENV)/bin/python
 REQUIREMENTS := requirements/$(if $(filter installed,$(TORCH)),installed.py,torch-$(TORCH).txt)
 WHEEL := build/wheel-$(TORCH)
 SOURCES := policy.yaml pyproject.toml setup.py README.md LICENSE $(shell find codegen csrc python -type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
-CPP := $(shell find csrc testing/backend/csrc -name '*.cpp' -o -name '*.h')
+CPP := $(shell find csrc tests/support/backend/csrc -name '*.cpp' -o -name '*.h')
 # A worker that crashes ends the tests: without the last option they would wait for its replacement forever.
 PARALLEL = $(shell $(RUN) -c 'import xdist' 2>/dev/null && echo --numprocesses auto --maxprocesses 4 --dist loadfile --max-worker-restart 0)
 # Shortens each line of ninja to its number and the source.
@@ -27,10 +27,10 @@ demo: build
 	$(RUN) examples/digits.py
 
 # Lint, types and the site are checked in the reference environment only. The tests of real devices run a second time, on
-# the backend of testing/backend.
+# the backend of tests/support/backend.
 test: build $(if $(filter .venv,$(VENV)),lint $(VENV)/docs)
 	$(RUN) -m pytest $(PARALLEL)
-	$(RUN) -m testing.backend -m pytest $(PARALLEL) --real-devices mimic
+	$(RUN) -m tests.support.backend -m pytest $(PARALLEL) --real-devices mimic
 
 # The site, in build/docs/html/, with a folder for this release: its pages are in docs/. It fails for a warning or a broken
 # link.

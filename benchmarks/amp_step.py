@@ -36,7 +36,7 @@ from torch.amp.grad_scaler import GradScaler
 from benchmarks import side_by_side
 from benchmarks.shapes import REAL_WORKLOADS, Workload, new_parser, parse
 from benchmarks.side_by_side import Results, chosen
-from testing.optimizers import PATHS
+from tests.support.optimizers import PATHS
 
 TARGETS = {"64 x 1M": 1.35, "GPT-2 small": 1.35, "4000 x 64": 20.0}
 BOUNDED, BOUND_TARGET = REAL_WORKLOADS["64x1M"], 1.2

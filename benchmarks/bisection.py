@@ -20,8 +20,8 @@ from typing import NamedTuple
 import polycast
 import torch
 
-from testing.networks.planted import PLANTED, Planted
-from testing.progress import progress
+from tests.support.networks.planted import PLANTED, Planted
+from tests.support.progress import progress
 
 COMMANDS = ("mlp", "sum_of_errors")  # a run takes the seconds that importing torch takes
 DRAWS = 5
@@ -74,7 +74,7 @@ def command(name: str, folder: Path) -> list[str]:
     """Return the search for a planted model by the command."""
     planted = PLANTED[name]
     files = ["--output", str(folder / f"{name}.yaml"), "--log", str(folder / f"{name}.jsonl")]
-    program = [sys.executable, "-m", "testing.networks", name]
+    program = [sys.executable, "-m", "tests.support.networks", name]
     return [sys.executable, "-m", "polycast", "bisect", "--repeat", str(planted.repeat), *files, "--", *program]
 
 

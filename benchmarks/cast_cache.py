@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from benchmarks.cast_cache_models import MODELS, Adapted, inputs
 from benchmarks.side_by_side import finish
 from benchmarks.ways import Case, draw, show
-from testing.progress import progress
+from tests.support.progress import progress
 
 TRAINING_WAYS = ("stock", "polycast")
 BATCHES = 40  # in one region

@@ -12,9 +12,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import polycast
 from polycast.backends import device_type_of
 
-from testing.probe import HAS_XLA, NO_XLA, kernels_of
-from testing.progress import progress
-from testing.samples.documented import RULES, DocumentedRule, check
+from tests.support.probe import HAS_XLA, NO_XLA, kernels_of
+from tests.support.progress import progress
+from tests.support.samples.documented import RULES, DocumentedRule, check
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 
 from benchmarks.shapes import Workload
-from testing.progress import progress
+from tests.support.progress import progress
 
 LOOP_SECONDS = 10e-3
 WARM_UP = 3

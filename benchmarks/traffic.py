@@ -24,7 +24,7 @@ import torch
 from torch.amp.grad_scaler import GradScaler
 from torch.profiler import ExecutionTraceObserver
 
-from testing.optimizers import PATHS
+from tests.support.optimizers import PATHS
 
 NUMEL, NUMBER = 1 << 20, 4
 ROUTES = {

@@ -25,12 +25,12 @@ from polycast.debug.tuning.tuned import Tuned
 from polycast.debug.tuning.verifying import Verified
 from polycast.policy.plan import Plan
 
-from testing.devices import lower_precision, seed, synchronize
-from testing.networks.broken import BROKEN
-from testing.networks.training import Step, Training
-from testing.networks.working import WORKING
-from testing.probe import HAS_XLA
-from testing.progress import progress
+from tests.support.devices import lower_precision, seed, synchronize
+from tests.support.networks.broken import BROKEN
+from tests.support.networks.training import Step, Training
+from tests.support.networks.working import WORKING
+from tests.support.probe import HAS_XLA
+from tests.support.progress import progress
 
 ROUNDS, SECONDS = 9, 0.15  # of the times: the rounds, and the seconds of one contestant in each
 NAMES = ("float32", "built-in", "tuned")

@@ -101,7 +101,7 @@ class Op:
 
 @dataclass(frozen=True)
 class Document:
-    """A document with op lists: the name of its file, and its title."""
+    """A document with op lists: its key in policy.yaml, and its title."""
 
     name: str
     title: str
@@ -135,7 +135,7 @@ class Policy:
     composites: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def cited(self, note: str) -> str:
-        """Return a note with the title of each document in place of the name of its file."""
+        """Return a note with the title of each document in place of its key."""
         for document in dict.fromkeys(list_.document for list_ in self.documents):
             note = note.replace(document.name, document.title)
         return note

@@ -38,8 +38,8 @@ def check_rule(reader: Reader, schemas: Schemas, rule: Rule, place: Location) ->
             place, f"op '{rule.op}' is banned without a message", "add a 'message' that says what to call instead"
         )
         return False
-    if rule.category is Category.FALLTHROUGH and rule.note is None:
-        reader.report(place, f"op '{rule.op}' falls through without a note", "write {as: fallthrough, note: why}")
+    if rule.category is Category.INPUT_DTYPE and rule.note is None:
+        reader.report(place, f"op '{rule.op}' has input_dtype without a note", "write {as: input_dtype, note: why}")
         return False
     if schemas.release not in rule.torch:
         return True

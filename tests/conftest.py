@@ -12,12 +12,12 @@ import pytest
 import torch
 from polycast.backends import device_of, device_type_of
 
-from testing.cases import CASES
-from testing.devices import real_devices
-from testing.optimizers import PATHS, Kernels, kernels_on
-from testing.probe import HAS_XLA, NO_XLA, kernels_of
-from testing.sharded import world
-from testing.tally import LINES
+from tests.support.cases import CASES
+from tests.support.devices import real_devices
+from tests.support.optimizers import PATHS, Kernels, kernels_on
+from tests.support.probe import HAS_XLA, NO_XLA, kernels_of
+from tests.support.sharded import world
+from tests.support.tally import LINES
 
 if find_spec("numpy") is None:
     os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # which torch says in the processes of a test

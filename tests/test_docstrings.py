@@ -9,7 +9,7 @@ from types import ModuleType
 import polycast
 import pytest
 
-from testing.process import python
+from tests.support.process import python
 
 POINTERS = ("polycast.amp", "polycast.cuda")  # whose import raises
 FOUND = [module.name for module in pkgutil.walk_packages(polycast.__path__, "polycast.")]

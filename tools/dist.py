@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from testing.packages import check_source_distribution, check_wheel, version
-from testing.snippets import ROOT, blocks
+from tests.support.packages import check_source_distribution, check_wheel, version
+from tests.support.snippets import ROOT, blocks
 from tools.installs import Base, base_of, environment, progress, run
 from tools.newcomer import source_distribution
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
-from testing.cpp import EXTENSION, standard
-from testing.progress import progress
+from tests.support.cpp import EXTENSION, standard
+from tests.support.progress import progress
 
 ROOT = Path(__file__).parent.parent
 HEADERS = ROOT / "build" / "headers"
@@ -57,7 +57,9 @@ def fetch(version: str) -> Path:
 
 
 def sources() -> list[Path]:
-    return sorted(path for top in ("csrc", "generated", "testing/backend") for path in (ROOT / top).rglob("*.cpp"))
+    return sorted(
+        path for top in ("csrc", "generated", "tests/support/backend") for path in (ROOT / top).rglob("*.cpp")
+    )
 
 
 def check(headers: Path) -> list[str]:

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
-from testing.snippets import ROOT, added_op, added_sample, page
+from tests.support.snippets import ROOT, added_op, added_sample, page
 
 # Those of the op alone, and those that look at the whole policy.
 TESTS = [

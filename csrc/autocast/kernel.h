@@ -36,7 +36,7 @@ class Call {
   const Rule rule;
 
   // An unlisted op goes on as if there were no kernel: the ops that it runs still autocast. A rule of any category,
-  // fallthrough included, holds for the whole op: the ops that it runs do not autocast.
+  // input_dtype included, holds for the whole op: the ops that it runs do not autocast.
   bool is_unlisted() const {
     return rule.category == Category::unlisted;
   }

@@ -19,7 +19,7 @@ enum class Category : uint8_t {
   fp32_append_dtype,
   promote,
   banned,
-  fallthrough,
+  input_dtype,
   stock,
   unlisted,  // no rule names the op: not in policy.yaml, or a rule at run time takes it away
 };

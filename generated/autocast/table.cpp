@@ -39,7 +39,7 @@ const std::vector<Sentence>& sentences() {
       {Category::fp32_append_dtype, "fp32_append_dtype", "Calls the overload that takes a dtype, with float32."},
       {Category::promote, "promote", "Casts every floating-point input to the widest floating-point dtype among them."},
       {Category::banned, "banned", "Raises an error that says what to call instead."},
-      {Category::fallthrough, "fallthrough", "Runs in the dtype of its inputs, and so do the ops that it runs."},
+      {Category::input_dtype, "input_dtype", "Runs in the dtype of its inputs, and so do the ops that it runs."},
       {Category::stock, "stock", "Keeps the kernel that torch itself registers."},
   };
   return table;

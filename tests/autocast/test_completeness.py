@@ -11,10 +11,10 @@ from polycast.policy.rules import BUILT_IN
 from torchgen.model import SchemaKind
 
 from codegen.schemas import Schemas
-from testing.calls import call
-from testing.cases import CASES, DEVICES, Case
-from testing.probe import HAS_XLA, NO_XLA, is_reachable, probes, stock_kernels
-from testing.samples.lookalikes import EXCUSED
+from tests.support.calls import call
+from tests.support.cases import CASES, DEVICES, Case
+from tests.support.probe import HAS_XLA, NO_XLA, is_reachable, probes, stock_kernels
+from tests.support.samples.lookalikes import EXCUSED
 
 # A hand-written kernel of torch's keeps its category to itself.
 OPAQUE = "stock"
@@ -90,7 +90,7 @@ def test_what_looks_like_a_listed_op_is_listed_or_excused() -> None:
         and (schema := schemas.find(op, overload)).kind() is SchemaKind.functional
         and any(argument.type.is_tensor_like() for argument in schema.arguments.flat_all)
     }
-    assert unlisted <= EXCUSED.keys(), "list these, or excuse them in testing/samples/lookalikes.py"
+    assert unlisted <= EXCUSED.keys(), "list these, or excuse them in tests/support/samples/lookalikes.py"
 
 
 def _is_named(case: Case) -> bool:

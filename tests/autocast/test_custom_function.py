@@ -11,7 +11,7 @@ from polycast.debug.verification.outcomes import NARROW
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
-from testing.probe import HAS_XLA, NO_XLA
+from tests.support.probe import HAS_XLA, NO_XLA
 
 F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64
 DEVICES = ["cpu", pytest.param("xla", marks=pytest.mark.skipif(not HAS_XLA, reason=NO_XLA))]

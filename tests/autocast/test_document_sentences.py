@@ -1,4 +1,4 @@
-"""Every sentence of the documents that promises something, on each device: testing/samples/sentences.py is the table.
+"""Every sentence of the documents that promises something, on each device; samples/sentences.py has the table.
 
 A device that is not here is looked at through fake tensors, forward only: torch cannot record autograd on them.
 """
@@ -9,9 +9,9 @@ import pytest
 from polycast import _compiled
 from polycast.backends import device_type_of
 
-from testing.probe import is_here, is_reachable, kernels_of, tensors_of
-from testing.samples.sentences import SENTENCES, Check, Place, Sentence
-from testing.tally import Tally
+from tests.support.probe import is_here, is_reachable, kernels_of, tensors_of
+from tests.support.samples.sentences import SENTENCES, Check, Place, Sentence
+from tests.support.tally import Tally
 
 CHECKED = [(sentence, sentence.check, device) for sentence in SENTENCES for device in sentence.devices]
 

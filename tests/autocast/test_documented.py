@@ -2,7 +2,7 @@
 
 import pytest
 
-from testing.samples.documented import RULES, DocumentedRule, check
+from tests.support.samples.documented import RULES, DocumentedRule, check
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from polycast.debug.verification.samples import WITHOUT_SAMPLE
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
-from testing.cases import CASES, Case
-from testing.graphs import Graph, Tracing, nodes, traced
-from testing.probe import HAS_XLA, kernels_of, stock_kernels
-from testing.properties import examples
-from testing.tally import Tally
+from tests.support.cases import CASES, Case
+from tests.support.graphs import Graph, Tracing, nodes, traced
+from tests.support.probe import HAS_XLA, kernels_of, stock_kernels
+from tests.support.properties import examples
+from tests.support.tally import Tally
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 HOST = "cpu"

@@ -7,8 +7,8 @@ import polycast
 import pytest
 import torch
 
-from testing.probe import HAS_XLA, NO_XLA, kernels_of, stock_kernels
-from testing.process import python
+from tests.support.probe import HAS_XLA, NO_XLA, kernels_of, stock_kernels
+from tests.support.process import python
 
 needs_xla = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 

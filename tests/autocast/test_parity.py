@@ -14,10 +14,10 @@ import torch
 from polycast.debug.verification.outcomes import Result, autocast, results, same
 from polycast.debug.verification.samples import Make, arguments, find
 
-from testing.cases import Case
-from testing.devices import casts_by_itself, lower_precision
-from testing.outcomes import cannot_run, filled_memory, on_casts
-from testing.tally import Tally
+from tests.support.cases import Case
+from tests.support.devices import casts_by_itself, lower_precision
+from tests.support.outcomes import cannot_run, filled_memory, on_casts
+from tests.support.tally import Tally
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 GIVEN = ((F32,), (HALF,), (BF16,), (HALF, F32), (BF16, F32), (F32, BF16), (HALF, BF16))

@@ -18,10 +18,10 @@ from polycast.debug.verification.outcomes import NARROW, expected
 from polycast.policy.rules import BUILT_IN
 
 from codegen.schemas import Schemas
-from testing.calls import call
-from testing.cases import ALL_CASES, CASES, POLICY, Case
-from testing.probe import is_reachable, kernels_of, probes, tensors_of
-from testing.tally import Tally
+from tests.support.calls import call
+from tests.support.cases import ALL_CASES, CASES, POLICY, Case
+from tests.support.probe import is_reachable, kernels_of, probes, tensors_of
+from tests.support.tally import Tally
 
 F64, F32, INT = torch.float64, torch.float32, torch.int64
 HALF, BF16 = torch.float16, torch.bfloat16
@@ -71,7 +71,7 @@ def test_stock_rules_keep_the_kernel_of_torch(device: str, case: Case) -> None:
     assert f"on {device}, from policy.yaml" not in torch._C._dispatch_dump(f"aten::{case.name}")
 
 
-@_cases_of("lower_precision_fp", "fp32", "promote", "fallthrough")
+@_cases_of("lower_precision_fp", "fp32", "promote", "input_dtype")
 def test_inputs_arrive_in_the_type_of_the_category(device: str, case: Case, tally: Tally) -> None:
     with tally.count(device):
         _skip_unreachable(case)

@@ -10,8 +10,8 @@ from polycast import _compiled
 from polycast.backends import device_type_of
 from polycast.debug.verification.samples import Make
 
-from testing.cases import ALL_CASES, DEVICES, FIRST_ON_KEY, POLICY
-from testing.probe import (
+from tests.support.cases import ALL_CASES, DEVICES, FIRST_ON_KEY, POLICY
+from tests.support.probe import (
     HAS_XLA,
     ReachedError,
     is_here,
@@ -23,7 +23,7 @@ from testing.probe import (
     stock_kernels,
     tensors_of,
 )
-from testing.samples.public import ARGUMENTS, ELSEWHERE, MODULES, composites, prepare
+from tests.support.samples.public import ARGUMENTS, ELSEWHERE, MODULES, composites, prepare
 
 NAMES = [(op.name, name) for op in POLICY.ops for name in op.public]
 # A named tensor does not get as far as a probe, and a banned op arrives nowhere.

@@ -14,8 +14,8 @@ from polycast import backends, region
 from polycast.backends import xla
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from testing.probe import HAS_XLA, NO_XLA
-from testing.process import python
+from tests.support.probe import HAS_XLA, NO_XLA
+from tests.support.process import python
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 X = torch.ones(2, 2)

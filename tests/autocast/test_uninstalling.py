@@ -6,8 +6,8 @@ import pytest
 import torch
 from polycast import installation
 
-from testing.probe import HAS_XLA, NO_XLA
-from testing.process import python
+from tests.support.probe import HAS_XLA, NO_XLA
+from tests.support.process import python
 
 needs_xla = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 DYNAMO = "torch._dynamo, torch.compiler.config"
@@ -15,7 +15,7 @@ XLA = f"torch_xla, torch_xla.utils.checkpoint, {DYNAMO}"
 # Torch makes some of its attributes when they are first needed. So it does the same before they are looked at.
 BEFORE = """
 import torch, warnings, {beside}
-from testing.attributes import Attributes, dump
+from tests.support.attributes import Attributes, dump
 
 def work():
     with torch.autocast("cpu"):
@@ -71,7 +71,7 @@ def test_the_switch_prevents_all_of_it(beside: str) -> None:
 def test_what_is_imported_after_polycast_is_torchs_own_again() -> None:
     """Nothing that torch holds is of polycast, and the dispatcher is that of a process without it."""
     code = """
-from testing.attributes import Attributes
+from tests.support.attributes import Attributes
 print(dump())
 def is_ours(value):
     value = value.__func__ if type(value) is staticmethod else value
@@ -121,7 +121,7 @@ def is_here(name: str, beside: str) -> bool:
 # Raises KeyboardInterrupt at the given line of those that polycast runs in `call`, and returns whether there is one.
 INTERRUPTED = """
 import sys, torch, torch._dynamo
-from testing.attributes import dump
+from tests.support.attributes import dump
 import polycast
 from polycast import installation
 from torch.compiler import config

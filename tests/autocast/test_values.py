@@ -13,10 +13,10 @@ from polycast import _compiled
 from polycast.debug.verification.outcomes import Result, autocast, gradients, outcome, tensors
 from polycast.debug.verification.samples import SAMPLES, WITHOUT_SAMPLE, Make, arguments, find
 
-from testing.cases import CASES, Case
-from testing.devices import policy_devices, real_devices
-from testing.outcomes import cannot_run, filled_memory, on_casts
-from testing.probe import kernels_of
+from tests.support.cases import CASES, Case
+from tests.support.devices import policy_devices, real_devices
+from tests.support.outcomes import cannot_run, filled_memory, on_casts
+from tests.support.probe import kernels_of
 
 F32 = torch.float32
 

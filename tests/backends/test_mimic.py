@@ -1,8 +1,8 @@
-"""The device of testing/backend: what it refuses, its syncs, its random numbers, and what torch asks of a device."""
+"""The test backend: what it refuses, its syncs, its random numbers, and what PyTorch asks of a device."""
 
-from testing.backend import NAME
-from testing.backend.__main__ import installed
-from testing.process import python
+from tests.support.backend import NAME
+from tests.support.backend.__main__ import installed
+from tests.support.process import python
 
 BEFORE = f"""
 import io, torch

@@ -1,16 +1,16 @@
 """A backend outside of torch, registered under a name of its own: device, kernels, fallback, region.
 
-It is that of testing/backend. Where the name is that of a vendor's backend, fake tensors stand for the vendor's.
+It is that of tests/support/backend. Where the name is that of a vendor's backend, fake tensors stand for the vendor's.
 """
 
 import polycast
 from polycast import _compiled
 
-from testing.backend import NAME
-from testing.backend.__main__ import installed
-from testing.cases import ALL_CASES, CASES, FIRST_ON_KEY, Case
-from testing.process import python
-from testing.samples.backends import LISTS
+from tests.support.backend import NAME
+from tests.support.backend.__main__ import installed
+from tests.support.cases import ALL_CASES, CASES, FIRST_ON_KEY, Case
+from tests.support.process import python
+from tests.support.samples.backends import LISTS
 
 NAMED = """
 import types

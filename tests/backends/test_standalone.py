@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from codegen.__main__ import main
-from testing.backend import NAME
-from testing.backend.__main__ import installed
+from tests.support.backend import NAME
+from tests.support.backend.__main__ import installed
 
 ROOT = Path(__file__).parents[2]
 BACKEND = f"""\
@@ -20,10 +20,10 @@ devices:
     dispatch_key: AutocastPrivateUse1
     lower_precision: [bfloat16, float16]
     like: privateuse1
-    backend: testing/backend
+    backend: tests/support/backend
     except: {{promote: [stack], unlisted: [OPS]}}
 ops:
-  erf: {{cast: {{{NAME}: {{as: fallthrough, note: It shall show the category.}}}}, public: [torch.erf]}}
+  erf: {{cast: {{{NAME}: {{as: input_dtype, note: It shall show the category.}}}}, public: [torch.erf]}}
 """
 COMPILE = """
 import sys

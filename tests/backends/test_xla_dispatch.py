@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from testing.probe import HAS_XLA, NO_XLA
-from testing.process import python
-from testing.xla import xla
+from tests.support.probe import HAS_XLA, NO_XLA
+from tests.support.process import python
+from tests.support.xla import xla
 
 pytestmark = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 

@@ -9,9 +9,9 @@ import torch
 from polycast import syncfree
 from torch import Tensor
 
-from testing.probe import HAS_XLA, NO_XLA
-from testing.process import python
-from testing.xla import xla
+from tests.support.probe import HAS_XLA, NO_XLA
+from tests.support.process import python
+from tests.support.xla import xla
 
 pytestmark = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 

@@ -6,9 +6,9 @@ import pytest
 import torch
 from polycast import syncfree
 
-from testing.optimizers import OURS, parameters, set_grads
-from testing.probe import HAS_XLA, NO_XLA
-from testing.xla import Traffic, on_xla, set_lr, sync
+from tests.support.optimizers import OURS, parameters, set_grads
+from tests.support.probe import HAS_XLA, NO_XLA
+from tests.support.xla import Traffic, on_xla, set_lr, sync
 
 pytestmark = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 

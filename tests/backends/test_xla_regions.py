@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention as attention
 
-from testing.probe import HAS_XLA, NO_XLA
+from tests.support.probe import HAS_XLA, NO_XLA
 
 pytestmark = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 F32, BF16 = torch.float32, torch.bfloat16

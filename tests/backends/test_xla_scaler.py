@@ -8,9 +8,9 @@ import torch
 from polycast import syncfree
 from torch import nn
 
-from testing.probe import HAS_XLA, NO_XLA
-from testing.xla import Traffic, sync
 from tests.scaler.test_training import is_skipped, training
+from tests.support.probe import HAS_XLA, NO_XLA
+from tests.support.xla import Traffic, sync
 
 pytestmark = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 

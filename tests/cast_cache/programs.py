@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from polycast import cast_cache
 from torch import Tensor, nn
 
-from testing.devices import lower_precision
 from tests.cast_cache.stock import stock
 from tests.cast_cache.writes import BUFFERS, CHANGES, NOT_ON_XLA, SIZE, of_data
+from tests.support.devices import lower_precision
 
 BF16 = torch.bfloat16
 Train = Callable[[nn.Module, Tensor], object]

@@ -8,7 +8,7 @@ import polycast
 import torch
 from polycast import cast_cache
 
-from testing.devices import casts_by_itself
+from tests.support.devices import casts_by_itself
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import torch
 from polycast import cast_cache
 from torch import Tensor, nn
 
-from testing.sharded import world
+from tests.support.sharded import world
 
 fsdp = pytest.importorskip("torch.distributed.fsdp")
 pytestmark = pytest.mark.usefixtures("world_of_one", "one_thread")

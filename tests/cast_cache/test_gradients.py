@@ -6,8 +6,8 @@ from hypothesis import given
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from testing.properties import examples
 from tests.cast_cache.programs import PLANS, Plan, Train, check_network, train_plainly
+from tests.support.properties import examples
 
 BF16 = torch.bfloat16
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from polycast import cast_cache
 from torch import Tensor, nn
 
-from testing.properties import examples
 from tests.cast_cache.stock import hits
 from tests.cast_cache.writes import CHANGES, NOT_ON_XLA, Change
+from tests.support.properties import examples
 
 BF16 = torch.bfloat16
 SIZE = 4

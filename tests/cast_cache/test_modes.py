@@ -15,11 +15,11 @@ from torch.nn.functional import linear
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from testing.models.architectures import ARCHITECTURES
-from testing.models.runs import Way, run
-from testing.optimizers import same_bits
-from testing.properties import examples
 from tests.cast_cache.stock import stock
+from tests.support.models.architectures import ARCHITECTURES
+from tests.support.models.runs import Way, run
+from tests.support.optimizers import same_bits
+from tests.support.properties import examples
 
 BF16, F16 = torch.bfloat16, torch.float16
 SIZE = 4

@@ -12,12 +12,12 @@ from polycast import cast_cache
 from torch import nn
 from torch.utils.weak import TensorWeakRef
 
-from testing.devices import casts_by_itself
-from testing.probe import HAS_XLA
-from testing.process import python
-from testing.properties import examples
 from tests.cast_cache.programs import Program, check_program, programs
 from tests.cast_cache.stock import count_casts, stock
+from tests.support.devices import casts_by_itself
+from tests.support.probe import HAS_XLA
+from tests.support.process import python
+from tests.support.properties import examples
 
 BF16 = torch.bfloat16
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -16,8 +16,8 @@ import torch
 from polycast import cast_cache
 from torch import Tensor, nn
 
-from testing.cpp import standard
 from tests.cast_cache.stock import held
+from tests.support.cpp import standard
 
 THREADS, REGIONS = 8, 500
 

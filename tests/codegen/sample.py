@@ -54,7 +54,7 @@ categories:
   fp32_append_dtype: Appends the dtype.
   promote: Casts to the widest dtype.
   banned: Raises.
-  fallthrough: Leaves it.
+  input_dtype: Leaves it.
   stock: Keeps torch's kernel.
 ops:
 """

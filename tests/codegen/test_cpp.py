@@ -14,7 +14,7 @@ from tests.codegen.sample import EXCEPTIONS, HEAD, HOSTILE, SCHEMAS, read
 CSRC = Path(__file__).parents[2] / "csrc"
 
 POLICY = f"""{HEAD}\
-  bend: {{cast: {{cpu: [{{torch: '>=2.12', as: fp32}}, {{as: fallthrough, note: HOSTILE}}]}}, public: [torch.bend]}}
+  bend: {{cast: {{cpu: [{{torch: '>=2.12', as: fp32}}, {{as: input_dtype, note: HOSTILE}}]}}, public: [torch.bend]}}
   fold: {{cast: banned, public: [torch.fold], message: HOSTILE}}
   newer: {{cast: fp32, overloads: [dim: {{torch: '>=2.12'}}, str: {{torch: '>=2.10'}}], public: [torch.newer]}}
   size: {{cast: {{cuda: fp32_append_dtype}}, overloads: [default: {{dtype_overload: dtype}}], public: [torch.size]}}

@@ -10,9 +10,9 @@ from polycast._grammar.errors import PolicyError
 
 from codegen.devices import DTYPES
 from codegen.render import render
-from testing.mutations import damaged
-from testing.properties import examples
 from tests.codegen.sample import HEAD, read
+from tests.support.mutations import damaged
+from tests.support.properties import examples
 
 # A device with exceptions, of a backend outside of torch, before another one.
 NPU = """\
@@ -29,7 +29,7 @@ EVERYTHING = f"""\
 {HEAD.replace("  cpu:", NPU)}\
   bend:
     cast:
-      cuda: [{{torch: '>=2.12', as: fp32}}, {{torch: '>=2.10,<2.11', as: unlisted}}, {{as: fallthrough, note: Why.}}]
+      cuda: [{{torch: '>=2.12', as: fp32}}, {{torch: '>=2.10,<2.11', as: unlisted}}, {{as: input_dtype, note: Why.}}]
       xla: unlisted
       others: {{as: stock, note: "a \\"quoted\\" | note"}}
     public: [torch.bend, torch.Tensor.bend]

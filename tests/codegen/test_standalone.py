@@ -9,15 +9,15 @@ import pytest
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
 from codegen.standalone import render_standalone
-from testing.samples.backends import LISTS
 from tests.codegen.sample import HEAD, read
+from tests.support.samples.backends import LISTS
 
 ROOT = Path(__file__).parents[2]
 MINE = "  mine: {dispatch_key: AutocastPrivateUse1, lower_precision: [bfloat16], like: cuda, backend: its file}\n"
 EVERY_CATEGORY = f"""\
 {HEAD.replace("categories:", MINE + "categories:")}\
   bend: {{cast: {{cuda: lower_precision_fp}}, public: [torch.bend]}}
-  fold: {{cast: {{cuda: {{as: fallthrough, note: Why.}}, cpu: promote}}, public: [torch.fold]}}
+  fold: {{cast: {{cuda: {{as: input_dtype, note: Why.}}, cpu: promote}}, public: [torch.fold]}}
   join: {{cast: {{cuda: promote}}, public: [torch.join]}}
   size:
     cast: {{mine: [{{overloads: [default], as: fp32_append_dtype}}, {{as: stock, note: Its own.}}]}}
@@ -74,7 +74,7 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
   // banned
   m.impl(TORCH_SELECTIVE_NAME("aten::sway"), torch::CppFunction::makeFromBoxedFunction<&sway_banned>());
 
-  // fallthrough
+  // input_dtype
   m.impl(TORCH_SELECTIVE_NAME("aten::fold"), torch::CppFunction::makeFromBoxedFunction<&run_below_autocast>());  // Why.
 }
 
@@ -83,7 +83,7 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 CASES = """\
 CASES = [
     Case("bend", "lower_precision_fp"),
-    Case("fold", "fallthrough"),
+    Case("fold", "input_dtype"),
     Case("join", "promote"),
     Case("size", "fp32_append_dtype", reaches="size.dtype"),
     Case("sway", "banned", message='Call "bend".'),
@@ -97,7 +97,7 @@ UNLISTED = [
 """
 TABLE = """\
 | `bend` | lower_precision_fp | `torch.bend` |  |
-| `fold` | fallthrough | `torch.fold` | Why. |
+| `fold` | input_dtype | `torch.fold` | Why. |
 | `join` | promote | `torch.join` |  |
 | `size` | fp32_append_dtype | `torch.size` |  |
 | `size.dim` | stock | `torch.size` | Its own. |

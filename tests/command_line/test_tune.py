@@ -19,7 +19,7 @@ from polycast.debug.tuning.propose import Candidate
 from polycast.debug.tuning.tuned import facts_of
 from polycast.policy.plan import Plan
 
-from testing.snippets import ROOT
+from tests.support.snippets import ROOT
 
 # Reads the plan as text, since the import of polycast takes seconds. A rule for gelu makes it fast, one for mish bad.
 PROGRAM = """

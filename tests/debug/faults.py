@@ -21,7 +21,7 @@ from polycast.debug.values import Op, Values
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from testing.models.architectures import bert, llama, resnet
+from tests.support.models.architectures import bert, llama, resnet
 
 
 def attention() -> tuple[nn.Module, list[Tensor]]:

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from testing.devices import lower_precision, seed
-from testing.models.architectures import bert, resnet
-from testing.process import python
-from testing.properties import TIMES
+from tests.support.devices import lower_precision, seed
+from tests.support.models.architectures import bert, resnet
+from tests.support.process import python
+from tests.support.properties import TIMES
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from polycast.debug.distinct_calls import read
 
-from testing.process import python
+from tests.support.process import python
 
 HEAD = """
 import os, sys, torch, polycast

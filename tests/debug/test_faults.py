@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testing.properties import TIMES, examples
 from tests.debug.faults import NETWORKS, Network, check_advice, check_compare, check_watch
+from tests.support.properties import TIMES, examples
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -3,8 +3,8 @@
 import polycast
 import pytest
 
-from testing.networks.planted import PLANTED
-from testing.properties import TIMES
+from tests.support.networks.planted import PLANTED
+from tests.support.properties import TIMES
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 FAST = ("mlp", "distances", "sum_of_errors", "outliers")

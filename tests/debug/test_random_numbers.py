@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from testing.devices import seed
+from tests.support.devices import seed
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

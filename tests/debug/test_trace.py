@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounter
 from torch.nn.functional import cross_entropy, linear, mse_loss, relu
 
-from testing.devices import RESIZES, required
-from testing.models.architectures import ARCHITECTURES, bert, llama, recurrent, resnet, yolos
-from testing.models.runs import Way, different, run
-from testing.probe import stock_kernels
-from testing.properties import TIMES
+from tests.support.devices import RESIZES, required
+from tests.support.models.architectures import ARCHITECTURES, bert, llama, recurrent, resnet, yolos
+from tests.support.models.runs import Way, different, run
+from tests.support.probe import stock_kernels
+from tests.support.properties import TIMES
 
 BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
 TRAIN = Way(train=True, one_region=False)
@@ -158,8 +158,8 @@ def test_a_rule_saves_the_casts_that_the_summary_says_it_saves() -> None:
 
     t = traced(work)
     (saving,) = t.summary().savings
-    assert (saving.by, saving.casts) == ('polycast.Policy({"mse_loss": "fallthrough"})', 6)
-    after = traced(work, polycast.Policy({"mse_loss": "fallthrough"}))
+    assert (saving.by, saving.casts) == ('polycast.Policy({"mse_loss": "input_dtype"})', 6)
+    after = traced(work, polycast.Policy({"mse_loss": "input_dtype"}))
     assert t.summary().bytes - after.summary().bytes == saving.bytes > 0
 
 

@@ -9,7 +9,7 @@ from polycast import Policy
 from torch import nn
 from torch.nn.functional import linear, mse_loss, relu
 
-from testing.devices import RESIZES
+from tests.support.devices import RESIZES
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 ONES = torch.ones(2, 2)

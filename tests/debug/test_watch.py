@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from testing.devices import lower_precision, no_syncs
+from tests.support.devices import lower_precision, no_syncs
 
 F16 = torch.float16
 

@@ -18,8 +18,8 @@ from polycast._grammar.categories import Category
 import codegen.__main__ as generator
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
-from testing.process import python
-from testing.snippets import (
+from tests.support.process import python
+from tests.support.snippets import (
     PAGES,
     ROOT,
     Example,
@@ -161,7 +161,7 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "python -m tools.history check 2.12.1": explained,
     "python -m tools.history record 2.16.0": explained,
     "python -m benchmarks.cast_cache": explained,
-    "python -m testing.backend -m pytest --real-devices mimic": explained,
+    "python -m tests.support.backend -m pytest --real-devices mimic": explained,
 }
 
 

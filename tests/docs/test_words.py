@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testing.snippets import ROOT
+from tests.support.snippets import ROOT
 
 FOLDERS = (
     "benchmarks",
@@ -17,7 +17,6 @@ FOLDERS = (
     "generated",
     "python/polycast",
     "requirements",
-    "testing",
     "tests",
     "tools",
 )

@@ -8,7 +8,7 @@ import pytest
 from polycast.command_line.commands import main
 from polycast.policy import sides
 
-from testing.cases import RELEASE
+from tests.support.cases import RELEASE
 
 REASON = "On the float32 list since torch 2.12 (pytorch#174824), as a bfloat16 activation"
 

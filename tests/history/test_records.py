@@ -11,9 +11,9 @@ from polycast._grammar.releases import Change, Release, changes, read_releases
 from polycast.policy.releases import RECORDED, releases
 
 from codegen.model import Rule
-from testing.cases import DEVICES, POLICY, RELEASE
-from testing.probe import HAS_XLA, stock_kernels
-from testing.release_probe import STOCK, probe, registered
+from tests.support.cases import DEVICES, POLICY, RELEASE
+from tests.support.probe import HAS_XLA, stock_kernels
+from tests.support.release_probe import STOCK, probe, registered
 
 RECORDS = list(releases().values())
 RUNNING = f"torch-{RELEASE[0]}.{RELEASE[1]}"
@@ -49,7 +49,7 @@ def test_the_policy_differs_from_a_release_only_where_it_has_a_note(record: Rele
         for op, overload, device in {*rules, *record.rules}
         if device in record.devices
         and held(rules.get((op, overload, device))) != record.category(op, overload, device)
-        # A note stands with what is listed, be it as fallthrough.
+        # A note stands with what is listed, be it as input_dtype.
         and not ((rule := rules.get((op, overload, device))) and rule.note)
     }
     assert different == set()

@@ -12,11 +12,11 @@ from polycast.policy import operators
 from polycast.policy.releases import releases, rules_of
 from polycast.policy.rules import BUILT_IN
 
-from testing.cases import RELEASE
-from testing.probe import in_force, kernels_of
-from testing.process import python
-from testing.properties import TIMES
-from testing.release_probe import STOCK, probe
+from tests.support.cases import RELEASE
+from tests.support.probe import in_force, kernels_of
+from tests.support.process import python
+from tests.support.properties import TIMES
+from tests.support.release_probe import STOCK, probe
 
 RUNNING = f"torch-{RELEASE[0]}.{RELEASE[1]}"
 RECORDS = list(releases().values())

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from testing.models.architectures import ARCHITECTURES, faster_rcnn
-from testing.models.runs import WAYS, Way, different, run
-from testing.models.zoo import NAMES, of_transformers
-from testing.probe import HAS_XLA, NO_XLA, stock_kernels
-from testing.properties import examples
+from tests.support.models.architectures import ARCHITECTURES, faster_rcnn
+from tests.support.models.runs import WAYS, Way, different, run
+from tests.support.models.zoo import NAMES, of_transformers
+from tests.support.probe import HAS_XLA, NO_XLA, stock_kernels
+from tests.support.properties import examples
 
 CASES = [
     (device, build) for device in ("cpu", "xla") for build in ARCHITECTURES if (device, build) != ("xla", faster_rcnn)

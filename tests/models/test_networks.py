@@ -6,12 +6,12 @@ import torch
 from polycast.backends import HOST, xla
 from polycast.policy.plan import Plan
 
-from testing.devices import lower_precision, seed
-from testing.networks.broken import BROKEN
-from testing.networks.planted import PLANTED, Planted
-from testing.networks.training import Training
-from testing.networks.working import WORKING
-from testing.properties import TIMES
+from tests.support.devices import lower_precision, seed
+from tests.support.networks.broken import BROKEN
+from tests.support.networks.planted import PLANTED, Planted
+from tests.support.networks.training import Training
+from tests.support.networks.working import WORKING
+from tests.support.properties import TIMES
 
 STEPS = 8
 

@@ -11,8 +11,8 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from testing.optimizers import Kernels, Options
 from tests.optim.programs import AVERAGES, Program, usual
+from tests.support.optimizers import Kernels, Options
 
 MOST = 7  # changes in a program
 CHANGES: dict[str, Callable[[Program], None]] = {}

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from polycast.backends import has_fused_kernels
 from torch import Tensor
 
-from testing.devices import has_float64, synchronize
-from testing.optimizers import FOR_LOOP, OURS, THEIRS, Kernels, Options, same_bits
+from tests.support.devices import has_float64, synchronize
+from tests.support.optimizers import FOR_LOOP, OURS, THEIRS, Kernels, Options, same_bits
 
 F32, F64, BF16, HALF, C64 = torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64
 NAN, INF = float("nan"), float("inf")

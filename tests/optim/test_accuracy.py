@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from testing.accuracy import gradients, run, start, too_large
-from testing.devices import has_float64
-from testing.optimizers import FOR_LOOP, OPTIONS, OURS, THEIRS, Kernels, Options, combinations
+from tests.support.accuracy import gradients, run, start, too_large
+from tests.support.devices import has_float64
+from tests.support.optimizers import FOR_LOOP, OPTIONS, OURS, THEIRS, Kernels, Options, combinations
 
 F32, F64, BF16, HALF = torch.float32, torch.float64, torch.bfloat16, torch.float16
 NAMES = pytest.mark.parametrize("name", OURS)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from testing.optimizers import OURS, THEIRS, parameters
+from tests.support.optimizers import OURS, THEIRS, parameters
 
 NAMES = pytest.mark.parametrize("name", OURS)
 NAN = float("nan")

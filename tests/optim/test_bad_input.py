@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testing.optimizers import KINDS, OURS, PATHS, make, parameters, same_bits, set_grads, tensors
+from tests.support.optimizers import KINDS, OURS, PATHS, make, parameters, same_bits, set_grads, tensors
 
 ONE = torch.ones(())
 NAN = float("nan")

@@ -8,7 +8,7 @@ import torch
 from polycast import syncfree
 from torch import Tensor
 
-from testing.optimizers import (
+from tests.support.optimizers import (
     FOR_LOOP,
     KINDS,
     OURS,

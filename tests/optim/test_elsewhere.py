@@ -8,7 +8,7 @@ import pytest
 import torch
 from polycast.syncfree import joining
 
-from testing.optimizers import OURS, PATHS, make, parameters, set_grads, tensors
+from tests.support.optimizers import OURS, PATHS, make, parameters, set_grads, tensors
 
 ELSEWHERE = pytest.mark.parametrize("path", ["composition", "joined"])
 EACH_KIND = pytest.mark.parametrize("kind", ["SGD momentum", "SGD dampening", "AdamW"])

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.optim import lr_scheduler
 
-from testing.optimizers import KINDS, OURS, THEIRS, make, parameters, same_bits, set_grads, step
+from tests.support.optimizers import KINDS, OURS, THEIRS, make, parameters, same_bits, set_grads, step
 
 EACH = pytest.mark.parametrize("kind", KINDS)
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from testing.devices import has_float64
-from testing.optimizers import KINDS, OURS, THEIRS, Kernels, make, set_grads
+from tests.support.devices import has_float64
+from tests.support.optimizers import KINDS, OURS, THEIRS, Kernels, make, set_grads
 
 SHARING: dict[str, Callable[[Tensor], list[Tensor]]] = {
     "the same memory": lambda memory: [memory.view(-1), memory.view(-1)],

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from testing.optimizers import KINDS, OPERATORS, OURS, PATHS, Kernels, make
-from testing.process import python
+from tests.support.optimizers import KINDS, OPERATORS, OURS, PATHS, Kernels, make
+from tests.support.process import python
 
 COMMON = {"weight_decay": 0.1, "maximize": False}
 ADAM = {**COMMON, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "decoupled_weight_decay": True}

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from polycast import syncfree
 from torch import nn
 
-from testing.devices import has_float64
-from testing.optimizers import (
+from tests.optim.changes import compare
+from tests.support.devices import has_float64
+from tests.support.optimizers import (
     KINDS,
     OURS,
     SHAPES,
@@ -22,8 +23,7 @@ from testing.optimizers import (
     step,
     tensors,
 )
-from testing.properties import examples
-from tests.optim.changes import compare
+from tests.support.properties import examples
 
 EACH = pytest.mark.parametrize("kind", KINDS)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testing.optimizers import OURS, THEIRS, parameters, same_bits, step
+from tests.support.optimizers import OURS, THEIRS, parameters, same_bits, step
 
 OPTIONS = [
     {"momentum": momentum, "nesterov": nesterov, "dampening": dampening, "maximize": maximize}

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from testing.devices import no_syncs, synchronize
-from testing.optimizers import OURS, SHAPES, make, parameters, set_grads
+from tests.support.devices import no_syncs, synchronize
+from tests.support.optimizers import OURS, SHAPES, make, parameters, set_grads
 
 
 @pytest.mark.parametrize("lr", ["number", "host", "device"])

@@ -14,7 +14,7 @@ import polycast
 import pytest
 import torch
 
-from testing.packages import check_source_distribution, check_wheel, files_of, packaged
+from tests.support.packages import check_source_distribution, check_wheel, files_of, packaged
 
 ROOT = Path(__file__).parents[2]
 INSTALLED = Path(polycast.__file__).parent

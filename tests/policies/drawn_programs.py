@@ -25,7 +25,7 @@ from tests.policies.programs import (
 
 
 def _values(op: str) -> st.SearchStrategy[str]:
-    names = ["lower_precision_fp", "fp32", "bfloat16", "float16", "float64", "fallthrough", "unlisted"]
+    names = ["lower_precision_fp", "fp32", "bfloat16", "float16", "float64", "input_dtype", "unlisted"]
     return st.sampled_from(names if op in ONE_TENSOR else [*names, "promote"])
 
 

@@ -13,8 +13,8 @@ from typing import Protocol, TypeAlias
 from polycast._compiled import DEVICES_LIKE
 from polycast.backends import device_of
 
-from testing.cases import ALL_CASES
-from testing.devices import lower_precision
+from tests.support.cases import ALL_CASES
+from tests.support.devices import lower_precision
 
 Rules: TypeAlias = dict[str, object]
 
@@ -89,7 +89,7 @@ class State:
         value = self.value(op) if self.enabled else "unlisted"
         if self.enabled and value == "unlisted" and op in BELOW:
             return self.computed(BELOW[op], given)
-        if value in ("fallthrough", "unlisted", "promote"):
+        if value in ("input_dtype", "unlisted", "promote"):
             return "float32" if op == "cat" and given == "bfloat16" else given  # beside a float16
         if given == "float64":  # is never cast, and torch.cat itself promotes
             return given

@@ -16,7 +16,7 @@ from polycast.policy import operators
 from polycast.policy.policy import PolicyError
 from polycast.policy.rules import BUILT_IN, VALUES
 
-from testing.mutations import CHARACTERS, damaged
+from tests.support.mutations import CHARACTERS, damaged
 
 OPERATORS = sorted(torch._C._dispatch_get_all_op_names())
 LISTED = sorted({rule.op for rule in BUILT_IN})

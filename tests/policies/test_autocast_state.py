@@ -11,7 +11,7 @@ from polycast import Policy, backends
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from testing.process import python
+from tests.support.process import python
 
 HALF, X = torch.float16, torch.eye(4)
 WIDE = Policy({"matmul": "fp32"})

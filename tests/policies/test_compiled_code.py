@@ -10,7 +10,7 @@ from polycast import Policy
 from polycast._compiled import scope_depth, scope_in_force
 from torch import nn
 
-from testing.process import python
+from tests.support.process import python
 
 F32, HALF, BF16 = torch.float32, torch.float16, torch.bfloat16
 X = torch.eye(4)

@@ -11,8 +11,8 @@ from polycast.backends import device_type_of
 from polycast.debug.verification.outcomes import expected
 from torch import Tensor
 
-from testing.cases import FIRST_ON_KEY
-from testing.probe import in_force, is_reachable, kernels_of, region, tensors_of
+from tests.support.cases import FIRST_ON_KEY
+from tests.support.probe import in_force, is_reachable, kernels_of, region, tensors_of
 
 F64, F32, INT, HALF, BF16 = torch.float64, torch.float32, torch.int64, torch.float16, torch.bfloat16
 seen: list[torch.dtype | None] = []
@@ -57,7 +57,7 @@ def tensor(device: str, dtype: torch.dtype) -> Tensor:
     return torch.empty(2, dtype=dtype, device=device_type_of(device))
 
 
-@pytest.mark.parametrize("value", ["lower_precision_fp", "fp32", "promote", "fallthrough", "float64", "float16"])
+@pytest.mark.parametrize("value", ["lower_precision_fp", "fp32", "promote", "input_dtype", "float64", "float16"])
 @pytest.mark.parametrize("device", DEVICES)
 def test_lists_and_optional_tensors(device: str, value: str) -> None:
     lower = polycast._compiled.DEVICES[device].lower_precision[0]

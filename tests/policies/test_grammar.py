@@ -12,7 +12,7 @@ from polycast.policy import operators
 
 import codegen.__main__ as generator
 from codegen.schemas import Schemas
-from testing.process import python
+from tests.support.process import python
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(path.stem for path in Path(polycast._grammar.__path__[0]).glob("*.py"))

@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
 
-from testing.process import python
+from tests.support.process import python
 
 RULES = {"": {"matmul": "fp32"}, "b.0": {"linear": "fp32"}, "c": {"linear": "float16"}, "b.*": {"gelu": "fp32"}}
 PLAN = Plan(Policy({"softmax": "bf16"}), {"Net": RULES})
@@ -289,7 +289,7 @@ OPS = ["linear", "gelu", "matmul", "softmax", "layer_norm", "mm"]
 def draw(random: Random) -> dict[str, dict[str, str]]:
     """Return rules for the modules of a Net."""
     names = random.sample(NAMES[:7], random.randint(0, 4)) + random.sample(NAMES[7:], random.randint(0, 1))
-    categories = ["fp32", "bfloat16", "float16", "unlisted", "fallthrough"]
+    categories = ["fp32", "bfloat16", "float16", "unlisted", "input_dtype"]
     return {name: {op: random.choice(categories) for op in random.sample(OPS, random.randint(1, 3))} for name in names}
 
 

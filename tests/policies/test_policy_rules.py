@@ -13,7 +13,7 @@ ALL = " ".join(DEVICES)
 
 # rules: what each device gets. An op stands for all overloads that are listed with it.
 RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
-    "an op": ({"layer_norm": "fallthrough"}, {ALL: "layer_norm fallthrough"}),
+    "an op": ({"layer_norm": "input_dtype"}, {ALL: "layer_norm input_dtype"}),
     "an op with its namespace": ({"aten::layer_norm": "fp32"}, {ALL: "layer_norm fp32"}),
     "an op as torch prints it": ({"torch.ops.aten.layer_norm": "fp32"}, {ALL: "layer_norm fp32"}),
     "an overload": ({"pow.Tensor_Scalar": "bfloat16"}, {ALL: "pow.Tensor_Scalar bfloat16"}),

@@ -11,8 +11,8 @@ from polycast._compiled import DEVICES
 from polycast.policy.rules import BUILT_IN
 
 import tests.policies.library  # noqa: F401
-from testing.process import python
 from tests.policies.test_policy_rules import RULES
+from tests.support.process import python
 
 
 @pytest.mark.parametrize("rules", [rules for rules, _ in RULES.values()], ids=RULES)
@@ -95,7 +95,7 @@ TABLE = """\
 op             device    category     from
 mv             xla       fp32         Policy: mv.xla
 mv             cpu, tpu  fp32         Policy: mv.cpu
-mv             mps       fallthrough  Policy: mv.mps
+mv             mps       input_dtype  Policy: mv.mps
 library::mean  all       bfloat16     Policy: library::mean
 add.Tensor     mps       promote      Policy: torch.add.mps"""
 DIFF = """\
@@ -109,7 +109,7 @@ unlisted: autocast leaves it alone; the ops that it runs follow their own rules.
 
 def test_a_policy_prints_as_a_table() -> None:
     rules = {
-        "mv": {"mps": "fallthrough", "xla": "fp32", "cpu": "fp32"},
+        "mv": {"mps": "input_dtype", "xla": "fp32", "cpu": "fp32"},
         "library::mean": "bfloat16",
         "torch.add": {"mps": "promote"},
     }

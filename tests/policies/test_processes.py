@@ -6,7 +6,7 @@ from pathlib import Path
 
 from polycast import Policy
 
-from testing.process import python
+from tests.support.process import python
 
 
 def test_a_file_is_used_from_outside(tmp_path: object) -> None:

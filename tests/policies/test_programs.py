@@ -13,10 +13,10 @@ import torch
 from hypothesis import assume, given, note
 from torch import Tensor
 
-from testing.devices import lower_precision
-from testing.properties import examples
 from tests.policies.drawn_programs import blocks
 from tests.policies.programs import Block, StoppedError, device, expected, source_of
+from tests.support.devices import lower_precision
+from tests.support.properties import examples
 
 LIBRARY = torch.library.Library("programs", "DEF")  # type: ignore[no-untyped-call]
 LIBRARY.define("product(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]

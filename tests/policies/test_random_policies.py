@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import event, given
 from polycast import Policy
 
-from testing.properties import examples
 from tests.policies.random_policies import check, files, rules
+from tests.support.properties import examples
 
 
 @given(given_rules=rules())

@@ -8,10 +8,10 @@ from polycast.debug.verification.outcomes import expected
 from polycast.policy.rules import BUILT_IN
 
 from codegen.schemas import Schemas
-from testing.calls import call
-from testing.cases import FIRST_ON_KEY, POLICY, Case
-from testing.probe import in_force, is_reachable, kernels_of, probes
-from testing.properties import examples
+from tests.support.calls import call
+from tests.support.cases import FIRST_ON_KEY, POLICY, Case
+from tests.support.probe import in_force, is_reachable, kernels_of, probes
+from tests.support.properties import examples
 
 F64, F32, INT, HALF, BF16 = torch.float64, torch.float32, torch.int64, torch.float16, torch.bfloat16
 EXPLICIT = {"float16": HALF, "bfloat16": BF16, "float64": F64}
@@ -19,7 +19,7 @@ CATEGORIES = (
     "lower_precision_fp",
     "fp32",
     "promote",
-    "fallthrough",
+    "input_dtype",
     "fp32_set_opt_dtype",
     "fp32_append_dtype",
     "banned",

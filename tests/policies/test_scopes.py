@@ -21,8 +21,8 @@ from polycast._compiled import find_policy, scope_depth, scope_in_force
 from polycast.policy.policy import digest_of
 from torch import nn
 
-from testing.process import python
-from testing.properties import examples
+from tests.support.process import python
+from tests.support.properties import examples
 
 F32, F64, HALF, BF16 = torch.float32, torch.float64, torch.float16, torch.bfloat16
 X = torch.eye(4)

@@ -11,8 +11,8 @@ from polycast.backends import device_type_of
 from torch import Tensor
 from torch.nn import functional as F
 
-from testing.cases import FIRST_ON_KEY
-from testing.probe import in_force, is_reachable, kernels_of, probes, reach, region, tensors_of
+from tests.support.cases import FIRST_ON_KEY
+from tests.support.probe import in_force, is_reachable, kernels_of, probes, reach, region, tensors_of
 
 F32, BF16 = torch.float32, torch.bfloat16
 X = torch.rand(4, 4)
@@ -54,7 +54,7 @@ def test_fallthrough_holds_for_what_an_op_runs(op: str, run: Callable[[], Tensor
     with polycast.autocast("cpu"):
         cast = run()
         torch.manual_seed(0)
-        with polycast.autocast("cpu", policy=Policy({op: "fallthrough"})):
+        with polycast.autocast("cpu", policy=Policy({op: "input_dtype"})):
             torch.testing.assert_close(run(), plain, rtol=0, atol=0)
             assert (X @ X).dtype == (F32 if op == "matmul" else BF16)  # the rule is that of the op alone
         assert not torch.equal(cast.float(), plain)  # else this shows nothing
@@ -71,7 +71,7 @@ def test_what_an_unlisted_op_runs_follows_its_own_rules(op: str, run: Callable[[
 
 
 @pytest.mark.parametrize("device", [device for device in FIRST_ON_KEY if is_reachable(device)])
-@pytest.mark.parametrize(("value", "is_whole"), [("fallthrough", True), ("unlisted", False), ("fp32", True)])
+@pytest.mark.parametrize(("value", "is_whole"), [("input_dtype", True), ("unlisted", False), ("fp32", True)])
 def test_what_a_listed_op_runs_on_each_device(device: str, value: str, is_whole: bool) -> None:
     """`layer_norm` is the README's: on cuda it runs `native_layer_norm`, which is listed, too."""
     names = ["layer_norm", "softmax.int", "matmul", "linear"]

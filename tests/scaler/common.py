@@ -9,7 +9,7 @@ import torch
 from polycast import syncfree
 from torch import Tensor
 
-from testing.optimizers import set_grads
+from tests.support.optimizers import set_grads
 
 INF, NAN = float("inf"), float("nan")
 SCALE = 256.0

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler as Scaler
 from torch.amp.grad_scaler import OptState
 
-from testing.devices import has_float64, lower_precision
-from testing.optimizers import on_host
+from tests.support.devices import has_float64, lower_precision
+from tests.support.optimizers import on_host
 
 INF, NAN = float("inf"), float("nan")
 # How near the two sides are. In float16 an element that underflows on one side may not on the other.

@@ -11,8 +11,8 @@ import pytest
 import torch
 from polycast import syncfree
 
-from testing.xla import EACH_DEVICE
 from tests.scaler.common import started
+from tests.support.xla import EACH_DEVICE
 
 PACKAGE = os.path.dirname(polycast.__file__)  # noqa: PTH120 -- co_filename is text
 MOST = {"cpu": 30, "xla": 45}

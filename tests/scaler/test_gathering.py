@@ -9,8 +9,8 @@ import torch
 from polycast import GradScaler, syncfree
 from torch import Tensor, nn
 
-from testing.optimizers import parameters, same_bits, set_grads
 from tests.scaler.common import started
+from tests.support.optimizers import parameters, same_bits, set_grads
 
 
 class Counted(nn.Parameter):

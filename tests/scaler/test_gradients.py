@@ -4,8 +4,8 @@ import pytest
 import torch
 from polycast import syncfree
 
-from testing.optimizers import parameters, set_grads
 from tests.scaler.common import EACH_LOOK, INF, LOOKS, NAN, OPTIMIZERS, SCALE, SHAPES, started
+from tests.support.optimizers import parameters, set_grads
 
 
 @pytest.mark.parametrize("norm_type", [1.0, 2, 3.0, 0.5, INF])

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from testing.devices import has_float64
-from testing.optimizers import Kernels, on_host
+from tests.support.devices import has_float64
+from tests.support.optimizers import Kernels, on_host
 
 F32, F64, BF16, HALF, C64 = torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64
 NON_FINITE = (float("nan"), float("inf"), float("-inf"))

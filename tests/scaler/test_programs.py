@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testing.properties import examples
 from tests.scaler.programs import Call, compare, kinds_on, precisions_on, programs
+from tests.support.properties import examples
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -12,9 +12,9 @@ import torch
 from polycast import syncfree
 from torch.amp.grad_scaler import GradScaler as Scaler
 
-from testing.optimizers import clones, parameters, same_bits
-from testing.process import python
 from tests.scaler.common import INF, NAN, SHAPES, Loop, give, started
+from tests.support.optimizers import clones, parameters, same_bits
+from tests.support.process import python
 
 OPTIONS: dict[str, Any] = {"init_scale": 1024.0, "growth_factor": 1.7, "backoff_factor": 0.4, "growth_interval": 3}
 SMALLEST = torch.finfo(torch.float32).tiny

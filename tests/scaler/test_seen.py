@@ -13,8 +13,8 @@ from torch.amp.grad_scaler import GradScaler as Scaler
 from torch.optim import lr_scheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from testing.optimizers import parameters
 from tests.scaler.common import SCALE, SHAPES, give, started
+from tests.support.optimizers import parameters
 
 
 def clipped(optimizer: Any, *_: Any) -> None:

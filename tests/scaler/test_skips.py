@@ -8,8 +8,8 @@ import pytest
 import torch
 from polycast import syncfree
 
-from testing.optimizers import clones, parameters, same_bits, set_grads
 from tests.scaler.common import EACH_LOOK, INF, KINDS, LOOKS, NAN, OPTIMIZERS, SCALE, SHAPES, give, started
+from tests.support.optimizers import clones, parameters, same_bits, set_grads
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import torch
 from polycast import syncfree
 from torch import Tensor, nn
 
-from testing.devices import no_syncs, synchronize
-from testing.optimizers import on_host, same_bits, tensors
 from tests.scaler.common import EACH_LOOK, INF
+from tests.support.devices import no_syncs, synchronize
+from tests.support.optimizers import on_host, same_bits, tensors
 
 ITERATIONS = 100
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from testing.sharded.world import CHECKS, Check, distributed, join
 from tests.sharded import clipping, collectives, lone, missing, optimizers, programs, scaler, state
+from tests.support.sharded.world import CHECKS, Check, distributed, join
 
 __all__ = ["CHECKS", "clipping", "collectives", "lone", "missing", "optimizers", "programs", "scaler", "state"]
 

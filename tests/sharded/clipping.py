@@ -8,7 +8,7 @@ from polycast import syncfree
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler as Scaler
 
-from testing.sharded.models import (
+from tests.support.sharded.models import (
     INF,
     MAKERS,
     SCALE,
@@ -22,7 +22,7 @@ from testing.sharded.models import (
     poison,
     whole,
 )
-from testing.sharded.world import check
+from tests.support.sharded.world import check
 
 
 def clip(scaler: Any, optimizer: Any, params: list[Tensor], norm_type: float = 2.0) -> Tensor:

@@ -9,8 +9,8 @@ from polycast import syncfree
 from torch import Tensor, nn
 from torch.distributed.tensor.debug import CommDebugMode
 
-from testing.sharded.models import INF, SCALE, give, leaves, loss, model
-from testing.sharded.world import check, distributed, size
+from tests.support.sharded.models import INF, SCALE, give, leaves, loss, model
+from tests.support.sharded.world import check, distributed, size
 
 #: The largest norm, 0 for any, and its kind.
 CLIPPING = [(0, 2.0), (1.0, 2.0), (1.0, INF)]

@@ -10,8 +10,8 @@ from torch import nn
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
-from testing.sharded.models import INF, SCALE
-from testing.sharded.world import check, distributed, rank, size
+from tests.support.sharded.models import INF, SCALE
+from tests.support.sharded.world import check, distributed, rank, size
 
 KINDS: dict[str, Any] = {
     "sync-free": polycast.syncfree.AdamW,

@@ -8,8 +8,8 @@ import torch
 from polycast import syncfree
 from torch import Tensor
 
-from testing.sharded.models import INF, SCALE, placed
-from testing.sharded.world import check, distributed, rank, size
+from tests.support.sharded.models import INF, SCALE, placed
+from tests.support.sharded.world import check, distributed, rank, size
 
 LOOKS = ("step", "unscale_", "clip_grad_norm")
 

@@ -11,9 +11,9 @@ from polycast import syncfree
 from torch import Tensor
 from torch.distributed._functional_collectives import AsyncCollectiveTensor
 
-from testing.optimizers import OURS, THEIRS, make
-from testing.sharded.models import PLACES, assert_same, give, leaves, partial, placed, whole
-from testing.sharded.world import check
+from tests.support.optimizers import OURS, THEIRS, make
+from tests.support.sharded.models import PLACES, assert_same, give, leaves, partial, placed, whole
+from tests.support.sharded.world import check
 
 SOME = ("SGD", "SGD nesterov", "SGD dampening", "Adam amsgrad", "AdamW")
 

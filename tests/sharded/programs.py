@@ -19,8 +19,8 @@ from polycast import syncfree
 from torch import Tensor
 from torch.amp.grad_scaler import GradScaler as Scaler
 
-from testing.sharded.models import INF, assert_same, loss, model, placed, whole
-from testing.sharded.world import TIMEOUT, check, distributed, join, rank, size
+from tests.support.sharded.models import INF, assert_same, loss, model, placed, whole
+from tests.support.sharded.world import TIMEOUT, check, distributed, join, rank, size
 
 OPTIONS: dict[str, Any] = {"init_scale": 1024.0, "growth_interval": 2}
 LAYOUTS: tuple[tuple[Any, ...], ...] = (("0",), ("1",), ("R",), ("0R", 1, 0), ("01", 1, 0), ("R1", 0, 1))

@@ -8,8 +8,8 @@ from polycast import syncfree
 from torch import nn
 from torch.optim import lr_scheduler
 
-from testing.sharded.models import INF, MAKERS, SCALE, loss, model, placed, poison, whole
-from testing.sharded.world import check, distributed, mesh, rank, size
+from tests.support.sharded.models import INF, MAKERS, SCALE, loss, model, placed, poison, whole
+from tests.support.sharded.world import check, distributed, mesh, rank, size
 
 
 def iterate(scaler: Any, optimizer: Any, layers: nn.Module, number: int, bad: int, unscales: bool = False) -> None:

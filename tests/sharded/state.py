@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from polycast import syncfree
 
-from testing.optimizers import OURS, THEIRS, make
-from testing.sharded.models import assert_same, fully_sharded, leaves, model, placed
-from testing.sharded.world import check, distributed
+from tests.support.optimizers import OURS, THEIRS, make
+from tests.support.sharded.models import assert_same, fully_sharded, leaves, model, placed
+from tests.support.sharded.world import check, distributed
 
 ADAM: dict[str, Any] = {"lr": 0.1, "weight_decay": 0.1}
 

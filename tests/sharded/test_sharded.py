@@ -7,8 +7,8 @@ import torch
 from polycast.scaler import findings, sharding
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from testing.sharded import world
 from tests.sharded.all import CHECKS
+from tests.support.sharded import world
 
 
 @pytest.mark.usefixtures("world_of_one", "one_thread")

@@ -11,7 +11,7 @@ from polycast import syncfree
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler as Scaler
 
-from testing.devices import lower_precision
+from tests.support.devices import lower_precision
 
 READS = pytest.mark.filterwarnings("ignore:each step of .* waits until the device:UserWarning")
 TOLERANCE = {torch.float16: 0.01, torch.bfloat16: 0.05}

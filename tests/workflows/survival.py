@@ -22,7 +22,7 @@ from polycast import backends
 from torch import Tensor, nn
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from testing.devices import seed
+from tests.support.devices import seed
 from tests.workflows.loops import lower
 
 distributed: Any = torch.distributed

@@ -9,9 +9,9 @@ from polycast import syncfree
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from testing.devices import RESIZES, lower_precision
-from testing.probe import kernels_of
-from testing.xla import NEEDS_XLA
+from tests.support.devices import RESIZES, lower_precision
+from tests.support.probe import kernels_of
+from tests.support.xla import NEEDS_XLA
 from tests.workflows.loops import READS, compare, float32, network, ours, train
 
 # The documents ask torch_xla for its device the way that it calls deprecated.

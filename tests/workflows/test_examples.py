@@ -11,7 +11,7 @@ from time import sleep
 import pytest
 import torch
 
-from testing.snippets import ROOT, page
+from tests.support.snippets import ROOT, page
 
 FOLDER = ROOT / "examples"
 NAMES = sorted(path.name for path in FOLDER.glob("*.py"))

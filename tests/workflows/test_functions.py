@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testing.devices import RESIZES
+from tests.support.devices import RESIZES
 from tests.workflows.loops import compare, float32, floats, lower, ours, train
 
 F32 = torch.float32

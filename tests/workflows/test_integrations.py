@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testing.cases import ROOT
+from tests.support.cases import ROOT
 from tests.workflows.loops import data, loss_fn, network
 
 EXAMPLES = sorted(path.stem.removeprefix("with_") for path in (ROOT / "examples" / "integrations").glob("with_*.py"))

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from testing.devices import RESIZES
-from testing.process import python
+from tests.support.devices import RESIZES
+from tests.support.process import python
 from tests.workflows.loops import compare, float32, lower, network, ours, train
 
 pytestmark = RESIZES

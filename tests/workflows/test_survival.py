@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from testing.devices import RESIZES
-from testing.properties import TIMES
+from tests.support.devices import RESIZES
+from tests.support.properties import TIMES
 from tests.workflows import survival
 
 pytestmark = RESIZES

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.optim import lr_scheduler
 
-from testing.sharded import world
-from testing.sharded.models import whole
+from tests.support.sharded import world
+from tests.support.sharded.models import whole
 from tests.workflows.loops import data, floats, loss_fn, network
 
 ABSENT = "{} is not installed; the tests of its trainer need it"

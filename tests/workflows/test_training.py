@@ -11,7 +11,7 @@ import torch
 from polycast import syncfree
 from torch import Tensor
 
-from testing.devices import RESIZES
+from tests.support.devices import RESIZES
 from tests.workflows.loops import (
     READS,
     Amp,

@@ -14,7 +14,7 @@ from polycast.debug.verification import samples
 from polycast.debug.verification.outcomes import flatten
 
 from codegen.model import Op
-from testing import probe
+from tests.support import probe
 from tools.docs import facts
 from tools.docs.facts import FLOAT32, POLICY
 

@@ -25,14 +25,14 @@ from torch.utils._pytree import tree_map_only
 
 from codegen.model import Op, Overload
 from codegen.render import cited
-from testing import probe
-from testing.cases import POLICY as READ
+from tests.support import probe
+from tests.support.cases import POLICY as READ
 
 POLICY = cited(READ)
 INPUTS = ("float32", "bfloat16", "float16")
 REGION = "region"
 FLOAT32 = {Category.FP32.value, Category.FP32_SET_OPT_DTYPE.value, Category.FP32_APPEND_DTYPE.value}
-_STAYS = {UNLISTED, Category.PROMOTE.value, Category.FALLTHROUGH.value}
+_STAYS = {UNLISTED, Category.PROMOTE.value, Category.INPUT_DTYPE.value}
 
 
 class Cell(NamedTuple):

@@ -24,7 +24,7 @@ from polycast.policy.sides import LEFT_ALONE
 
 from codegen.model import Op
 from codegen.render import environment
-from testing.snippets import page
+from tests.support.snippets import page
 from tools.docs import facts, sentences
 from tools.docs.example import example
 from tools.docs.facts import POLICY

@@ -12,7 +12,7 @@ from polycast.debug.verification.outcomes import flatten
 from polycast.policy.releases import releases
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from testing import probe
+from tests.support import probe
 from tools.docs import facts, pages, sentences
 from tools.docs.example import example
 from tools.docs.facts import POLICY

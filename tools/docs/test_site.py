@@ -26,9 +26,9 @@ from polycast.policy.rules import BUILT_IN
 from polycast.policy.sides import diff
 from torch.utils._pytree import tree_map_only
 
-from testing import probe
-from testing.cases import DEVICES, RELEASE
-from testing.snippets import ROOT, page
+from tests.support import probe
+from tests.support.cases import DEVICES, RELEASE
+from tests.support.snippets import ROOT, page
 from tools.docs import facts, links, pages
 from tools.docs.facts import POLICY, REGION
 

@@ -17,7 +17,7 @@ from polycast._grammar.errors import PolicyError
 from polycast._grammar.names import join_name
 from polycast._grammar.releases import number_of, read_releases
 
-from testing.progress import progress
+from tests.support.progress import progress
 from tools.history import schemas
 from tools.history.environments import FOLDER, ROOT, native_functions, probed, python_of
 from tools.history.files import text_of

@@ -49,7 +49,7 @@ def python_of(version: str, keep: bool = False) -> Iterator[Path]:
 
 def probed(python: Path) -> dict[str, Any]:
     """Return what the probe says in an environment: packages, and categories of the overloads of each device."""
-    printed = _run(str(python), "-W", "ignore", "-m", "testing.release_probe")
+    printed = _run(str(python), "-W", "ignore", "-m", "tests.support.release_probe")
     found: dict[str, Any] = json.loads(printed.splitlines()[-1])
     return found
 

@@ -8,8 +8,8 @@ import pytest
 from polycast._grammar.names import join_name
 from polycast._grammar.releases import read_releases
 
-from testing.probe import in_force, kernels_of
-from testing.release_probe import probe
+from tests.support.probe import in_force, kernels_of
+from tests.support.release_probe import probe
 from tools.history import __main__ as tool
 from tools.history import schemas
 from tools.history.files import text_of

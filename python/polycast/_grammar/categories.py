@@ -20,7 +20,7 @@ class Category(Enum):
     FP32_APPEND_DTYPE = "fp32_append_dtype"
     PROMOTE = "promote"
     BANNED = "banned"
-    FALLTHROUGH = "fallthrough"
+    INPUT_DTYPE = "input_dtype"
     STOCK = "stock"
 
 

@@ -107,8 +107,8 @@ class Call:
 
     @property
     def is_ruled(self) -> bool:
-        """Whether the rule decides the dtype that the op computes in: "unlisted" and "fallthrough" do not."""
-        return self.rule not in (UNLISTED, Category.FALLTHROUGH.value)
+        """Whether the rule decides the dtype that the op computes in: "unlisted" and "input_dtype" do not."""
+        return self.rule not in (UNLISTED, Category.INPUT_DTYPE.value)
 
     @property
     def why(self) -> str:
@@ -117,7 +117,7 @@ class Call:
             return f"no rule is for it on {self.device}"
         if self.rule == Category.STOCK.value:
             return "torch's own autocast kernel took it"
-        if self.rule == Category.FALLTHROUGH.value:
+        if self.rule == Category.INPUT_DTYPE.value:
             return "its rule is to take what it is given"
         if self.casts:
             return f"its rule is {self.rule}"

@@ -113,7 +113,7 @@ def _savings(calls: Iterable[Call], frozen: Collection[str]) -> Iterable[Saving]
         casts = [cast for _, cast in group]
         dtypes = " and ".join(sorted({text(cast.given) for cast in casts}))
         yield Saving(
-            f'polycast.Policy({{"{op}": "fallthrough"}})',
+            f'polycast.Policy({{"{op}": "input_dtype"}})',
             len(casts),
             sum(cast.bytes for cast in casts),
             f"it would compute in {dtypes}, at that precision",

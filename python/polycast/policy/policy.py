@@ -103,9 +103,9 @@ class Policy(Mapping[str, Casts], metaclass=_PolicyType):
 
     Example:
         >>> import polycast
-        >>> mine = polycast.Policy({"layer_norm": "fallthrough", "softmax": {"cpu": "fp32", "cuda": "bfloat16"}})
+        >>> mine = polycast.Policy({"layer_norm": "input_dtype", "softmax": {"cpu": "fp32", "cuda": "bfloat16"}})
         >>> mine | polycast.Policy({"torch.softmax": {"cpu": "unlisted"}})
-        Policy({'layer_norm': 'fallthrough', 'softmax': {'cuda': 'bfloat16', 'cpu': 'unlisted'}})
+        Policy({'layer_norm': 'input_dtype', 'softmax': {'cuda': 'bfloat16', 'cpu': 'unlisted'}})
         >>> polycast.Policy("torch-2.11").rules["stack"]  # which policy.yaml has promote on xpu
         {'xpu': 'unlisted'}
         >>> careful = polycast.Policy("fp32")
@@ -204,13 +204,13 @@ class Policy(Mapping[str, Casts], metaclass=_PolicyType):
 
         Example:
             >>> import polycast
-            >>> print(polycast.Policy({"layer_norm": {"xla": "fp32", "mps": "fallthrough"}}).diff())
+            >>> print(polycast.Policy({"layer_norm": {"xla": "fp32", "mps": "input_dtype"}}).diff())
             op          device  built-in  this
             layer_norm  xla     unlisted  fp32
-            layer_norm  mps     fp32      fallthrough
+            layer_norm  mps     fp32      input_dtype
             <BLANKLINE>
             unlisted: autocast leaves it alone; the ops that it runs follow their own rules.
-            fallthrough: runs in the dtype of its inputs, and so does all that it runs.
+            input_dtype: runs in the dtype of its inputs, and so does all that it runs.
         """
         sides = [side_of(BUILT_IN_NAME), side_of("this", self._rules)]
         if other is not None:

@@ -26,7 +26,7 @@ BUILT_IN_NAME = "built-in"  # the built-in policy
 LEFT_ALONE = f"{UNLISTED}: autocast leaves it alone; the ops that it runs follow their own rules."
 _NOTES = {
     UNLISTED: LEFT_ALONE,
-    Category.FALLTHROUGH.value: "fallthrough: runs in the dtype of its inputs, and so does all that it runs.",
+    Category.INPUT_DTYPE.value: "input_dtype: runs in the dtype of its inputs, and so does all that it runs.",
     ABSENT: f"{ABSENT}: that torch has no such op or overload.",
 }
 

@@ -13,8 +13,8 @@ def summary(policy: Policy) -> str:
 
     Example:
         >>> import polycast
-        >>> summary(polycast.Policy({"mm": "fp32", "softmax": {"cpu": "fallthrough"}}))
-        'mm fp32, softmax fallthrough on cpu'
+        >>> summary(polycast.Policy({"mm": "fp32", "softmax": {"cpu": "input_dtype"}}))
+        'mm fp32, softmax input_dtype on cpu'
         >>> summary(polycast.Policy({"mm": "fp32", "bmm": "fp32", "sum": "fp32", "dot": "fp32"}))
         'fp32 for 4 ops'
     """

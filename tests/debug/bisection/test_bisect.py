@@ -10,7 +10,7 @@ import torch
 from polycast.debug import Bisection, Culprit, bisect
 from polycast.policy.plan import Plan
 
-from testing.networks.planted import PLANTED
+from tests.support.networks.planted import PLANTED
 
 LOWER = polycast.policy.category("linear", "cpu")
 pytestmark = pytest.mark.usefixtures("one_thread")

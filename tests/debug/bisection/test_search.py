@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from polycast.debug.bisection.search import minimal_sets
 
-from testing.properties import TIMES
+from tests.support.properties import TIMES
 
 SEEDS = range(30 * TIMES)
 SIZES = {

@@ -11,7 +11,7 @@ from polycast.debug.bisection.result import Bisection
 from polycast.debug.distinct_calls import DistinctCall
 from polycast.policy.plan import Plan, PlanLike, shown
 
-from testing.properties import TIMES
+from tests.support.properties import TIMES
 
 SEEDS = range(20 * TIMES)
 OPS = ("linear", "matmul", "conv2d", "bmm", "addmm", "scaled_dot_product_attention", "relu", "softmax")

@@ -16,9 +16,9 @@ from polycast.policy.policy import Policy
 from polycast.scope import scopes
 from torch import Tensor, nn
 
-from testing.devices import lower_precision
-from testing.networks.broken import BROKEN
-from testing.networks.training import Batch, Training, training
+from tests.support.devices import lower_precision
+from tests.support.networks.broken import BROKEN
+from tests.support.networks.training import Batch, Training, training
 
 BF16, F16 = torch.bfloat16, torch.float16
 

@@ -6,7 +6,7 @@ import pytest
 from polycast.debug.tuning.tuned import facts_of
 from polycast.policy.plan import Plan
 
-from testing.snippets import ROOT
+from tests.support.snippets import ROOT
 
 FOLDER = ROOT / "examples" / "tuned"
 

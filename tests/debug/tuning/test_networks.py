@@ -7,7 +7,7 @@ from polycast.backends import HOST
 from polycast.debug.tuning import proof
 from polycast.policy.plan import Plan
 
-from testing.networks.broken import BROKEN
+from tests.support.networks.broken import BROKEN
 
 DTYPES = {"overflow": torch.float16, "large mean": torch.bfloat16}
 pytestmark = pytest.mark.usefixtures("one_thread")

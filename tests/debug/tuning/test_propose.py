@@ -50,7 +50,7 @@ TABLE: dict[str, tuple[list[Evidence], list[str]]] = {
     "an unlisted op that is slow": ([op("linear", "0", 2.0, 1.0), op("gelu", "1", 1.0, 4.0, {0: 0.5})], [LOW, FP32]),
     "a loss that is fast": (
         [op("linear", "0", 2.0, 1.0), op("mse_loss", "", 2.0, 0.5, {0: 0.5})],
-        [LOW, "fallthrough"],
+        [LOW, "input_dtype"],
     ),
     "an error": ([op("linear", "0", 2.0, 1.0, error=0.5)], [FP32]),
     "an infinite error": (

@@ -20,7 +20,7 @@ from polycast.policy.check import check
 from polycast.policy.plan import Plan
 from torch import Tensor, nn
 
-from testing.devices import lower_precision
+from tests.support.devices import lower_precision
 
 LINEAR = "linear"
 BATCHES = [torch.linspace(-1, 1, 32).reshape(4, 8) + number for number in range(4)]

@@ -140,7 +140,7 @@ def cast_by_hand(category: str, sample: Arguments, lower: torch.dtype) -> Argume
 def expected(category: str, given: list[torch.dtype], lower: torch.dtype) -> list[torch.dtype]:
     """Return the dtypes that inputs of the given dtypes arrive in."""
     eligible = [dtype for dtype in given if dtype.is_floating_point and dtype not in (torch.float64, *NARROW)]
-    if category == Category.FALLTHROUGH.value or not eligible:
+    if category == Category.INPUT_DTYPE.value or not eligible:
         return given
     widest = functools.reduce(torch.promote_types, eligible)
     targets = {Category.LOWER_PRECISION_FP: lower, Category.FP32: torch.float32, Category.PROMOTE: widest}

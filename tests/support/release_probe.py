@@ -1,6 +1,6 @@
 """What stock torch does to each op inside of autocast, found by what arrives below its kernels; printed as JSON.
 
-    python -m testing.release_probe
+    python -m tests.support.release_probe
 
 Imports torch and no polycast: it runs in the environment of any release. Fake tensors of a device carry its autocast
 key, so that a call goes through the real C++ kernel, and a Python kernel on the autograd key below catches it there.
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from testing.arguments import Maker
+from tests.support.arguments import Maker
 
 F32, F64, INT, LOWERS = torch.float32, torch.float64, torch.int64, (torch.bfloat16, torch.float16)
 STOCK, UNSEEN = "stock", "unseen"

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from testing.devices import synchronize
-from testing.optimizers import FOR_LOOP, THEIRS, Options
+from tests.support.devices import synchronize
+from tests.support.optimizers import FOR_LOOP, THEIRS, Options
 
 # The largest error of one tensor is the end of one random walk, and differs by a tenth from one rounding to the next;
 # its mean over many tensors does not. The mean error of SGD needs most of them to be known to a hundredth.

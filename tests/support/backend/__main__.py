@@ -1,4 +1,4 @@
-"""`python -m testing.backend FILE|-m MODULE [ARGUMENT ...]` runs Python with the device, without XLA.
+"""`python -m tests.support.backend FILE|-m MODULE [ARGUMENT ...]` runs Python with the device, without XLA.
 
 The package is built and installed once for each torch, in build/.
 """
@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 SOURCES = Path(__file__).parent
-BUILD = SOURCES.parents[1] / "build"
+BUILD = SOURCES.parents[2] / "build"
 
 
 def installed() -> Path:

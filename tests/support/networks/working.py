@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from testing.networks.training import Batch, Training, training
+from tests.support.networks.training import Batch, Training, training
 
 CONTEXT = 64  # characters
 WIDTH = 64

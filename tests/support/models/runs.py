@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from testing.devices import seed, synchronize
+from tests.support.devices import seed, synchronize
 
 # By name: a tensor that a model gave, or the dtype of one on its way there.
 Results = dict[str, Tensor | torch.dtype]

@@ -16,8 +16,8 @@ import torch
 from polycast.backends import device_type_of
 from polycast.debug.verification.samples import Make
 
-from testing.cases import CASES, POLICY
-from testing.probe import flatten, probes, reach, region, tensors_of
+from tests.support.cases import CASES, POLICY
+from tests.support.probe import flatten, probes, reach, region, tensors_of
 
 from .public import composites, prepare
 

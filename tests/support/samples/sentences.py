@@ -16,8 +16,8 @@ from polycast.debug.verification.samples import Make
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from testing.cases import FIRST_ON_KEY
-from testing.probe import flatten, is_here, probes, reach, region
+from tests.support.cases import FIRST_ON_KEY
+from tests.support.probe import flatten, is_here, probes, reach, region
 
 F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64
 Call = Callable[[Make], object]
@@ -303,8 +303,8 @@ def rules_of_cuda(at: Place) -> Iterable[Pair]:
 
 # The sentences stand as in the first document named; the others say the same, of their own device and lower precision.
 # A sentence about one device holds on every device of the policy, once for each key, unless the sentence names some.
-XLA, CUDA, EXAMPLES = "000_1ddc69e16249b2f9.txt", "001_74d838cf59340b50.txt", "002_c3618d3a88958c87.txt"
-XPU, XLA_REPOSITORY = "003_79838daea11dc429.txt", "004_285a24f7706adc78.txt"
+XLA, CUDA, EXAMPLES = "pytorch_xla_amp", "torch_cuda_amp", "torch_amp_examples"
+XPU, XLA_REPOSITORY = "torch_xpu_amp", "pytorch_xla_amp_draft"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from testing.models.architectures import BATCHES
+from tests.support.models.architectures import BATCHES
 
 NAMES = ["Albert", "Bart", "Bert", "Bloom", "DistilBert", "Electra", "Falcon", "GPT2", "GPTNeoX", "Gemma"]
 NAMES += ["Llama", "Mistral", "MPNet", "OPT", "Phi", "Qwen2", "Roberta", "T5", "ViT"]

@@ -12,7 +12,7 @@ from polycast.policy import devices
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 POLICY = read_policy(ROOT / "policy.yaml", "policy.yaml", Schemas.installed())
 RELEASE = tuple(map(int, torch.__version__.split(".")[:2]))
 DEVICES = devices()

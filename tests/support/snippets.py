@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import NamedTuple
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 # The pages that are written by hand; those of docs/ that codegen makes lie deeper, but for the trainers.
 PAGES = (
     "README.md",

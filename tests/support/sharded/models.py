@@ -7,8 +7,8 @@ import torch
 from polycast import syncfree
 from torch import Tensor, nn
 
-from testing.optimizers import parameters
-from testing.sharded.world import distributed, mesh, rank, size
+from tests.support.optimizers import parameters
+from tests.support.sharded.world import distributed, mesh, rank, size
 
 #: Placements, and the shape of the mesh: a 0 is as long as the world. The last parameter is a plain tensor.
 PLACES: tuple[tuple[Any, ...], ...] = (("0",), ("1",), ("R",), ("R0", 1, 0), ("01", 0, 1), ("1R", 0, 1))

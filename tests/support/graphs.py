@@ -11,8 +11,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from testing.cases import Case
-from testing.probe import flatten, region, tensors_of
+from tests.support.cases import Case
+from tests.support.probe import flatten, region, tensors_of
 
 Graph = list[str]
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from polycast import _compiled, backends
 
-from testing.probe import HAS_XLA
+from tests.support.probe import HAS_XLA
 
 # Torch's kernel of mse_loss resizes its result on a device that runs it by torch's fallback to the host.
 RESIZES = pytest.mark.filterwarnings("ignore:An output with one or more elements was resized:UserWarning")
@@ -76,7 +76,7 @@ def synchronize(device: str) -> None:
 def no_syncs(device: str) -> Iterator[None]:
     """Raise if the host waits for the device in this block, and skip the test where the device cannot report it."""
     if device == backends.xla.TYPE:
-        from testing.xla import Traffic
+        from tests.support.xla import Traffic
 
         traffic = Traffic()
         yield

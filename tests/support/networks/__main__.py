@@ -1,11 +1,11 @@
 """A planted check as a command, for polycast bisect: exit status 0 if it is good, else 1.
 
-Usage: python -m testing.networks mlp
+Usage: python -m tests.support.networks mlp
 """
 
 import sys
 
-from testing.networks.planted import PLANTED
+from tests.support.networks.planted import PLANTED
 
 if __name__ == "__main__":
     names = [name for name in sys.argv[1:] if name in PLANTED]

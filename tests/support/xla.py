@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from testing.probe import HAS_XLA, NO_XLA
+from tests.support.probe import HAS_XLA, NO_XLA
 
 NEEDS_XLA = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 EACH_DEVICE = pytest.mark.parametrize("device", ["cpu", pytest.param("xla", marks=NEEDS_XLA)])

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from testing.networks.training import Training, training
-from testing.networks.working import classify, images
+from tests.support.networks.training import Training, training
+from tests.support.networks.working import classify, images
 
 
 class RootMeanSquare(nn.Module):

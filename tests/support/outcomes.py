@@ -9,8 +9,8 @@ from polycast.backends import device_type_of
 from polycast.debug.verification.outcomes import cast_by_hand
 from polycast.debug.verification.samples import WITHOUT_CPU_KERNEL, WITHOUT_SAMPLE, Arguments, find
 
-from testing.backend import NAME
-from testing.cases import Case
+from tests.support.backend import NAME
+from tests.support.cases import Case
 
 # What a backend cannot run, in a region or out of it.
 CANNOT_RUN = {

@@ -3,9 +3,9 @@
 import torch
 from polycast.backends import device_type_of
 
-from testing.arguments import Maker
-from testing.cases import Case
-from testing.probe import ReachedError, reach, region, tensors_of
+from tests.support.arguments import Maker
+from tests.support.cases import Case
+from tests.support.probe import ReachedError, reach, region, tensors_of
 
 
 def call(

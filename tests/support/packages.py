@@ -13,7 +13,7 @@ from zipfile import ZipFile
 from packaging.metadata import Metadata
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 
-from testing.snippets import ROOT, page
+from tests.support.snippets import ROOT, page
 
 DIST_INFO = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE", "top_level.txt"}
 # What setuptools adds to the files of the checkout.
