@@ -1,7 +1,5 @@
 """The site's settings. `make docs` puts the generated pages beside these, and runs Sphinx on both."""
 
-from pathlib import Path
-
 import polycast
 
 project = "polycast"
@@ -11,10 +9,7 @@ html_title = f"polycast {release}"
 language = "en"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-myst_enable_extensions = ["colon_fence", "deflist", "substitution"]
-_readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-_what_you_get = _readme.split("## What you get over torch.amp\n")[1].split("\n## ")[0]
-myst_substitutions = {"what_you_get": _what_you_get.replace("](docs/", "](")}
+myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 myst_links_external_new_tab = False
 suppress_warnings = ["config.cache"]
