@@ -2,7 +2,6 @@
 
 import inspect
 import re
-import warnings
 from typing import Any
 
 import pytest
@@ -181,24 +180,6 @@ def test_options_that_choose_an_implementation_change_no_bit(options: dict[str, 
         OURS["AdamW"]([{"params": [weight], **chosen}], **chosen).step()
         weights.append(weight.detach())
     assert torch.equal(*weights)
-
-
-@pytest.mark.parametrize(
-    ("key", "meant"),
-    [
-        ("wieght_decay", "weight_decay"),
-        ("weightdecay", "weight_decay"),
-        ("beta", "betas"),
-        *[(key, None) for key in ("name", "lr_scale", "lr_mult", "wd", "max_lr", "initial_lr", "use_muon", 3)],
-    ],
-)
-def test_a_typo_in_a_group_is_named_and_keys_of_programs_are_theirs(key: Any, meant: str | None) -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        optimizer = OURS["AdamW"]([{"params": parameters((3,)), key: 0.0}])
-    text = f"{key!r} of parameter group 0 is no option, and no step reads it; did you mean {meant!r}?"
-    assert [(str(each.message), each.filename) for each in caught] == ([(text, __file__)] if meant else [])
-    assert optimizer.param_groups[0][key] == 0.0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The scale and what is kept of it: torch's trajectory and state_dict in both directions, bounds, copies, a guard."""
 
 import copy
+import json
 import pickle
 import random
 from collections.abc import Iterator
@@ -147,3 +148,42 @@ for call in (scaler.update, lambda: scaler.step(polycast.syncfree.SGD([torch.one
         print(str(error)[:25], scaler._get_growth_tracker())
 """
     assert python(code, PYTHONOPTIMIZE="1").splitlines() == ["No inf checks were record 0"] * 2
+
+
+def test_what_is_asked_without_an_optimizer_is_asked_of_the_one_there_is() -> None:
+    loop = Loop(polycast.GradScaler())
+    for grad in (1.0, INF):
+        loop.iterate(grad)
+    skipped, count = loop.scaler.skipped(), loop.scaler.skip_count()
+    assert (skipped.item(), skipped.dtype, count.item(), count.dtype) == (True, torch.bool, 1, torch.int64)
+    assert loop.scaler.non_finite() == ["param_groups[0]['params'][0]"]
+    disabled = Loop(polycast.GradScaler(enabled=False))
+    disabled.iterate(1.0)
+    assert (disabled.scaler.skipped(), disabled.scaler.skip_count(), disabled.scaler.non_finite()) == (False, 0, [])
+
+
+def test_an_optimizer_that_is_gone_is_not_counted() -> None:
+    scaler = started()
+    for _ in range(2):
+        param = torch.ones(1, requires_grad=True)
+        param.grad = torch.full((1,), INF)
+        optimizer = syncfree.SGD([param], lr=1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        assert scaler.skip_count() == 1
+        del optimizer
+
+
+def test_a_state_is_text_and_numbers_as_torchs() -> None:
+    states = []
+    for scaler in (polycast.GradScaler("cpu"), Scaler("cpu")):
+        scaler.scale(torch.ones(1))
+        scaler.update(128.0)
+        states.append(json.dumps(scaler.state_dict()))
+    assert states[0] == states[1]
+
+
+def test_a_new_scale_may_be_a_whole_number() -> None:
+    scaler = started()
+    scaler.update(128)
+    assert scaler.get_scale() == 128.0

@@ -14,13 +14,6 @@ _SMALLEST = torch.finfo(torch.float32).tiny
 _STATE = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
 
 
-def check_device(device: Any) -> None:
-    """Raise a TypeError for a number or a flag, which ``torch.cuda.amp.GradScaler`` takes first, or did."""
-    if isinstance(device, (bool, Real)):
-        name = "enabled" if isinstance(device, bool) else "init_scale"
-        raise TypeError(f"GradScaler takes the device first, and was given {device!r}; pass {name}={device!r}")
-
-
 def check_outputs(outputs: Any) -> None:
     """Raise a ValueError for what holds no tensors, or is a dictionary of them, of which torch scales the keys."""
     if isinstance(outputs, (str, Mapping)) or not isinstance(outputs, Iterable):

@@ -4,19 +4,17 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable
 from numbers import Real
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
 from polycast import _caller, backends
-from polycast._calls import called_as
 from polycast.scaler import elsewhere  # noqa: F401
 from polycast.scaler.arguments import (
     check_bounds,
     check_clipping,
-    check_device,
     check_flags,
     check_interval,
     check_new_scale,
@@ -26,7 +24,6 @@ from polycast.scaler.arguments import (
     check_tensors,
 )
 from polycast.scaler.clipping import clip_coef, clip_in_place
-from polycast.scaler.names import no_attribute
 from polycast.scaler.record import Record
 from polycast.scaler.recording import no_records
 from polycast.scaler.stepping import SteppingScaler
@@ -103,10 +100,7 @@ class GradScaler(SteppingScaler):
     Source: the documents of ``torch.amp.GradScaler`` and the AMP examples.
     """
 
-    @called_as(
-        'polycast.GradScaler("cuda", init_scale=1024.0), or names of its documentation; '
-        "a scale that never changes has min_scale and max_scale of init_scale"
-    )
+    @disabled
     def __init__(
         self,
         device: str | torch.device | None = None,
@@ -121,7 +115,6 @@ class GradScaler(SteppingScaler):
         skip_on_host: bool = False,
         process_group: Any = None,
     ) -> None:
-        check_device(device)
         check_flags(enabled=enabled, skip_on_host=skip_on_host)
         check_numbers(
             init_scale=init_scale,
@@ -321,10 +314,6 @@ class GradScaler(SteppingScaler):
         if self._enabled:
             self._init_scale = min(max(self._init_scale, self._bounds[0]), self._bounds[1])
             self._keep_bounds()
-
-    def __getattr__(self, name: str) -> NoReturn:
-        """Raise an AttributeError; where other scalers have the name, it says what to write here."""
-        raise no_attribute(self, name)
 
     def __repr__(self) -> str:
         """Return the settings. The scale is left out: it would have to be read."""

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.optim import lr_scheduler
 
 from polycast import backends
-from polycast._calls import called_as
 from polycast.scaler.scaler import GradScaler
 from polycast.scaler.wrapping import unwrapped
 from polycast.syncfree.arguments import check_mapping
@@ -56,7 +55,6 @@ class SkipAwareLR(Scheduler):
 
     _count: Tensor  # of the steps that were taken
 
-    @called_as("polycast.SkipAwareLR(scheduler, scaler, steps), with a scheduler of torch.optim.lr_scheduler")
     def __init__(self, scheduler: Scheduler, scaler: GradScaler, steps: int) -> None:
         if not isinstance(scheduler, Scheduler) or not isinstance(scaler, GradScaler):
             raise TypeError(

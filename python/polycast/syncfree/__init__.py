@@ -17,9 +17,6 @@ back: where ``found_inf`` is not zero it writes nothing, on the device itself.
     [0.5, 0.0]
 """
 
-from typing import TYPE_CHECKING
-
-from polycast._pointers import getattr_of
 from polycast.syncfree.adam import Adam, AdamW
 from polycast.syncfree.sgd import SGD
 
@@ -28,7 +25,3 @@ __all__ = ["SGD", "Adam", "AdamW"]
 
 def __dir__() -> list[str]:
     return __all__
-
-
-if not TYPE_CHECKING:  # or type checkers would take every name
-    __getattr__ = getattr_of(__name__)

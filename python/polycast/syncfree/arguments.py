@@ -3,14 +3,12 @@
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from difflib import get_close_matches
 from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from polycast import _caller
 from polycast._dtypes import dtype_of
 
 _REAL = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -66,7 +64,6 @@ def check_group(optimizer: torch.optim.Optimizer, group: Any) -> list[Tensor]:
     _check_iterable(group["params"], where)
     if isinstance(group["params"], Iterator):
         group["params"] = list(group["params"])
-    _warn_of_typos(group, optimizer.defaults, where)
     return list(_parameters(type(optimizer).__name__, group["params"], where))
 
 
@@ -124,14 +121,6 @@ def _parameters(optimizer: str, params: Any, where: str) -> Iterator[Tensor]:
                 f"{', '.join(map(str, _REAL))} and complex dtypes; convert it, or leave it out"
             )
         yield param
-
-
-def _warn_of_typos(group: dict[str, Any], defaults: dict[str, Any], where: str) -> None:
-    """Warn of a key that is an option but for a typo. Others are the program's own, which torch ignores too."""
-    for key in group.keys() - defaults.keys():
-        close = get_close_matches(key, defaults, n=1, cutoff=0.88) if isinstance(key, str) else ()
-        if close:
-            _caller.warn(f"{key!r}{where} is no option, and no step reads it; did you mean {close[0]!r}?")
 
 
 def _check_iterable(params: Any, where: str) -> None:
