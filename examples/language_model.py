@@ -1,6 +1,5 @@
 """Train a small transformer on the source of a module of Python, and have it write.
 
-`--policy examples/tuned/characters-cpu.yaml` trains it by the rules that `polycast tune` made for it on one machine.
 It needs matplotlib and tqdm.
 """
 
@@ -34,10 +33,8 @@ class Characters(nn.Module):
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--steps", type=int, default=400)
 parser.add_argument("--device", default="cpu")
-parser.add_argument("--policy", help="a file of rules")
 parser.add_argument("--output", type=Path, default=Path("language_model.png"), help="the picture")
 options = parser.parse_args()
-polycast.use(options.policy)
 
 source = inspect.getsource(argparse)
 letters = sorted(set(source))

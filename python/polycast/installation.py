@@ -54,7 +54,6 @@ from polycast._replaced import Undo
 from polycast.scope import checkpoint, compiled_code, process
 from polycast.scope.change import Change
 
-ENVIRONMENT_EVIDENCE = "POLYCAST_EVIDENCE"
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
 ENVIRONMENT_CALLS = "POLYCAST_CALLS"
 _TAG = "polycast:"
@@ -146,8 +145,6 @@ def on_import() -> None:
     process.use_on_import()
     if path := os.environ.get(ENVIRONMENT_CALLS):
         import_module("polycast.debug.distinct_calls").start(path)
-    if asked := os.environ.pop(ENVIRONMENT_EVIDENCE, ""):  # processes that this one starts gather none
-        import_module("polycast.debug.tuning.command").start(asked)
 
 
 @called_as("polycast.install(), or devices as in polycast.install('cuda'); polycast.use takes a policy")

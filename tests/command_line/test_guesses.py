@@ -71,7 +71,6 @@ check --torhc 2.12 x.yaml                          | 2 | did you mean '--torch'?
 trace --by-opp train.py                            | 2 | did you mean '--by-op'?
 verify --josn x                                    | 2 | did you mean '--json'?
 bisect --goood=fp32 -- true                        | 2 | --goood=fp32; did you mean '--good'?
-tune --verfy x.yaml -- true                        | 2 | did you mean '--verify'?
 --versoin                                          | 2 | there is no option '--versoin'; did you mean --version?
 xyzzyplugh                                         | 2 | polycast help lists the commands
 --list-ops                                         | 2 | unrecognized arguments: --list-ops

@@ -35,6 +35,21 @@ def test_notes_and_sources_are_kept_and_no_part_of_what_a_policy_is(tmp_path: Pa
     assert read == made == Policy({"mv": "fp32"})
 
 
+def test_a_file_that_polycast_tune_wrote_still_loads(tmp_path: Path) -> None:
+    (tmp_path / "tuned.yaml").write_text(
+        "# Rules that polycast tune proved.\n"
+        "#\n"
+        "# tuned:\n"
+        "#   device: cpu, which has the rules of cpu\n"
+        "ops:\n"
+        "  scaled_dot_product_attention:\n"
+        "    cpu:\n"
+        "      as: fp32\n"
+        "      note: calls=6 smallest=2.01e-07 largest=5.04 overflow=0 flushed=0 error=0.00582 fp32_ms=3.27\n"
+    )
+    assert Policy.load(tmp_path / "tuned.yaml") == Policy({"scaled_dot_product_attention": {"cpu": "fp32"}})
+
+
 # one policy, another, and the rules of both joined
 JOINED: dict[str, tuple[dict[str, object], dict[str, object], dict[str, object]]] = {
     "other ops": ({"mv": "fp32"}, {"mm": "fp32"}, {"mv": "fp32", "mm": "fp32"}),

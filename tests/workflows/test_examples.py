@@ -18,7 +18,7 @@ NAMES = sorted(path.name for path in FOLDER.glob("*.py"))
 # digits.py is what `make demo` runs; it takes longer.
 RUN = [name for name in NAMES if name not in ("custom_op.py", "digits.py", "resume.py")]
 OPTIONS = {
-    "language_model.py": ["--steps", "3", "--policy", "tuned/characters-cpu.yaml", "--output", "{picture}"],
+    "language_model.py": ["--steps", "3", "--output", "{picture}"],
     "lora.py": ["--steps", "3", "--width", "64", "--output", "{picture}"],
     "resnet.py": ["--steps", "2", "--dtype", "float16", "--output", "{picture}"],
 }

@@ -183,11 +183,6 @@ def reads_stall(device_type: str) -> bool:
     return device_type == xla.TYPE
 
 
-def compiles_graphs(device_type: str) -> bool:
-    """Return whether a device runs ops when a graph of them is compiled, and not each by itself."""
-    return device_type == xla.TYPE
-
-
 def check_region(device_type: str) -> None:
     """Raise for a region on a device whose backend is not loaded."""
     if device_type == torch._C._get_privateuse1_backend_name() and not hasattr(torch, device_type):

@@ -13,7 +13,7 @@ import polycast
 from polycast._compiled import DEVICES
 from polycast._grammar.errors import PolicyError, closest
 from polycast._suggest import suggestion
-from polycast.command_line import bisect, ops, report, script, tune, verify
+from polycast.command_line import bisect, ops, report, script, verify
 from polycast.policy.check import check
 from polycast.policy.operators import is_public, ops_by_public_name, targets
 from polycast.policy.releases import is_release, releases
@@ -156,11 +156,6 @@ def _bisect(parser: ArgumentParser, words: Sequence[str]) -> int:
     return bisect.run(parser, words) if words else _print_usage(parser)
 
 
-def _tune(parser: ArgumentParser, words: Sequence[str]) -> int:
-    tune.add_arguments(parser)
-    return tune.run(parser, words) if words else _print_usage(parser)
-
-
 def _help(parser: ArgumentParser, words: Sequence[str]) -> int:
     parser.add_argument("command", nargs="?", choices=COMMANDS, metavar="COMMAND")
     name = parser.parse_args(words).command
@@ -182,7 +177,6 @@ COMMANDS = {
     "check": Command("check FILE...", "the problems of files of rules, also for other releases of torch", _check),
     "verify": Command("verify [PART...]", "check polycast's promises on a device of this machine", _verify),
     "bisect": Command("bisect -- COMMAND...", "find the rules that make a command fail", _bisect),
-    "tune": Command("tune -- COMMAND...", "find a faster policy for a program, and prove it by whole runs", _tune),
     "help": Command("help [COMMAND]", "this list, or the arguments of a command", _help),
 }
 # What people type for what has another name, by what to write.

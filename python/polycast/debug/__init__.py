@@ -3,7 +3,6 @@
 - :class:`trace` records each call that autocasting meets, with its rule and its casts.
 - :func:`bisect` finds the rules that make a program fail.
 - :func:`compare` runs a program twice and returns the errors of its ops; :func:`record` writes a run to compare with.
-- :func:`tune` finds a faster policy for a program and proves it; :func:`verify_tuned` measures it again.
 - :func:`verify` checks polycast's promises on a device.
 - :class:`watch` finds the ops that make infinities and NaNs.
 
@@ -22,9 +21,6 @@ from polycast.debug.findings import Finding, Flushed
 from polycast.debug.measure import Error, Magnitude
 from polycast.debug.totals import OpTotal, OpTotals, Saving, Summary
 from polycast.debug.tracing import trace
-from polycast.debug.tuning.tuned import Tuned
-from polycast.debug.tuning.tuning import tune
-from polycast.debug.tuning.verifying import Verified, verify_tuned
 from polycast.debug.verification.findings import Check, Verification
 from polycast.debug.verification.verifying import verify
 from polycast.debug.watching import watch
@@ -45,16 +41,12 @@ __all__ = [
     "Saving",
     "Site",
     "Summary",
-    "Tuned",
     "Verification",
-    "Verified",
     "bisect",
     "compare",
     "record",
     "trace",
-    "tune",
     "verify",
-    "verify_tuned",
     "watch",
 ]
 

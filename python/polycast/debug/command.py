@@ -4,11 +4,9 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from io import TextIOWrapper
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, Protocol
@@ -16,7 +14,6 @@ from typing import Any, NamedTuple, Protocol
 from polycast.scope.process import ENVIRONMENT_POLICY
 
 _PATIENCE = 5.0  # seconds that a process has to end by itself
-_TO_BYTES = 1 if sys.platform == "darwin" else 1024  # what the system counts memory in
 
 
 class Saved(Protocol):
@@ -32,15 +29,12 @@ class Outcome(NamedTuple):
     status: int
     """As shells have it: 0 to 127 by itself, 128 and the number of the signal that killed it."""
     seconds: float
-    peak_memory: int
-    """In bytes, of its largest process. This process's own peak is the least that the system counts."""
 
 
 def run(
     command: Sequence[str],
     plan: Saved,
     output: str | os.PathLike[str],
-    on_line: Callable[[float, str], None] | None = None,
     *,
     environment: Mapping[str, str] | None = None,
 ) -> Outcome:
@@ -53,7 +47,6 @@ def run(
         command: The program and its arguments. No shell reads them.
         plan: The policy or plan.
         output: A file for what the command writes on its standard output and standard error. It is replaced.
-        on_line: Called in another thread with each line of the standard output, and the seconds from the start to it.
         environment: Variables that it gets beside those of this process.
 
     Raises:
@@ -69,26 +62,16 @@ def run(
         rules = Path(folder, "rules.yaml")
         plan.save(rules)
         variables = {**os.environ, **(environment or {}), ENVIRONMENT_POLICY: str(rules)}
-        if on_line is not None:
-            variables["PYTHONUNBUFFERED"] = "1"  # or a line would come when 8 kB are full
         start = time.perf_counter()
-        process = _started(command, variables, kept.fileno(), None if on_line is None else subprocess.PIPE)
+        process = _started(command, variables, kept.fileno())
         try:
-            if on_line is not None:
-                reader = threading.Thread(
-                    target=_read, args=(process, os.dup(kept.fileno()), start, on_line), daemon=True
-                )
-                reader.start()
-            _, status, used = os.wait4(process.pid, 0)
+            process.wait()
             seconds = time.perf_counter() - start
-            process.returncode = os.waitstatus_to_exitcode(status)
-            if on_line is not None:
-                reader.join(_PATIENCE)  # a process that the command left behind may hold its output open
         except BaseException:
             _end(process)
             raise
         number = process.returncode if process.returncode >= 0 else 128 - process.returncode
-        return Outcome(number, seconds, used.ru_maxrss * _TO_BYTES)
+        return Outcome(number, seconds)
 
 
 def last_lines(output: str | os.PathLike[str], count: int = 10) -> list[str]:
@@ -98,28 +81,19 @@ def last_lines(output: str | os.PathLike[str], count: int = 10) -> list[str]:
         return file.read().decode(errors="replace").splitlines()[-count:]
 
 
-def _started(command: Sequence[str], environment: dict[str, str], output: int, pipe: int | None) -> Any:
+def _started(command: Sequence[str], environment: dict[str, str], output: int) -> Any:
     try:
         return subprocess.Popen(
             command,
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=output if pipe is None else pipe,
+            stdout=output,
             stderr=output,
             start_new_session=True,
         )
     except OSError as error:
         remedy = f"; to run a script: python {command[0]}" if Path(command[0]).is_file() else ""
         raise ValueError(f"'{command[0]}' cannot be run: {(error.strerror or str(error)).lower()}{remedy}") from None
-
-
-def _read(process: Any, output: int, start: float, on_line: Callable[[float, str], None]) -> None:
-    # A progress bar ends its lines by "\\r".
-    with TextIOWrapper(process.stdout, "utf-8", "replace") as lines, os.fdopen(output, "wb", buffering=0) as kept:
-        for line in lines:
-            seconds = time.perf_counter() - start
-            kept.write(line.encode())
-            on_line(seconds, line.rstrip("\n"))
 
 
 def _end(process: Any) -> None:

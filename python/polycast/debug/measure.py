@@ -134,30 +134,6 @@ def largest(tensor: Tensor) -> Tensor:
     return torch.where(plain.isnan().any(), math.nan, most)  # XLA's maximum ignores NaNs
 
 
-class Range(NamedTuple):
-    """The magnitudes of a tensor's elements, and what a lower precision makes of them."""
-
-    largest: float
-    """Of those that are finite."""
-    smallest: float
-    """Of those that are finite and not zero; infinite where there is none."""
-    overflow: float
-    """The share of all elements that is finite, and infinite in the lower precision."""
-    flushed: float
-    """The share of all elements that is not zero, and zero in the lower precision."""
-
-
-@torch.no_grad()
-def range_of(tensor: Tensor, dtype: torch.dtype, by: float = 1.0) -> Tensor:
-    """Return the four numbers of the Range of a tensor that is divided by a number, on its device."""
-    given = tensor.abs() / by
-    lower, is_finite = given.to(dtype), given.isfinite()
-    largest = torch.where(is_finite, given, 0).max()
-    smallest = torch.where(is_finite & (given > 0), given, math.inf).min()
-    overflow, flushed = is_finite & lower.isinf(), (given > 0) & (lower == 0)
-    return torch.stack([one.float() for one in (largest, smallest, overflow.float().mean(), flushed.float().mean())])
-
-
 @torch.no_grad()
 def flushed_share(given: Tensor, output: Tensor) -> Tensor:
     """Return the share of the elements that are zero in the output, and not in what was given."""
@@ -166,9 +142,7 @@ def flushed_share(given: Tensor, output: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def relative_errors(
-    results: list[Tensor], expected: list[Tensor], moved: Tensor | None = None, known: float = KNOWN
-) -> Tensor | None:
+def relative_errors(results: list[Tensor], expected: list[Tensor], moved: Tensor | None = None) -> Tensor | None:
     """Return the error of each result relative to its norm, on its device; None where the shapes differ.
 
     Where what is expected is not finite, the same is no error, and all else is an infinite one.
@@ -177,7 +151,6 @@ def relative_errors(
         results: They.
         expected: What they should be.
         moved: How far rounding its terms moves each that is a sum; see :func:`moved_by_rounding`.
-        known: The error of a sum that this moves by more than so many times itself is relative to its terms.
     """
     if [one.shape for one in results] != [one.shape for one in expected]:
         return None
@@ -191,7 +164,7 @@ def relative_errors(
         size = _norm(torch.where(right.isfinite(), right, 0))
         if moved is not None:
             move = moved[place].to(size)
-            size = torch.where(move > known * size, KNOWN * move, size)
+            size = torch.where(move > KNOWN * size, KNOWN * move, size)
         errors.append(torch.where(off == 0, 0, off / torch.where(size == 0, 1, size)))
     return torch.stack(errors)
 
@@ -205,14 +178,8 @@ def moved_by_rounding(op: Op, results: list[Tensor]) -> Tensor | None:
     most = max((tensor.numel() for tensor in floating((op.args, op.kwargs))), default=0)
     if all(result.numel() >= most for result in results) or (again := op.of_rounded(torch.bfloat16)) is None:
         return None
-    return moves_of_sums(most, results, locals_of(again))
-
-
-@torch.no_grad()
-def moves_of_sums(most: int, results: list[Tensor], others: list[Tensor]) -> Tensor:
-    """Return how far results are from others: of those that have fewer elements than the largest input, else 0."""
     moves = []
-    for one, two in zip(results, others, strict=True):
+    for one, two in zip(results, locals_of(again), strict=True):
         is_sum, is_finite = one.numel() < most, one.isfinite() & two.isfinite()
         moves.append(_norm(torch.where(is_finite, one - two, 0)) * is_sum)
     return torch.stack(moves)

@@ -72,12 +72,6 @@ def is_update(function: Function) -> bool:
     return function._schema.name in ("aten::_amp_update_scale_", "polycast::update_scale_")
 
 
-def is_of_scaler(function: Function) -> bool:
-    """Return whether an op is one that scalers alone call."""
-    ours = ("polycast::find_non_finite", "polycast::unscale_", "polycast::update_scale_")
-    return function._schema.name.startswith(("aten::_amp_", *ours))
-
-
 def is_empty(function: Function) -> bool:
     """Return whether an op returns memory that nobody has written yet."""
     return function._schema.name.startswith(("aten::empty", "aten::new_empty"))

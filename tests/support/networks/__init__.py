@@ -1,1 +1,1 @@
-"""Small real networks to try bisect and tune on: trainings that work, broken ones, and models with planted culprits."""
+"""Small models with planted culprits, to try bisect on."""

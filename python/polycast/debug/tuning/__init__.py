@@ -1,1 +1,0 @@
-"""A search for a better policy, with the evidence for it."""
