@@ -125,7 +125,6 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "make syntax": made,
     "make sanitize": made,
     "make ecosystem": made,
-    'make ecosystem CELLS="lightning skip"': made,
     "make clean": made,
     "make distclean": made,
     "uv pip install jinja2 pyyaml ninja 'setuptools>=77'": named,
@@ -137,7 +136,6 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "python -m polycast LSTM": as_it_stands,
     "python -m polycast diff cuda xpu": as_it_stands,
     "python -m polycast diff torch-2.11 torch-2.12": as_it_stands,
-    "python -m codegen --check": as_it_stands,
     "python -m polycast.codegen --backend npu --standalone AutoCastOps.cpp test_autocast.py autocast.md": elsewhere,
     "python -m polycast trace examples/inference.py": as_it_stands,
     "polycast trace train.py": offered,
@@ -154,10 +152,6 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "polycast verify --device NAME": offered,
     "polycast verify --device cuda": offered,
     "polycast verify --device cuda --json found.json": offered,
-    "python -m tools.newcomer": explained,
-    "python -m tools.installs .venv/bin/python .venv-2.13.0/bin/python": explained,
-    "python -m tools.history check 2.12.1": explained,
-    "python -m tools.history record 2.16.0": explained,
     "python -m benchmarks.cast_cache": explained,
     "python -m tests.support.backend -m pytest --real-devices mimic": explained,
 }
@@ -187,20 +181,6 @@ def test_a_path_that_is_named_exists(name: str) -> None:
     assert [path for path in files if not path.exists()] == []
     # What make writes need not be there yet.
     assert [path for path in paths if not path.startswith(("build/", ".venv")) and not place_of(path).exists()] == []
-
-
-def test_the_names_in_a_walk_are_defined_in_their_files() -> None:
-    """The walks of CONTRIBUTING.md write them as `path` (`name`, `name`)."""
-    walked = re.findall(r"`([\w/]+\.\w+)`\s\(((?:`\w+`(?:, )?)+)\)", page("CONTRIBUTING.md"))
-    named = [(path, name) for path, names in walked for name in re.findall(r"\w+", names)]
-    assert len(named) > 10
-    defined = r"(\bdef |\bclass |\bstruct |^[\w:&<> ]+[ :]){}\b"
-    missing = [
-        (path, name)
-        for path, name in named
-        if not re.search(defined.format(name), place_of(path).read_text(encoding="utf-8"), re.MULTILINE)
-    ]
-    assert missing == []
 
 
 def test_the_readme_is_read_in_two_minutes() -> None:
