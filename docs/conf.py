@@ -1,6 +1,14 @@
-"""The site's settings. `make docs` puts the generated pages beside these, and runs Sphinx on both."""
+"""Settings of the site, which `make docs` builds in build/docs/html/. Its generated pages are written here first."""
+
+import sys
+from pathlib import Path
+from typing import Any
 
 import polycast
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from docs import op_pages
 
 project = "polycast"
 author = "the authors of polycast"
@@ -35,3 +43,13 @@ html_show_sourcelink = False
 html_copy_source = False
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
+
+
+def setup(app: Any) -> None:
+    """Write the generated pages, and lead the links to the op reference of a clone to the pages of ops."""
+
+    def lead(_app: object, _page: str, text: list[str]) -> None:
+        text[0] = text[0].replace("](../generated/op_reference.md)", "](ops/index.md)")
+
+    op_pages.write()
+    app.connect("source-read", lead)
