@@ -17,7 +17,7 @@ from polycast._grammar.releases import Release, read_releases
 from polycast._grammar.versions import Version
 from torchgen.model import BaseTy, BaseType, FunctionSchema, OptionalType, SchemaKind
 
-HISTORY = Path(polycast._grammar.__path__[0]).parent / "policy" / "recorded"
+RELEASES = Path(polycast._grammar.__path__[0]).parent / "policy" / "releases.yaml"
 
 _FUNC = re.compile(r"^- func: ((\w+)(?:\.(\w+))?\(.*)$", re.MULTILINE)
 
@@ -61,7 +61,7 @@ class Schemas:
         major, minor = version("torch").split(".")[:2]
         header = Path(spec.origin).parent.parent / "torch" / "include" / "c10" / "core" / "DispatchKey.h"
         keys = _AUTOCAST_KEY.findall(header.read_text(encoding="utf-8")) if header.is_file() else []
-        return cls(packaged.read_text(encoding="utf-8"), (int(major), int(minor)), keys, read_releases(HISTORY), torch)
+        return cls(packaged.read_text(encoding="utf-8"), (int(major), int(minor)), keys, read_releases(RELEASES), torch)
 
     @cached_property
     def ops(self) -> list[str]:

@@ -46,8 +46,6 @@ WRONG += [
     (["check", "a", "b", "c"], 1),
     (["check", "FOLDER"], 1),
     (["check", "BINARY"], 1),
-    (["check", "RULES", "--torch"], 2),
-    (["check", "RULES", "--torch", "nine"], 2),
     (["diff", "FOLDER", "torch-2.11"], 2),
     (["diff", "BINARY", "torch-2.11"], 2),
     (["diff", "built-in", "built-in", "--device", "nowhere"], 2),

@@ -67,7 +67,6 @@ export torch-2.11                                  | 2 | .save('rules.yaml')
 init my.yaml                                       | 2 | {ops: {softmax: fp32}}
 conv2d --dvice cpu                                 | 2 | --dvice cpu; did you mean '--device'?
 diff cpu cuda --devcie cpu                         | 2 | did you mean '--device'?
-check --torhc 2.12 x.yaml                          | 2 | did you mean '--torch'?
 trace --by-opp train.py                            | 2 | did you mean '--by-op'?
 verify --josn x                                    | 2 | did you mean '--json'?
 bisect --goood=fp32 -- true                        | 2 | --goood=fp32; did you mean '--good'?

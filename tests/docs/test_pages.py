@@ -144,6 +144,7 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "polycast bisect --good fp32 --bad built-in -- python train.py --steps 100": offered,
     "polycast check": offered,
     "polycast check mine.yaml": offered,
+    "polycast diff built-in torch-2.12": of_polycast,
     "polycast diff cpu cuda": of_polycast,
     "polycast diff torch-2.11 torch-2.12": of_polycast,
     "polycast diff torch-2.9 built-in": of_polycast,

@@ -109,7 +109,7 @@ def test_what_a_build_was_for_is_written_beside_its_compiled_module(
     """An editable install has it among the sources."""
     for name in ("setup.py", "pyproject.toml", "policy.yaml", "README.md", "LICENSE"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
-    for name in ("codegen", "csrc", "generated", "history", "python"):
+    for name in ("codegen", "csrc", "generated", "python"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "_built_for.py"))
     (tmp_path / "lib" / "polycast").mkdir(parents=True)
     command = [sys.executable, "-c", WITHOUT_COMPILER, str(tmp_path / "lib"), *options]

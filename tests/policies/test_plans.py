@@ -7,9 +7,7 @@ from pathlib import Path
 import polycast
 import pytest
 from polycast import Policy, PolicyError
-from polycast.policy.check import check
 from polycast.policy.plan import Plan
-from polycast.policy.releases import releases
 from polycast.policy.sides import diff
 
 NOTED = {"softmax": {"cpu": {"as": "fp32", "note": "its sum overflows in float16"}}}
@@ -45,13 +43,6 @@ def test_a_plan_is_saved_with_its_notes_and_loaded(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == FILE.replace("'': {softmax: bfloat16}", "'':\n      softmax: bfloat16")
     path.write_text(FILE, encoding="utf-8")
     assert Plan.load(path) == PLAN
-
-
-def test_every_release_can_load_what_was_saved(tmp_path: Path) -> None:
-    plan, path = Plan(Policy("fp32"), {"Net": {"": Policy("bf16")}}), tmp_path / "plan.yaml"
-    plan.save(path)
-    assert check([str(path)], [*releases()]) == []
-    assert Plan.load(path) == plan
 
 
 def test_a_plan_prints_as_a_table() -> None:
@@ -148,14 +139,6 @@ def test_the_differences_of_files_name_the_modules(tmp_path: Path, monkeypatch: 
     Plan({"relu": "fp32"}, {"Net": {"": {"linear": "fp32"}, "encoder": {"linear": linear}}}).save("inside.yaml")
     assert diff("plan.yaml", "inside.yaml", "cpu") == INSIDE
     assert diff("plan.yaml", "plan.yaml") == "plan.yaml and plan.yaml do the same."
-
-
-def test_a_file_with_rules_for_modules_is_checked(tmp_path: Path) -> None:
-    PLAN.save(tmp_path / "plan.yaml")
-    assert check([str(tmp_path / "plan.yaml")], ["2.12"]) == []
-    (tmp_path / "plan.yaml").write_text("models: {Net: {a: {rms_nrm: fp32}}}", encoding="utf-8")
-    problems = check([str(tmp_path / "plan.yaml")])
-    assert [problem.remedy for problem in problems] == ["did you mean 'rms_norm'?"]
 
 
 def test_a_policy_takes_no_rules_for_modules(tmp_path: Path) -> None:

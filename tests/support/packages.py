@@ -78,12 +78,10 @@ def check_source_distribution(path: Path, *, others: bool = False) -> int:
 
 
 def tracked(others: bool) -> set[str]:
-    """Return the files of the checkout that git has; `history` is a link to a folder, whose files it stands for."""
+    """Return the files of the checkout that git has."""
     command = ["git", "ls-files", "--cached", *(["--others", "--exclude-standard"] if others else [])]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
-    there = {name for name in listed if (ROOT / name).exists()}
-    links = {name for name in there if (ROOT / name).is_symlink() and (ROOT / name).is_dir()}
-    return there - links | {f"{link}/{name}" for link in links for name in files_of(ROOT / link)}
+    return {name for name in listed if (ROOT / name).exists()}
 
 
 def check_metadata(text: bytes, wanted: str, torch: str) -> None:

@@ -1,8 +1,8 @@
-"""Recorded releases of torch: what each does to every op. The first file is whole, and later ones hold changes.
+"""Recorded releases of torch: what each does to every op. The first of the file is whole, later ones hold changes.
 
 Note [Absent]
-An overload that a release does not have is not "unlisted" there. So a file says "absent" of an overload that is gone
-since the release before it, and names an overload under `new` that the release before it did not have.
+An overload that a release does not have is not "unlisted" there. So the file says "absent" of an overload that is gone
+since the release before, and names an overload under `new` that the release before did not have.
 """
 
 import re
@@ -21,7 +21,7 @@ from .versions import Version
 ABSENT = "absent"
 NAME = re.compile(r"torch-(\d{1,3})\.(\d{1,3})", re.ASCII)
 
-_KEYS = ("recorded", "after", "devices", "new", "ops", "reasons")
+_KEYS = ("recorded", "devices", "new", "ops", "reasons")
 _VALUES = (*(category.value for category in Category), UNLISTED)
 
 Overload = tuple[str, str]
@@ -71,20 +71,22 @@ def number_of(name: str) -> Version:
     return int(match[1]), int(match[2])
 
 
-def read_releases(folder: Path) -> dict[str, Release]:
-    """Return the releases of a folder by their names, the oldest first.
+def read_releases(path: Path) -> dict[str, Release]:
+    """Return the releases of a file by their names, the oldest first.
 
     Raises:
-        PolicyError: Every problem of the files.
+        PolicyError: Every problem of the file.
     """
     from .files import load  # needs PyYAML
 
     problems: list[Problem] = []
     reader = _ReleaseReader(problems)
-    for path in sorted(folder.glob("torch-*.yaml"), key=lambda path: number_of(path.stem)):
-        root = load(path, path.name, problems)
-        if root is not None:
-            reader.file(path.stem, root)
+    root = load(path, path.name, problems, "torch-2.9")
+    for name, node in reader.entries(root, "the file") if root is not None else ():
+        if NAME.fullmatch(name.value):
+            reader.release(name.value, node)
+        else:
+            reader.report(name.location, f"'{name.value}' is no release", "write it as in torch-2.12")
     if problems:
         raise PolicyError(problems)
     return reader.records
@@ -115,28 +117,23 @@ def _reasons(history: MappingOf[str, Release], name: str, spans: Iterable[tuple[
 
 
 class _ReleaseReader(Reader):
-    """Reads files, the oldest release first. Each begins with the result of the one before it."""
+    """Reads releases, the oldest first. Each begins with the result of the one before it."""
 
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__(problems)
         self.records: dict[str, Release] = {}
 
-    def file(self, name: str, root: Node) -> None:
-        fields = self.fields(root, f"the record {name}", _KEYS, ("recorded", "devices"))
+    def release(self, name: str, node: Node) -> None:
+        fields = self.fields(node, f"the record {name}", _KEYS, ("recorded", "devices"))
         if fields is None:
             return
         packages = {
-            key.value: self.text(node, key.value) or "" for key, node in self.entries(fields["recorded"], "recorded")
+            key.value: self.text(value, key.value) or "" for key, value in self.entries(fields["recorded"], "recorded")
         }
         devices = tuple(text.value for text in self.texts(fields["devices"], "devices"))
-        rules: dict[tuple[str, str, str], str] = {}
-        absent: set[Overload] = set()
-        if "after" in fields:
-            before = self.records.get(self.name(fields["after"], "record", self.records) or "")
-            if before is None:
-                return
-            rules = {key: category for key, category in before.rules.items() if key[2] in devices}
-            absent = set(before.absent)
+        before = next(reversed(self.records.values()), Release("", {}, (), {}))
+        rules = {key: category for key, category in before.rules.items() if key[2] in devices}
+        absent = set(before.absent)
         if "new" in fields:
             new = {split_overload(text.value) for text in self.texts(fields["new"], "new")}
             absent -= new
@@ -150,7 +147,7 @@ class _ReleaseReader(Reader):
     def ops(
         self, node: Node, devices: tuple[str, ...], rules: dict[tuple[str, str, str], str], absent: set[Overload]
     ) -> None:
-        """Read the overloads of a file. Each replaces all categories that the release before gives it."""
+        """Read the overloads of a release. Each replaces all categories that the release before gives it."""
         for key, value in self.entries(node, "ops"):
             op, overload = split_overload(key.value)
             for device in devices:

@@ -1,11 +1,11 @@
 """The operators of every library, by the dispatcher's names and by the names that people use."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import torch
 from torch._library.custom_ops import CustomOpDef
@@ -35,8 +35,6 @@ _STOCK = {rule.key for rule in BUILT_IN if rule.category == Category.STOCK.value
 LISTED = frozenset(rule.op for rule in BUILT_IN)
 # Only these overloads have a kernel that appends a dtype.
 _APPENDING = {(rule.op, rule.overload) for rule in BUILT_IN if rule.category == Category.FP32_APPEND_DTYPE.value}
-
-Signatures: TypeAlias = Callable[[str], dict[str, Signature]]  # from an op to the signatures of its overloads
 
 
 class Target(NamedTuple):
@@ -75,25 +73,24 @@ def written_out(key: str) -> str:
     return key
 
 
-def targets(key: str, known_to: Signatures | None = None) -> tuple[Target, ...]:
+def targets(key: str) -> tuple[Target, ...]:
     """Return the ops that a name means. A public name may run several; an unknown one means none.
 
     Args:
         key: The name of an op, of an overload, or of a function or class that people call.
-        known_to: The signatures of a torch; without them, of the torch that runs.
     """
-    found, key = known_to or signatures, written_out(key)
+    key = written_out(key)
     op, overload = split_name(shown(key))
-    if _OPERATOR.fullmatch(qualified(shown(key))) and found(op):
+    if _OPERATOR.fullmatch(qualified(shown(key))) and signatures(op):
         return (Target(op, overload),)
     if key in ops_by_public_name():
         ops = ops_by_public_name()[key]
         # "cholesky" is an op that this torch may lack. Then it does not mean torch.linalg.cholesky.
-        return () if key in ops else tuple(Target(op, None) for op in ops if found(op))
+        return () if key in ops else tuple(Target(op, None) for op in ops if signatures(op))
     place, _, last = key.rpartition(".")
     if place in _FUNCTIONS and _IDENTIFIER.fullmatch(last):
         module, prefix = _FUNCTIONS[place]
-        if hasattr(module, last) and found(f"{prefix}{last}"):
+        if hasattr(module, last) and signatures(f"{prefix}{last}"):
             return (Target(f"{prefix}{last}", None),)
     return ()
 

@@ -14,7 +14,7 @@ from polycast.policy.plan_reader import shown as shown  # for others
 from polycast.policy.policy import Policy, PolicyLike
 from polycast.policy.sources import is_file
 from polycast.policy.values import nodes_of
-from polycast.policy.writing import TITLES, for_all_releases, table_of_modules, write
+from polycast.policy.writing import TITLES, table_of_modules, write
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -99,11 +99,8 @@ class Plan:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the rules and their notes to a YAML file, from which :meth:`load` returns an equal plan."""
-        models = {
-            model: {name: for_all_releases(policy.rules) for name, policy in held.items()}
-            for model, held in self.models.items()
-        }
-        write({"ops": for_all_releases(self.ops.rules)} | ({"models": models} if models else {}), path)
+        models = {model: {name: policy.rules for name, policy in held.items()} for model, held in self.models.items()}
+        write({"ops": self.ops.rules} | ({"models": models} if models else {}), path)
 
     @property
     def digest(self) -> str:

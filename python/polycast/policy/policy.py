@@ -20,7 +20,7 @@ from polycast.policy.reader import NOT_RULES
 from polycast.policy.rules import VALUES, Rule
 from polycast.policy.sides import BUILT_IN_NAME, differences, side_of
 from polycast.policy.sources import rules_from, rules_of_file
-from polycast.policy.writing import Casts, Rules, casts_of, for_all_releases, write
+from polycast.policy.writing import Casts, Rules, casts_of, write
 
 __all__ = ["Policy", "PolicyError", "Rule"]
 
@@ -90,7 +90,9 @@ class Policy(Mapping[str, Casts], metaclass=_PolicyType):
               ``torch.device`` the key of a device.
             - the name of a YAML file, or its ``Path``.
             - a recorded torch release, as in "torch-2.11". Its policy casts every op as the release does, under any
-              torch. It leaves out ops that the release or the torch that runs does not have.
+              torch. It leaves out ops that the release or the torch that runs does not have. It says nothing about a
+              device of which the release has no record, where the built-in rules apply: a rule that only keeps one of
+              them has a note that says so.
             - a category or dtype, as in "fp32" or ``torch.float32``: every op that the built-in policy lists on any
               device has it, if the op can. An op that the built-in policy bans on a device, or leaves to torch there,
               has no rule for the device.
@@ -135,11 +137,8 @@ class Policy(Mapping[str, Casts], metaclass=_PolicyType):
         return cls._of(rules_of_file(os.fspath(path)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the rules to a YAML file, from which :meth:`load` returns an equal policy.
-
-        Where not every release of torch has an op, its rule names the releases that do, so that each can load the file.
-        """
-        write({"ops": for_all_releases(self.rules)}, path)
+        """Write the rules to a YAML file, from which :meth:`load` returns an equal policy."""
+        write({"ops": self.rules}, path)
 
     @classmethod
     def _of(cls, rules: Iterable[Rule]) -> "Policy":

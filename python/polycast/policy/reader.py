@@ -9,13 +9,11 @@ from polycast._compiled import ALSO_CALLED, DEVICES_LIKE
 from polycast._grammar.casts import Alternative, CastReader
 from polycast._grammar.categories import UNLISTED, Category, Signature, canonical
 from polycast._grammar.errors import Problem, closest
-from polycast._grammar.names import join_name
 from polycast._grammar.nodes import Mapping, Node, Text
 from polycast._grammar.versions import Version
 from polycast.policy import operators
-from polycast.policy.operators import Signatures, Target
+from polycast.policy.operators import Target
 from polycast.policy.rules import VALUES, Rule, not_a_category
-from polycast.policy.schemas import versions_with
 
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
 RELEASE: Version = (_MAJOR, _MINOR)  # the torch that runs
@@ -26,7 +24,6 @@ NOT_RULES = {
     "models": "polycast.use and polycast.assign take them",
 }
 MODELS = "models"  # what a file has beside `ops`, for polycast.use and polycast.assign
-LACKS = "has no"  # what a problem says of a release after its name
 IMPORT_FIRST = "import the library that registers it first"
 # What policy.yaml has beside its ops.
 _OF_BUILT_IN = ("devices", "categories", "documents", "composites")
@@ -37,19 +34,13 @@ class PolicyReader(CastReader):
 
     Args:
         problems: A list to which problems are added.
-        release: The release of torch that the rules are for.
-        signatures: The signatures of an op's overloads in that release.
     """
 
     keys: tuple[str, ...] = ("ops",)
     """What a file may have."""
 
-    def __init__(
-        self, problems: list[Problem], release: Version = RELEASE, signatures: Signatures = operators.signatures
-    ) -> None:
-        super().__init__(problems, DEVICES_LIKE, VALUES, release)
-        self.release: Version = release
-        self.signatures = signatures
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__(problems, DEVICES_LIKE, VALUES, RELEASE)
 
     def policy(self, root: Node) -> tuple[Rule, ...]:
         """Return the rules of a dict or a file, which stand under `ops` or by themselves."""
@@ -91,7 +82,7 @@ class PolicyReader(CastReader):
 
     def report_misplaced(self, key: Text, node: Node) -> bool:
         """Report a device, a category, a pattern or a title where an op must stand; return whether it is one."""
-        if operators.targets(key.value, self.signatures):
+        if operators.targets(key.value):
             return False
         device = ALSO_CALLED.get(key.value.lower(), key.value)
         inner = [name.value for name, _ in node.items] if isinstance(node, Mapping) else []
@@ -177,15 +168,13 @@ class PolicyReader(CastReader):
         return super().category(node)
 
     def targets(self, key: Text) -> tuple[Target, ...]:
-        found, name = operators.targets(key.value, self.signatures), operators.written_out(key.value)
+        found, name = operators.targets(key.value), operators.written_out(key.value)
         op = operators.shown(name)
         if not found and "::" in op:
             what = f"no library has registered an operator '{key.value}'"
             others = (other for other in operators.known() if "::" in other)
             close = closest(op, others) if self.may_guess else None
             self.report(key.location, what, IMPORT_FIRST + (f", or did you mean '{close}'?" if close else ""))
-        elif not found and self.report_other_release(key, op, None):
-            pass
         elif not found and operators.is_public(name):
             what = f"'{key.value}' is no op, and the policy does not say which ops it runs"
             self.report(key.location, what, operators.suggest_ops("name those ops", key.value))
@@ -196,20 +185,9 @@ class PolicyReader(CastReader):
             self.report_unknown(key.location, f"unknown op '{key.value}'", op, operators.known())
         return found
 
-    def report_other_release(self, key: Text, op: str, overload: str | None) -> bool:
-        """Report an op or overload that only other releases of torch have; return whether it is one."""
-        op = op.rpartition(".")[2]
-        releases = versions_with(op, overload)
-        if releases is None or self.release in releases:
-            return False
-        has_no = f"torch {self.release[0]}.{self.release[1]} {LACKS} '{join_name(op, overload)}'"
-        remedy = f"keep the rule to those, as in {{as: fp32, torch: '{releases}'}}"
-        self.report(key.location, f"{has_no}, which is there in torch {releases}", remedy)
-        return True
-
     def overloads(self, key: Text, target: Target) -> dict[str, Signature]:
         """Return the overloads that a key covers."""
-        known = self.signatures(target.op)
+        known = operators.signatures(target.op)
         found = operators.castable(known) if target.overload is None else known
         if target.overload is None and not found:
             # The out variant of an op says less than its others do.
@@ -217,16 +195,14 @@ class PolicyReader(CastReader):
             reason = first.uncastable()
             assert reason is not None  # none of them can be cast
             self.report(key.location, f"'{target}' {reason[0]}", reason[1])
-        elif target.overload is None or target.overload in found:
-            pass
-        elif not self.report_other_release(key, target.op, target.overload):
+        elif target.overload is not None and target.overload not in found:
             what = f"'{target.op}' has no overload '{target.overload}'"
             self.report_unknown(key.location, what, target.overload, found)
         return {name: part for name, part in found.items() if target.overload in (None, name)}
 
     def first(self, alternatives: list[Alternative], overload: str) -> Alternative | None:
-        """Return the first alternative for an overload that holds in the release."""
+        """Return the first alternative for an overload that holds in the torch that runs."""
         for cast in alternatives:
-            if self.release in cast.torch and (cast.overloads is None or overload in cast.overloads):
+            if RELEASE in cast.torch and (cast.overloads is None or overload in cast.overloads):
                 return cast
         return None

@@ -13,7 +13,7 @@ from polycast.policy import operators
 from polycast.policy.operators import Target
 from polycast.policy.rules import BUILT_IN, VALUES, Rule
 
-RECORDED = Path(__file__).parent / "recorded"
+RECORDED = Path(__file__).with_name("releases.yaml")
 _NAME = re.compile(r"(?:torch[-_ ]?)?(\d+)(?:\.(\d+))?[\w.+]*", re.ASCII | re.IGNORECASE)
 
 
@@ -62,33 +62,29 @@ def find(name: str) -> Release:
 def rules_of(release: Release) -> Iterator[Rule]:
     """Yield a rule where a release differs from policy.yaml, under the torch that runs.
 
-    policy.yaml decides where the release has no such overload, keeps a kernel that is written by hand, or has no record
-    of the device. A device without a record follows the one that it is like, if policy.yaml treats the two alike.
+    Overloads that the torch that runs does not have are left out. policy.yaml decides where the release has no such
+    overload or keeps a kernel that is written by hand, and on each device of which the release has no record: there a
+    rule, whose note says so, only keeps the built-in category against the rule of the device that it is like.
     """
     built_in = {rule.key: rule.category for rule in BUILT_IN}
-    source = f"history/{release.name}.yaml"
     for op, overload in sorted({key[:2] for key in built_in} | release.overloads()):
         if overload not in operators.signatures(op):
-            continue  # the torch that runs has none
+            continue
         here = {device: built_in.get((op, overload, device), UNLISTED) for device in DEVICES}
-        wanted = {device: _wanted(release, op, overload, device, here) for device in DEVICES}
+        wanted = {device: _wanted(release, op, overload, device, here[device]) for device in DEVICES}
         # A rule for a device also holds for those that are like it. So all of them get a rule, or none.
         families = {_root(device) for device in DEVICES if wanted[device] != here[device]}
-        note = release.reasons.get(join_name(op, overload), "")
+        reason = release.reasons.get(join_name(op, overload), "")
         for device in DEVICES:
             if _root(device) in families and _can(op, overload, device, wanted[device]):
-                yield Rule(op, overload, device, wanted[device], note, source)
+                note = reason if device in release.devices else f"no record in {release.name}: the built-in category"
+                yield Rule(op, overload, device, wanted[device], note, release.name)
 
 
-def _wanted(release: Release, op: str, overload: str, device: str, here: dict[str, str]) -> str:
-    """Return what a release gives an overload on a device, or what policy.yaml does."""
-    recorded: str | None = device
-    while recorded is not None and recorded not in release.devices:
-        recorded = DEVICES_LIKE[recorded]
-    if recorded is None or (here[recorded] != here[device] and recorded != device):
-        return here[device]
-    category = release.category(op, overload, recorded)
-    return here[device] if category in (ABSENT, Category.STOCK.value) else category
+def _wanted(release: Release, op: str, overload: str, device: str, here: str) -> str:
+    """Return what a release gives an overload on a device, or `here`, what policy.yaml does."""
+    category = release.category(op, overload, device) if device in release.devices else here
+    return here if category in (ABSENT, Category.STOCK.value) else category
 
 
 def _root(device: str) -> str:

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from polycast._compiled import DEVICES_LIKE
-from polycast._grammar.names import DEFAULT, split_name
-from polycast._grammar.versions import VersionRange
+from polycast._grammar.names import DEFAULT
 from polycast._text_table import lines_of
 from polycast.policy.operators import castable, signatures
 from polycast.policy.rules import Rule
-from polycast.policy.schemas import versions_with
 
 Value: TypeAlias = str | dict[str, str]
 Casts: TypeAlias = Value | dict[str, Value]  # what a dict has for an op
@@ -65,21 +63,6 @@ def table_of_modules(modules: Mapping[str, Mapping[Key, tuple[str, ...]]], *titl
                 lines.append((module, op, "all" if len(held) == len(DEVICES_LIKE) else ", ".join(held), *cell))
     kept = [index for index in range(len(lines[0])) if any(line[index] for line in lines[1:])]
     return "\n".join(lines_of([tuple(line[index] for index in kept) for line in lines])) if kept else ""
-
-
-def for_all_releases(rules: Mapping[str, Casts]) -> dict[str, object]:
-    """Return rules that every release of torch can read: those of ops that not all have name the releases."""
-    return {key: _in_releases(versions_with(*split_name(key)), casts) for key, casts in rules.items()}
-
-
-def _in_releases(releases: VersionRange | None, casts: Casts) -> object:
-    if releases is None:
-        return casts
-    if isinstance(casts, str):
-        return {"as": casts, "torch": str(releases)}
-    if "as" in casts:
-        return {**casts, "torch": str(releases)}
-    return {device: _in_releases(releases, cast) for device, cast in casts.items()}
 
 
 def _by_op(cells: Mapping[Key, Cell]) -> dict[str, dict[str, Cell]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import polycast
 import pytest
 import torch
-from polycast._compiled import DEVICES, DEVICES_LIKE
+from polycast._compiled import DEVICES
 from polycast._grammar.names import join_name
 from polycast._grammar.releases import ABSENT, Release
 from polycast.policy import operators
@@ -21,6 +21,7 @@ from tests.support.release_probe import STOCK, probe
 RUNNING = f"torch-{RELEASE[0]}.{RELEASE[1]}"
 RECORDS = list(releases().values())
 NAMES = ", ".join(releases())
+PROBED = [record for record in RECORDS if record.name == RUNNING or TIMES != 1]
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
@@ -38,7 +39,9 @@ def policy_of(record: Release) -> polycast.Policy:
     return polycast.Policy(record.name)
 
 
-@pytest.mark.parametrize("record", [releases()[RUNNING]] if TIMES == 1 else RECORDS, ids=lambda record: record.name)
+@pytest.mark.parametrize(
+    "record", [record for record in RECORDS if record.name == RUNNING or TIMES != 1], ids=lambda record: record.name
+)
 def test_the_kernels_under_the_policy_of_a_release_do_what_is_recorded(record: Release) -> None:
     """Of the release that runs; TIMES=2 compares those of the others, too, as far as this torch has their ops."""
     here = {text.removeprefix("aten::") for text in torch._C._dispatch_get_all_op_names()}
@@ -63,22 +66,30 @@ def test_rms_norm_is_as_the_release_has_it(name: str, category: str) -> None:
     assert (held or ["unlisted"]) == [category]
 
 
-def test_a_device_without_a_record_follows_the_one_that_it_is_like() -> None:
-    release = polycast.Policy("torch-2.11")
-    for device, like in DEVICES_LIKE.items():
-        if like == "cuda" and device not in releases()["torch-2.11"].devices:
-            held = {rule.name: rule.category for rule in release.by_overload() if rule.device == device}
-            assert held["conv2d.padding"] == "unlisted"
-            assert "cudnn_convolution" not in held  # which policy.yaml keeps to cuda
-    assert not any(rule.device == "xla" for rule in release.by_overload())  # like none
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
+def test_a_device_without_a_record_keeps_its_built_in_categories(record: Release) -> None:
+    built_in = {rule.key: rule.category for rule in BUILT_IN}
+    rules = [rule for rule in policy_of(record).by_overload() if rule.device not in record.devices]
+    assert all(rule.category == built_in.get(rule.key, "unlisted") for rule in rules)
+    assert {rule.note for rule in rules} == {f"no record in {record.name}: the built-in category"}
+    assert {rule.device for rule in rules} <= {*DEVICES} - {*record.devices, "xla", "tpu"}  # like none, like the CPU
+
+
+def test_the_category_on_a_device_without_a_record_is_that_of_its_own_list() -> None:
+    """The list of npu has no rms_norm, whatever the installed torch does on cuda."""
+    for name in ("torch-2.11", "torch-2.12"):
+        assert polycast.Policy(name).category("rms_norm", "npu") == "unlisted"
+        assert polycast.Policy(name).category("conv2d.padding", "xla_gpu") == polycast.policy.category(
+            "conv2d.padding", "xla_gpu"
+        )
 
 
 def test_a_device_that_stays_as_it_is_beside_one_that_it_is_like_is_saved_so() -> None:
     rules = {("mm", "default", "cuda"): "fp32", ("mm", "default", "mtia"): "lower_precision_fp"}
     release = polycast.Policy._of(rules_of(Release("torch-2.9", {}, ("cuda", "mtia"), rules)))
     held = {rule.device: rule.category for rule in release.by_overload() if rule.name == "mm"}
-    assert held == {"cuda": "fp32", "xla_gpu": "fp32", "mtia": "lower_precision_fp"} | dict.fromkeys(
-        ("maia", "hpu", "privateuse1", "npu", "musa", "mlu"), "fp32"
+    assert held == {"cuda": "fp32"} | dict.fromkeys(
+        ("xla_gpu", "mtia", "maia", "hpu", "privateuse1", "npu", "musa", "mlu"), "lower_precision_fp"
     )
     assert polycast.Policy(release.rules) == release
 
@@ -90,7 +101,7 @@ def test_a_pin_is_a_policy(tmp_path: Path) -> None:
     assert "conv1d.padding" in release.diff()
     assert (release | mine).category("rms_norm", "cuda") == "bfloat16"
     assert release.diff(release) == ""
-    assert all(rule.source == "history/torch-2.11.yaml" for rule in release.by_overload())
+    assert all(rule.source == "torch-2.11" for rule in release.by_overload())
 
 
 def test_a_release_without_a_change_has_the_policy_of_the_one_before_it() -> None:

@@ -1,1 +1,0 @@
-"""What each release of torch does to each op inside of autocast: recorded from its wheel, checked against it."""
