@@ -35,6 +35,7 @@ from pathlib import Path
 
 import setuptools
 from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
 VERSION = "0.2.0"
 ROOT = Path(__file__).parent
@@ -123,13 +124,22 @@ class Build(BuildExtension):
 
 
 class Copy(build_py):
-    """Copies the Python files and the policy for the generator, after removing those of an earlier build."""
+    """Copies the Python files, after removing those of an earlier build."""
 
     def run(self) -> None:
         shutil.rmtree(Path(self.build_lib) / "polycast", ignore_errors=True)
         super().run()
-        if not self.editable_mode:
-            self.copy_file(str(ROOT / "policy.yaml"), str(Path(self.build_lib) / "polycast" / "codegen"))
+
+
+class Sources(sdist):
+    """Adds what the build needs to the package: the policy, the generator, and the C++."""
+
+    def make_distribution(self) -> None:
+        found = (path for top in ("codegen", "csrc", "generated") for path in sorted((ROOT / top).rglob("*")))
+        files = [path for path in found if path.is_file() and path.suffix != ".pyc"]
+        self.filelist.exclude_pattern("tests/*")  # of which setuptools adds one file
+        self.filelist.extend(str(path.relative_to(ROOT)) for path in [ROOT / "policy.yaml", *files])
+        super().make_distribution()
 
 
 def units(folder: Path) -> list[str]:
@@ -188,6 +198,6 @@ setuptools.setup(
             extra_link_args=["-fopenmp"],
         )
     ],
-    cmdclass={"build_ext": Build, "build_py": Copy},
+    cmdclass={"build_ext": Build, "build_py": Copy, "sdist": Sources},
     options={"build": {"build_base": BUILD}},
 )

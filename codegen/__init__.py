@@ -1,9 +1,8 @@
 """The generator of generated/ from policy.yaml: `python -m codegen`.
 
-It is installed as polycast.codegen, for the owners of backends outside of torch. Each module imports only those before
-it: schemas, model, parse, render, standalone. `write` imports none of them. Nothing here imports torch, which takes
-seconds. The build has imported it and passes it in; then the public names of ops are looked up in it. The grammar of
-policies, `polycast._grammar`, serves the generator and polycast.
+Each module imports only those before it: schemas, model, parse, render, standalone. `write` imports none of them.
+Nothing here imports torch, which takes seconds. The build has imported it and passes it in; then the public names of
+ops are looked up in it. The grammar of policies, `polycast._grammar`, serves the generator and polycast.
 
 The model (model.py) has these principles:
 

@@ -1,5 +1,4 @@
-"""The command line: `python -m codegen` writes generated/, `--check` compares it, `--standalone` writes files for one
-backend. In the installed package it is `python -m polycast.codegen`, which writes the latter alone."""
+"""The command line of the generator: `python -m codegen`."""
 
 import shlex
 import sys
@@ -9,8 +8,7 @@ from pathlib import Path
 
 from . import find_grammar
 
-IN_REPOSITORY = __package__ == "codegen"
-if __name__ == "__main__" and IN_REPOSITORY:
+if __name__ == "__main__":
     find_grammar()
 try:
     from polycast._grammar.errors import PolicyError, did_you_mean
@@ -26,12 +24,11 @@ except ModuleNotFoundError as error:
     sys.exit(f"error: codegen needs '{error.name}', which is not installed. Run: pip install torch jinja2 pyyaml")
 
 ROOT = Path(__file__).parent.parent
-PACKAGED = Path(__file__).with_name("policy.yaml")  # the build copies it there
-POLICY = PACKAGED if PACKAGED.exists() else ROOT / "policy.yaml"
-NAME = f"python -m {__package__}"
+POLICY = ROOT / "policy.yaml"
+NAME = "python -m codegen"
 
-DESCRIPTION = f"""\
-{"Turn policy.yaml into the files of generated/." if IN_REPOSITORY else "Turn the rules of a policy into files."}
+DESCRIPTION = """\
+Turn policy.yaml into the files of generated/.
 
 With --backend and --standalone these are files for a backend outside of torch, which need torch alone: FILE.cpp
 registers the rules of one device of the policy by the macros of ATen/autocast_mode.h, FILE.py tests them on the device,
@@ -59,10 +56,9 @@ def main(arguments: list[str] | None = None, torch: object = None) -> int:
     )
     parser.add_argument("--check", action="store_true", help="write nothing; fail with a diff where a file is stale")
     parser.add_argument("--policy", type=Path, default=POLICY, help=f"the policy to read, instead of {POLICY}")
-    if IN_REPOSITORY:
-        parser.add_argument(
-            "--output", type=Path, default=ROOT / "generated", help="the folder to write; it holds no other files"
-        )
+    parser.add_argument(
+        "--output", type=Path, default=ROOT / "generated", help="the folder to write; it holds no other files"
+    )
     parser.add_argument("--backend", metavar="DEVICE", help="a device of the policy, or a file that describes one")
     parser.add_argument(
         "--standalone",
@@ -73,7 +69,7 @@ def main(arguments: list[str] | None = None, torch: object = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        if options.backend or options.standalone or not IN_REPOSITORY:
+        if options.backend or options.standalone:
             return run_standalone(parser, options, torch)
         return run(options.policy, options.output, torch, check=options.check)
     except PolicyError as error:

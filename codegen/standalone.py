@@ -51,7 +51,7 @@ def render_standalone(
         "by_release": any(rule.torch != ALL for rule in cases),
         "TORCH_DEFAULT": TORCH_DEFAULT,
     }
-    made = ["python", "-m", "polycast.codegen", *(options or ["--backend", device.name]), "--standalone"]
+    made = ["python", "-m", "codegen", *(options or ["--backend", device.name]), "--standalone"]
 
     def text(path: Path) -> str:
         command = shlex.join(Path(word).name for word in [*made, str(path)])

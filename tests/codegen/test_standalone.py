@@ -28,8 +28,8 @@ EVERY_CATEGORY = f"""\
   turn: {{cast: {{cpu: fp32}}, overloads: [by], public: [torch.count]}}
 """
 REGISTRATION = """\
-// Generated from the policy's device mine by `python -m polycast.codegen`. Do not edit.
-// Command: python -m polycast.codegen --backend mine --standalone a.cpp
+// Generated from the policy's device mine by `python -m codegen`. Do not edit.
+// Command: python -m codegen --backend mine --standalone a.cpp
 // clang-format off
 // How ops cast in an autocast region of mine: the kernels of AutocastPrivateUse1, on torch's own macros.
 // size.dim is left out: it keeps a kernel that is registered elsewhere. Its own.

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "requirements" / "installed.py"
+SCRIPT = ROOT / "tests" / "environments" / "installed.py"
 
 
 def environment(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":

@@ -33,10 +33,9 @@ def files_of(folder: Path) -> set[str]:
 
 
 def packaged() -> set[str]:
-    """Return the files of the package, among which are the generator and the policy."""
-    codegen = {f"codegen/{name}" for name in files_of(ROOT / "codegen")}
+    """Return the files of the package."""
     package = {name for name in files_of(ROOT / "python" / "polycast") if Path(name).suffix != ".so"}
-    return package - {"_built_for.py"} | codegen | {"codegen/policy.yaml"}
+    return package - {"_built_for.py"}
 
 
 def check_wheel(path: Path, release: str) -> int:
@@ -60,7 +59,7 @@ def check_wheel(path: Path, release: str) -> int:
 
 
 def check_source_distribution(path: Path, *, others: bool = False) -> int:
-    """Raise unless it holds the files that git has, and nothing else; return how many.
+    """Raise unless it holds the files that a build needs, and nothing else; return how many.
 
     Args:
         others: Whether files may be there that git could be given.
@@ -78,8 +77,19 @@ def check_source_distribution(path: Path, *, others: bool = False) -> int:
 
 
 def tracked(others: bool) -> set[str]:
-    """Return the files of the checkout that git has."""
-    command = ["git", "ls-files", "--cached", *(["--others", "--exclude-standard"] if others else [])]
+    """Return the files that a build needs, of those that git has."""
+    needed = [
+        "codegen",
+        "csrc",
+        "generated",
+        "python",
+        "policy.yaml",
+        "pyproject.toml",
+        "setup.py",
+        "README.md",
+        "LICENSE",
+    ]
+    command = ["git", "ls-files", "--cached", *(["--others", "--exclude-standard"] if others else []), *needed]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
     return {name for name in listed if (ROOT / name).exists()}
 

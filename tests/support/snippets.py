@@ -10,7 +10,7 @@ from textwrap import dedent
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-# The pages that are written by hand; those of docs/ that codegen makes lie deeper, but for the trainers.
+# The pages that are written by hand.
 PAGES = (
     "README.md",
     "CHANGELOG.md",
@@ -18,7 +18,8 @@ PAGES = (
     *sorted(
         path.relative_to(ROOT).as_posix()
         for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/trainers/*.md")]
-        if path.name != "changelog.md"  # which shows CHANGELOG.md
+        # The first shows CHANGELOG.md, and the site writes the others.
+        if path.name not in ("changelog.md", "cli.md", "releases.md")
     ),
 )
 # The language of a directive of MyST is its name in braces, and what follows it.
@@ -112,10 +113,3 @@ def added_op(policy: str) -> str:
     texts = re.split(r"(?m)^(?=  \w)", ops)
     texts.append(f"  {line.strip()}\n")
     return f"{head}\nops:\n" + "".join(sorted(texts, key=lambda op: op.partition(":")[0]))
-
-
-def added_sample(samples: str) -> str:
-    """Return the file of samples with the arguments that CONTRIBUTING.md gives its op, at the end of their table."""
-    (line,) = [text for text in inline("CONTRIBUTING.md") if "lambda make" in text]
-    head, table, rest = samples.partition("\nSAMPLES: ")
-    return head + table + rest.replace("\n}\n", f"\n    {line}\n}}\n", 1)

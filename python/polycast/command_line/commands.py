@@ -190,7 +190,6 @@ _SYNONYMS = {
     "polycast help diff, which lists them": "releases devices",
     "polycast trace SCRIPT, or POLYCAST_POLICY=FILE before the program's own command": "run",
     "polycast help": "usage commands",
-    "python -m polycast.codegen --help": "codegen generate",
     "polycast --version": "version",
     "polycast, without a command": "info env report status",
     "in Python: polycast.Policy('torch-2.11').save('rules.yaml')": "export save dump",

@@ -10,9 +10,9 @@ import transformers
 from polycast.integrations.transformers import ScalerMixin
 from torch import Tensor
 
-from tools.ecosystem.cells import trainer
-from tools.ecosystem.recipes import SCALE, STEPS, Batches, Kit, Recipe, Trained, halved
-from tools.ecosystem.trainers.plain import plain
+from tests.slow.ecosystem.cells import trainer
+from tests.slow.ecosystem.recipes import SCALE, STEPS, Batches, Kit, Recipe, Trained, halved
+from tests.slow.ecosystem.trainers.plain import plain
 
 
 class Sequential(transformers.Trainer):  # type: ignore[misc]

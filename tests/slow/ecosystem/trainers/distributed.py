@@ -16,10 +16,10 @@ from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-from tools.ecosystem.cells import named, trainer
-from tools.ecosystem.ranks import Share, distributed, in_ranks
-from tools.ecosystem.recipes import Batches, Kit, Task, Trained
-from tools.ecosystem.trainers.plain import Loop, plain
+from tests.slow.ecosystem.cells import named, trainer
+from tests.slow.ecosystem.ranks import Share, distributed, in_ranks
+from tests.slow.ecosystem.recipes import Batches, Kit, Task, Trained
+from tests.slow.ecosystem.trainers.plain import Loop, plain
 
 Place = Callable[[Task], Any]
 

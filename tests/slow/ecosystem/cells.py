@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from tools.ecosystem.recipes import RECIPES, Kit, Recipe, Trained
+from tests.slow.ecosystem.recipes import RECIPES, Kit, Recipe, Trained
 
 Train = Callable[[Kit], Trained]
 TOLERANCE = {"float32": 1e-5, "bfloat16": 1e-2, "float16": 2e-3}

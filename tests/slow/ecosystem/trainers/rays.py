@@ -13,10 +13,10 @@ import torch
 from ray.train import RunConfig, ScalingConfig
 from ray.train.torch import TorchConfig, TorchTrainer, prepare_model
 
-from tools.ecosystem.cells import named, trainer
-from tools.ecosystem.ranks import Share, distributed
-from tools.ecosystem.recipes import Kit, Task, Trained
-from tools.ecosystem.trainers.plain import Loop, plain
+from tests.slow.ecosystem.cells import named, trainer
+from tests.slow.ecosystem.ranks import Share, distributed
+from tests.slow.ecosystem.recipes import Kit, Task, Trained
+from tests.slow.ecosystem.trainers.plain import Loop, plain
 
 ROOT = Path(__file__).parents[3]
 

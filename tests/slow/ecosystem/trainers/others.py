@@ -16,9 +16,9 @@ from timm.models.vision_transformer import VisionTransformer
 from timm.utils import NativeScaler
 from torch import Tensor, nn
 
-from tools.ecosystem.cells import named, trainer
-from tools.ecosystem.recipes import LR, SCALE, STEPS, Batches, Kit, Task, Trained, network
-from tools.ecosystem.trainers.plain import Loop, loop, plain
+from tests.slow.ecosystem.cells import named, trainer
+from tests.slow.ecosystem.recipes import LR, SCALE, STEPS, Batches, Kit, Task, Trained, network
+from tests.slow.ecosystem.trainers.plain import Loop, loop, plain
 
 IMAGE = (3, 8, 8)
 

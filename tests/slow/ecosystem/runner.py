@@ -17,8 +17,8 @@ from typing import Any
 import polycast
 import torch
 
-from tools.ecosystem.cells import Cell, Outcome, Train, mismatch
-from tools.ecosystem.recipes import Kit, Trained
+from tests.slow.ecosystem.cells import Cell, Outcome, Train, mismatch
+from tests.slow.ecosystem.recipes import Kit, Trained
 
 TIMEOUT = 180
 # Children of one server that has imported everything, so that each starts at once and none shares a process.

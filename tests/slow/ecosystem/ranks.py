@@ -9,8 +9,8 @@ from typing import Any
 import polycast
 import torch
 
-from tools.ecosystem.recipes import Batches, Kit, Trained
-from tools.ecosystem.runner import Job
+from tests.slow.ecosystem.recipes import Batches, Kit, Trained
+from tests.slow.ecosystem.runner import Job
 
 distributed: Any = torch.distributed
 

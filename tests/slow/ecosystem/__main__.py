@@ -1,4 +1,4 @@
-"""Prints the table: `python -m tools.ecosystem [WORD...]`, of the cells whose names hold all the words."""
+"""Prints the table: `python -m tests.slow.ecosystem [WORD...]`, of the cells whose names hold all the words."""
 
 import os
 import sys
@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tqdm import tqdm
 
-from tools.ecosystem import trainers
-from tools.ecosystem.cells import CELLS, Cell
-from tools.ecosystem.runner import PROCESSES, outcome
+from tests.slow.ecosystem import trainers
+from tests.slow.ecosystem.cells import CELLS, Cell
+from tests.slow.ecosystem.runner import PROCESSES, outcome
 
 HEADER = "| package | recipe | works | difference | how, or why not |\n|---|---|---|---|---|"
 

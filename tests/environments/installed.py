@@ -1,6 +1,6 @@
 """Makes an environment over the packages that a machine already has: `make test TORCH=installed`.
 
-    PYTHON requirements/installed.py FOLDER
+    PYTHON tests/environments/installed.py FOLDER
 
 The environment sees all packages of PYTHON, also where PYTHON is itself of a virtual environment, whose packages
 `--system-site-packages` would not show. Nothing is downloaded, and nothing is written outside of the folder. If PYTHON

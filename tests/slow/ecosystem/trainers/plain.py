@@ -7,8 +7,8 @@ import polycast
 import torch
 from torch import nn
 
-from tools.ecosystem.cells import trainer
-from tools.ecosystem.recipes import STEPS, Batches, Kit, Task, Trained, halved
+from tests.slow.ecosystem.cells import trainer
+from tests.slow.ecosystem.recipes import STEPS, Batches, Kit, Task, Trained, halved
 
 
 class Loop:

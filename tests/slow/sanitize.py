@@ -1,4 +1,4 @@
-"""Runs the tests of the kernels on a build with sanitizers: `make sanitize`, or `python -m tools.sanitize [pytest's]`.
+"""Runs the tests of the kernels on a build with sanitizers: `make sanitize`.
 
 The C++ is compiled with AddressSanitizer and UndefinedBehaviorSanitizer into build/sanitize/, as a package beside the
 installed one, and the tests run on it. A memory or undefined-behaviour error ends the process, and so fails.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "sanitize" / f"torch-{torch.__version__.split('+')[0]}"
 # vptr would need the type information of torch's classes, which torch does not export.
 FLAGS = "-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer"

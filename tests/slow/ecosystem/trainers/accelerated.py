@@ -7,10 +7,10 @@ from accelerate import Accelerator, DistributedType, PartialState
 from accelerate.utils import FullyShardedDataParallelPlugin, GradScalerKwargs
 from polycast.integrations import accelerate
 
-from tools.ecosystem.cells import named, trainer
-from tools.ecosystem.ranks import Share, distributed, in_ranks
-from tools.ecosystem.recipes import SCALE, Batches, Kit, Recipe, Trained, halved
-from tools.ecosystem.trainers.plain import plain
+from tests.slow.ecosystem.cells import named, trainer
+from tests.slow.ecosystem.ranks import Share, distributed, in_ranks
+from tests.slow.ecosystem.recipes import SCALE, Batches, Kit, Recipe, Trained, halved
+from tests.slow.ecosystem.trainers.plain import plain
 
 PRECISIONS = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 

@@ -1,4 +1,4 @@
-"""Does the C++ fit torch releases that are not installed? `python -m tools.headers 2.12.0 newest` checks the syntax.
+"""Checks the C++ against PyTorch releases that are not installed: `python -m tests.slow.headers 2.12.0 newest`.
 
 The headers come from the wheels for macOS, which are the small ones, and stay in build/headers/. What only CUDA has is
 not among them, and nothing here includes it.
@@ -17,7 +17,7 @@ from zipfile import ZipFile
 from tests.support.cpp import EXTENSION, standard
 from tests.support.progress import progress
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 HEADERS = ROOT / "build" / "headers"
 # Releases up to 2.11 are for macOS 11 and later, those from 2.12 on for macOS 14.
 WHEEL = ["--no-deps", "--only-binary=:all:", "--platform=macosx_11_0_arm64", "--platform=macosx_14_0_arm64"]

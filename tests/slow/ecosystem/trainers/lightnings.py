@@ -13,9 +13,9 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.plugins.precision import MixedPrecision, Precision
 from polycast.integrations.lightning import Precision as OurPrecision
 
-from tools.ecosystem.cells import trainer
-from tools.ecosystem.recipes import SCALE, STEPS, Batches, Kit, Task, Trained, halved
-from tools.ecosystem.trainers.plain import plain
+from tests.slow.ecosystem.cells import trainer
+from tests.slow.ecosystem.recipes import SCALE, STEPS, Batches, Kit, Task, Trained, halved
+from tests.slow.ecosystem.trainers.plain import plain
 
 PRECISIONS: dict[str, Any] = {"bfloat16": "bf16-mixed", "float16": "16-mixed"}
 
