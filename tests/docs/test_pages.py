@@ -50,12 +50,6 @@ def as_it_stands(command: str) -> None:
     run(sys.executable, *shlex.split(command)[1:])
 
 
-def elsewhere(command: str) -> None:
-    """Run `python -m` of something that writes files into the folder that it is run in."""
-    with TemporaryDirectory() as folder:
-        run(sys.executable, *shlex.split(command)[1:], folder=Path(folder))
-
-
 def made(command: str) -> None:
     """Have make say what it would do."""
     run("make", "--dry-run", *shlex.split(command)[1:])
@@ -136,7 +130,7 @@ CHECKS: dict[str, Callable[[str], None]] = {
     "python -m polycast LSTM": as_it_stands,
     "python -m polycast diff cuda xpu": as_it_stands,
     "python -m polycast diff torch-2.11 torch-2.12": as_it_stands,
-    "python -m codegen --backend npu --standalone AutoCastOps.cpp test_autocast.py autocast.md": elsewhere,
+    "python -m codegen --backend npu --standalone AutoCastOps.cpp test_autocast.py autocast.md": explained,
     "python -m polycast trace examples/inference.py": as_it_stands,
     "polycast trace train.py": offered,
     "polycast bisect": offered,
