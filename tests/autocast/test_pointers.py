@@ -51,8 +51,6 @@ POINTED = {
     "cast_cache.enable": "; use one of ",
     "cast_cache.Keep": "; write polycast.cast_cache.keep",
     "cast_cache.autocast": "; write polycast.autocast",
-    "policy.categry": "; did you mean polycast.policy.category?",
-    "policy.Policy": "; write polycast.Policy",
     "debug.find_nan": "; write polycast.debug.watch",
     "debug.print_casts": "; write polycast.debug.trace",
     "debug.enable": "; use one of ",

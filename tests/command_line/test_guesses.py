@@ -27,7 +27,7 @@ conv2d --device gpu                                | 2 | did you mean 'cuda'?
 show softmax                                       | 2 | write polycast op OP
 op softmax                                         | 0 | fp32_set_opt_dtype
 op softmax linear matmul                           | 0 | lower_precision_fp
-linear cuda                                        | 2 | for a device: --device cuda
+linear cuda                                        | 2 | 'cuda' is no op
 codegen                                            | 2 | write python -m polycast.codegen --help
 softmax linear                                     | 0 | lower_precision_fp
 lookup torch.nn.functional.gelu                    | 2 | write polycast op OP
@@ -44,7 +44,7 @@ diff torch-2.10 torch-2.12                         | 0 | rms_norm
 diff cpu cuda                                      | 0 | why
 diff                                               | 2 | The releases are torch-2.9
 diff torch-2.10                                    | 2 | diff takes two sides, as in: diff torch-2.11 torch-2.12
-diff torch-1.0 torch-2.12                          | 2 | the nearest is torch-2.9
+diff torch-1.0 torch-2.12                          | 2 | unknown release 'torch-1.0'; did you mean
 diff torch-2.11:cpu torch-2.11:cuda                | 2 | did you mean 'torch-2.11'?
 diff cuda cuad                                     | 2 | did you mean 'cuda'?
 diff torch-2.10 torch-2.12 --json                  | 2 | unrecognized arguments: --json

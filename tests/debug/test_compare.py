@@ -248,7 +248,7 @@ def test_a_file_of_something_else_is_refused() -> None:
         ({"run": nn.Tanh()}, TypeError, "the program is the module Tanh; give a function without arguments"),
         ({"model": "resnet"}, TypeError, "the model is 'resnet'; give a torch.nn.Module"),
         ({"reference": "flaot32"}, ValueError, "did you mean 'float32'?"),
-        ({"reference": "torch-1.0"}, ValueError, "the nearest is torch-2.9"),
+        ({"reference": "torch-1.0"}, ValueError, "unknown release 'torch-1.0'"),
         ({"reference": "no.yaml"}, ValueError, "no.yaml:1:1: error: cannot be read"),
         ({"reference": 32}, TypeError, "the policy is 32; give a dict of rules"),
     ],

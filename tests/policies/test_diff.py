@@ -109,7 +109,7 @@ def test_a_release_and_a_file_over_the_base(capsys: pytest.CaptureFixture[str], 
             "cuda built-in",
             "error: 'cuda' is a device and 'built-in' is none; compare two devices, or 'built-in' with --device",
         ),
-        ("gpu cpu", "error: unknown device 'gpu'; did you mean 'cuda'?"),
+        ("gpu cpu", "error: 'cpu' is a device and 'gpu' is none; did you mean 'cuda'?"),
         ("cuda xpu --device mps", "error: 'cuda' and 'xpu' are devices already; leave out --device"),
         ("built-in torch-2.11 --device cudda", "error: unknown device 'cudda'; did you mean 'cuda'?"),
         (
@@ -118,8 +118,8 @@ def test_a_release_and_a_file_over_the_base(capsys: pytest.CaptureFixture[str], 
         ),
         (
             "built-in torch-2.16",
-            "error: no release 'torch-2.16' is recorded, only torch-2.9, torch-2.10, torch-2.11, "
-            "torch-2.12, torch-2.13, torch-2.14, torch-2.15; the nearest is torch-2.15",
+            "error: unknown release 'torch-2.16'; did you mean 'torch-2.15', 'torch-2.14', "
+            "'torch-2.13' or 'torch-2.12'?",
         ),
         ("built-in no.yaml", "no.yaml:1:1: error: cannot be read: no such file or directory; name a readable file"),
     ],

@@ -84,10 +84,11 @@ def test_equal_policies_do_the_same() -> None:
 
 def test_a_policy_cannot_change() -> None:
     made = Policy({"mv": "fp32"})
-    with pytest.raises(AttributeError, match="a policy cannot change, and 'digest' of it cannot be set"):
-        made.digest = ""
-    with pytest.raises(AttributeError, match="a policy cannot change, and 'digest' of it cannot be deleted"):
-        del made.digest
+    for name in ("digest", "rules", "note"):
+        with pytest.raises(AttributeError):
+            setattr(made, name, "")
+        with pytest.raises(AttributeError):
+            delattr(made, name)
     made.rules.clear()
     assert made.rules == {"mv": "fp32"}
 

@@ -1,4 +1,4 @@
-"""What people try on a policy: it reads as a dict, or an error says what to write."""
+"""What people try on a policy: it reads as a dict, and Python's own errors answer the rest."""
 
 import copy
 import json
@@ -43,21 +43,15 @@ def test_the_category_of_an_op_is_asked_of_a_policy_over_the_built_in_one() -> N
     assert MINE.diff(MINE) == "" and "stack" in MINE.diff("torch-2.11")
 
 
-CANNOT = "a policy cannot change; join another, as in policy | {'gelu': 'fp32'}"
 # what people try, and the error
 WRONG = {
-    "MINE['gelu']": "KeyError: \"the policy has no rule for 'gelu'; its rules are for softmax, pow.Scalar\"",
+    "MINE['gelu']": "KeyError: 'gelu'",
     "MINE['gleu']": "KeyError: \"unknown op 'gleu'; did you mean 'glu' or 'gelu'?\"",
-    "MINE.__setitem__('gelu', 'fp32')": f"TypeError: {CANNOT}",
-    "MINE.__delitem__('gelu')": f"TypeError: {CANNOT}",
-    "MINE + MINE": "TypeError: policies are joined with |, as in policy | {'gelu': 'fp32'}",
-    "MINE.update({'gelu': 'fp32'})": f"AttributeError: a policy has no 'update'; {CANNOT}",
-    "MINE.lookup('gelu')": "AttributeError: ... 'lookup'; policy.category(op, device) is the category of an op",
-    "MINE.to_dict()": "AttributeError: a policy has no 'to_dict'; policy.rules is a dict",
-    "MINE.to_yaml()": "AttributeError: a policy has no 'to_yaml'; policy.save(path) writes a YAML file",
-    "MINE.catgory('gelu')": "AttributeError: a policy has no 'catgory'; did you mean 'category'?",
-    "Policy.from_file('mine.yaml')": "AttributeError: ... takes a dict, a file, a release, a category or a dtype",
-    "Policy.default()": "AttributeError: a policy has no 'default'; polycast.policy.in_force() returns what holds here",
+    "MINE.__setitem__('gelu', 'fp32')": "AttributeError: 'Policy' object has no attribute '__setitem__'",
+    "MINE + MINE": "TypeError: unsupported operand type(s) for +: 'Policy' and 'Policy'",
+    "MINE.update({'gelu': 'fp32'})": "AttributeError: 'Policy' object has no attribute 'update'",
+    "Policy.from_file('mine.yaml')": "AttributeError: type object 'Policy' has no attribute 'from_file'",
+    "Policy(softmax='fp32')": "TypeError: Policy.__init__() got an unexpected keyword argument 'softmax'",
     "MINE.category('softmax', 'gpu')": "ValueError: ...; did you mean 'cuda'?",
     "polycast.policy.resolved(device='gpu')": "ValueError: ...; did you mean 'cuda'?",
     "polycast.policy.category('softmax', 'xpuu')": "ValueError: ...; did you mean 'xpu'?",
@@ -65,7 +59,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("tried", "text"), WRONG.items(), ids=WRONG)
-def test_what_a_policy_does_not_have_points_the_way(tried: str, text: str) -> None:
+def test_what_a_policy_does_not_have_is_an_error(tried: str, text: str) -> None:
     with pytest.raises((AttributeError, KeyError, TypeError, ValueError)) as caught:
         eval(tried, {"MINE": MINE, "Policy": Policy, "polycast": polycast})
     kind, _, end = text.partition(": ...")

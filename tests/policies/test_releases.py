@@ -20,7 +20,6 @@ from tests.support.release_probe import STOCK, probe
 
 RUNNING = f"torch-{RELEASE[0]}.{RELEASE[1]}"
 RECORDS = list(releases().values())
-NAMES = ", ".join(releases())
 PROBED = [record for record in RECORDS if record.name == RUNNING or TIMES != 1]
 
 
@@ -117,11 +116,10 @@ def test_what_the_built_in_policy_keeps_stock_has_no_rule() -> None:
 @pytest.mark.parametrize(
     ("name", "nearest"), [("torch-2.16", "torch-2.15"), ("torch-2.8", "torch-2.9"), ("torch-2.12.1", "torch-2.12")]
 )
-def test_a_release_that_is_not_recorded_is_answered_with_those_that_are(name: str, nearest: str) -> None:
+def test_a_release_that_is_not_recorded_is_answered_with_the_nearest(name: str, nearest: str) -> None:
     with pytest.raises(ValueError) as caught:
         polycast.Policy(name)
-    what = f"no release '{name}' is recorded, only {NAMES}; the nearest is {nearest}"
-    assert str(caught.value) == what
+    assert str(caught.value).startswith(f"unknown release '{name}'; did you mean '{nearest}'")
 
 
 def test_a_file_with_the_name_of_a_release_is_a_file(tmp_path: Path) -> None:

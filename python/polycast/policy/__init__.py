@@ -1,9 +1,6 @@
 """What a policy says: rules for ops, by category and device. Questions to the built-in one and to those in force."""
 
-from typing import TYPE_CHECKING
-
 from polycast._grammar.categories import UNLISTED
-from polycast._pointers import getattr_of
 from polycast.policy.queries import categories, category, devices, in_force, notes, ops, resolved, rules
 from polycast.policy.rules import Rule
 
@@ -12,7 +9,3 @@ __all__ = ["UNLISTED", "Rule", "categories", "category", "devices", "in_force", 
 
 def __dir__() -> list[str]:
     return __all__
-
-
-if not TYPE_CHECKING:  # or type checkers would take every name
-    __getattr__ = getattr_of(__name__)

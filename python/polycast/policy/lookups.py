@@ -27,8 +27,6 @@ def targets_of(op: Op) -> tuple[Target, ...]:
     if key is None:
         raise TypeError(f"the op is {op!r:.60}; give its name, such as 'conv2d', or torch's function or class")
     found = operators.targets(key)
-    if key in DEVICES:
-        raise ValueError(f"'{key}' is a device and no op; for a device: --device {key}, or device='{key}' in Python")
     if not found and operators.is_public(operators.written_out(key)):
         remedy = operators.suggest_ops("ask for those", key)
         raise ValueError(f"'{key}' is no op, and the policy does not say which ops it runs; {remedy}")

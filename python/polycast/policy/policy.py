@@ -1,10 +1,9 @@
 """Policies as values: rules over the built-in ones."""
 
 import os
-from abc import ABCMeta
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, overload
+from typing import Any, TypeAlias, overload
 from weakref import WeakValueDictionary
 
 import torch
@@ -13,10 +12,8 @@ from polycast._compiled import KernelPolicy, find_policy, make_policy
 from polycast._grammar.categories import Category
 from polycast._grammar.errors import PolicyError
 from polycast._grammar.names import split_overload
-from polycast._suggest import suggestion
 from polycast.policy.lookups import Op, category_on, targets_of
 from polycast.policy.operators import qualified, shown
-from polycast.policy.reader import NOT_RULES
 from polycast.policy.rules import VALUES, Rule
 from polycast.policy.sides import BUILT_IN_NAME, differences, side_of
 from polycast.policy.sources import rules_from, rules_of_file
@@ -29,40 +26,8 @@ PolicyLike: TypeAlias = "Policy | Mapping[Any, object] | str | os.PathLike[str] 
 # Every policy, equal ones too, by its address.
 _made: WeakValueDictionary[int, "Policy"] = WeakValueDictionary()
 
-# What is meant by an argument that a policy does not have.
-_AS_DICT = "give them as a dict, as in Policy({'softmax': 'fp32'})"
-_DEVICE = "name the device in a rule, as in Policy({'softmax': {'cuda': 'fp32'}})"
-_ARGUMENTS = {
-    "device": _DEVICE,
-    "device_type": _DEVICE,
-    **NOT_RULES,
-}
-# What is meant by an attribute that a policy does not have.
-_MADE = "Policy(...) takes a dict, a file, a release, a category or a dtype"
-_HOLDS = "a policy holds by autocast(policy=...), polycast.use(policy) or polycast.assign(model, policy)"
-_JOINED = "a policy cannot change; join another, as in policy | {'gelu': 'fp32'}"
-_ATTRIBUTES = {
-    **dict.fromkeys(("from_file", "from_release", "from_dict", "release", "from_yaml", "from_json", "parse"), _MADE),
-    **dict.fromkeys(("set", "update", "add", "with_rules", "replace", "override", "merge", "join", "pop"), _JOINED),
-    **dict.fromkeys(("lookup", "query", "explain", "rule"), "policy.category(op, device) is the category of an op"),
-    **dict.fromkeys(("default", "current"), "polycast.policy.in_force() returns what holds here"),
-    **dict.fromkeys(("to_dict", "as_dict", "to_json"), "policy.rules is a dict"),
-    **dict.fromkeys(("to_yaml", "dump", "to_file"), "policy.save(path) writes a YAML file"),
-    **dict.fromkeys(("apply", "attach", "install", "use", "assign", "enter"), _HOLDS),
-    "everywhere": "Policy('fp32') gives a category to every op",
-    "ops": "the ops are the keys of policy.rules",
-    "device": "policy.rules has the devices of each op",
-}
 
-
-class _PolicyType(ABCMeta):
-    if not TYPE_CHECKING:
-
-        def __getattr__(cls, name: str) -> NoReturn:
-            raise _no_attribute(name)
-
-
-class Policy(Mapping[str, Casts], metaclass=_PolicyType):
+class Policy(Mapping[str, Casts]):
     """Rules over the built-in ones, for a process, a region or a module.
 
     A policy does not change. It equals every policy with the same rules, and reads as a dict: it has the keys and the
@@ -115,15 +80,12 @@ class Policy(Mapping[str, Casts], metaclass=_PolicyType):
         ('fp32', {'xla': 'fp32', 'xpu': 'fp32', 'cpu': 'fp32', 'mps': 'fp32'})
     """
 
-    __slots__ = ("__weakref__", "_kernels", "_rules", "digest")
+    __slots__ = ("__weakref__", "_digest", "_kernels", "_rules")
     _rules: tuple[Rule, ...]
     _kernels: KernelPolicy | None
-    digest: str
-    """What the policy does as 16 hexadecimal digits, the same in every process."""
+    _digest: str
 
-    def __init__(self, rules: PolicyLike = None, **others: object) -> None:
-        for name in others:
-            raise TypeError(f"Policy takes rules alone, and no '{name}'; {_ARGUMENTS.get(name, _AS_DICT)}")
+    def __init__(self, rules: PolicyLike = None) -> None:
         self._set(rules._rules if isinstance(rules, Policy) else rules_from(rules))
 
     @classmethod
@@ -147,10 +109,10 @@ class Policy(Mapping[str, Casts], metaclass=_PolicyType):
         return policy
 
     def _set(self, rules: tuple[Rule, ...]) -> None:
-        object.__setattr__(self, "_rules", rules)
+        self._rules = rules
         content = sorted((*rule.key, rule.category) for rule in rules)
-        object.__setattr__(self, "digest", sha256(repr(content).encode()).hexdigest()[:16])
-        object.__setattr__(self, "_kernels", None)
+        self._digest = sha256(repr(content).encode()).hexdigest()[:16]
+        self._kernels = None
         _made[id(self)] = self
 
     @classmethod
@@ -168,9 +130,13 @@ class Policy(Mapping[str, Casts], metaclass=_PolicyType):
         """The rules as kernels look them up. Policies with the same rules from the same places share one."""
         if self._kernels is None:
             digest = digest_of(self._rules)
-            made = find_policy(digest) or make_policy(digest, [*map(_to_kernels, self._rules)])
-            object.__setattr__(self, "_kernels", made)
-        return self._kernels  # type: ignore[return-value]
+            self._kernels = find_policy(digest) or make_policy(digest, [*map(_to_kernels, self._rules)])
+        return self._kernels
+
+    @property
+    def digest(self) -> str:
+        """What the policy does as 16 hexadecimal digits, the same in every process."""
+        return self._digest
 
     @property
     def rules(self) -> dict[str, Casts]:
@@ -225,7 +191,7 @@ class Policy(Mapping[str, Casts], metaclass=_PolicyType):
         except (TypeError, ValueError) as error:
             raise KeyError(str(error)) from None
         if len(found) != 1 or not found <= rules.keys():
-            raise KeyError(f"the policy has no rule for {op!r}; its rules are for {', '.join(rules) or 'no op'}")
+            raise KeyError(op)
         return rules[found.pop()]
 
     def __iter__(self) -> Iterator[str]:
@@ -244,9 +210,6 @@ class Policy(Mapping[str, Casts], metaclass=_PolicyType):
     def __ror__(self, other: PolicyLike) -> "Policy":
         return Policy(other) | self
 
-    def __add__(self, other: object) -> NoReturn:
-        raise TypeError("policies are joined with |, as in policy | {'gelu': 'fp32'}")
-
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Policy):
             return self.digest == other.digest
@@ -259,23 +222,6 @@ class Policy(Mapping[str, Casts], metaclass=_PolicyType):
 
     def __hash__(self) -> int:
         return hash(self.digest)
-
-    def __setitem__(self, op: object, value: object) -> NoReturn:
-        raise TypeError(_JOINED)
-
-    def __delitem__(self, op: object) -> NoReturn:
-        raise TypeError(_JOINED)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a policy cannot change, and '{name}' of it cannot be set; make another, or join two")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a policy cannot change, and '{name}' of it cannot be deleted")
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise _no_attribute(name)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Policy._of, (self._rules,)
@@ -310,10 +256,3 @@ def _from_kernels(rule: tuple[str, str, str, torch.dtype | None, str, str]) -> R
     name, device, category, dtype, _, source = rule
     op, overload_name = split_overload(shown(name))
     return Rule(op, overload_name, device, category if dtype is None else str(dtype).removeprefix("torch."), "", source)
-
-
-def _no_attribute(name: str) -> AttributeError:
-    known = [other for other in dir(Policy) if not other.startswith("_")]
-    meant = f"; {_ATTRIBUTES[name]}" if name in _ATTRIBUTES else suggestion(name, known)
-    there_are = "" if meant or name.startswith("_") else f"; it has {', '.join(known)}"
-    return AttributeError(f"a policy has no '{name}'{meant}{there_are}")

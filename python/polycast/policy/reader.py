@@ -7,7 +7,7 @@ import torch
 from polycast import backends
 from polycast._compiled import ALSO_CALLED, DEVICES_LIKE
 from polycast._grammar.casts import Alternative, CastReader
-from polycast._grammar.categories import UNLISTED, Category, Signature, canonical
+from polycast._grammar.categories import UNLISTED, Category, Signature
 from polycast._grammar.errors import Problem, closest
 from polycast._grammar.nodes import Mapping, Node, Text
 from polycast._grammar.versions import Version
@@ -17,16 +17,8 @@ from polycast.policy.rules import VALUES, Rule, not_a_category
 
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
 RELEASE: Version = (_MAJOR, _MINOR)  # the torch that runs
-# What files and arguments of other packages have beside rules.
-NOT_RULES = {
-    "base": "join two policies, as in Policy('torch-2.11') | Policy({'softmax': 'fp32'})",
-    "modules": "polycast.assign gives rules to modules; a file has them under 'models'",
-    "models": "polycast.use and polycast.assign take them",
-}
 MODELS = "models"  # what a file has beside `ops`, for polycast.use and polycast.assign
 IMPORT_FIRST = "import the library that registers it first"
-# What policy.yaml has beside its ops.
-_OF_BUILT_IN = ("devices", "categories", "documents", "composites")
 
 
 class PolicyReader(CastReader):
@@ -44,13 +36,8 @@ class PolicyReader(CastReader):
 
     def policy(self, root: Node) -> tuple[Rule, ...]:
         """Return the rules of a dict or a file, which stand under `ops` or by themselves."""
-        if self.is_built_in(root):
-            return ()
         if isinstance(root, Mapping) and all(key.value != "ops" for key, _ in root.items):
             return self.rules(root)
-        if isinstance(root, Mapping):
-            kept = (item for item in root.items if item[0].value not in NOT_RULES or not self.report_misplaced(*item))
-            root = Mapping(tuple(kept), root.location)
         ops = (self.fields(root, "the policy", self.keys, ("ops",)) or {}).get("ops")
         if ops is not None and not isinstance(ops, Mapping):
             self.report(ops.location, "ops is no mapping", "give it one, as in {softmax: fp32}")
@@ -58,12 +45,8 @@ class PolicyReader(CastReader):
 
     def rules(self, rules: Mapping) -> tuple[Rule, ...]:
         """Return all rules. Where two keys give an overload the same, the rule of the later one is left out."""
-        if self.is_built_in(rules):
-            return ()
         ranks: dict[bool, dict[tuple[str, str, str], tuple[Text, Rule]]] = {False: {}, True: {}}
         for key, node in rules.items:
-            if self.report_misplaced(key, node):
-                continue
             targets = self.targets(key) if self.holds_here(node) else ()
             exact = any(target.overload for target in targets)
             rank, remedy = ranks[exact], "keep one of them"
@@ -79,46 +62,6 @@ class PolicyReader(CastReader):
                 self.report(key.location, what, remedy)
         chosen = sorted((ranks[False] | ranks[True]).values(), key=lambda pair: pair[0].location)
         return tuple(rule for _, rule in chosen)
-
-    def report_misplaced(self, key: Text, node: Node) -> bool:
-        """Report a device, a category, a pattern or a title where an op must stand; return whether it is one."""
-        if operators.targets(key.value):
-            return False
-        device = ALSO_CALLED.get(key.value.lower(), key.value)
-        inner = [name.value for name, _ in node.items] if isinstance(node, Mapping) else []
-        if key.value in NOT_RULES:
-            what = "has rules for modules, which a policy cannot hold" if key.value == MODELS else "is no op"
-            remedy = NOT_RULES[key.value]
-        elif "*" in key.value:
-            what, remedy = (
-                "is a pattern, which ops do not have",
-                "name each op",
-            )
-        elif device in self.like or device in backends.device_types():
-            what, remedy = "is a device", f"write the op first, as in softmax: {{{device}: fp32}}"
-        elif canonical(key.value) in self.categories:
-            what, remedy = "is a category", f"write the op first, as in softmax: {canonical(key.value)}"
-        elif any(operators.targets(name) for name in inner):
-            what, remedy = "is no op, and has rules for ops", "put these under 'ops', or give them alone"
-        else:
-            return False
-        self.report(key.location, f"'{key.value}' {what}", remedy)
-        return True
-
-    def is_built_in(self, node: Node) -> bool:
-        """Report once that a mapping has the form of policy.yaml, which only the build reads, or of a record."""
-        items = node.items if isinstance(node, Mapping) else ()
-        if any(key.value == "recorded" for key, _ in items):
-            what = "this is the record of a torch release, and no rules"
-            self.report(node.location, what, "use the release by its name, as in polycast.Policy('torch-2.12')")
-            return True
-        for key, value in items:
-            inner = {name.value for name, _ in value.items} if isinstance(value, Mapping) else set()
-            if "cast" in inner or (isinstance(value, Mapping) and key.value in _OF_BUILT_IN):
-                what = f"'{key.value}' is as the built-in policy has it, which the build reads, and no rule over that"
-                self.report(key.location, what, "give what its `cast` says of the ops that differ, as in softmax: fp32")
-                return True
-        return False
 
     def rule(self, key: Text, targets: tuple[Target, ...], node: Node) -> list[Rule]:
         """Return the rules of a key.
@@ -178,9 +121,6 @@ class PolicyReader(CastReader):
         elif not found and operators.is_public(name):
             what = f"'{key.value}' is no op, and the policy does not say which ops it runs"
             self.report(key.location, what, operators.suggest_ops("name those ops", key.value))
-        elif not found and any(map(str.isdigit, key.value.split("."))):
-            remedy = f"polycast.assign(model, {{'{key.value}': ...}}) gives rules to modules"
-            self.report(key.location, f"'{key.value}' names a module, and no op", remedy)
         elif not found:
             self.report_unknown(key.location, f"unknown op '{key.value}'", op, operators.known())
         return found

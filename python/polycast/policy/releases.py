@@ -7,8 +7,9 @@ from pathlib import Path
 
 from polycast._compiled import DEVICES, DEVICES_LIKE
 from polycast._grammar.categories import UNLISTED, Category
+from polycast._grammar.errors import did_you_mean
 from polycast._grammar.names import join_name
-from polycast._grammar.releases import ABSENT, Release, number_of, read_releases
+from polycast._grammar.releases import ABSENT, Release, read_releases
 from polycast.policy import operators
 from polycast.policy.operators import Target
 from polycast.policy.rules import BUILT_IN, VALUES, Rule
@@ -44,19 +45,12 @@ def find(name: str) -> Release:
     """Return a recorded release, by its name or by its number alone.
 
     Raises:
-        ValueError: It is not recorded; the message lists those that are.
+        ValueError: It is not recorded.
     """
     for known in (name, f"torch-{name}"):
         if known in releases():
             return releases()[known]
-    match = _NAME.fullmatch(name)
-    major, minor = (int(part or 0) for part in match.groups()) if match else (0, 0)
-
-    def distance(other: str) -> int:
-        return abs((major - number_of(other)[0]) * 1000 + minor - number_of(other)[1])
-
-    nearest = min(releases(), key=distance)
-    raise ValueError(f"no release '{name}' is recorded, only {', '.join(releases())}; the nearest is {nearest}")
+    raise ValueError(f"unknown release '{name}'; {did_you_mean(name, releases())}")
 
 
 def rules_of(release: Release) -> Iterator[Rule]:

@@ -86,13 +86,11 @@ def diff(one: str, other: str, device: str | None = None) -> str:
         op                   device  torch-2.13  torch-2.14  why
         linalg_matrix_sqrth  cuda    absent      fp32        [1]
     """
-    for name in (one, other):
-        if name not in DEVICES and name.lower() in ALSO_CALLED:
-            raise ValueError(f"unknown device '{name}'; did you mean '{ALSO_CALLED[name.lower()]}'?")
     devices = [_device(name) for name in (one, other)]
     if None in devices and devices != [None, None]:
         name, rest = (one, other) if devices[0] else (other, one)
-        remedy = suggestion(rest, DEVICES) or f"; compare two devices, or '{rest}' with --device"
+        meant = ALSO_CALLED.get(rest.lower(), rest)
+        remedy = suggestion(meant, DEVICES) or f"; compare two devices, or '{rest}' with --device"
         raise ValueError(f"'{name}' is a device and '{rest}' is none{remedy}")
     if None not in devices and device is not None:
         raise ValueError(f"'{one}' and '{other}' are devices already; leave out --device")

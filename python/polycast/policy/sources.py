@@ -10,8 +10,9 @@ import torch
 from polycast._compiled import DEVICES
 from polycast._grammar.categories import Category, canonical
 from polycast._grammar.dtypes import NAMES
-from polycast._grammar.errors import PolicyError, Problem, closest
+from polycast._grammar.errors import PolicyError, Problem
 from polycast._grammar.nodes import Node
+from polycast._suggest import suggestion
 from polycast.policy import operators
 from polycast.policy.operators import Target
 from polycast.policy.reader import PolicyReader
@@ -104,8 +105,6 @@ def _named(text: str) -> tuple[Rule, ...]:
         return rules_of_file(text)
     if text == Category.STOCK.value:
         raise ValueError("; ".join(not_a_category(text)))
-    if operators.targets(text):
-        raise ValueError(f"'{text}' is an op; give it a category, as in {{'{text}': 'fp32'}}")
-    near = closest(text, [*VALUES, *NAMES, *releases()]) if text.lower() != "none" else None  # which is like 'banned'
-    remedy = f"did you mean '{near}'?" if near else f"there are {', '.join(VALUES)}, {', '.join(releases())}"
-    raise ValueError(f"unknown category, release or file '{text:.60}'; {remedy}")
+    close = suggestion(text, [*VALUES, *NAMES, *releases()])
+    remedy = close or "; give a category such as fp32, a release such as torch-2.12, or the name of a file"
+    raise ValueError(f"unknown category, release or file '{text:.60}'{remedy}")

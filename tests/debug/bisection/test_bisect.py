@@ -102,7 +102,7 @@ ERRORS: dict[str, tuple[Callable[[], object], dict[str, object], str]] = {
         {"bad": "builtin"},
         "there is no policy 'builtin'; did you mean 'built-in'\\?$",
     ),
-    "no policy": (overflow(), {"bad": "softmax"}, "'softmax' is an op; give it a category"),
+    "no policy": (overflow(), {"bad": "softmax"}, "unknown category, release or file 'softmax'; give a category"),
 }
 
 
