@@ -90,7 +90,7 @@ def result(device: str, lower: torch.dtype, row: str, *, enabled: bool = True) -
     call, given, wanted = ROWS[row]
     make = Make(device_type_of(device), *(lower if dtype is LOWER else dtype for dtype in given))
     with region(device, lower) if enabled else nullcontext():
-        found = next(flatten(call(make))).dtype
+        found = flatten(call(make))[0].dtype
     if isinstance(wanted, str) and wanted is not LOWER:
         wanted = LOWER if policy.category(wanted, device) == "lower_precision_fp" else F32
     return found, lower if wanted is LOWER else wanted

@@ -11,12 +11,12 @@ import itertools
 import polycast
 import pytest
 import torch
-from polycast.debug.verification.outcomes import Result, autocast, results, same
+from polycast.debug.verification.outcomes import Result, same
 from polycast.debug.verification.samples import Make, arguments, find
 
 from tests.support.cases import Case
 from tests.support.devices import casts_by_itself, lower_precision
-from tests.support.outcomes import cannot_run, filled_memory, on_casts
+from tests.support.outcomes import autocast, cannot_run, filled_memory, on_casts, results
 from tests.support.tally import Tally
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16

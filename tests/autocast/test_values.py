@@ -10,12 +10,12 @@ import re
 import pytest
 import torch
 from polycast import _compiled
-from polycast.debug.verification.outcomes import Result, autocast, gradients, outcome, tensors
+from polycast.debug.verification.outcomes import Result, outcome, tensors
 from polycast.debug.verification.samples import SAMPLES, WITHOUT_SAMPLE, Make, arguments, find
 
 from tests.support.cases import CASES, Case
 from tests.support.devices import policy_devices, real_devices
-from tests.support.outcomes import cannot_run, filled_memory, on_casts
+from tests.support.outcomes import autocast, cannot_run, filled_memory, gradients, on_casts
 from tests.support.probe import kernels_of
 
 F32 = torch.float32

@@ -24,8 +24,8 @@ class Training(NamedTuple):
     scaler: polycast.GradScaler
     schedule: polycast.SkipAwareLR
 
-    def iterate(self, inputs: Tensor, factor: Tensor) -> None:
-        """Train once; the factor multiplies the loss."""
+    def step(self, inputs: Tensor, factor: Tensor) -> None:
+        """Go forward and backward, clip, step and update; the factor multiplies the loss."""
         for optimizer in self.optimizers:
             optimizer.zero_grad()
         with polycast.autocast(self.device):
@@ -36,6 +36,10 @@ class Training(NamedTuple):
             self.scaler.clip_grad_norm(optimizer, max_norm=0.1)
             self.scaler.step(optimizer)
         self.scaler.update()
+
+    def iterate(self, inputs: Tensor, factor: Tensor) -> None:
+        """Train once."""
+        self.step(inputs, factor)
         self.schedule.step()
         synchronize(self.device)
 
@@ -65,6 +69,33 @@ def test_a_hundred_iterations_do_not_sync(real_device: str) -> None:
     assert [run.scaler.skip_count(optimizer).item() for optimizer in run.optimizers] == [skips, skips]
     assert run.schedule.get_last_lr() == pytest.approx([0.01 * 0.99 ** (ITERATIONS - skips)])
     assert all(tensor.isfinite().all().item() for tensor in tensors(run.optimizers[0]))
+
+
+def test_a_captured_iteration_does_what_the_iteration_does(real_device: str) -> None:
+    module: Any = getattr(torch, real_device, None)
+    kind = getattr(module, f"{real_device.upper()}Graph", None)
+    if kind is None:
+        pytest.skip(f"{real_device} has no graphs that can be captured")
+    graph, factor = kind(), torch.ones(1, device=real_device)
+    (eager, inputs, _), (captured, *_) = training(real_device), training(real_device)
+    stream = module.Stream()  # the first iterations make state, and must not run on the stream of the capture
+    stream.wait_stream(module.current_stream())
+    with module.stream(stream):
+        for run in (eager, captured):
+            for _ in range(3):
+                run.step(inputs, factor)
+    module.current_stream().wait_stream(stream)
+    with module.graph(graph):
+        captured.step(inputs, factor)
+    for value in (1.0, INF, 1.0, 1.0):
+        factor.fill_(value)
+        before = [tensor.clone() for optimizer in captured.optimizers for tensor in tensors(optimizer)]
+        graph.replay()
+        eager.step(inputs, factor)
+        after = [tensor for optimizer in captured.optimizers for tensor in tensors(optimizer)]
+        assert value == 1.0 or all(map(same_bits, before, after))
+        wanted = [tensor for optimizer in eager.optimizers for tensor in tensors(optimizer)]
+        torch.testing.assert_close(after, wanted, rtol=1e-3, atol=1e-5)
 
 
 def test_skipped_steps_change_no_bit(real_device: str) -> None:

@@ -4,11 +4,15 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
 import polycast
 import pytest
 import torch
 from polycast import _compiled, backends
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from tests.support.probe import HAS_XLA
 
@@ -72,9 +76,30 @@ def synchronize(device: str) -> None:
         torch.get_device_module(device).synchronize()
 
 
+class Reads(TorchDispatchMode):
+    """Collects the ops whose results depend on values that the host must read, and the copies from a device."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.device, self.ops = device, list[str]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = self._device_types((args, kwargs))
+        result = func(*args, **(kwargs or {}))
+        is_copy = self.device != backends.HOST and backends.HOST in self._device_types(result)
+        tags = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+        if self.device in given and (is_copy or not tags.isdisjoint(func.tags)):
+            self.ops.append(str(func))
+        return result
+
+    @staticmethod
+    def _device_types(values: Any) -> set[str]:
+        return {leaf.device.type for leaf in tree_leaves(values) if isinstance(leaf, Tensor)}
+
+
 @contextmanager
 def no_syncs(device: str) -> Iterator[None]:
-    """Raise if the host waits for the device in this block, and skip the test where the device cannot report it."""
+    """Raise if the host waits for the device in this block; where no device reports it, if an op depends on values."""
     if device == backends.xla.TYPE:
         from tests.support.xla import Traffic
 
@@ -84,7 +109,10 @@ def no_syncs(device: str) -> Iterator[None]:
         return
     module = torch.get_device_module(device)
     if not hasattr(module, "set_sync_debug_mode"):
-        pytest.skip(f"{device} does not report syncs")
+        with Reads(device) as reads:
+            yield
+        assert reads.ops == []
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch.cuda warns that the mode is a prototype
         module.set_sync_debug_mode("error")

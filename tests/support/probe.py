@@ -16,7 +16,6 @@ import polycast
 import torch
 from polycast import _compiled, installation
 from polycast.backends import device_type_of
-from polycast.debug.verification import outcomes
 from polycast.debug.verification.outcomes import flatten as flatten
 from polycast.scope import scopes
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -124,8 +123,23 @@ def tensors_of(device: str, mode: FakeTensorMode | None = None) -> Iterator[None
 @contextmanager
 def region(device: str, dtype: torch.dtype) -> Iterator[None]:
     """Autocast on the device without torch's question whether the device is there; forward only."""
-    with outcomes.region(device, dtype), torch.no_grad():
+    with region_with_gradients(device, dtype), torch.no_grad():
         yield
+
+
+@contextmanager
+def region_with_gradients(device: str, dtype: torch.dtype) -> Iterator[None]:
+    """Autocast on a device of the policy without torch's question whether the device is there."""
+    device_type = device_type_of(device)
+    enabled, previous = torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type)
+    torch.set_autocast_enabled(device_type, True)
+    torch.set_autocast_dtype(device_type, dtype)
+    try:
+        yield
+    finally:
+        torch.set_autocast_enabled(device_type, enabled)
+        torch.set_autocast_dtype(device_type, previous)
+        torch.clear_autocast_cache()
 
 
 @contextmanager

@@ -199,21 +199,6 @@ def synchronize(device_type: str, *, wait: bool = True) -> None:
         getattr(getattr(torch, device_type, None), "synchronize", lambda: None)()  # no module has SHAPES_ONLY
 
 
-def transfers(device_type: str) -> int:
-    """Return how many tensors were read from a device, as far as its runtime counts them."""
-    return xla.transfers() if device_type == xla.TYPE else 0
-
-
-def new_graph(device_type: str) -> tuple[Any, Any] | None:
-    """Return a graph to replay, and the context that captures it; None if torch has no graphs on the device type."""
-    module: Any = getattr(torch, device_type, None)
-    kind = getattr(module, f"{device_type.upper()}Graph", None)
-    if kind is None or not hasattr(module, "graph"):
-        return None
-    graph = kind()
-    return graph, module.graph(graph)
-
-
 def overrides(device_type: str) -> list[str]:
     """Return a sentence for each setting that overrides the policy in the regions of a device."""
     return xla.overrides() if device_type == xla.TYPE else []

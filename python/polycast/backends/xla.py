@@ -68,13 +68,6 @@ def synchronize(*, wait: bool) -> None:
     torch_xla.sync(wait=wait)
 
 
-def transfers() -> int:
-    """Return how many transfers from the device there were."""
-    from torch_xla.debug import metrics
-
-    return int((metrics.metric_data("TransferFromDeviceTime") or [0])[0])
-
-
 def overrides() -> list[str]:
     """Return a sentence for each environment variable that overrides the policy."""
     set_ = [name for name in _OVERRIDES if os.environ.get(name, "0") not in ("", "0", "false")]

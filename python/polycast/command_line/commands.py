@@ -177,7 +177,7 @@ COMMANDS = {
     "diff": Command("diff SIDE SIDE", "what two policies, torch releases or devices do differently", _diff),
     "trace": Command("trace SCRIPT ...", "run a script, and show what autocasting did to its calls", _trace, True),
     "check": Command("check FILE...", "the problems of files of rules", _check),
-    "verify": Command("verify [PART...]", "check polycast's promises on a device of this machine", _verify),
+    "verify": Command("verify [PART...]", "check built-in rules and sync-free steps on a device that is here", _verify),
     "bisect": Command("bisect -- COMMAND...", "find the rules that make a command fail", _bisect),
     "help": Command("help [COMMAND]", "this list, or the arguments of a command", _help),
 }

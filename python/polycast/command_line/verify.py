@@ -1,31 +1,31 @@
-"""The promises on a device, checked from the command line."""
+"""The checks on a device, run from the command line."""
 
 import argparse
+import json
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from polycast import _invocation
 from polycast._text_table import lines_of
 from polycast.command_line.output import check_file
-from polycast.debug.verification.findings import PROMISES, Verification
-from polycast.debug.verification.verifying import PARTS, chosen_parts, device_here, facts_of
+from polycast.debug.verification.verifying import DESCRIPTIONS, Verification, chosen_parts, device_here, facts_of
 from polycast.debug.verification.verifying import run as verify
 
 _ENDING = """
-All of it takes about two minutes. Each part is printed, and the file is written again, as soon as the part is done.
-What could not be checked is listed with its reason.
+Each part is printed as soon as it is done. Checks that could not be made are listed with the reason.
 
-The status is 0 if no promise is broken, 1 if one is, 2 if nothing can be checked, and 130 after Ctrl-C."""
+The status is 0 if no check fails, 1 if one does, 2 if nothing can be checked, and 130 after Ctrl-C."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.epilog = "\n".join(["The parts:", *lines_of([("", *item) for item in PROMISES.items()]), _ENDING])
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} (default: all)")
+    parser.epilog = "\n".join(["The parts:", *lines_of([("", *item) for item in DESCRIPTIONS.items()]), _ENDING])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(DESCRIPTIONS)} (default: all)")
     parser.add_argument("-d", "--device", help="such as cuda (default: the accelerator that torch finds, or the cpu)")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write all that was found to a file, too")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="also write the results of all checks to a file")
 
 
 def run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
@@ -36,32 +36,30 @@ def run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
         OSError: The file cannot be written after all.
     """
     asked = parser.parse_args(words)
-    parts = chosen_parts(asked.parts or PARTS)
+    parts = chosen_parts(asked.parts or DESCRIPTIONS)
     if asked.json is not None:
         check_file(asked.json)
     device_type = device_here(asked.device)
     found = Verification(device_type, facts_of(device_type))
     if _invocation.IS_COMMAND_LINE:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    print(found.heading(), end="\n\n", flush=True)
+    print("\n".join(lines_of([*found.facts.items()])), end="\n\n", flush=True)
     try:
-        for part in verify(found, parts, lambda check: _show(f"{len(found.checks)} {check.part}: {check.name}")):
-            _end(found, part, asked.json)
+        for part in parts:
+            for check in verify(device_type, [part]):
+                found.checks.append(check)
+                _show(f"{len(found.checks)} {part}: {check.name}")
+            _show("")
+            print(found.table(part), end="\n\n", flush=True)
     except KeyboardInterrupt:
-        for part in found.begun[-1:]:
-            _end(found, part, None)
+        _show("")
+        print(f"interrupted in {part}; until then: {found.verdict()}")
+        return 130
     if asked.json is not None:
-        found.to_json(asked.json)
+        told = {**asdict(found), "checks": [check._asdict() for check in found.checks]}
+        asked.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     print(found.verdict())
-    return 130 if not found.complete else 1 if found.broken else 0
-
-
-def _end(found: Verification, part: str, path: Path | None) -> None:
-    """Print what a part found, and write all that was found until now."""
-    _show("")
-    print(found.table(part), end="\n\n", flush=True)
-    if path is not None:
-        found.to_json(path)
+    return 1 if found.failed else 0
 
 
 def _show(text: str) -> None:

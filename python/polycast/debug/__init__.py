@@ -3,7 +3,7 @@
 - :class:`trace` records each call that autocasting meets, with its rule and its casts.
 - :func:`bisect` finds the rules that make a program fail.
 - :func:`compare` runs a program twice and returns the errors of its ops; :func:`record` writes a run to compare with.
-- :func:`verify` checks polycast's promises on a device.
+- :func:`verify` checks the built-in rules and the sync-free steps on a device.
 - :class:`watch` finds the ops that make infinities and NaNs.
 
 The other names are the types of what these return.
@@ -21,8 +21,7 @@ from polycast.debug.findings import Finding, Flushed
 from polycast.debug.measure import Error, Magnitude
 from polycast.debug.totals import OpTotal, OpTotals, Saving, Summary
 from polycast.debug.tracing import trace
-from polycast.debug.verification.findings import Check, Verification
-from polycast.debug.verification.verifying import verify
+from polycast.debug.verification.verifying import Check, Verification, verify
 from polycast.debug.watching import watch
 
 __all__ = [

@@ -1,4 +1,1 @@
-"""Whether polycast keeps its promises on a device that is here; each module imports only those above it.
-
-Nothing in it needs more than torch, so an installed wheel runs it.
-"""
+"""Checks of built-in rules and sync-free steps on a device. An installed wheel can run them."""

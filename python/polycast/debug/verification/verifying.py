@@ -1,104 +1,161 @@
-"""Every promise on a device that is here."""
+"""Built-in rules and sync-free steps, checked on a device that is here."""
 
-import os
-import platform
+import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
-from polycast import backends, policy
-from polycast._compiled import without_warnings
+from polycast import backends, syncfree
+from polycast._compiled import DEVICES, without_warnings
 from polycast._facts import facts
-from polycast._grammar.errors import did_you_mean
-from polycast.backends import LATE
-from polycast.debug.verification.findings import Check, Verification, first_line, raised
-from polycast.debug.verification.iterations import check_graphs, check_reads
-from polycast.debug.verification.rules import check_rules
-from polycast.debug.verification.steps import check_steps
-from polycast.debug.verification.timings import check_timings
+from polycast._grammar.categories import Category
+from polycast._text_table import lines_of
+from polycast.debug.verification.outcomes import Result, cast_by_hand, first_line, outcome, same, same_bits
+from polycast.debug.verification.samples import WITHOUT_SAME_BITS, WITHOUT_SAMPLE, Make, arguments, find
 from polycast.installation import install
+from polycast.policy.rules import BUILT_IN, Rule
+from polycast.region import autocast
+from polycast.scaler.scaler import GradScaler
 from polycast.scope import process
 
-PARTS: dict[str, Callable[[str], Iterator[Check]]] = {
-    "rules": check_rules,
-    "steps": check_steps,
-    "reads": check_reads,
-    "graphs": check_graphs,
-    "timings": check_timings,
+PASSED, FAILED, UNCHECKED = "passed", "failed", "not checked"
+ALLOWED = 1.05
+"""How many times the mean error of torch.optim's for-loop is allowed."""
+DESCRIPTIONS = {
+    "rules": "a call of each op gives the bits that it gives if its inputs are cast by hand",
+    "steps": f"a skipped step changes nothing; the mean absolute error of the parameters against float64 is at most "
+    f"{ALLOWED:g} times that of torch's for-loop",
 }
+Found = tuple[str, str]
+"""An outcome, and what was found."""
+Checks = Iterator[tuple[str, Callable[[], Found]]]
+# The mean error of many elements, each the end of a random walk, differs little from one rounding to the next.
+SHAPES = ((), (3, 5), (0, 2), (40, 250))
+STEPS, CLIPPED, MAX_NORM = 24, 12, 30.0
+"""How many steps; from which on gradients are clipped, and to which norm."""
+SKIPPED = {1: (1, math.nan), 6: (-1, math.inf), 9: (0, -math.inf)}
+"""The steps that are skipped, each with the gradient whose last element is not finite, and that element."""
+OPTIMIZERS: dict[str, dict[str, Any]] = {"SGD": {"momentum": 0.9}, "Adam": {}, "AdamW": {}}
 
 
-def verify(
-    device: str | torch.device | None = None,
-    parts: Iterable[str] = tuple(PARTS),
-    report: Callable[[Check], object] = lambda _: None,
-) -> Verification:
-    """Check that polycast keeps its promises on a device, with real tensors beside torch's own kernels.
+class Check(NamedTuple):
+    """One check on one device, and what was found.
 
-    - rules: a call of each op that the device's built-in rules name gives what torch's own autocast kernel gives where
-      torch has one and the rule has no note, and what the op gives if its inputs are cast by hand. Values and gradients
-      are compared by their bits, or by half of their digits if the op does not repeat its bits.
-    - steps: SGD, Adam and AdamW through a skipped step, clipping, and a checkpoint into torch.optim and back. A skipped
-      step changes nothing. The error against float64 is that of torch's for-loop.
-    - reads: iterations of a training read nothing from the device.
-    - graphs: a captured iteration does what the iteration does, where the device has graphs.
-    - timings: a step, many casts, and kept casts, beside torch's best. They break a promise only if they take three
-      times as long.
+    Fields:
+        part: "rules" or "steps".
+        name: What was checked: "softmax.int", "AdamW in float32".
+        outcome: "passed", "failed" or "not checked".
+        found: What was found, or why nothing could be checked.
+    """
 
-    All of it takes about two minutes. Meanwhile the policy's kernels of the device are uninstalled and installed again,
-    and no policy of the process holds. So nothing else should run in the process. Afterwards all is as before.
+    part: str
+    name: str
+    outcome: str
+    found: str
+
+
+@dataclass
+class Verification:
+    """What :func:`verify` found on a device. It prints as a table for each part."""
+
+    device_type: str
+    facts: dict[str, str]
+    """Versions, and what else a report of a bug needs."""
+    checks: list[Check] = field(default_factory=list)
+
+    @property
+    def failed(self) -> list[Check]:
+        """The checks that failed."""
+        return [check for check in self.checks if check.outcome == FAILED]
+
+    def __str__(self) -> str:
+        """Return the facts, the parts and the verdict."""
+        parts = dict.fromkeys(check.part for check in self.checks)
+        return "\n\n".join(["\n".join(lines_of([*self.facts.items()])), *map(self.table, parts), self.verdict()])
+
+    def table(self, part: str) -> str:
+        """Return what a part checks, how many checks had which outcome, and which did not pass."""
+        checks, reasons = [check for check in self.checks if check.part == part], dict[str, list[str]]()
+        for check in checks:
+            if check.outcome == UNCHECKED:
+                reasons.setdefault(check.found, []).append(check.name)
+        lines = [f"{part}: {DESCRIPTIONS[part]}", f"  {_counts(checks)}"]
+        lines += [f"  failed: {check.name}: {check.found}" for check in checks if check.outcome == FAILED]
+        lines += [f"  not checked: {reason}: {', '.join(names)}" for reason, names in reasons.items()]
+        return "\n".join(lines)
+
+    def verdict(self) -> str:
+        """Return the last line: how many checks had which outcome, and the names of those that failed."""
+        names = ", ".join(check.name for check in self.failed)
+        return _counts(self.checks) + (f"; failed on {self.device_type}: {names}" if names else "")
+
+
+def verify(device: str | torch.device | None = None, parts: Iterable[str] = tuple(DESCRIPTIONS)) -> Verification:
+    """Check polycast on a device, with real tensors.
+
+    - rules: a call of each op that the device's built-in rules name gives what the op gives if its inputs are cast by
+      hand. Values are compared by their bits, for ops that repeat them.
+    - steps: SGD, Adam and AdamW through skipped steps and clipping. A skipped step changes nothing. The error against
+      float64 is that of torch's for-loop.
+
+    Meanwhile the policy's kernels of the device are installed, and no policy of the process applies. So nothing else
+    should run in the process. Afterwards all is as before.
 
     Args:
         device: A device type, such as "cuda". None takes the accelerator that torch finds, or else the CPU.
-        parts: What to check.
-        report: Is called with each check as it is done.
+        parts: The parts to check.
 
     Raises:
-        ValueError: There is no such device here, or no such part.
-        TypeError: The device is neither a str nor a ``torch.device``.
+        ValueError: If there is no such device here, or no such part.
+        TypeError: If the device is neither a str nor a ``torch.device``.
 
     Example:
         >>> import polycast
         >>> found = polycast.debug.verify("cpu", parts=["steps"])
-        >>> found.broken
-        []
-        >>> [check.name for check in found.checks][:2]
-        ['SGD in float32', 'SGD in bfloat16']
+        >>> print(found.verdict())
+        6 passed, 0 failed, 0 not checked
     """
     chosen, device_type = chosen_parts(parts), device_here(device)
-    found = Verification(device_type, facts_of(device_type))
-    for _ in run(found, chosen, report):
-        pass
-    return found
+    return Verification(device_type, facts_of(device_type), [*run(device_type, chosen)])
 
 
-def run(found: Verification, parts: Iterable[str], report: Callable[[Check], object]) -> Iterator[str]:
-    """Add the checks of parts to what was found, and yield the name of each part that is done."""
-    device_type = found.device_type
+def run(device_type: str, parts: Iterable[str]) -> Iterator[Check]:
+    """Yield the checks of parts."""
     with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), install(device_type), process.use(None):
         warnings.simplefilter("ignore")  # torch's own, of deprecated ops, and ours, of steps by torch.optim
         for part in parts:
-            found.begun.append(part)
-            for check in _checks(part, device_type):
-                found.checks.append(check)
-                report(check)
-            yield part
-    found.complete = True
+            for name, check in PARTS[part](device_type):
+                yield Check(part, name, *without_warnings(partial(_attempted, check)))
 
 
-def _checks(part: str, device_type: str) -> Iterator[Check]:
-    """Yield the checks of a part, and an error outside of them as a broken one."""
+def _attempted(check: Callable[[], Found]) -> Found:
+    """Return what a check finds, or what it raises: where nothing should raise, an error is a failure."""
     try:
-        checks = PARTS[part](device_type)
-        while (check := without_warnings(lambda: next(checks, None))) is not None:
-            yield check
+        return check()
     except Exception as error:
-        yield raised(part, f"all {part}", error)
+        return FAILED, f"it raises {type(error).__name__}: {first_line(error)}".rstrip(": ")
+
+
+def _counts(checks: Sequence[Check]) -> str:
+    count = Counter(check.outcome for check in checks)
+    return ", ".join(f"{count[outcome]} {outcome}" for outcome in (PASSED, FAILED, UNCHECKED))
+
+
+def chosen_parts(parts: Iterable[str]) -> list[str]:
+    """Return parts, each once; raise ValueError if there is no such part."""
+    chosen = list(dict.fromkeys(parts))
+    for part in chosen:
+        if part not in PARTS:
+            raise ValueError(f"parts: expected {' or '.join(PARTS)}, got '{part}'")
+    return chosen
 
 
 def device_here(device: str | torch.device | None) -> str:
@@ -114,8 +171,7 @@ def device_here(device: str | torch.device | None) -> str:
     device_type = backends.known_device_type(device)
     if str(device) != device_type and ":" in str(device):
         raise ValueError(f"verify checks the current device of a type, so it takes no index; give '{device_type}'")
-    backends.device_of(device_type)
-    for package, device_types in LATE.items():
+    for package, device_types in backends.LATE.items():
         if device_type in device_types and find_spec(package) is not None:
             import_module(package)
     try:
@@ -127,39 +183,127 @@ def device_here(device: str | torch.device | None) -> str:
 
 
 def facts_of(device_type: str) -> dict[str, str]:
-    """Return what a report of a bug needs to know, with what torch says of the device."""
-    module: Any = getattr(torch, device_type, None)
-    told = {"device": f"{device_type}, which has the rules of {backends.device_of(device_type)}"}
-    if hasattr(module, "get_device_properties"):
-        told["properties"] = str(module.get_device_properties(0))
-    else:
-        told["hardware"] = (f"{backends.xla.hardware()}, " if device_type == backends.xla.TYPE else "") + _host()
-    driver = getattr(torch._C, f"_{device_type}_getDriverVersion", None)
-    told |= {**({"driver": str(driver())} if driver else {}), **facts()}
-    if policy.in_force():
-        told["policy"] = f"built-in ({process.ENVIRONMENT_POLICY} is set aside here)"
-    return told
+    """Return what a report of a bug needs to know."""
+    return {"device": f"{device_type}, which has the rules of {backends.device_of(device_type)}", **facts()}
 
 
-def _host() -> str:
-    """Return the processor of the host, its cores, and how many threads torch runs there."""
-    told = Path("/proc/cpuinfo")
-    lines = told.read_text(encoding="utf-8").splitlines() if told.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    model = [*names, platform.processor() or platform.machine()][0]
-    return f"{model}, {os.cpu_count()} cores, {torch.get_num_threads()} threads"
+def check_rules(device_type: str) -> Checks:
+    """Yield a check of each rule; the policy's kernels must be installed."""
+    for rule in BUILT_IN:
+        if rule.device == backends.device_of(device_type):
+            yield rule.name, partial(_check_rule, rule, device_type)
 
 
-def chosen_parts(names: Iterable[str]) -> list[str]:
-    """Return the names of parts, each once.
+def _check_rule(rule: Rule, device_type: str) -> Found:
+    operator = None if rule.name in WITHOUT_SAMPLE else find(rule.name)
+    if operator is None:
+        return UNCHECKED, f"it {WITHOUT_SAMPLE.get(rule.name, 'is not in this torch')}"
+    if rule.category == Category.STOCK.value:
+        return UNCHECKED, "torch's own kernel stays"
+    # An op with an appended `dtype` is another overload.
+    below = getattr(torch.ops.aten, rule.op) if rule.category == Category.FP32_APPEND_DTYPE.value else operator
+    is_banned, f32 = rule.category == Category.BANNED.value, torch.float32
+    problems, reasons, has_equal = list[str](), list[str](), False
+    for lower in DEVICES[rule.device].lower_precision:
+        for given in ((f32,), (lower,), (f32, lower)):
+            hand = partial(_result, below, rule, device_type, given, lower)
+            with autocast(device_type, lower):
+                ours = _result(operator, rule, device_type, given)
+            theirs = "it is banned" if is_banned else hand()
+            if isinstance(ours, str) and isinstance(theirs, str):
+                reasons.append(f"it raises: {ours}")
+            elif same(ours, theirs):
+                has_equal = True
+            elif rule.name in WITHOUT_SAME_BITS or not all(same(theirs, hand()) for _ in range(4)):
+                reasons.append("it does not repeat its bits")
+            else:
+                what = f"other values or dtypes ({_told(ours)}) than cast by hand ({_told(theirs)})"
+                problems.append(f"in {_names([lower])}, given {_names(given)}, {what}")
+    if problems:
+        return FAILED, f"{rule.category}: {'; '.join(problems[:2])}"
+    return (PASSED, rule.category) if has_equal or is_banned else (UNCHECKED, reasons[0])
 
-    Raises:
-        ValueError: There is no such part.
-    """
-    chosen = list(dict.fromkeys(names))
-    for name in chosen:
-        if name not in PARTS:
-            device = name in backends.device_types()
-            remedy = f"for the device, give --device {name}" if device else did_you_mean(name, PARTS)
-            raise ValueError(f"there is no part '{name}'; {remedy}")
-    return chosen
+
+def _result(
+    operator: Any, rule: Rule, device_type: str, given: Sequence[torch.dtype], lower: torch.dtype | None = None
+) -> Result:
+    """Return what a call gives: as it is, or with its inputs cast as the rule says for a lower precision."""
+    try:
+        sample = arguments(rule.name, Make(device_type, *given))
+        return outcome(operator, sample if lower is None else cast_by_hand(rule.category, sample, lower))
+    except RuntimeError as error:  # the device has no such tensors
+        return first_line(error)
+
+
+def _told(result: Result) -> str:
+    return f"an error ({result})" if isinstance(result, str) else _names([tensor.dtype for tensor in result])
+
+
+def _names(dtypes: Sequence[torch.dtype]) -> str:
+    return " and ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+
+
+def check_steps(device_type: str) -> Checks:
+    """Yield a check of each optimizer, in float32 and in bfloat16."""
+    for name in OPTIMIZERS:
+        for dtype in (torch.float32, torch.bfloat16):
+            yield f"{name} in {_names([dtype])}", partial(_check_step, name, device_type, dtype)
+
+
+def _check_step(name: str, device_type: str, dtype: torch.dtype) -> Found:
+    exact, _ = _train(name, torch.optim, backends.HOST, dtype, torch.float64)
+    for_loop, _ = _train(name, torch.optim, backends.HOST, dtype, dtype)
+    ours, changed = _train(name, syncfree, device_type, dtype, dtype)
+    allowed, error = ((params - exact).abs().mean().item() for params in (for_loop, ours))
+    problems = [f"a skipped step changed {changed} tensors"] if changed else []
+    if not error <= ALLOWED * allowed:
+        problems.append(f"the error is more than {ALLOWED} times that of torch's for-loop on the {backends.HOST}")
+    errors = f"mean absolute error of the parameters: torch's for-loop {allowed:.3g}, polycast {error:.3g}"
+    return FAILED if problems else PASSED, "; ".join([*problems, errors])
+
+
+def _train(name: str, module: Any, device_type: str, given: torch.dtype, dtype: torch.dtype) -> tuple[Tensor, int]:
+    """Step on numbers of one dtype in another; return the parameters, and how many tensors skipped steps changed."""
+    generator, changed = torch.Generator().manual_seed(0), 0
+    params, *steps = (
+        [torch.randn(shape, generator=generator).to(given).to(device_type, dtype) for shape in SHAPES]
+        for _ in range(1 + STEPS)
+    )
+    optimizer, scaler = _made(name, module, [param.requires_grad_() for param in params], device_type)
+    for number, grads in enumerate(steps):
+        if number in SKIPPED:
+            index, value = SKIPPED[number]
+            grads[index].view(-1)[-1] = value
+        before = _values(optimizer) if number in SKIPPED else []
+        optimizer.zero_grad()
+        loss = torch.stack([(param * grad).sum().float() for param, grad in zip(params, grads, strict=True)]).sum()
+        scaler.scale(loss).backward()
+        if number >= CLIPPED and module is syncfree:
+            scaler.clip_grad_norm(optimizer, MAX_NORM)
+        elif number >= CLIPPED:
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(params, MAX_NORM)
+        scaler.step(optimizer)
+        scaler.update()
+        after = _values(optimizer) if number in SKIPPED else []
+        backends.synchronize(device_type, wait=False)
+        changed += len(after) - sum(map(same_bits, before, after))
+    return torch.cat([param.detach().cpu().double().view(-1) for param in params]), changed
+
+
+def _made(name: str, module: Any, params: list[Tensor], device_type: str) -> tuple[Any, Any]:
+    """Return an optimizer and a scaler, ours or torch's."""
+    is_ours = module is syncfree
+    kind: Any = GradScaler if is_ours else torch.amp.grad_scaler.GradScaler
+    options = OPTIMIZERS[name] | ({} if is_ours else {"foreach": False, "fused": False})
+    return getattr(module, name)(params, lr=0.01, weight_decay=0.1, **options), kind(device_type, init_scale=1024.0)
+
+
+def _values(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """Return copies on the host of all that a step may write: the parameters and their state."""
+    state = [value for values in optimizer.state.values() for value in values.values() if isinstance(value, Tensor)]
+    written = [param for group in optimizer.param_groups for param in group["params"]] + state
+    return [tensor.detach().to(backends.HOST, copy=True) for tensor in written]
+
+
+PARTS: dict[str, Callable[[str], Checks]] = {"rules": check_rules, "steps": check_steps}
