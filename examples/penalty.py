@@ -1,4 +1,4 @@
-"""Penalize the norm of the gradients, under autocast and without a sync for the scale."""
+"""Penalize the norm of the gradients, under autocast."""
 
 import polycast
 import torch
@@ -17,7 +17,8 @@ for number in range(40):
     with polycast.autocast("cpu", torch.float16):
         loss = loss_fn(model(inputs), targets)
     scaled_grads = torch.autograd.grad(scaler.scale(loss), list(model.parameters()), create_graph=True)
-    grads = scaler.unscale(scaled_grads)  # torch's document divides by get_scale(), which syncs
+    inv_scale = 1.0 / scaler.get_scale()  # syncs
+    grads = [grad * inv_scale for grad in scaled_grads]
     with polycast.autocast("cpu", torch.float16):
         penalty = torch.stack([grad.square().sum() for grad in grads]).sum().sqrt()
     scaler.scale(loss + 0.1 * penalty).backward()

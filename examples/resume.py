@@ -5,6 +5,7 @@ It needs matplotlib and tqdm.
 """
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,7 @@ torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Dropout(0.1), nn.Linear(64, 2))
 optimizer = polycast.syncfree.AdamW(model.parameters(), lr=0.01)
 scaler = polycast.GradScaler("cpu", init_scale=2.0**24)  # so large that the first steps are skipped
-cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=options.steps)
-schedule = polycast.SkipAwareLR(cosine, scaler, steps=options.steps)
+schedule = polycast.SkipAwareLR(optimizer, lambda taken: (1 + torch.cos(taken * math.pi / options.steps)) / 2, scaler)
 parts: dict[str, Any] = {"model": model, "optimizer": optimizer, "scaler": scaler, "schedule": schedule}
 losses: list[float] = []
 starts: list[int] = []

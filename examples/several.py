@@ -1,5 +1,7 @@
 """Train two models with two losses and one scaler. Both optimizers step, or none does, and a schedule follows them."""
 
+import math
+
 import polycast
 import torch
 from torch import nn
@@ -9,8 +11,7 @@ models = [nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2)) for _ in 
 optimizers = [polycast.syncfree.AdamW(model.named_parameters(), lr=0.02) for model in models]
 scaler = polycast.GradScaler()
 loss_fn = nn.MSELoss()
-cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizers[0], T_max=40)
-schedule = polycast.SkipAwareLR(cosine, scaler, steps=40)
+schedule = polycast.SkipAwareLR(optimizers[0], lambda steps: (1 + torch.cos(steps * math.pi / 40)) / 2, scaler)
 inputs = torch.randn(64, 8)
 targets = inputs @ torch.randn(8, 2)
 

@@ -72,8 +72,6 @@ polycast.GradScaler(growth_factor=None)
   TypeError: growth_factor is None; it takes a number
 polycast.GradScaler(min_scale="x")
   TypeError: min_scale is 'x'; it takes a number
-scaler.unscale(optimizer)
-  TypeError: unscale was given a SGD, and takes a sequence of tensors; unscale_(optimizer) divides the gradients of an
 scaler.clip_grad_norm(optimizer, None)
   TypeError: max_norm is None; it takes a positive number
 scaler.clip_grad_norm(optimizer, 1.0, "l2")
@@ -142,12 +140,6 @@ scaler.update()
   AssertionError: No inf checks were recorded prior to update. No optimizer that was given to step, unscale_
 scaler.step(optimizer, closure=lambda: None)
   RuntimeError: Closure use is not currently supported if GradScaler is enabled.
-scaler.unscale(torch.ones(2))
-  TypeError: unscale was given one tensor, and takes a sequence of them; pass [tensor]
-scaler.unscale([torch.ones(2), None])
-  TypeError: tensors[1] is None, and no tensor; leave out what has no gradient
-polycast.GradScaler().unscale([torch.ones(1)])
-  AssertionError: Attempted unscale but _scale is None.
 polycast.GradScaler().clip_grad_norm(optimizer, 1.0)
   AssertionError: Attempted clip_grad_norm but _scale is None.
 polycast.GradScaler().step(optimizer)
@@ -184,13 +176,6 @@ def test_what_is_wrong_is_named(call: str, text: str) -> None:
     assert sentence(lambda: eval(call, globals() | names)).startswith(text.strip())
 
 
-def test_tensors_to_unscale_may_come_one_by_one() -> None:
-    grads = [torch.full((2,), 8.0), torch.full((), 4.0)]
-    for enabled, divisor in ((True, 4.0), (False, 1.0)):
-        found = started(init_scale=4.0, enabled=enabled).unscale(iter(grads))
-        assert [grad.tolist() for grad in found] == [(grad / divisor).tolist() for grad in grads]
-
-
 def test_an_explicit_xpu_is_enabled() -> None:
     assert polycast.GradScaler("xpu").is_enabled()
     assert polycast.GradScaler(torch.device("xpu", 1)).is_enabled()
@@ -225,7 +210,7 @@ def test_a_disabled_scaler_does_nothing_and_steps(library: Any) -> None:
     param = weight(3.0)
     optimizer = library.SGD([param], lr=0.5)
     loss = torch.ones(1)
-    assert scaler.scale(loss) is scaler.unscale([loss])[0] is loss
+    assert scaler.scale(loss) is loss
     scaler.unscale_(optimizer)
     scaler.unscale_(optimizer)
     assert scaler.step(optimizer, closure=lambda: 7.0) == 7.0

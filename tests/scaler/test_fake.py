@@ -4,6 +4,7 @@ Gradients are preset, because torch cannot record autograd on fake leaves of suc
 looked at: test_training.py runs whole iterations for real.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +16,6 @@ from polycast import syncfree
 from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.amp.grad_scaler import GradScaler as Scaler
-from torch.optim import lr_scheduler
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -69,7 +69,7 @@ def test_whole_iterations_read_nothing(unscaled: bool, kind: str, device: str) -
     params, others = leaves(device), leaves(device)
     optimizer, other = KINDS[kind](params), syncfree.SGD(others, lr=0.1)
     scaler = started(device)
-    schedule = polycast.SkipAwareLR(lr_scheduler.CosineAnnealingLR(optimizer, ITERATIONS), scaler, ITERATIONS)
+    schedule = polycast.SkipAwareLR(optimizer, lambda steps: (1 + torch.cos(steps * math.pi / ITERATIONS)) / 2, scaler)
     with Ops() as ops:
         for _ in range(ITERATIONS):
             give(params)
@@ -85,7 +85,6 @@ def test_whole_iterations_read_nothing(unscaled: bool, kind: str, device: str) -
             assert norm.device.type == device
             scaler.step_together(optimizer, other)
             scaler.update()
-            assert len(scaler.unscale([norm])) == 1
     for result in (scaler.skipped(optimizer), scaler.skip_count(other), optimizer.param_groups[0]["lr"]):
         assert result.device.type == device
     steps = "polycast.sgd_step_" if kind == "SGD" else "polycast.adam_step_"
@@ -142,7 +141,6 @@ def test_without_float64() -> None:
             give(params)
             if unscaled:
                 scaler.unscale_(optimizer)
-            norm = scaler.clip_grad_norm(optimizer, 1.0)
+            scaler.clip_grad_norm(optimizer, 1.0)
             scaler.step(optimizer)
             scaler.update()
-            scaler.unscale([norm])

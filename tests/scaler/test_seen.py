@@ -151,7 +151,7 @@ def test_a_hook_after_the_step_sees_what_it_sees_in_stock(register: Any, look: s
     [
         lambda _: None,
         lambda optimizer: lr_scheduler.ExponentialLR(optimizer, 0.5),
-        lambda optimizer: polycast.SkipAwareLR(lr_scheduler.ExponentialLR(optimizer, 0.5), started(), 3),
+        lambda optimizer: polycast.SkipAwareLR(optimizer, lambda steps: 0.5**steps, started()),
         lambda optimizer: polycast.debug.watch(torch.nn.Linear(1, 1), optimizer).__enter__(),
     ],
     ids=["alone", "a schedule", "a schedule of real steps", "watch"],

@@ -51,7 +51,7 @@ def training(device: str) -> tuple[Training, Tensor, list[Tensor]]:
     first = syncfree.AdamW(model[0].parameters(), lr=0.01)
     second = syncfree.SGD(model[2].parameters(), lr=0.1, momentum=0.9)
     scaler = polycast.GradScaler(init_scale=1024.0, growth_interval=5)
-    schedule = polycast.SkipAwareLR(torch.optim.lr_scheduler.ExponentialLR(first, 0.99), scaler, steps=ITERATIONS)
+    schedule = polycast.SkipAwareLR(first, lambda steps: 0.99**steps, scaler)
     factors = [torch.tensor([factor]).to(device) for factor in (1.0, INF)]
     return Training(device, model, [first, second], scaler, schedule), torch.randn(16, 4).to(device), factors
 

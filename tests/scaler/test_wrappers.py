@@ -7,7 +7,6 @@ import polycast
 import pytest
 import torch
 from polycast import backends
-from torch.optim import lr_scheduler
 
 from tests.scaler.common import EACH_LOOK, INF, KINDS, LOOKS, OPTIMIZERS, SCALE, SHAPES, give, started
 
@@ -101,7 +100,7 @@ def test_what_holds_an_optimizer_of_other_groups_is_not_taken_for_its_wrapper() 
 def test_a_schedule_follows_a_wrapped_optimizer() -> None:
     training = Training("sync-free")
     wrapped = Wrapper(training.optimizer, training.scaler)
-    schedule = polycast.SkipAwareLR(lr_scheduler.ExponentialLR(wrapped, 0.5), training.scaler, 10)
+    schedule = polycast.SkipAwareLR(wrapped, lambda steps: 0.5**steps, training.scaler)
     for number in range(4):
         training.iterate(number, "clip_grad_norm", wrapped, wrapped, INF if number == 2 else None)
         schedule.step()

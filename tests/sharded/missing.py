@@ -60,7 +60,7 @@ def gradients_that_are_missing_on_one_rank_are_zero_in_the_norm_and_stay_out_of_
 
 
 @check
-def what_is_not_finite_is_named_right_where_ranks_lack_different_gradients() -> None:
+def what_is_not_finite_is_named_where_it_is_though_ranks_lack_different_gradients() -> None:
     for look in LOOKS:
         params = experts()
         if size() > 1:
@@ -72,7 +72,7 @@ def what_is_not_finite_is_named_right_where_ranks_lack_different_gradients() -> 
             getattr(scaler, look)(optimizer, *([1.0] if look == "clip_grad_norm" else []))
         scaler.step(optimizer)
         scaler.update()
-        assert scaler.non_finite(optimizer) == ["param_groups[0]['params'][1]"]
+        assert scaler.non_finite(optimizer) == (["param_groups[0]['params'][1]"] if rank() == size() - 1 else [])
         assert scaler.skipped(optimizer).item()
         assert scaler.get_scale() == SCALE / 2
         assert all((param._local_tensor == 1).all() for param in params)

@@ -87,6 +87,7 @@ class Sharded:
         every_part = [one for parts in self.parts for one in parts.values()]
         self.oracles = [THEIRS[kind](every_part, **options | {"foreach": False})]
         self.bad: list[int] = []
+        self.named: list[int] = []  # on this rank
 
     def give(self, random: Random, scale: float, bad: float | None) -> None:
         """Give gradients, of which parts are missing, and one may not be finite; not all are missing."""
@@ -95,6 +96,7 @@ class Sharded:
         missing = {one for one in everywhere if one != kept and random.random() < random.choice([0.0, 0.5])}
         lone = random.randrange(size()) if random.random() < 0.3 else -1  # this rank has none, if it is not kept
         self.bad = [kept[0]] if bad is not None else []
+        self.named = self.bad if self.layouts[kept[0]].own(rank()) == kept[1] else []
         for index, (layout, parts) in enumerate(zip(self.layouts, self.parts, strict=True)):
             grad = torch.randn(self.sizes[index], dtype=self.dtypes[index]) * scale
             for part, one in parts.items():
@@ -133,10 +135,11 @@ class Plain:
         self.optimizer = make(self.params, **options)
         self.oracles = [THEIRS[kind](copies, **options | {"foreach": False}) for copies in self.copies]
         self.bad: list[int] = []
+        self.named: list[int] = []  # on this rank
 
     def give(self, random: Random, scale: float, bad: float | None) -> None:
         which = random.randrange(size())
-        self.bad = [0] if bad is not None and which == rank() else []
+        self.bad = self.named = [0] if bad is not None and which == rank() else []
         for number, copies in enumerate(self.copies):
             for index, one in enumerate(copies):
                 one.grad = torch.randn(one.shape) * scale
@@ -230,7 +233,7 @@ class Program:
         for each in self.models:
             for found, wanted in each.pairs():
                 torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
-            names = [f"param_groups[0]['params'][{index}]" for index in each.bad]
+            names = [f"param_groups[0]['params'][{index}]" for index in each.named]
             assert self.ours.non_finite(each.optimizer) == names
 
 

@@ -41,20 +41,20 @@ class Mesh:
 
 @pytest.mark.parametrize("device", ["cuda:0", "xpu:0"])
 def test_findings_are_brought_together_without_a_read(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On fake tensors any read raises. Of five sharded parameters this rank has gradients of three."""
+    """On fake tensors any read raises. This rank has sharded gradients and others."""
     reductions: list[torch.Size] = []
     monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor, *_, **__: reductions.append(tensor.shape))
     place, mesh = torch.device(device), Mesh()
-    params = [torch.ones(1) for _ in range(5)]
+    params = [torch.ones(1) for _ in range(3)]
     there = findings.Place(findings.Ranks(mesh, place), (0,))
-    shards = sharding.Shards({there: params}, set())
+    shards = sharding.Shards((there,), set())
     with FakeTensorMode():
         zero = torch.zeros((), device=place)
         flags = torch.zeros(3, device=place)
         found = shards.agreed(
-            [findings.Finding(place, params[::2], zero, flags, zero, where) for where in (there, None)], with_norms=True
+            [findings.Finding(place, params, zero, flags, zero, where) for where in (there, None)], with_norms=True
         )
-        norm = findings.total_norm(found, 2.0, place)
-    assert [finding.found_inf.device for finding in found] == [place] * 2
+        norm = findings.total_norm(found.norms, 2.0, place)
+    assert [found_inf.device for found_inf in found.found_infs.values()] == [place]
     assert norm.device == place
-    assert reductions == [(2 + 5 + 2,)]  # whether any is not finite or there, which are not, and the norms
+    assert reductions == [(2 + 2,)]  # whether any is not finite or there, and the norms

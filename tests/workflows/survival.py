@@ -6,6 +6,7 @@ it comes, and started again, until it was killed that often. What it has in the 
 that was never killed. Then the same of two workers under torchrun, which starts both again when one is killed.
 """
 
+import math
 import os
 import random
 import signal
@@ -46,9 +47,7 @@ class Training:
         ]
         self.scaler = polycast.GradScaler(device, init_scale=2.0**10, growth_interval=5)
         self.schedules = [
-            polycast.SkipAwareLR(
-                torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=steps), self.scaler, steps=steps
-            )
+            polycast.SkipAwareLR(optimizer, lambda taken: (1 + torch.cos(taken * math.pi / steps)) / 2, self.scaler)
             for optimizer in self.optimizers
         ]
         self.number, self.share = 0, slice(None)

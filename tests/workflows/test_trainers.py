@@ -43,7 +43,7 @@ class Accelerated:
         optimizer = library.AdamW(model.parameters(), lr=0.01)
         schedule: Any = lr_scheduler.ExponentialLR(optimizer, 0.9)
         if isinstance(scaler, polycast.GradScaler) and library is polycast.syncfree and not scaler._skip_on_host:
-            schedule = polycast.SkipAwareLR(schedule, scaler, 100)
+            schedule = polycast.SkipAwareLR(optimizer, lambda steps: 0.9**steps, scaler)
         self.model, self.optimizer, self.schedule = self.accelerator.prepare(model, optimizer, schedule)
 
     def train(self, first: int, last: int, inside: bool) -> list[Tensor]:
@@ -147,7 +147,7 @@ def test_lightning(tmp_path: Path) -> None:
             optimizer = self.library.AdamW(self.parameters(), lr=0.01)
             schedule: Any = lr_scheduler.ExponentialLR(optimizer, 0.9)
             if self.library is polycast.syncfree:
-                schedule = polycast.SkipAwareLR(schedule, self.amp, 100)
+                schedule = polycast.SkipAwareLR(optimizer, lambda steps: 0.9**steps, self.amp)
             return [optimizer], [{"scheduler": schedule, "interval": "step"}]
 
     def losses(library: Any, scaler: Any) -> list[float]:

@@ -81,22 +81,6 @@ def check_clipping(max_norm: float, norm_type: float) -> tuple[float, float]:
     return numbers[0], numbers[1]
 
 
-def check_tensors(tensors: Any) -> list[Tensor]:
-    """Return tensors as a list, or raise a TypeError unless they are an iterable of tensors."""
-    if isinstance(tensors, Tensor):
-        raise TypeError("unscale was given one tensor, and takes a sequence of them; pass [tensor]")
-    if not isinstance(tensors, Iterable):
-        raise TypeError(
-            f"unscale was given a {type(tensors).__name__}, and takes a sequence of tensors; unscale_(optimizer) "
-            "divides the gradients of an optimizer"
-        )
-    result = list(tensors)
-    for index, tensor in enumerate(result):
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"tensors[{index}] is {tensor!r}, and no tensor; leave out what has no gradient")
-    return result
-
-
 def check_state(state_dict: Mapping[str, Any]) -> None:
     """Raise an error for the state of something else; torch's own names an empty one."""
     check_mapping(state_dict, "GradScaler.state_dict()")

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from polycast.scaler.findings import measured, total_norm
+from polycast.scaler.findings import Agreed, measured, total_norm
 from polycast.scaler.sharding import shards_of
 from polycast.syncfree.batches import Gradients, Group, on_gradients
 from polycast.syncfree.gather import collect, gather_gradients
@@ -23,9 +23,8 @@ def clip_in_place(optimizer: torch.optim.Optimizer, max_norm: float, norm_type: 
     groups = optimizer.param_groups
     gathered = gather_gradients(groups, collect(groups), coalesce_in_place=True)
     findings, shards = measured(groups, gathered, norm_type), shards_of(groups)
-    if shards:
-        findings = shards.agreed(findings, with_norms=True)
-    norm = total_norm(findings, norm_type, findings[0].device if findings else torch.device("cpu"))
+    agreed = shards.agreed(findings, with_norms=True) if shards else Agreed.alone(findings)
+    norm = total_norm(agreed.norms, norm_type, next(iter(agreed.found_infs), torch.device("cpu")))
     coef = clip_coef(norm, max_norm)
     for gradients in gathered:
         multiply(gradients, coef, groups)

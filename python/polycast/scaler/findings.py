@@ -1,12 +1,15 @@
 """What checks of gradients find: whether they are finite, and their norms."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from polycast.syncfree.batches import Gradients, Group, on_gradients
+
+#: On each device whether a gradient there is not finite, as 0 or 1.
+FoundInf: TypeAlias = dict[torch.device, Tensor]
 
 
 class Ranks(NamedTuple):
@@ -30,15 +33,28 @@ class Finding(NamedTuple):
     params: Sequence[Tensor]  # that have the gradients
     found_inf: Tensor  # whether any is not finite, as 0 or 1
     non_finite: Tensor  # which of them are not
-    norms: Tensor | None = None  # if asked for: of this rank's part, and once the ranks agree a vector of all parts
-    place: Place | None = None  # of shards, until the ranks agree
+    norm: Tensor | None = None  # if asked for
+    place: Place | None = None  # of shards
 
     @classmethod
-    def of(cls, gradients: Gradients, found_inf: Tensor, non_finite: Tensor, norms: Tensor | None = None) -> "Finding":
+    def of(cls, gradients: Gradients, found_inf: Tensor, non_finite: Tensor, norm: Tensor | None = None) -> "Finding":
         """Return a finding that does not keep the gradients alive."""
         device, mesh = gradients.device, gradients.mesh
         place = None if mesh is None else Place(Ranks(mesh, device), gradients.split_dims)
-        return cls(device, gradients.params, found_inf, non_finite, norms, place)
+        return cls(device, gradients.params, found_inf, non_finite, norm, place)
+
+
+class Agreed(NamedTuple):
+    """What all ranks know of the gradients of an optimizer."""
+
+    found_infs: FoundInf
+    norms: list[Tensor]  # if asked for: of gradients that are not sharded, and for each place a vector of all parts
+
+    @classmethod
+    def alone(cls, findings: list[Finding]) -> "Agreed":
+        """Return the findings of one rank, which has nobody to agree with."""
+        found_infs = {each.device: each.found_inf for each in findings}
+        return cls(found_infs, [each.norm for each in findings if each.norm is not None])
 
 
 def measured(param_groups: list[Group], gathered: list[Gradients], norm_type: float) -> list[Finding]:
@@ -46,14 +62,14 @@ def measured(param_groups: list[Group], gathered: list[Gradients], norm_type: fl
     findings = []
     for gradients in gathered:
         operator = torch.ops.polycast.norm.default
-        norms, found_inf, non_finite = on_gradients(operator, gradients, param_groups, norm_type)
-        findings.append(Finding.of(gradients, found_inf, non_finite, norms))
+        norm, found_inf, non_finite = on_gradients(operator, gradients, param_groups, norm_type)
+        findings.append(Finding.of(gradients, found_inf, non_finite, norm))
     return findings
 
 
-def total_norm(findings: list[Finding], norm_type: float, device: torch.device) -> Tensor:
-    """Return the norm of all gradients from findings that the ranks agree on: one element on the device."""
-    norms = [each.norms.to(device, non_blocking=True) for each in findings if each.norms is not None]
+def total_norm(norms: list[Tensor], norm_type: float, device: torch.device) -> Tensor:
+    """Return the norm of all gradients from norms that the ranks agree on: one element on the device."""
+    norms = [norm.to(device, non_blocking=True) for norm in norms]
     if not norms:
         return torch.zeros((), device=device)
     # A sum of powers of the parts might overflow; the operator avoids that.

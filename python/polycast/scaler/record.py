@@ -1,22 +1,18 @@
 """What a gradient scaler knows of one optimizer: findings and skipped steps, tensors on their devices."""
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.amp.grad_scaler import OptState
 
 from polycast.scaler.clipping import multiply
-from polycast.scaler.findings import Finding, Ranks, measured, total_norm
+from polycast.scaler.findings import Agreed, Finding, FoundInf, Ranks, measured, total_norm
 from polycast.scaler.sharding import shards_of
 from polycast.syncfree.batches import Gradients, Group, name_of, on_gradients
 from polycast.syncfree.gather import Collected, collect, gather_gradients
 
 Optimizer = torch.optim.Optimizer
-
-
-#: On each device whether a gradient there is not finite, as 0 or 1.
-FoundInf: TypeAlias = dict[torch.device, Tensor]
 
 
 class Skips(NamedTuple):
@@ -32,11 +28,9 @@ class Record:
     def __init__(self, optimizer: Optimizer) -> None:
         # Whether its step takes found_inf, grad_scale and clip_coef, and skips by itself.
         self.is_sync_free = bool(getattr(optimizer, "takes_found_inf", False))
-        self.steps = 0  # taken or skipped
         self.ranks: tuple[Ranks, ...] = ()  # that agreed on the last findings
         self._findings: list[Finding] = []
         self._skips: Skips | None = None
-        self._taken = (0, 0)  # steps and skipped ones at the last read that showed a step that was taken
         # The gradients of the last check, for the step of a sync-free optimizer: see Note [Parameters gathered once].
         self.collected: list[Collected] | None = None
         # Since the last update. Torch's state has the stage of the step, and found_inf of each device.
@@ -51,7 +45,7 @@ class Record:
         for gradients in self._gather(groups):
             found = on_gradients(torch.ops.polycast.find_non_finite.default, gradients, groups)
             findings.append(Finding.of(gradients, *found))
-        return self._remember(optimizer, findings)
+        return self._agree(optimizer, findings).found_infs
 
     def unscale(self, optimizer: Optimizer, inv_scale: Tensor, allow_float16: bool) -> FoundInf:
         """Multiply the gradients in place and check them, in one pass.
@@ -63,14 +57,14 @@ class Record:
         for gradients in self._to_write(optimizer, allow_float16):
             found_inf, non_finite = multiply(gradients, inv_scale, optimizer.param_groups)
             findings.append(Finding.of(gradients, found_inf, non_finite))
-        return self._remember(optimizer, findings)
+        return self._agree(optimizer, findings).found_infs
 
     def measure(self, optimizer: Optimizer, norm_type: float, device: torch.device) -> tuple[Tensor, FoundInf]:
         """Return the norm of all gradients, and what `look` returns, from one pass."""
         groups = optimizer.param_groups
         findings = measured(groups, self._gather(groups), norm_type)
-        found_infs = self._remember(optimizer, findings, with_norms=True)
-        return total_norm(self._findings, norm_type, device), found_infs
+        agreed = self._agree(optimizer, findings, with_norms=True)
+        return total_norm(agreed.norms, norm_type, device), agreed.found_infs
 
     def multiply(self, optimizer: Optimizer, factor: Tensor) -> None:
         """Multiply gradients in place that were checked before.
@@ -85,7 +79,6 @@ class Record:
         """Record a step, which was skipped if the element is 1 instead of 0."""
         before = self._skips or self.skips(found_inf.device)
         self.state["stage"] = OptState.STEPPED
-        self.steps += 1
         self._skips = Skips(found_inf, before.total + found_inf)
 
     def skips(self, device: torch.device) -> Skips:
@@ -95,19 +88,8 @@ class Record:
             return Skips(zero, zero)
         return self._skips
 
-    def row(self, device: torch.device) -> int:
-        """Return how many steps were skipped in a row, up to the last one. It syncs.
-
-        If a step was taken between two reads, nobody knows which: the row then begins at the second read.
-        """
-        steps, total = self._taken
-        now = int(self.skips(device).total.item())
-        if now - total != self.steps - steps:
-            self._taken = (self.steps, now)
-        return self.steps - self._taken[0]
-
     def non_finite(self, optimizer: Optimizer) -> list[str]:
-        """Return the names of the parameters whose gradients were not finite. It syncs."""
+        """Return the names of the parameters whose gradients were not finite on this rank. It syncs."""
         found = {
             id(param)
             for each in self._findings
@@ -117,17 +99,14 @@ class Record:
         groups = optimizer.param_groups
         return [name_of(groups, param) for group in groups for param in group["params"] if id(param) in found]
 
-    def _remember(self, optimizer: Optimizer, findings: list[Finding], with_norms: bool = False) -> FoundInf:
-        """Keep the findings of all ranks, and return for each device whether a gradient was not finite."""
+    def _agree(self, optimizer: Optimizer, findings: list[Finding], with_norms: bool = False) -> Agreed:
+        """Keep the findings of this rank, and return what all ranks found."""
         distributed: Any = torch.distributed
         is_alone = not (distributed.is_available() and distributed.is_initialized())
         shards = None if is_alone else shards_of(optimizer.param_groups)
-        self._findings = shards.agreed(findings, with_norms) if shards else findings
+        self._findings = findings
         self.ranks = shards.ranks if shards else ()
-        found_infs: FoundInf = {}
-        for each in self._findings:
-            found_infs[each.device] = each.found_inf
-        return found_infs
+        return shards.agreed(findings, with_norms) if shards else Agreed.alone(findings)
 
     def _gather(self, groups: list[Group], coalesce_in_place: bool = False) -> list[Gradients]:
         collected = collect(groups, self.collected)

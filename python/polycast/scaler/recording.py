@@ -10,7 +10,8 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from polycast import backends
 from polycast.scaler.arguments import not_an_optimizer
-from polycast.scaler.record import FoundInf, Record
+from polycast.scaler.findings import FoundInf
+from polycast.scaler.record import Record
 from polycast.scaler.sharding import any_in_group, any_of_looks
 from polycast.scaler.wrapping import has_lone_shards, unwrapped
 
@@ -53,9 +54,9 @@ class RecordingScaler(TorchGradScaler):
     def non_finite(self, optimizer: Optimizer | None = None) -> list[str]:
         """Return the names of the parameters whose gradients were not finite in the last check. It syncs.
 
-        Names are those that the optimizer was given, else "param_groups[0]['params'][3]". Of DTensors it names what any
-        rank of their mesh found, of other parameters what this rank found. A disabled scaler checks the gradients that
-        are there now. The argument and the errors are those of :meth:`skipped`.
+        Names are those that the optimizer was given, else "param_groups[0]['params'][3]". They are those of this rank:
+        of sharded parameters, what another rank found in its shards is named there only. A disabled scaler checks the
+        gradients that are there now. The argument and the errors are those of :meth:`skipped`.
         """
         optimizer, record = self._asked("non_finite", optimizer)
         if not self._enabled:

@@ -2,7 +2,6 @@
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -21,7 +20,6 @@ from polycast.scaler.arguments import (
     check_numbers,
     check_outputs,
     check_state,
-    check_tensors,
 )
 from polycast.scaler.clipping import clip_coef, clip_in_place
 from polycast.scaler.record import Record
@@ -34,7 +32,6 @@ from polycast.syncfree.batches import call
 Optimizer = torch.optim.Optimizer
 T = TypeVar("T")
 
-_MANY = 20  # skipped steps in a row that are worth a warning
 _ALREADY_UNSCALED = (
     "unscale_() has already been called on this optimizer since the last update(). Call update() before the next "
     "batch, also after one that is dropped; clip_grad_norm() counts as a call of unscale_(), and goes before the next "
@@ -149,28 +146,6 @@ class GradScaler(SteppingScaler):
         scaled: T = super().scale(outputs)  # type: ignore[call-overload]
         return scaled
 
-    def unscale(self, tensors: Iterable[Tensor]) -> list[Tensor]:
-        """Return tensors divided by the scale, such as what ``torch.autograd.grad`` gave for scaled outputs.
-
-        ``unscale_`` divides the gradients of an optimizer, in place.
-
-        Raises:
-            TypeError: They are no tensors.
-
-        Example:
-            >>> import torch, polycast
-            >>> scaler = polycast.GradScaler(init_scale=4.0)
-            >>> weight = torch.ones(2, requires_grad=True)
-            >>> grads = torch.autograd.grad(scaler.scale((3 * weight).sum()), [weight])
-            >>> scaler.unscale(grads)
-            [tensor([3., 3.])]
-        """
-        tensors = check_tensors(tensors)
-        if not self._enabled:
-            return tensors
-        inverse = self._check_scale_growth_tracker("unscale")[0].reciprocal()
-        return [tensor * inverse.to(tensor.device, non_blocking=True) for tensor in tensors]
-
     @disabled
     def unscale_(self, optimizer: Optimizer) -> None:
         """Divide the gradients of an optimizer by the scale, in place, as ``torch.amp.GradScaler.unscale_`` does.
@@ -283,22 +258,6 @@ class GradScaler(SteppingScaler):
         """
         check_interval(new_interval)
         super().set_growth_interval(new_interval)
-
-    def get_scale(self) -> float:
-        """Return the scale, or 1.0 if the scaler is disabled. It syncs.
-
-        It warns, once, if the scale is below 1, or as low as it may be, and 20 or more steps of an optimizer were
-        skipped in a row, as far as such reads show. Only this method and ``state_dict`` warn of it: steps read nothing.
-        """
-        scale = super().get_scale()
-        if scale < 1 or scale <= self._bounds[0]:
-            for optimizer, record in self._records.items():
-                if record.row(self._device_of_scale()) >= _MANY:
-                    self._warn_once(
-                        f"{_MANY} or more steps of {type(optimizer).__name__} were skipped in a row: its gradients are "
-                        "not finite, whatever the scale; scaler.non_finite(optimizer) names them"
-                    )
-        return scale
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what ``state_dict`` of this class or of torch's returned; the scale stays within the bounds.

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from polycast.scaler.findings import Finding, Place, Ranks
+from polycast.scaler.findings import Agreed, Finding, Place, Ranks
 from polycast.syncfree.batches import Group
 
 
@@ -22,9 +22,9 @@ def shards_of(param_groups: list[Group]) -> "Shards | None":
     package: Any = sys.modules.get("torch.distributed.tensor")
     if package is None:
         return None
-    params: dict[Place, list[Tensor]] = {}
+    places: dict[Place, None] = {}
     doubles: set[Ranks] = set()
-    last, place, there = None, None, []
+    last, place = None, None
     for group in param_groups:
         for param in group["params"]:
             if not isinstance(param, package.DTensor):
@@ -32,11 +32,10 @@ def shards_of(param_groups: list[Group]) -> "Shards | None":
             layout = param.device_mesh, param.device, param.placements
             if layout != last or place is None:  # most parameters have the layout of the one before
                 last, place = layout, _place(*layout)
-                there = params.setdefault(place, [])
-            there.append(param)
+                places[place] = None
             if param.dtype in (torch.float64, torch.complex128):
                 doubles.add(place.ranks)
-    return Shards(params, doubles) if params else None
+    return Shards(tuple(places), doubles) if places else None
 
 
 def _place(mesh: Any, device: torch.device, placements: Any) -> Place:
@@ -46,59 +45,49 @@ def _place(mesh: Any, device: torch.device, placements: Any) -> Place:
 
 
 class Shards(NamedTuple):
-    """The sharded parameters of an optimizer by place, and the ranks that have some of float64."""
+    """The places of an optimizer's sharded parameters, and the ranks that have some of float64."""
 
-    params: dict[Place, list[Tensor]]
+    places: tuple[Place, ...]  # in the order of the parameters
     doubles: set[Ranks]
 
     @property
     def ranks(self) -> tuple[Ranks, ...]:
         """The ranks that must agree, in the order of the parameters."""
-        return tuple({place.ranks: None for place in self.params})
+        return tuple({place.ranks: None for place in self.places})
 
-    def agreed(self, findings: list[Finding], with_norms: bool) -> list[Finding]:
-        """Return the findings of all ranks: what one rank has found, every rank of the meshes gets.
+    def agreed(self, findings: list[Finding], with_norms: bool) -> Agreed:
+        """Return what all ranks found: what one rank has found, every rank of the meshes gets.
 
-        It is one small sum for each mesh and dimension of it, of the norms, too. Without a gradient on any rank there
-        are no findings.
+        It is one small sum for each mesh and dimension of it, of the norms, too. Without a gradient on any rank nothing
+        is found on any device.
         """
         device = findings[0].device if findings else self.ranks[0].device
         found = [each.found_inf.to(device, non_blocking=True) for each in findings]
         # Two flags: something is not finite, and there is a gradient.
         head = torch.stack([torch.stack(found).max(), torch.ones_like(found[0])]) if found else torch.zeros(2)
-        own: dict[Place, Finding] = {}
-        results = []
-        for each in findings:
-            if each.place is None:
-                results.append(each)
-            else:
-                own[each.place] = each
+        own = {each.place: each for each in findings if each.place is not None}
+        norms = [each.norm for each in findings if each.place is None and each.norm is not None]
         for ranks in self.ranks:
             # The flags of one mesh go into the sum of the next.
-            head, some = self._summed(ranks, head.to(ranks.device, non_blocking=True), own, with_norms)
-            results += some
+            head, parts = self._summed(ranks, head.to(ranks.device, non_blocking=True), own, with_norms)
+            norms += parts
         if not findings and not head[1].item():
-            return []
+            return Agreed({}, [])
         found_inf = head.select(0, 0)
-        return [each._replace(found_inf=found_inf.to(each.device, non_blocking=True)) for each in results]
+        devices = [*(each.device for each in findings if each.place is None), *(ranks.device for ranks in self.ranks)]
+        return Agreed({device: found_inf.to(device, non_blocking=True) for device in devices}, norms)
 
     def _summed(
         self, ranks: Ranks, head: Tensor, own: dict[Place, Finding], with_norms: bool
-    ) -> tuple[Tensor, list[Finding]]:
-        """Sum over the ranks of one mesh; return the two flags, and a finding for each place."""
-        places = [place for place in self.params if place.ranks == ranks]
-        parts = [head, *(_flags(own.get(place), self.params[place], ranks.device) for place in places)]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Sum over the ranks of one mesh; return the two flags, and the norms of all parts for each place."""
+        parts = [head]
         if with_norms:
-            parts += [_among_all(own.get(place), place) for place in places]
+            parts += [_among_all(own.get(place), place) for place in self.places if place.ranks == ranks]
         both = torch.cat(parts).to(torch.float64 if with_norms and ranks in self.doubles else torch.float32)
         sum_over(both, ranks)
-        head, *sums = torch.split(both, [len(part) for part in parts])
-        head = head.clamp(max=1).float()
-        norms = sums[len(places) :] if with_norms else [None] * len(places)
-        return head, [
-            Finding(ranks.device, self.params[place], head.select(0, 0), flags.clamp(max=1), norm)
-            for place, flags, norm in zip(places, sums, norms, strict=False)
-        ]
+        head, *norms = torch.split(both, [len(part) for part in parts])
+        return head.clamp(max=1).float(), norms
 
 
 def any_of(found_infs: Sequence[Tensor], device: torch.device) -> Tensor:
@@ -147,24 +136,11 @@ def sum_over(tensor: Tensor, ranks: Ranks) -> None:
             distributed.all_reduce(tensor, distributed.ReduceOp.SUM, group=mesh.get_group(dim))
 
 
-def _flags(own: Finding | None, params: list[Tensor], device: torch.device) -> Tensor:
-    """Return a flag for each parameter at a place: this rank has a gradient of it that is not finite."""
-    if own is None:
-        return torch.zeros(len(params), device=device)
-    if len(own.non_finite) == len(params):
-        return own.non_finite
-    there = {id(param): number for number, param in enumerate(own.params)}
-    # A gradient that is not here takes the flag after the last one.
-    wanted = [there.get(id(param), len(there)) for param in params]
-    padded = torch.nn.functional.pad(own.non_finite, (0, 1))
-    return padded.index_select(0, torch.tensor(wanted).to(device, non_blocking=True))
-
-
 def _among_all(own: Finding | None, place: Place) -> Tensor:
     """Return a vector with this rank's norm in its place, and zeros for other parts. Replicas count once."""
     mesh = place.ranks.mesh
     coordinate = mesh.get_coordinate()
-    part = torch.zeros(1, device=place.ranks.device) if own is None or own.norms is None else own.norms.reshape(1)
+    part = torch.zeros(1, device=place.ranks.device) if own is None or own.norm is None else own.norm.reshape(1)
     if coordinate is None:
         return part
     count = math.prod(mesh.size(dim) for dim in place.split_dims)

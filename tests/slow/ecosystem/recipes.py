@@ -146,3 +146,8 @@ class Batches(torch.utils.data.Dataset[dict[str, Tensor]]):
 def halved(optimizer: Any) -> Any:
     """Return a schedule of torch's."""
     return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.8)
+
+
+def halved_skip_aware(optimizer: Any, scaler: Any) -> Any:
+    """Return the same schedule of ours."""
+    return polycast.SkipAwareLR(optimizer, lambda steps: 0.8**steps, scaler)

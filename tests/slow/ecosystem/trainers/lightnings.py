@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import lightning
-import polycast
 import torch
 from lightning.fabric.plugins.precision import MixedPrecision as FabricPrecision
 from lightning.pytorch.callbacks import ModelCheckpoint
@@ -14,7 +13,7 @@ from lightning.pytorch.plugins.precision import MixedPrecision, Precision
 from polycast.integrations.lightning import Precision as OurPrecision
 
 from tests.slow.ecosystem.cells import trainer
-from tests.slow.ecosystem.recipes import SCALE, STEPS, Batches, Kit, Task, Trained, halved
+from tests.slow.ecosystem.recipes import SCALE, STEPS, Batches, Kit, Task, Trained, halved, halved_skip_aware
 from tests.slow.ecosystem.trainers.plain import plain
 
 PRECISIONS: dict[str, Any] = {"bfloat16": "bf16-mixed", "float16": "16-mixed"}
@@ -36,7 +35,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
             return optimizer
         schedule: Any = halved(optimizer)
         if self.kit.ours:
-            schedule = polycast.SkipAwareLR(schedule, self.trainer.precision_plugin.scaler, STEPS)
+            schedule = halved_skip_aware(optimizer, self.trainer.precision_plugin.scaler)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 
@@ -123,7 +122,7 @@ class FabricLoop:
         self.model, self.optimizer = self.fabric.setup(self.task, kit.optimizer(self.task.parameters()))
         self.schedule: Any = halved(self.optimizer.optimizer) if kit.recipe.schedule else None
         if self.schedule is not None and self.scaler is not None and kit.ours:
-            self.schedule = polycast.SkipAwareLR(self.schedule, self.scaler, STEPS)
+            self.schedule = halved_skip_aware(self.schedule.optimizer, self.scaler)
 
     def state(self) -> dict[str, Any]:
         state = {"model": self.model, "optimizer": self.optimizer, "scaler": self.scaler, "schedule": self.schedule}

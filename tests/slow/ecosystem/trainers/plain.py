@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-import polycast
 import torch
 from torch import nn
 
 from tests.slow.ecosystem.cells import trainer
-from tests.slow.ecosystem.recipes import STEPS, Batches, Kit, Task, Trained, halved
+from tests.slow.ecosystem.recipes import Batches, Kit, Task, Trained, halved, halved_skip_aware
 
 
 class Loop:
@@ -20,7 +19,7 @@ class Loop:
         self.scaler = kit.scaler()
         self.schedule: Any = halved(self.optimizer) if kit.recipe.schedule else None
         if kit.ours and self.schedule is not None:
-            self.schedule = polycast.SkipAwareLR(self.schedule, self.scaler, steps=STEPS)
+            self.schedule = halved_skip_aware(self.optimizer, self.scaler)
 
     def parts(self) -> list[Any]:
         return [part for part in (self.task, self.optimizer, self.scaler, self.schedule) if part is not None]
