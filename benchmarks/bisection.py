@@ -1,7 +1,7 @@
 """Whether bisect finds planted culprits, and in how many runs: twenty models in this process, some also as commands.
 
 Beside them stand a search that is killed and goes on from its log, and a "good" that is bad. A run is one call of the
-check, or one process. The number of rules is that of the switches: ops at modules, where "good" and "bad" differ.
+check, or one process. The number of rules is that of the switches: ops that differ in "good" and "bad", in each module.
 
     python -m benchmarks.bisection [--picture bisection.png]
 """
@@ -64,7 +64,8 @@ def kind(planted: Planted) -> str:
 def in_process(planted: Planted, seed: int = 0) -> Found:
     """Search by the function."""
     start, repeat = perf_counter(), planted.repeat
-    found = polycast.debug.bisect(planted.check(seed), bad=dict(planted.bad) or "built-in", repeat=repeat)
+    model, check = planted.make(seed)
+    found = polycast.debug.bisect(check, bad=dict(planted.bad) or "built-in", repeat=repeat, model=model)
     took = perf_counter() - start
     sizes = len(planted.culprits), found.switches, found.runs, repeat
     return Found(planted.name, kind(planted), planted.named(found), *sizes, took)
@@ -90,7 +91,7 @@ def as_command(name: str, folder: Path) -> tuple[str, ...]:
 def mended(planted: Planted, path: Path) -> bool:
     """Return whether a file of rules names the planted culprits, and the check is good under it."""
     text = path.read_text() if path.exists() else ""
-    check = planted.check(0)
+    _, check = planted.make(0)
     with polycast.use(str(path)):
         good = all(check() for _ in range(planted.repeat))
     return good and all(op in text for rules in planted.culprits for op, _ in rules)
@@ -118,7 +119,7 @@ def killed_and_resumed(name: str, folder: Path, runs: int) -> str:
 def bad_good() -> str:
     """Return what bisect says of a "good" that is bad."""
     try:
-        polycast.debug.bisect(PLANTED["mlp"].check(0), good={"linear": "bf16"})
+        polycast.debug.bisect(PLANTED["mlp"].make(0)[1], good={"linear": "bf16"})
     except ValueError as error:
         return str(error)
     return "NOTHING"

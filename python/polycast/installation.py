@@ -22,7 +22,6 @@ Compiled code holds the casts that it was compiled with. So it does not run agai
 These come with use, not with the import:
 
 - ``torch.ops.polycast``, with the first optimizer or scaler. These operators stay, because compiled code may hold them.
-- Torch's hooks for all modules, while a plan with rules for modules is used, or POLYCAST_CALLS names a folder.
 - What dynamo knows of the calls that enter scopes, with the first code that is compiled under a policy. ``uninstall``
   undoes it.
 """
@@ -55,7 +54,6 @@ from polycast.scope import checkpoint, compiled_code, process
 from polycast.scope.change import Change
 
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
-ENVIRONMENT_CALLS = "POLYCAST_CALLS"
 _TAG = "polycast:"
 
 
@@ -143,8 +141,6 @@ def on_import() -> None:
     if os.environ.get(ENVIRONMENT_SWITCH, "1").lower() not in ("0", "false", "no", "off"):
         install()
     process.use_on_import()
-    if path := os.environ.get(ENVIRONMENT_CALLS):
-        import_module("polycast.debug.distinct_calls").start(path)
 
 
 @called_as("polycast.install(), or devices as in polycast.install('cuda'); polycast.use takes a policy")

@@ -11,35 +11,29 @@ from pathlib import Path
 
 import pytest
 from polycast.command_line.commands import main
-from polycast.policy.plan import Plan
 from polycast.policy.policy import Policy
 
-# A program that imports no torch: it reads its rules from the file, and writes its calls as polycast does.
+# A program that imports no torch: it reads its rules from the file.
 PROGRAM = """
-import json, os, sys, time
-calls = [("Net", "a", "linear"), ("Net", "a", "matmul"), ("Net", "b", "linear"), ("Net", "b.c", "linear")]
-if "POLYCAST_CALLS" in os.environ:
-    with open(f"{os.environ['POLYCAST_CALLS']}/1.json", "w") as file:
-        json.dump([(*call, "cpu") for call in calls], file)
+import os, sys, time
 import yaml
 with open(os.environ["POLYCAST_POLICY"]) as file:
-    rules = yaml.safe_load(file)
+    rules = yaml.safe_load(file)["ops"]
 
-def category(place, op):
-    names = place.split(".")
-    given = [rules.get("models", {}).get("Net", {}).get(".".join(names[:n]), {}) for n in range(len(names), -1, -1)]
-    held = next((rules[op] for rules in [*given, rules.get("ops", {})] if op in rules), "lower_precision_fp")
+def category(op):
+    held = rules.get(op, "lower_precision_fp")
     for key in "as", "cpu", "as":
         held = held.get(key, held) if isinstance(held, dict) else held
     return held if isinstance(held, str) else "lower_precision_fp"
 
 with open("runs.txt", "a") as file:
     file.write(f"{os.getpid()}\\n")
-print("the loss is", sum(category(place, op) != "fp32" for _, place, op in calls))
+print("the loss is", sum(category(op) != "fp32" for op in ("linear", "matmul", "conv2d")))
 sys.stdout.flush()
 """
-# It is bad with linear in b.c as in built-in.
-ONE = PROGRAM + "sys.exit(category('b.c', 'linear') != 'fp32')\n"
+# It is bad with linear as in built-in.
+ONE = PROGRAM + "sys.exit(category('linear') != 'fp32')\n"
+GOOD = ("--good", "good.yaml")  # fewer rules than fp32
 
 
 def ran(*words: str, program: str = ONE) -> tuple[int, int]:
@@ -53,37 +47,36 @@ def ran(*words: str, program: str = ONE) -> tuple[int, int]:
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    Path("good.yaml").write_text("ops: {linear: fp32, matmul: fp32, bmm: fp32, conv2d: fp32}")
 
 
 def test_it_prints_a_table_and_writes_rules_that_make_the_command_good(capsys: pytest.CaptureFixture[str]) -> None:
-    status, runs = ran()
+    status, runs = ran(*GOOD)
     out, err = capsys.readouterr()
     assert status == 0
     assert out.splitlines() == [
-        "op      module   device  good  bad",
-        "linear  Net.b.c  cpu     fp32  lower_precision_fp",
+        "op      good  bad",
+        "linear  fp32  lower_precision_fp",
         "",
         f"{runs} runs for 4 rules that differ, whose log2 is 2.0.",
         "With these rules as in good, the last run was good.",
         "The rules are in polycast-bisect.yaml: "
         f"POLYCAST_POLICY=polycast-bisect.yaml {shlex.quote(sys.executable)} program.py",
+        "In Python this finds the modules: polycast.debug.bisect(check, good='polycast-bisect.yaml', bad='built-in', "
+        "repeat=1, model=model)",
     ]
     assert len(err.splitlines()) == runs
-    written = Plan.load("polycast-bisect.yaml")
-    assert written == Plan(models={"Net": {"b.c": Policy({"linear": {"cpu": "fp32"}})}})
+    assert Policy.load("polycast-bisect.yaml") == {"linear": "fp32"}
     assert "bad as lower_precision_fp" in Path("polycast-bisect.yaml").read_text()
 
 
 def test_rules_that_fail_only_together_are_named_together(capsys: pytest.CaptureFixture[str]) -> None:
-    pair = "sys.exit(category('a', 'matmul') != 'fp32' and category('b', 'linear') != 'fp32')\n"
+    pair = "sys.exit(category('matmul') != 'fp32' and category('linear') != 'fp32')\n"
     assert ran("--output", "mine.yaml", program=PROGRAM + pair)[0] == 0
     out = capsys.readouterr().out
-    assert "linear  Net.b   cpu     fp32  lower_precision_fp\nmatmul  Net.a   cpu" in out
-    assert "linear in Net.b and matmul in Net.a fail only together." in out
-    # The module within Net.b keeps its own rule.
-    linear = {name: rules.category("linear", "cpu") for name, rules in Plan.load("mine.yaml").models["Net"].items()}
-    assert linear == {"b": "fp32", "b.c": "lower_precision_fp"}
-    assert [*Plan.load("mine.yaml").ops] == ["matmul"]  # which is called at one place alone
+    assert "linear  fp32  lower_precision_fp\nmatmul  fp32" in out
+    assert "linear and matmul fail only together." in out
+    assert Policy.load("mine.yaml") == {"linear": "fp32", "matmul": "fp32"}
 
 
 EXIT = "sys.exit({})\n".format
@@ -96,19 +89,19 @@ ERRORS = {
     "a bad that is good": (
         [],
         PROGRAM + EXIT("0"),
-        '"bad" is good; it must fail there (if it fails only sometimes, run each plan more often: repeat=12 or '
-        "--repeat 12): status 0; "
-        "its last lines:\n  the loss is 4\n",
+        '"bad" is good; it must fail there, and obey the rules of the process, as what imports polycast does (if it '
+        "fails only sometimes, run it more often: repeat=12 or --repeat 12): status 0; "
+        "its last lines:\n  the loss is 3\n",
     ),
     "ends that do the same": (
         ["--good", "built-in"],
         PROGRAM,
         '"good" and "bad" are the same policy; give two that differ\n',
     ),
-    "rules for modules that nobody calls": (
-        ["--good", "MODULES"],
-        PROGRAM + EXIT("'models' not in rules"),
-        '"good" and "bad" have different rules for modules alone, and the calls of none were seen\n',
+    "a file of rules for modules": (
+        ["--good", "modules.yaml"],
+        PROGRAM,
+        "'models' is no op, and a policy holds no rules for modules; polycast.assign(model, file)",
     ),
     "an end that cannot be tested": (
         [],
@@ -117,28 +110,21 @@ ERRORS = {
     ),
     "a run that was killed": (
         [],
-        PROGRAM + "if category('b', 'linear') != 'fp32': os.abort()\n",
+        PROGRAM + "if category('linear') != 'fp32': os.abort()\n",
         "a run under bad was killed; --killed-is-bad takes that for bad: status 134; its last lines:\n"
-        "  the loss is 4\n",
+        "  the loss is 3\n",
     ),
     "a program without polycast": (
         [],
         "print('hello')\n",
-        "the command did not import polycast, so it read no rules; let the program import it: status 0; "
-        "its last lines:\n  hello\n",
+        '"bad" is good; it must fail there, and obey the rules of the process, as what imports polycast does (if it ',
     ),
     "a silent program": (
         [],
         "raise SystemExit(7)",
-        "the command did not import polycast, so it read no rules; let the program import it: status 7",
+        '"good" is bad: status 7',
     ),
-    "something else than rules": (
-        [],
-        PROGRAM + EXIT("len(open('runs.txt').readlines()) > 1"),
-        "with all rules of ops as in good, it is not good: status 1; its last lines:\n  the loss is 0\n"
-        "The program must be the same each time, and obey the rules of the process.\n",
-    ),
-    "no number of runs": (["--repeat", "0"], PROGRAM, "each plan is to run 0 times; give 1 or more\n"),
+    "no number of runs": (["--repeat", "0"], PROGRAM, "the program is to run 0 times; give 1 or more\n"),
     "an unknown policy": (
         ["--good", "fp23"],
         PROGRAM,
@@ -156,7 +142,7 @@ ERRORS = {
 def test_what_cannot_be_searched_is_an_error(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     words, program, message = ERRORS[name]
     Path("modules.yaml").write_text("models: {Net: {d: {linear: fp32}}}")
-    assert ran(*(word.replace("MODULES", "modules.yaml") for word in words), program=program)[0] == 2
+    assert ran(*words, program=program)[0] == 2
     assert capsys.readouterr().err.partition("error: ")[2].startswith(message)
     assert [*Path().glob("polycast-bisect.*")] == []
 
@@ -211,38 +197,35 @@ def test_wrong_words_are_an_error(words: tuple[str, ...], capsys: pytest.Capture
 
 
 def test_killed_can_be_bad() -> None:
-    program = PROGRAM + "if category('b', 'linear') != 'fp32': os.abort()\n"
-    assert ran("--killed-is-bad", program=program)[0] == 0
-    assert [*Plan.load("polycast-bisect.yaml").models["Net"]] == ["b", "b.c"]
+    program = PROGRAM + "if category('linear') != 'fp32': os.abort()\n"
+    assert ran(*GOOD, "--killed-is-bad", program=program)[0] == 0
+    assert [*Policy.load("polycast-bisect.yaml")] == ["linear"]
 
 
 def test_a_command_that_fails_only_sometimes_is_run_repeatedly() -> None:
     # It fails each third time.
     program = PROGRAM + "count = len(open('runs.txt').readlines())\n"
-    program += EXIT("category('b.c', 'linear') != 'fp32' and count % 3 == 0")
-    assert ran("--repeat", "3", program=program)[0] == 0
-    assert [*Plan.load("polycast-bisect.yaml").models["Net"]] == ["b.c"]
+    program += EXIT("category('linear') != 'fp32' and count % 3 == 0")
+    assert ran(*GOOD, "--repeat", "3", program=program)[0] == 0
+    assert [*Policy.load("polycast-bisect.yaml")] == ["linear"]
 
 
-def test_without_its_calls_all_ops_are_searched() -> None:
-    for seen in ("[]", "calls[1:2]"):
-        program = PROGRAM.replace("for call in calls]", f"for call in {seen}]")
-        assert ran("--log", f"{seen}.jsonl", program=program + EXIT("category('b.c', 'linear') != 'fp32'"))[0] == 0
-        assert [*Plan.load("polycast-bisect.yaml").ops] == ["linear"]
-        Path("polycast-bisect.yaml").unlink()
+def test_a_program_that_changes_is_not_taken_for_good(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ran(*GOOD, program=PROGRAM + EXIT("len(open('runs.txt').readlines()) > 1"))[0] == 1
+    assert "With these rules as in good, the last run was not good." in capsys.readouterr().out
 
 
 def test_a_resumed_search_runs_only_what_is_left() -> None:
-    status, runs = ran("--log", "whole.jsonl", "--output", "whole.yaml")
+    status, runs = ran(*GOOD, "--log", "whole.jsonl", "--output", "whole.yaml")
     lines = Path("whole.jsonl").read_text().splitlines(keepends=True)
     assert (status, len(lines)) == (0, runs + 1)
     for kept in (1, 4, len(lines)):
-        Path("part.jsonl").write_text("".join(lines[:kept]) + '{"plan": "12')  # a killed process ends within a line
+        Path("part.jsonl").write_text("".join(lines[:kept]) + '["12')  # a killed process ends within a line
         Path("runs.txt").write_text("")
         assert main(["bisect", "--resume", "part.jsonl", "--output", f"{kept}.yaml"]) == 0
         assert len(Path("runs.txt").read_text().splitlines()) == len(lines) - kept
         assert len(Path("part.jsonl").read_text().splitlines()) == len(lines)
-        assert Plan.load(f"{kept}.yaml") == Plan.load("whole.yaml")
+        assert Policy.load(f"{kept}.yaml") == Policy.load("whole.yaml")
 
 
 def test_a_log_of_another_search_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -265,7 +248,7 @@ def test_a_search_that_is_ended_can_be_resumed(number: signal.Signals) -> None:
     Path("program.py").write_text(ONE + "\n")
     slow = ONE.replace("sys.exit", "time.sleep(60 if len(open('runs.txt').readlines()) == 4 else 0)\nsys.exit")
     Path("program.py").write_text(slow)
-    command = [sys.executable, "-m", "polycast", "bisect", "--", sys.executable, "program.py"]
+    command = [sys.executable, "-m", "polycast", "bisect", *GOOD, "--", sys.executable, "program.py"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         while not Path("runs.txt").exists() or len(Path("runs.txt").read_text().splitlines()) < 4:
             assert process.poll() is None
@@ -278,7 +261,7 @@ def test_a_search_that_is_ended_can_be_resumed(number: signal.Signals) -> None:
         assert process.returncode == 130
         assert said.splitlines()[-1] == "to go on: polycast bisect --resume polycast-bisect.jsonl"
     assert main(["bisect", "--resume", "polycast-bisect.jsonl"]) == 0
-    assert [*Plan.load("polycast-bisect.yaml").models["Net"]] == ["b.c"]
+    assert [*Policy.load("polycast-bisect.yaml")] == ["linear"]
 
 
 REAL = """
@@ -297,7 +280,7 @@ sys.exit(not result.isfinite().all())
 """
 
 
-def test_a_real_program_tells_its_calls_and_takes_rules_for_its_modules(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_real_program_takes_rules(capsys: pytest.CaptureFixture[str]) -> None:
     Path("real.py").write_text(REAL)
-    assert main(["bisect", sys.executable, "real.py"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split() == ["linear", "Net.a", "cpu", "fp32", "lower_precision_fp"]
+    assert main(["bisect", *GOOD, sys.executable, "real.py"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["linear", "fp32", "lower_precision_fp"]

@@ -1,4 +1,4 @@
-"""A user's command under a plan: its status, its output, and how it is ended."""
+"""A user's command under a policy: its status, its output, and how it is ended."""
 
 import os
 import re
@@ -13,7 +13,7 @@ import polycast
 import pytest
 from polycast.debug.command import last_lines, run
 
-PLAN = polycast.Policy({"softmax": "fp32"})
+POLICY = polycast.Policy({"softmax": "fp32"})
 
 
 def python(*lines: str) -> list[str]:
@@ -31,16 +31,16 @@ def python(*lines: str) -> list[str]:
     ],
 )
 def test_its_status_is_that_of_a_shell(line: str, status: int, tmp_path: Path) -> None:
-    assert run(python(line), PLAN, tmp_path / "out").status == status
+    assert run(python(line), POLICY, tmp_path / "out").status == status
 
 
-def test_it_reads_the_plan_and_both_outputs_are_kept(tmp_path: Path) -> None:
+def test_it_reads_the_policy_and_both_outputs_are_kept(tmp_path: Path) -> None:
     print_it = python(
         "print(open(os.environ['POLYCAST_POLICY']).read())",
         "print('wrong', file=sys.stderr)",
         "print(sys.stdin.read())",
     )
-    assert run(print_it, PLAN, tmp_path / "out").seconds > 0
+    assert run(print_it, POLICY, tmp_path / "out").seconds > 0
     assert sorted(filter(None, last_lines(tmp_path / "out"))) == ["  softmax: fp32", "ops:", "wrong"]
 
 
@@ -56,7 +56,7 @@ def test_a_command_that_cannot_run_is_an_error(name: str, message: str, tmp_path
     (tmp_path / "no.py").touch()
     name, message = (text.replace("FOLDER", str(tmp_path)) for text in (name, message))
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        run([name], PLAN, tmp_path / "out")
+        run([name], POLICY, tmp_path / "out")
 
 
 FAMILY = """
@@ -99,7 +99,7 @@ def is_running(pid: int) -> bool:
 def test_a_process_that_it_leaves_behind_is_not_waited_for(tmp_path: Path) -> None:
     command = ["sh", "-c", "sleep 60 & echo $!"]
     start = time.perf_counter()
-    run(command, PLAN, tmp_path / "out")
+    run(command, POLICY, tmp_path / "out")
     assert time.perf_counter() - start < 30
     os.kill(int(last_lines(tmp_path / "out")[0]), signal.SIGKILL)
 
@@ -107,9 +107,9 @@ def test_a_process_that_it_leaves_behind_is_not_waited_for(tmp_path: Path) -> No
 def test_it_runs_in_a_thread_and_leaves_the_handlers(tmp_path: Path) -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     found: list[int] = []
-    thread = threading.Thread(target=lambda: found.append(run(["true"], PLAN, tmp_path / "out").status))
+    thread = threading.Thread(target=lambda: found.append(run(["true"], POLICY, tmp_path / "out").status))
     thread.start()
     thread.join()
-    found.append(run(["false"], PLAN, tmp_path / "out").status)
+    found.append(run(["false"], POLICY, tmp_path / "out").status)
     assert found == [0, 1]
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before

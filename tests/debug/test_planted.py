@@ -15,5 +15,6 @@ def test_bisect_finds_planted_culprits(name: str) -> None:
     """The others take seconds: TIMES=10 searches for them, too."""
     planted = PLANTED[name]
     bad = dict(planted.bad) or "built-in"
-    found = polycast.debug.bisect(planted.check(seed=0), bad=bad, repeat=planted.repeat)
+    model, check = planted.make(seed=0)
+    found = polycast.debug.bisect(check, bad=bad, repeat=planted.repeat, model=model)
     assert planted.named(found) == len(planted.culprits), str(found)

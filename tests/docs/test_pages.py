@@ -6,14 +6,17 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
+import polycast
 import pytest
 import torch
 from polycast._grammar.categories import Category
+from torch import nn
 
 import codegen.__main__ as generator
 from codegen.parse import read_policy
@@ -258,11 +261,15 @@ def test_the_examples_of_a_page_print_what_it_shows(name: str, printed: dict[str
     assert not text, text
 
 
-@pytest.mark.parametrize("text", blocks("docs/policies.md", "yaml"))
-def test_a_file_of_rules_that_a_page_shows_has_no_problem(text: str) -> None:
+def test_a_file_of_rules_that_a_page_shows_has_no_problem(tmp_path: Path) -> None:
+    ops, modules = blocks("docs/policies.md", "yaml")
     command = [sys.executable, "-m", "polycast", "check", "-"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, env=OWN)
+    done = subprocess.run(command, input=ops, capture_output=True, text=True, env=OWN)
     assert done.returncode == 0, done.stdout + done.stderr
+    (tmp_path / "modules.yaml").write_text(modules, encoding="utf-8")
+    children = {"encoder": nn.Sequential(nn.ReLU()), "layers": nn.Sequential(nn.ReLU()), "norm": nn.ReLU()}
+    model = nn.Sequential(OrderedDict(children))
+    assert [*polycast.assign(model, tmp_path / "modules.yaml")] == ["", "encoder.0", "layers.0", "norm"]
 
 
 @pytest.mark.parametrize("session", [session for name in PAGES for session in sessions(name)], ids=lambda s: s.source)

@@ -10,12 +10,11 @@ from typing import Any
 
 from polycast import _invocation
 from polycast.command_line.output import check_file
-from polycast.debug import command, distinct_calls
+from polycast.debug import command
 from polycast.debug.bisection import log
 from polycast.debug.bisection.bisecting import Bisecting, ends_of
+from polycast.debug.bisection.switches import Trial
 from polycast.debug.progress import Progress
-from polycast.installation import ENVIRONMENT_CALLS
-from polycast.policy.plan import Plan
 from polycast.policy.sides import BUILT_IN_NAME
 
 # What decides a search, as its log has it, with the defaults.
@@ -25,8 +24,10 @@ The command is run under rules between those of GOOD and BAD: any program that i
 its status says how it is: 0 is good, 1 to 127 is bad, but 125 cannot be tested. A status above 127, of a command that
 a signal killed, ends the search, unless --killed-is-bad is given.
 
-A plan is bad if any of its N runs is. If the command fails in a share p of its runs, a bad plan is taken for good with
-a probability of (1 - p) ** N: with p of one in three and N = 12, 0.8 %.
+Rules are bad if any of their N runs is. If the command fails in a share p of its runs, bad rules are taken for good
+with a probability of (1 - p) ** N: with p of one in three and N = 12, 0.8 %.
+
+It finds ops. At its end it prints the call of polycast.debug.bisect that finds the module, too.
 
 The status is 0 if the rules in FILE make the command good, 1 if the last run says that they do not, 2 if there is
 nothing to search for, and 130 after Ctrl-C."""
@@ -39,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     policy = "a category, a release of torch, a file of rules, or built-in"
     parser.add_argument("--good", help=f"{policy} (default: {_DEFAULTS['good']})")
     parser.add_argument("--bad", help=f"as for --good (default: {_DEFAULTS['bad']})")
-    parser.add_argument("--repeat", type=int, metavar="N", help="run each plan N times (default: 1)")
+    parser.add_argument("--repeat", type=int, metavar="N", help="run the command N times under each rules (default: 1)")
     parser.add_argument("--killed-is-bad", action="store_true", help="take a status above 127 for bad")
     parser.add_argument("--output", metavar="FILE", type=Path, default=Path("polycast-bisect.yaml"))
     parser.add_argument("--log", metavar="FILE", type=Path, help="each run (default: polycast-bisect.jsonl)")
@@ -71,7 +72,7 @@ def run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
             progress.say(line)
 
         bisecting = Bisecting(
-            lambda *asked: _run(search["command"], *asked),
+            lambda trial: _run(search["command"], trial),
             *(*ends, search["repeat"], path, search, say),
             killed_is_bad=asked.killed_is_bad,
         )
@@ -84,9 +85,11 @@ def run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
             if not (asked.resume or bisecting.is_searching):
                 path.unlink()
             raise
-    found.plan.save(asked.output)
+    found.policy.save(asked.output)
     print(found)
     print(f"The rules are in {asked.output}: POLYCAST_POLICY={asked.output} {shlex.join(search['command'])}")
+    arguments = f"good={str(asked.output)!r}, bad={search['bad']!r}, repeat={search['repeat']}, model=model"
+    print(f"In Python this finds the modules: polycast.debug.bisect(check, {arguments})")
     return 0 if found.proved else 1
 
 
@@ -106,22 +109,18 @@ def _search(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> dict[
     return search
 
 
-def _run(words: Sequence[str], plan: Plan, find_calls: bool) -> log.Run:
-    """Run the command under a plan, and find its calls if they are asked for.
+def _run(words: Sequence[str], trial: Trial) -> log.Run:
+    """Run the command under some rules.
 
     Raises:
-        ValueError: There is no such command, or its calls are asked for and it did not import polycast.
+        ValueError: There is no such command.
     """
     with TemporaryDirectory(prefix="polycast-") as name:
-        output, folder = Path(name, "output"), Path(name, "calls")
-        folder.mkdir()
-        done = command.run(words, plan, output, environment={ENVIRONMENT_CALLS: str(folder)} if find_calls else None)
+        output = Path(name, "output")
+        done = command.run(words, trial.policy, output)
         lines = command.last_lines(output)
-        calls = distinct_calls.read(folder)
     said = "\n  ".join([f"status {done.status}" + ("; its last lines:" if lines else ""), *lines])
-    if find_calls and calls is None:
-        raise ValueError(f"the command did not import polycast, so it read no rules; let the program import it: {said}")
-    return log.Run(done.status, done.seconds, said, calls)
+    return log.Run(done.status, done.seconds, said)
 
 
 def _check_new(files: Mapping[str, Path], resume: str) -> None:

@@ -15,7 +15,7 @@ from polycast._grammar.errors import PolicyError, closest
 from polycast._suggest import suggestion
 from polycast.command_line import bisect, ops, report, script, verify
 from polycast.policy.operators import is_public, ops_by_public_name, targets
-from polycast.policy.plan import Plan
+from polycast.policy.policy import Policy
 from polycast.policy.releases import is_release, releases
 from polycast.policy.rules import BUILT_IN
 from polycast.policy.sides import diff
@@ -134,7 +134,7 @@ def _check(parser: ArgumentParser, words: Sequence[str]) -> int:
     status = DONE
     for path in options.files:
         try:
-            Plan.load("/dev/stdin" if path == "-" else path)
+            Policy.load("/dev/stdin" if path == "-" else path)
         except PolicyError as error:
             _complain(str(error))
             status = FOUND

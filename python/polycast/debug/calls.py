@@ -3,11 +3,10 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -141,9 +140,6 @@ class Recording:
     Nothing runs but the program: torch reports the calls, and polycast's kernels report the rules that they follow.
     """
 
-    give_way: ClassVar[Callable[[], None] | None] = None
-    """Ends a recording that gives way to any other, where there is one."""
-
     def __init__(self, recorder: str, places: Places, *, lines: bool = False, limit: int = sys.maxsize) -> None:
         self.complete = True
         self.recorder = recorder
@@ -151,8 +147,6 @@ class Recording:
         self._arguments = recorder, _LIBRARIES if lines else None, limit
 
     def __enter__(self) -> "Recording":
-        if Recording.give_way is not None:
-            Recording.give_way()
         start_recording(*self._arguments)
         return self
 

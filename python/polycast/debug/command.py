@@ -1,4 +1,4 @@
-"""A user's command, run in a process of its own under a policy or a plan."""
+"""A user's command, run in a process of its own under a policy."""
 
 import contextlib
 import os
@@ -6,21 +6,15 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from polycast.policy.policy import Policy
 from polycast.scope.process import ENVIRONMENT_POLICY
 
 _PATIENCE = 5.0  # seconds that a process has to end by itself
-
-
-class Saved(Protocol):
-    """A policy or a plan."""
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file that POLYCAST_POLICY can name."""
 
 
 class Outcome(NamedTuple):
@@ -31,23 +25,16 @@ class Outcome(NamedTuple):
     seconds: float
 
 
-def run(
-    command: Sequence[str],
-    plan: Saved,
-    output: str | os.PathLike[str],
-    *,
-    environment: Mapping[str, str] | None = None,
-) -> Outcome:
-    """Run a command under a plan, which POLYCAST_POLICY names in its environment.
+def run(command: Sequence[str], policy: Policy, output: str | os.PathLike[str]) -> Outcome:
+    """Run a command under a policy, which POLYCAST_POLICY names in its environment.
 
     Ctrl-C, SIGTERM and a closed terminal end the command's process group, and raise KeyboardInterrupt. No process can
     handle SIGKILL: it ends this one, and leaves the command running. The standard input of the command is empty.
 
     Args:
         command: The program and its arguments. No shell reads them.
-        plan: The policy or plan.
+        policy: The policy.
         output: A file for what the command writes on its standard output and standard error. It is replaced.
-        environment: Variables that it gets beside those of this process.
 
     Raises:
         ValueError: There is no such command, or it cannot be executed.
@@ -60,8 +47,8 @@ def run(
     """
     with TemporaryDirectory(prefix="polycast-") as folder, Path(output).open("wb") as kept, _interruptible():
         rules = Path(folder, "rules.yaml")
-        plan.save(rules)
-        variables = {**os.environ, **(environment or {}), ENVIRONMENT_POLICY: str(rules)}
+        policy.save(rules)
+        variables = {**os.environ, ENVIRONMENT_POLICY: str(rules)}
         start = time.perf_counter()
         process = _started(command, variables, kept.fileno())
         try:

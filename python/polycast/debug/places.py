@@ -5,7 +5,7 @@ import threading
 import warnings
 import weakref
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import nn
@@ -13,10 +13,40 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils.hooks import RemovableHandle
 
 from polycast._compiled import set_place
-from polycast.scope.models import COMPILED
-from polycast.scope.wrappers import model_in, modules_in
 
 OUTSIDE = -1
+# Torch warns of hooks for all modules beside compiled ones. Ours take the model that is in the wrapper.
+_COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
+# Where torch's wrappers, which call a model of the user's, have it.
+_WRAPPED = {
+    "torch._dynamo.eval_frame.OptimizedModule": "_orig_mod",
+    "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.ActivationWrapper": "_checkpoint_wrapped_module",
+    "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel": "_fsdp_wrapped_module",
+    "torch.nn.parallel.data_parallel.DataParallel": "module",
+    "torch.nn.parallel.distributed.DistributedDataParallel": "module",
+    "torch.optim.swa_utils.AveragedModel": "module",
+}
+
+
+def _model_in(module: nn.Module) -> nn.Module:
+    """Return the model that a module is, or that torch's wrappers hold."""
+    while (name := _wrapped(module)) is not None:
+        module = getattr(module, name)
+    return module
+
+
+def _modules_in(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the names of a model and of all modules in it, with each module. Wrappers have no part in a name."""
+    model = _model_in(module)
+    yield name, model
+    for part, child in model._modules.items():
+        if child is not None:
+            yield from _modules_in(child, f"{name}.{part}")
+
+
+def _wrapped(module: nn.Module) -> str | None:
+    names = (_WRAPPED.get(f"{cls.__module__}.{cls.__qualname__}") for cls in type(module).__mro__)
+    return next((name for name in names if name is not None), None)
 
 
 class _Stack(threading.local):
@@ -30,15 +60,14 @@ class Places:
     """Follows which module's forward a thread is in, by its name in the model.
 
     Without a model every module that is called gets a name: the class of the outermost one, and the names within it. A
-    second instance of the class is "Net#2", unless the names of all instances are to be the same.
+    second instance of the class is "Net#2".
     The hooks are torch's hooks for all modules. Hooks of a single module would change the program: torch runs other
     code for a module that has some, scripted modules take none, and a copy keeps them. ``torch.utils.module_tracker``
     does not say which module is the innermost, and hooks gradients.
     """
 
-    def __init__(self, model: nn.Module | None, *, numbered: bool = True) -> None:
+    def __init__(self, model: nn.Module | None) -> None:
         self.names: list[str] = []
-        self._numbered = numbered
         # The names of the model's weights, by Tensor._cdata.
         self.weights = {} if model is None else {weight._cdata: name for name, weight in model.named_parameters()}
         self._numbers: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
@@ -52,7 +81,7 @@ class Places:
             self._name(model.named_modules())
 
     def __enter__(self) -> "Places":
-        warnings.filterwarnings("ignore", message=COMPILED)
+        warnings.filterwarnings("ignore", message=_COMPILED)
         self._filter = warnings.filters[0]
         self._handles = [
             register_module_forward_pre_hook(self._enter),
@@ -91,12 +120,10 @@ class Places:
         return OUTSIDE if place < 0 else self._nodes[place][1]
 
     def _name(self, modules: Iterable[tuple[str, nn.Module]]) -> None:
-        known = {} if self._numbered else {name: number for number, name in enumerate(self.names)}
         for name, module in modules:
             if module not in self._numbers:
-                self._numbers[module] = known.get(name, len(self.names))
-                if name not in known:
-                    self.names.append(name)
+                self._numbers[module] = len(self.names)
+                self.names.append(name)
 
     def _enter(self, module: nn.Module, _: object) -> None:
         if torch.compiler.is_compiling():
@@ -104,11 +131,11 @@ class Places:
         if module not in self._numbers:
             if not self._finds:
                 return
-            model = model_in(module)
+            model = _model_in(module)
             if model not in self._numbers:
                 name = type(model).__name__
-                count = self._numbered and sum("." not in one and one.partition("#")[0] == name for one in self.names)
-                self._name(modules_in(model, f"{name}#{count + 1}" if count else name))
+                count = sum("." not in one and one.partition("#")[0] == name for one in self.names)
+                self._name(_modules_in(model, f"{name}#{count + 1}" if count else name))
             self._numbers[module] = self._numbers[model]
         self._stack.modules.append(self._numbers[module])
         self._moved()

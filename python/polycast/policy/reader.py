@@ -17,7 +17,6 @@ from polycast.policy.rules import VALUES, Rule, not_a_category
 
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
 RELEASE: Version = (_MAJOR, _MINOR)  # the torch that runs
-MODELS = "models"  # what a file has beside `ops`, for polycast.use and polycast.assign
 IMPORT_FIRST = "import the library that registers it first"
 
 
@@ -28,17 +27,19 @@ class PolicyReader(CastReader):
         problems: A list to which problems are added.
     """
 
-    keys: tuple[str, ...] = ("ops",)
-    """What a file may have."""
-
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__(problems, DEVICES_LIKE, VALUES, RELEASE)
 
     def policy(self, root: Node) -> tuple[Rule, ...]:
         """Return the rules of a dict or a file, which stand under `ops` or by themselves."""
+        for key, _ in root.items if isinstance(root, Mapping) else ():
+            if key.value == "models":
+                remedy = "polycast.assign(model, file) takes a file whose keys are the names of modules"
+                self.report(key.location, "'models' is no op, and a policy holds no rules for modules", remedy)
+                return ()
         if isinstance(root, Mapping) and all(key.value != "ops" for key, _ in root.items):
             return self.rules(root)
-        ops = (self.fields(root, "the policy", self.keys, ("ops",)) or {}).get("ops")
+        ops = (self.fields(root, "the policy", ("ops",), ("ops",)) or {}).get("ops")
         if ops is not None and not isinstance(ops, Mapping):
             self.report(ops.location, "ops is no mapping", "give it one, as in {softmax: fp32}")
         return self.rules(ops) if isinstance(ops, Mapping) else ()

@@ -1,26 +1,23 @@
 """Policies, releases and devices side by side: a table of what they do differently, and why."""
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable
 from shutil import get_terminal_size
 from textwrap import fill
-from types import MappingProxyType
 from typing import NamedTuple
 
 from polycast import backends
 from polycast._compiled import ALSO_CALLED, DEVICES
 from polycast._grammar.categories import UNLISTED, Category, canonical
-from polycast._grammar.errors import Problem, did_you_mean
+from polycast._grammar.errors import did_you_mean
 from polycast._grammar.names import join_name
 from polycast._grammar.releases import ABSENT, Release
 from polycast._suggest import suggestion
 from polycast.policy.operators import signatures
-from polycast.policy.plan_reader import read_plan, shown
 from polycast.policy.reader import RELEASE
 from polycast.policy.releases import find, is_release, releases
 from polycast.policy.rules import BUILT_IN, VALUES, Rule
 from polycast.policy.sources import is_file, rules_from
-from polycast.policy.writing import Key, table_of_modules
+from polycast.policy.writing import Key, table_of
 
 BUILT_IN_NAME = "built-in"  # the built-in policy
 LEFT_ALONE = f"{UNLISTED}: autocast leaves it alone; the ops that it runs follow their own rules."
@@ -39,14 +36,9 @@ class Side(NamedTuple):
     categories: dict[Key, str]
     reasons: dict[Key, str]
     release: Release | None = None
-    modules: Mapping[str, Mapping[Key, Rule]] = MappingProxyType({})
 
-    def category(self, key: Key, module: str = "") -> str:
+    def category(self, key: Key) -> str:
         op, overload, device = key
-        while module:
-            if key in self.modules.get(module, ()):
-                return self.modules[module][key].category
-            module = module.rpartition(".")[0]
         if self.release is not None and "::" not in op:
             return self.release.category(op, overload, device)
         return self.categories.get(key) or (UNLISTED if overload in signatures(op) else ABSENT)
@@ -106,23 +98,20 @@ def differences(*sides: Side, device: str | None = None) -> str:
     shared = [name for name in sides[-1].devices if name in sides[-2].devices]
     shared = [*filter(shared.__contains__, DEVICES), *filter("".__eq__, shared)] if device is None else [device]
     overloads = sorted(sides[-1].overloads() | sides[-2].overloads())
-    keys: dict[str, list[Key]] = {"": [(*overload, name) for overload in overloads for name in shared]}
-    for module, rules in [item for side in sides for item in side.modules.items()]:
-        keys.setdefault(module, []).extend(key for key in rules if key[-1] in shared)
-    cells: dict[str, dict[Key, tuple[str, ...]]] = {module: {} for module in keys}
+    cells: dict[Key, tuple[str, ...]] = {}
     numbers: dict[str, str] = {"": ""}
-    for module, key in [(module, key) for module, held in keys.items() for key in dict.fromkeys(held)]:
-        categories = tuple(side.category(key, module) for side in sides)
+    for key in [(*overload, name) for overload in overloads for name in shared]:
+        categories = tuple(side.category(key) for side in sides)
         # Nobody casts what one side does not have and the other does not list.
         if categories[-1] != categories[-2] and {*categories[-2:]} != {ABSENT, UNLISTED}:
-            reason = _reason(sides[-2], sides[-1], key, module)
-            cells[module][key] = (*categories, numbers.setdefault(reason, f"[{len(numbers)}]"))
-    found = {category for held in cells.values() for cell in held.values() for category in cell}
+            reason = _reason(sides[-2], sides[-1], key)
+            cells[key] = (*categories, numbers.setdefault(reason, f"[{len(numbers)}]"))
+    found = {category for cell in cells.values() for category in cell}
     if not found:
         return ""
     notes = [text for category, text in _NOTES.items() if category in found]
     notes += [f"{number} {reason}" for reason, number in numbers.items() if reason]
-    table = table_of_modules(cells, *(side.title for side in sides), "why")
+    table = table_of(cells, *(side.title for side in sides), "why")
     return "\n".join([table, "", *map(_filled, notes)]).rstrip("\n")
 
 
@@ -155,15 +144,7 @@ def _side(name: str, device: str | None) -> Side:
         meant = ALSO_CALLED.get(name.lower(), name)
         close = suggestion(meant, (BUILT_IN_NAME, *releases(), *DEVICES)) or "; files of rules end in .yaml"
         raise ValueError(f"'{name}' is neither {BUILT_IN_NAME}, a release, a device nor a file{close}")
-    if not is_file(name):
-        return side_of(name, rules_from(name))
-    from polycast._grammar.files import load  # needs PyYAML
-
-    problems: list[Problem] = []
-    ops, models = read_plan(load(Path(name), name, problems), problems)
-    held = ((shown(model, key), rules) for model, keys in models.items() for key, rules in keys.items())
-    modules = {module: {rule.key: rule for rule in rules} for module, rules in held}
-    return side_of(name, ops)._replace(modules=modules)
+    return side_of(name, rules_from(name))
 
 
 def _side_of_release(release: Release) -> Side:
@@ -178,12 +159,9 @@ def _side_of_device(device: str) -> Side:
     return Side(device, ("",), {key: rule.category for key, rule in held.items()}, reasons)
 
 
-def _reason(one: Side, other: Side, key: Key, module: str) -> str:
+def _reason(one: Side, other: Side, key: Key) -> str:
     """Return what the sides say of an overload, and what the releases between them say."""
     name, (first, last) = join_name(*key[:2]), sorted((one.version, other.version))
-    if module:
-        said = [rules[key].note for side in (one, other) if key in (rules := side.modules.get(module, {}))]
-        return " ".join(dict.fromkeys(filter(None, said)))
     said = [side.reasons.get(key, "") for side in (one, other)]
     if first != last:
         between = [release for release in releases().values() if first < release.number <= last]

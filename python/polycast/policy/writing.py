@@ -34,11 +34,7 @@ def write(content: Mapping[str, object], path: str | os.PathLike[str]) -> None:
     """Write rules to a YAML file."""
     import yaml
 
-    class Dumper(yaml.SafeDumper):
-        def check_simple_key(self) -> bool:
-            return super().check_simple_key() or getattr(self.event, "value", None) == ""  # the model itself
-
-    text = yaml.dump(content, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
     Path(path).write_text(text, encoding="utf-8")
 
 
@@ -50,17 +46,11 @@ def casts_of(rules: Iterable[Rule]) -> dict[str, Casts]:
 
 def table_of(cells: Mapping[Key, tuple[str, ...]], *titles: str) -> str:
     """Return a table with a line for each op; devices with equal cells share a line. Empty columns are left out."""
-    return table_of_modules({"": cells}, *titles)
-
-
-def table_of_modules(modules: Mapping[str, Mapping[Key, tuple[str, ...]]], *titles: str) -> str:
-    """Return such a table of the ops of several modules."""
-    lines: list[tuple[str, ...]] = [("module", "op", "device", *titles)]
-    for module, cells in modules.items():
-        for op, devices in _by_op(cells).items():
-            for cell in dict.fromkeys(devices.values()):
-                held = [device for device in devices if devices[device] == cell]
-                lines.append((module, op, "all" if len(held) == len(DEVICES_LIKE) else ", ".join(held), *cell))
+    lines: list[tuple[str, ...]] = [("op", "device", *titles)]
+    for op, devices in _by_op(cells).items():
+        for cell in dict.fromkeys(devices.values()):
+            held = [device for device in devices if devices[device] == cell]
+            lines.append((op, "all" if len(held) == len(DEVICES_LIKE) else ", ".join(held), *cell))
     kept = [index for index in range(len(lines[0])) if any(line[index] for line in lines[1:])]
     return "\n".join(lines_of([tuple(line[index] for index in kept) for line in lines])) if kept else ""
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -10,10 +11,9 @@ import torch
 from torch import nn
 
 from polycast._calls import called_as
+from polycast._grammar import nodes
 from polycast._grammar.errors import Location, PolicyError, Problem
-from polycast._suggest import suggestion
 from polycast._text_table import lines_of
-from polycast.policy.plan import Plan, PlanLike
 from polycast.policy.policy import Policy, PolicyLike, Rule
 from polycast.policy.sources import is_file
 from polycast.scope import callers, keys
@@ -22,7 +22,12 @@ from polycast.scope.compiled_code import uncompiled
 from polycast.scope.keys import Key
 from polycast.scope.module import rules_of, set_rules
 from polycast.scope.summary import summary
-from polycast.scope.wrappers import model_in, rules_in
+
+# What a file of rules for ops has, and one of rules for modules has not.
+_NOT_MODULES = {
+    "models": "the keys of the file are those of polycast.assign(model, file): the names of modules in this model",
+    "ops": "give a file of rules for ops to the whole model: polycast.assign(model, {'': file})",
+}
 
 
 class Assignments(Mapping[str, Policy]):
@@ -56,7 +61,7 @@ class Assignment(Assignments, Change):
 
     def __init__(self, policies: Mapping[str, Policy], new: Mapping[nn.Module, tuple[Policy | None, bool]]) -> None:
         super().__init__(policies)
-        before = {module: (rules_of(module, assigned=True), callers.is_had_called(module)) for module in new}
+        before = {module: (rules_of(module), callers.is_had_called(module)) for module in new}
 
         def change() -> None:
             for module, rules in new.items():
@@ -75,7 +80,7 @@ class Assignment(Assignments, Change):
 
 @uncompiled
 @called_as("polycast.assign(model, {module: rules}), as in polycast.assign(model, {'lm_head': 'fp32'})")
-def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, PolicyLike] | PlanLike") -> Assignment:
+def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, PolicyLike] | PolicyLike") -> Assignment:
     """Give modules of a model rules of their own, over those of the region and the process that they are called in.
 
     Rules hold while the module's ``forward`` runs, and when activation checkpointing reruns it. Modules inside follow
@@ -95,8 +100,8 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
             for its instances, those of subclasses too. A key for one module decides over those for many. The value is
             what :class:`polycast.Policy` takes: a policy, a dict, a file, a release, or a category or dtype for every
             op that the built-in policy lists. None takes rules back. A value in the place of the mapping is for the
-            model itself, but a dict is always the mapping. A file, or a :class:`polycast.policy.plan.Plan`, with rules
-            for modules gives those of the model's class to these, and the others to the model itself.
+            model itself, but a dict is always the mapping. So is a YAML file: its keys are those that a text can be,
+            its values categories or rules of ops, and null takes rules back.
 
     Returns:
         A mapping from the names of the modules that were assigned rules to their policies, which prints as a table. It
@@ -106,7 +111,6 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
         PolicyError: A ``ValueError`` with every problem: a key that stands for no module, a module that is never
             called, two keys for many modules that disagree on an op of one module, a value of another kind, and the
             problems of :class:`polycast.Policy`. Nothing is assigned then.
-        ValueError: A plan has rules for modules, and none for those of the model's class.
         TypeError: The model is no module, or the rules no mapping.
 
     Example:
@@ -122,13 +126,17 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
         no module has rules
     """
     _check_model(model, rules)
-    if isinstance(rules, Policy | Plan | str | os.PathLike | torch.dtype | None):
-        model, rules = _of_model(model, rules)
+    modules = dict(model.named_modules(remove_duplicate=False))
+    source = "assign"
+    if isinstance(rules, str | os.PathLike) and is_file(rules):
+        source = os.fspath(rules)
+        rules = _of_file(source, modules)
+    elif isinstance(rules, Policy | str | torch.dtype | None):
+        rules = {"": rules}
     if not isinstance(rules, Mapping):
         raise TypeError(f"the rules are {rules!r:.60}; give a mapping, as in {{'lm_head': 'fp32'}}")
-    modules = dict(model.named_modules(remove_duplicate=False))
     problems: list[Problem] = []
-    chosen = choose(modules, rules, problems)
+    chosen = choose(modules, rules, problems, source)
     if problems:
         raise PolicyError(problems)
     given = {name: chosen[module].policy for name, module in modules.items() if module in chosen}
@@ -138,20 +146,36 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     return Assignment(policies, dict(chosen))
 
 
-def _of_model(model: nn.Module, rules: PlanLike) -> tuple[nn.Module, Mapping[Any, Any]]:
-    """Return the mapping that a single value stands for, and the model that it is for."""
-    if not isinstance(rules, Plan) and not is_file(rules):
-        return model, {"": rules}
-    plan = Plan.of(rules)
-    if not plan.models:
-        return model, {"": plan.ops}
-    model = model_in(model)
-    held = rules_in(plan, type(model))
-    if held is None:
-        name = type(model).__name__
-        close = suggestion(name, plan.models) or f"; they are for {', '.join(plan.models)}"
-        raise ValueError(f"there are no rules for modules of a {name}{close}")
-    return model, {**held, "": plan.ops | held.get("", None)}
+def _of_file(path: str, modules: Mapping[str, nn.Module]) -> dict[str, Any]:
+    """Return the mapping of a file.
+
+    Raises:
+        PolicyError: It cannot be read, or has the form of another file.
+    """
+    from polycast._grammar.files import load  # needs PyYAML
+
+    problems: list[Problem] = []
+    root = load(Path(path), path, problems, key="of a module")
+    items = root.items if isinstance(root, nodes.Mapping) else ()
+    if root is not None and not isinstance(root, nodes.Mapping):
+        remedy = "give it one from modules to their rules, as in encoder.0: {linear: fp32}"
+        problems.append(Problem(root.location, "the file is no mapping", remedy))
+    for key, _ in items:
+        if key.value in _NOT_MODULES and key.value not in modules:
+            problems.append(Problem(key.location, f"the model has no module '{key.value}'", _NOT_MODULES[key.value]))
+    if problems:
+        raise PolicyError(problems)
+    found = {key.value: _plain(node) for key, node in items}
+    return {key: None if value in ("null", "~") else value for key, value in found.items()}
+
+
+def _plain(node: nodes.Node) -> Any:
+    """Return a node as a value of a dict of rules."""
+    if isinstance(node, nodes.Text):
+        return node.value
+    if isinstance(node, nodes.Mapping):
+        return {key.value: _plain(value) for key, value in node.items}
+    return [_plain(item) for item in node.items]
 
 
 class Choice(NamedTuple):
@@ -162,10 +186,10 @@ class Choice(NamedTuple):
 
 
 def choose(
-    modules: Mapping[str, nn.Module], rules: Mapping[Any, Any], problems: list[Problem]
+    modules: Mapping[str, nn.Module], rules: Mapping[Any, Any], problems: list[Problem], source: str
 ) -> dict[nn.Module, Choice]:
-    """Return what each module is to have by rules for keys, and report the problems of these."""
-    found = [_Part(*rule, modules, number, problems) for number, rule in enumerate(rules.items())]
+    """Return what each module is to have by rules for keys, and report the problems of these, which are in a source."""
+    found = [_Part(*rule, modules, Location(source, number, 0), problems) for number, rule in enumerate(rules.items())]
     chosen: dict[nn.Module, _Part] = {}
     # Keys for single modules come first, and decide.
     for one in sorted(found, key=lambda one: one.is_pattern):
@@ -217,13 +241,13 @@ class _Part:
     """One key of the rules with its modules and its policy. It reports the problems of both."""
 
     def __init__(
-        self, key: object, value: Any, modules: Mapping[str, nn.Module], number: int, problems: list[Problem]
+        self, key: object, value: Any, modules: Mapping[str, nn.Module], place: Location, problems: list[Problem]
     ) -> None:
         self.key = keys.text_of(key, modules)
         self.problems = problems
         self.is_pattern = keys.is_pattern(key, modules)
         self.policy: Policy | None = None
-        self._place = Location("assign", number, 0, self.key or "''")
+        self._place = replace(place, path=self.key or "''")
         self._other: set[str] = set()
         self.names = keys.names_of(key, modules, self._report)
         if value is not None:

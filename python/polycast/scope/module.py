@@ -4,8 +4,7 @@ Note [The class of a module with rules]
 A module with rules has a class of its own, which inherits from the class that it had, as torch's ``fully_shard`` and
 ``parametrize`` make them. So ``forward`` is found as any method is: a copy runs with the weights of the copy, a bound
 ``forward`` holds its module, and what wraps ``forward`` wraps the rules. The rules lie in the module's ``__dict__``,
-where copies find those that the program has assigned; a plan gives a copy its own when that is called. An attribute
-``forward`` of the module itself hides the method. So it is wrapped, too.
+where copies find them. An attribute ``forward`` of the module itself hides the method. So it is wrapped, too.
 """
 
 from collections.abc import Callable
@@ -32,12 +31,10 @@ _made: WeakValueDictionary[type, type] = WeakValueDictionary()
 
 
 class _Rules(NamedTuple):
-    """The rules of a module: those that hold, joined of what the program has assigned and what the plan has."""
+    """The rules of a module, and their digest, which compiled code guards."""
 
     policy: Policy
     digest: str
-    assigned: Policy | None
-    planned: Policy | None
 
 
 class Ruled:
@@ -65,7 +62,7 @@ class Ruled:
         arguments = tuple(had if one is type(self) else one for one in arguments)
         if state and isinstance(state[0], dict):
             state[0] = {name: value for name, value in state[0].items() if name != _RULES}
-        return _remake, (vars(self)[_RULES].assigned, make, *arguments), *state
+        return _remake, (vars(self)[_RULES].policy, make, *arguments), *state
 
     def __prepare_scriptable__(self) -> Any:
         """Raise: torch.jit.script asks for what it compiles in the place of the module."""
@@ -140,7 +137,7 @@ def _of_graph_module(name: str) -> Callable[..., Any]:
         finally:
             _set_class(self, ruled)
         if isinstance(result, GraphModule):  # a copy, which is made of the graph
-            _set(result, rules_of(self, assigned=True), None)
+            set_rules(result, rules_of(self))
         return result
 
     return method
@@ -155,9 +152,9 @@ def _had(cls: type) -> type | None:
     return had if _made.get(had) is cls else None
 
 
-def _remake(assigned: Policy | None, make: Callable[..., Any], *arguments: Any) -> Any:
+def _remake(policy: Policy, make: Callable[..., Any], *arguments: Any) -> Any:
     module = make(*arguments)
-    _set(module, assigned, None)
+    set_rules(module, policy)
     return module
 
 
@@ -172,38 +169,23 @@ def _change_class(module: nn.Module, change: Callable[[type], type | None]) -> N
         _set_class(module, changed)
 
 
-def rules_of(module: nn.Module, *, assigned: bool = False) -> Policy | None:
-    """Return the rules that hold in a module of its own; with `assigned` only those that the program has assigned."""
+def rules_of(module: nn.Module) -> Policy | None:
+    """Return the rules that hold in a module of its own."""
     rules: _Rules | None = vars(module).get(_RULES)
-    return None if rules is None else rules.assigned if assigned else rules.policy
+    return None if rules is None else rules.policy
 
 
 def set_rules(module: nn.Module, policy: Policy | None) -> None:
-    """Have a module follow the rules of a policy, over those of the plan of the process, or none."""
-    _set(module, policy, _planned(module))
-
-
-def plan_rules(module: nn.Module, policy: Policy | None) -> None:
-    """Have a module follow the rules that the plan of the process has for it, under those that were assigned."""
-    _set(module, rules_of(module, assigned=True), policy)
-
-
-def _planned(module: nn.Module) -> Policy | None:
-    rules: _Rules | None = vars(module).get(_RULES)
-    return None if rules is None else rules.planned
-
-
-def _set(module: nn.Module, assigned: Policy | None, planned: Policy | None) -> None:
+    """Have a module follow the rules of a policy, or none."""
     own = vars(module)
     if isinstance(forward := own.get("forward"), Around):
         own["forward"] = forward.args[-1]
-    policy = assigned if planned is None else planned if assigned is None else planned | assigned
     if policy is None:
         if own.pop(_RULES, None) is not None:
             _change_class(module, _had)
         return
     _ = policy.kernels  # made here, where dynamo does not compile the making
-    own[_RULES] = _Rules(policy, policy.digest, assigned, planned)
+    own[_RULES] = _Rules(policy, policy.digest)
     _change_class(module, _ruled)
     if "forward" in own:
         own["forward"] = Around.of(module, own["forward"])

@@ -1,24 +1,19 @@
 """The policy of the process."""
 
-import atexit
 import os
 
 from polycast import _invocation
 from polycast._calls import called_as
 from polycast._compiled import KernelPolicy, use_policy, used_policy
-from polycast.policy.plan import Plan, PlanLike
-from polycast.policy.policy import PolicyError
+from polycast.policy.policy import Policy, PolicyError, PolicyLike
 from polycast.policy.reader import IMPORT_FIRST
 from polycast.scope import compiled_code
 from polycast.scope.change import Change, warn_of_no_kernels
-from polycast.scope.models import Models
 from polycast.scope.summary import summary
 
 ENVIRONMENT_POLICY = "POLYCAST_POLICY"
 # Why the policy of the environment cannot be used. Only `python -m polycast` runs with such a policy.
 unusable = ""
-# The models that the plan which is used has met; None where it has no rules for modules.
-_models: Models | None = None
 
 
 class Used(Change):
@@ -26,24 +21,21 @@ class Used(Change):
 
     _again = "polycast.use(...)"
 
-    def __init__(self, plan: Plan | None) -> None:
-        self.policy = None if plan is None else plan.ops
+    def __init__(self, policy: Policy | None) -> None:
+        self.policy = policy
         """The policy that was used; None for the built-in one alone."""
-        models = Models(plan) if plan is not None and plan.models else None
-        self._models = tuple(plan.models) if plan is not None else ()
-        before = used_policy(), _models
-        self._begin({"process": before}, lambda: _set(None if plan is None else plan.ops.kernels, models))
+        self._begin({"process": used_policy()}, lambda: _set(None if policy is None else policy.kernels))
 
-    def _restore(self, changed: object, before: tuple[KernelPolicy | None, Models | None]) -> None:  # noqa: ARG002
-        _set(*before)
+    def _restore(self, changed: object, before: KernelPolicy | None) -> None:  # noqa: ARG002
+        _set(before)
 
     def _describe(self) -> str:
         used = "the built-in policy alone" if self.policy is None else summary(self.policy)
-        return f"the process uses {used}" + (f", and rules for {', '.join(self._models)}" if self._models else "")
+        return f"the process uses {used}"
 
 
 @called_as("polycast.use(policy), as in polycast.use({'softmax': 'fp32'}) or polycast.use('torch-2.11')")
-def use(policy: PlanLike) -> Used:
+def use(policy: PolicyLike) -> Used:
     """Make a policy that of the process: it holds in every region, under the policies of regions and modules.
 
     It holds from the call on, in all threads, until another is used. ``with polycast.use(...)`` brings back what was
@@ -55,10 +47,8 @@ def use(policy: PlanLike) -> Used:
 
     Args:
         policy: What :class:`polycast.Policy` takes: a policy, a dict, a file, a release, or a category or dtype for
-            every op that the built-in policy lists. A file, a dict or a :class:`polycast.policy.plan.Plan` may also
-            have rules for the modules of models, which get them when the model is first called. If that call is in
-            compiled code, the graph breaks there; for ``fullgraph=True`` call the model once uncompiled. What was used
-            before is replaced. None uses the built-in policy alone.
+            every op that the built-in policy lists. What was used before is replaced. None uses the built-in policy
+            alone.
 
     Returns:
         A context manager. Its ``remove`` brings back what was used before, too.
@@ -80,21 +70,15 @@ def use(policy: PlanLike) -> Used:
     """
     if policy is None:
         return Used(None)
-    made = Plan.of(policy)
+    made = Policy(policy)
     warn_of_no_kernels()
     return Used(made)
 
 
-def _set(policy: KernelPolicy | None, models: Models | None) -> None:
-    global _models
-    before = used_policy(), _models
+def _set(policy: KernelPolicy | None) -> None:
+    before = used_policy()
     use_policy(policy)
-    if _models is not None:
-        _models.stop()
-    _models = models
-    if models is not None:
-        models.start()
-    if before != (used_policy(), models):
+    if before != used_policy():
         compiled_code.forget()
 
 
@@ -108,9 +92,7 @@ def use_on_import() -> None:
     path = os.environ.get(ENVIRONMENT_POLICY)
     if path:
         try:
-            Used(Plan.of(path))
-            if _models is not None:
-                atexit.register(_models.warn_of_uncalled)
+            Used(Policy(path))
         except ValueError as error:
             text = f"{ENVIRONMENT_POLICY} names {path}, which cannot be used:\n{error}"
             problems = error.problems if isinstance(error, PolicyError) else ()

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from threading import Thread
 
 import polycast
 import pytest
 import torch
 from polycast.debug import Bisection, Culprit, bisect
-from polycast.policy.plan import Plan
 
 from tests.support.networks.planted import PLANTED
 
@@ -16,8 +14,8 @@ LOWER = polycast.policy.category("linear", "cpu")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def overflow() -> Callable[[], bool]:
-    """Return a check that linear in '0' makes bad."""
+def overflow() -> tuple[torch.nn.Module, Callable[[], bool]]:
+    """Return a model and a check, which linear in '0' makes bad."""
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4))
     for weight in model.parameters():
         torch.nn.init.constant_(weight, 1e-3)
@@ -27,7 +25,7 @@ def overflow() -> Callable[[], bool]:
             result = model(torch.full((1, 4), 1e6))
         return bool(result.isfinite().all())
 
-    return check
+    return model, check
 
 
 @pytest.mark.parametrize(
@@ -35,7 +33,8 @@ def overflow() -> Callable[[], bool]:
 )
 def test_planted_culprits_are_found(name: str) -> None:
     planted = PLANTED[name]
-    found = bisect(planted.check(seed=0), bad=planted.bad, repeat=1 if planted.fails == 1 else 24)
+    model, check = planted.make(seed=0)
+    found = bisect(check, bad=planted.bad, repeat=1 if planted.fails == 1 else 24, model=model)
     groups: dict[int, set[tuple[str, str]]] = {}
     for one in found.culprits:
         groups.setdefault(one.group, set()).add((one.op, one.module))
@@ -43,34 +42,41 @@ def test_planted_culprits_are_found(name: str) -> None:
     assert found.proved
 
 
-def test_the_result_is_a_value_that_prints_as_a_table(tmp_path: Path) -> None:
+def test_the_result_is_a_value_that_prints_as_a_table() -> None:
     lines: list[str] = []
-    check = overflow()
-    found = bisect(check, progress=lines.append)
-    assert found.culprits == (Culprit("linear", "Sequential.0", "cpu", "fp32", LOWER, 0),)
-    assert found.plan == Plan(models={"Sequential": {"0": polycast.Policy({"linear": {"cpu": "fp32"}})}})
-    assert (found.runs, found.switches, found.proved) == (len(lines), 3, True)
+    model, check = overflow()
+    found = bisect(check, good={"linear": "fp32", "matmul": "fp32"}, progress=lines.append, model=model)
+    assert found.culprits == (Culprit("linear", "0", "fp32", LOWER, 0),)
+    assert found.policy == {}
+    assert found.modules == {"0": polycast.Policy({"linear": "fp32"})}
+    assert (found.runs, found.switches, found.proved) == (len(lines), 8, True)
     assert str(found).splitlines() == [
-        "op      module        device  good  bad",
-        f"linear  Sequential.0  cpu     fp32  {LOWER}",
+        "op      module  good  bad",
+        f"linear  0       fp32  {LOWER}",
         "",
-        f"{found.runs} runs for 3 rules that differ, whose log2 is 1.6.",
+        f"{found.runs} runs for 8 rules that differ, whose log2 is 3.0.",
         "With these rules as in good, the last run was good.",
     ]
     assert lines[0].startswith("run 1: good: good, ") and lines[-1].startswith(f"run {found.runs}: ")
-    found.plan.save(tmp_path / "found.yaml")
-    assert Plan.load(tmp_path / "found.yaml") == found.plan
-    with polycast.use(tmp_path / "found.yaml"):
+    with polycast.assign(model, found.modules):
         assert check()
     assert not check()  # nothing is left of the search
+    assert not polycast.assigned(model) and not polycast.policy.in_force()
 
 
-def test_plans_with_modules_can_be_good_and_bad(tmp_path: Path) -> None:
-    Plan(models={"Sequential": {"*": polycast.Policy({"linear": "fp32"})}}).save(tmp_path / "good.yaml")
-    bad = Plan(polycast.Policy({"relu": "fp32"}), {"Sequential": {"2": polycast.Policy({"linear": "bf16"})}})
-    found = bisect(overflow(), good=tmp_path / "good.yaml", bad=bad)
-    assert [(one.op, one.module) for one in found.culprits] == [("linear", "Sequential.0")]
-    assert found.plan == bad | Plan(models={"Sequential": {"0": polycast.Policy({"linear": {"cpu": "fp32"}})}})
+def test_without_a_model_it_finds_ops(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("ops: {relu: fp32, mm: {cpu: fp32}}")
+    _, check = overflow()
+    found = bisect(check, bad=tmp_path / "bad.yaml")
+    assert found.culprits == (Culprit("linear", "", "fp32", LOWER, 0),)
+    assert str(found).splitlines()[:2] == ["op      good  bad", f"linear  fp32  {LOWER}"]
+    assert found.policy == {"linear": "fp32", "relu": "fp32", "mm": {"cpu": "fp32"}}
+    assert found.modules == {}
+    assert "bad as lower_precision_fp" in repr(found.policy)
+    found.policy.save(tmp_path / "found.yaml")
+    assert polycast.Policy.load(tmp_path / "found.yaml") == found.policy
+    with polycast.use(tmp_path / "found.yaml"):
+        assert check()
 
 
 def wrong() -> bool:
@@ -78,7 +84,7 @@ def wrong() -> bool:
 
 
 def asserts() -> None:
-    assert overflow()() in (True, False)
+    assert overflow()[1]() in (True, False)
 
 
 ERRORS: dict[str, tuple[Callable[[], object], dict[str, object], str]] = {
@@ -87,7 +93,7 @@ ERRORS: dict[str, tuple[Callable[[], object], dict[str, object], str]] = {
     "good in bad": (
         lambda: 1,
         {},
-        '"bad" is good; it must fail there .*: repeat=12 or --repeat 12\\): check returned 1$',
+        '"bad" is good; it must fail there, and obey .*: repeat=12 or --repeat 12\\): check returned 1$',
     ),
     "good in all of bad": (lambda: 1, {"repeat": 3}, '"bad" is good: check returned 1$'),
     "no answer": (
@@ -95,14 +101,19 @@ ERRORS: dict[str, tuple[Callable[[], object], dict[str, object], str]] = {
         {},
         "check returned None; return a true value if the program is good, and else a false one$",
     ),
-    "the same ends": (overflow(), {"good": None}, '"good" and "bad" are the same policy; give two that differ$'),
-    "no runs": (overflow(), {"repeat": True}, "each plan is to run True times; give 1 or more$"),
+    "the same ends": (list, {"good": None}, '"good" and "bad" are the same policy; give two that differ$'),
+    "no runs": (list, {"repeat": True}, "the program is to run True times; give 1 or more$"),
     "the built-in policy, mistyped": (
-        overflow(),
+        list,
         {"bad": "builtin"},
         "there is no policy 'builtin'; did you mean 'built-in'\\?$",
     ),
-    "no policy": (overflow(), {"bad": "softmax"}, "unknown category, release or file 'softmax'; give a category"),
+    "a file of rules for modules": (
+        list,
+        {"bad": {"models": {"Net": {"": "fp32"}}}},
+        r"Policy: models: error: .*assign",
+    ),
+    "no policy": (list, {"bad": "softmax"}, "unknown category, release or file 'softmax'; give a category"),
 }
 
 
@@ -114,31 +125,17 @@ def test_what_cannot_be_searched_is_an_error(name: str) -> None:
 
 
 def test_an_exception_of_the_check_is_bad() -> None:
-    passes = overflow()
+    model, passes = overflow()
 
     def check() -> bool:
         assert passes()
         return True
 
-    assert [one.module for one in bisect(check).culprits] == ["Sequential.0"]
-
-
-def test_calls_that_are_not_seen_are_searched_by_op() -> None:
-    passes, seen = overflow(), []
-
-    def check() -> bool:
-        thread = Thread(target=lambda: seen.append(passes()))  # whose calls are not seen
-        thread.start()
-        thread.join()
-        return seen.pop()
-
-    found = bisect(check)
-    assert [(one.op, one.module, one.device) for one in found.culprits] == [("linear", "", "all")]
-    assert found.proved
+    assert [one.module for one in bisect(check, model=model).culprits] == ["0"]
 
 
 def test_an_interrupted_search_goes_on_with_its_log(tmp_path: Path) -> None:
-    passes, runs = overflow(), []
+    (model, passes), runs = overflow(), []
 
     def check() -> bool:
         runs.append(passes())
@@ -147,11 +144,11 @@ def test_an_interrupted_search_goes_on_with_its_log(tmp_path: Path) -> None:
         return runs[-1]
 
     with pytest.raises(KeyboardInterrupt):
-        bisect(check, log=tmp_path / "log.jsonl")
-    found: Bisection = bisect(check, log=tmp_path / "log.jsonl")
-    assert [one.module for one in found.culprits] == ["Sequential.0"]
+        bisect(check, log=tmp_path / "log.jsonl", model=model)
+    found: Bisection = bisect(check, log=tmp_path / "log.jsonl", model=model)
+    assert [one.module for one in found.culprits] == ["0"]
     assert len(runs) == found.runs + 1  # the interrupted one alone ran again
-    assert bisect(check, log=tmp_path / "log.jsonl").culprits == found.culprits
+    assert bisect(check, log=tmp_path / "log.jsonl", model=model).culprits == found.culprits
     assert len(runs) == found.runs + 1
     with pytest.raises(ValueError, match=r"is the log of another search: repeat is 1 there and 2 here$"):
-        bisect(check, log=tmp_path / "log.jsonl", repeat=2)
+        bisect(check, log=tmp_path / "log.jsonl", repeat=2, model=model)

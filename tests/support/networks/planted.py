@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from polycast.debug.bisection.result import Bisection
 
 Check: TypeAlias = Callable[[], bool]
-Rules: TypeAlias = set[tuple[str, str]]  # (op, module); the module is "" outside of modules
-Prepare: TypeAlias = Callable[[Random], Check]
+Rules: TypeAlias = set[tuple[str, str]]  # (op, module); the module is "" for the model itself and outside of it
+Prepare: TypeAlias = Callable[[Random], tuple[nn.Module, Check]]
 BF16, FP16 = torch.bfloat16, torch.float16
 SIZE = 16
 
@@ -29,7 +29,7 @@ class Planted(NamedTuple):
 
     name: str
     prepare: Prepare
-    """Draws the model and what it needs. The check returns True for good."""
+    """Draws the model and what it needs. The check runs the model, or copies of it, and returns True for good."""
     culprits: list[Rules]
     """Each set makes the check fail by itself, and no part of it does."""
     bad: Mapping[str, Any]
@@ -39,7 +39,7 @@ class Planted(NamedTuple):
 
     @property
     def repeat(self) -> int:
-        """How often a plan must run so that a bad one is taken for good in one of 200 cases at most."""
+        """How often rules must run so that bad ones are taken for good in one of 200 cases at most."""
         return 1 if self.fails == 1 else ceil(log(0.005) / log(1 - self.fails))
 
     def named(self, found: "Bisection") -> int:
@@ -50,8 +50,8 @@ class Planted(NamedTuple):
         right = found.proved and all(rules in self.culprits for rules in sets.values())
         return len(sets) if right else 0
 
-    def check(self, seed: int | None = None) -> Check:
-        """Return the check of a new model. The seed draws which runs fail; None draws others each time."""
+    def make(self, seed: int | None = None) -> tuple[nn.Module, Check]:
+        """Return a new model and its check. The seed draws which runs fail; None draws others each time."""
         torch.manual_seed(0)
         return self.prepare(Random(seed))
 
@@ -136,49 +136,50 @@ class MLP(nn.Sequential):
         super().__init__(*(part for layer in chosen for part in (layer, nn.LayerNorm(SIZE), nn.ReLU())))
 
 
-@planted({("linear", "MLP.111")})
-def mlp(_: Random) -> Check:
+@planted({("linear", "111")})
+def mlp(_: Random) -> tuple[nn.Module, Check]:
     """A large bias before a norm, in a deep network."""
     model, x = MLP(40, {37: offset(linear())}), torch.randn(8, SIZE)
-    return near(lambda: model(x))
+    return model, near(lambda: model(x))
 
 
-@planted({("linear", "Sequential.0.18")})
-def trained_mlp(_: Random) -> Check:
+@planted({("linear", "0.18")})
+def trained_mlp(_: Random) -> tuple[nn.Module, Check]:
     """The training of an MLP with a large bias."""
     head, x = linear(), torch.randn(64, SIZE)
-    return learns(nn.Sequential(MLP(8, {6: offset(linear())}), head), head, x)
+    model = nn.Sequential(MLP(8, {6: offset(linear())}), head)
+    return model, learns(model, head, x)
 
 
 def block(layer: nn.Conv2d | None = None) -> nn.Module:
     return nn.Sequential(layer or nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
 
 
-@planted({("conv2d", "Sequential.3.0")})
-def convolutions(_: Random) -> Check:
+@planted({("conv2d", "3.0")})
+def convolutions(_: Random) -> tuple[nn.Module, Check]:
     """The training of convolutions with a BatchNorm of large mean."""
     blocks = [block(), block(), block(offset(nn.Conv2d(8, 8, 3, padding=1))), block()]
     x, head = torch.randn(16, 1, 8, 8), nn.Linear(512, SIZE)
     model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), *blocks, nn.Flatten(), head)
-    return learns(model, head, x)
+    return model, learns(model, head, x)
 
 
-@planted({("conv1d", "Sequential.2")})
-def flushed(_: Random) -> Check:
+@planted({("conv1d", "2")})
+def flushed(_: Random) -> tuple[nn.Module, Check]:
     """A faint signal, which float16 makes zero before it is normalized."""
     faint = scaled(nn.Conv1d(4, 4, 5, bias=False), 1e-9)
     norm, last = nn.InstanceNorm1d(4, eps=1e-30), nn.Conv1d(4, 1, 5)
     model, x = nn.Sequential(nn.Conv1d(1, 4, 5), nn.Tanh(), faint, norm, nn.Tanh(), last), torch.randn(4, 1, 64)
-    return near(lambda: model(x), FP16)
+    return model, near(lambda: model(x), FP16)
 
 
-@planted({("conv_transpose2d", "Sequential.4")})
-def decoder(_: Random) -> Check:
+@planted({("conv_transpose2d", "4")})
+def decoder(_: Random) -> tuple[nn.Module, Check]:
     """A map of temperatures in kelvin, of which the differences matter."""
     last = [offset(nn.ConvTranspose2d(8, 1, 2, 2), 300), Apply(lambda t: t.float() - t.float().mean())]
     first = [nn.Linear(SIZE, 8), nn.Unflatten(1, (8, 1, 1)), nn.ConvTranspose2d(8, 8, 4), nn.ReLU()]
     model, x = nn.Sequential(*first, *last), torch.randn(4, SIZE)
-    return near(lambda: model(x))
+    return model, near(lambda: model(x))
 
 
 class Attention(nn.Module):
@@ -196,52 +197,52 @@ class Attention(nn.Module):
         return x + torch.matmul((torch.matmul(q, k.mT) / SIZE**0.5).softmax(-1), v)
 
 
-@planted({("matmul", "Sequential.2")})
-def attention(_: Random) -> Check:
+@planted({("matmul", "2")})
+def attention(_: Random) -> tuple[nn.Module, Check]:
     """Scores on a large offset, in attention by hand."""
     model = nn.Sequential(*(Attention(by, fused=False) for by in (0, 0, 10_000, 0)))
     x = torch.randn(4, 8, SIZE)
-    return near(lambda: model(x))
+    return model, near(lambda: model(x))
 
 
-@planted({("scaled_dot_product_attention", "Sequential.1")})
-def fused_attention(_: Random) -> Check:
+@planted({("scaled_dot_product_attention", "1")})
+def fused_attention(_: Random) -> tuple[nn.Module, Check]:
     """Keys on a large offset, in torch's attention."""
     model = nn.Sequential(*(Attention(by, fused=True) for by in (0, 1000, 0, 0)))
     x = torch.randn(4, 8, SIZE)
-    return near(lambda: model(x))
+    return model, near(lambda: model(x))
 
 
-@planted({("mkldnn_rnn_layer", "Sequential.2")})
-def lstm(_: Random) -> Check:
+@planted({("mkldnn_rnn_layer", "2")})
+def lstm(_: Random) -> tuple[nn.Module, Check]:
     """An LSTM whose input is far from zero, between other layers."""
     layer = nn.LSTM(SIZE, SIZE, batch_first=True)
     weight = layer.get_parameter("weight_ih_l0").data
     weight.sub_(weight.mean(1, keepdim=True))  # removes the offset
     far, first = Apply(lambda x: x.mT.float() + 2000), Apply(lambda result: result[0])
     model, x = nn.Sequential(nn.Conv1d(4, SIZE, 3), far, layer, first, nn.Linear(SIZE, 5)), torch.randn(2, 4, 12)
-    return near(lambda: model(x))
+    return model, near(lambda: model(x))
 
 
-@planted({("linear", "Sequential.1")})
-def loop(_: Random) -> Check:
+@planted({("linear", "1")})
+def loop(_: Random) -> tuple[nn.Module, Check]:
     """A module that is called four times: what it returns grows until it overflows in float16."""
     cell, norm = scaled(linear(), 60), Apply(lambda x: F.normalize(x.float(), dim=-1))
     model, x = nn.Sequential(linear(), *[cell] * 4, norm, linear()), torch.randn(4, SIZE)
-    return near(lambda: model(x), FP16)
+    return model, near(lambda: model(x), FP16)
 
 
-@planted({("linear", "Sequential.2")})
-def tied(_: Random) -> Check:
+@planted({("linear", "2")})
+def tied(_: Random) -> tuple[nn.Module, Check]:
     """An autoencoder whose two halves share a weight."""
     encoder, bias = nn.Linear(SIZE, 8), torch.full((SIZE,), 1000.0)
     decode = Apply(lambda x: F.layer_norm(F.linear(x, encoder.weight.mT, bias), (SIZE,)))
     model, x = nn.Sequential(encoder, nn.ReLU(), decode), torch.randn(8, SIZE)
-    return near(lambda: model(x))
+    return model, near(lambda: model(x))
 
 
 @planted({("mm", "")})
-def distances(_: Random) -> Check:
+def distances(_: Random) -> tuple[nn.Module, Check]:
     """Distances by the product of all pairs, outside of modules, where large numbers cancel."""
     model, x = nn.Sequential(linear(), nn.Tanh(), linear()), torch.randn(8, SIZE)
 
@@ -250,18 +251,18 @@ def distances(_: Random) -> Check:
         squares = y.square().sum(1)
         return squares[:, None] + squares[None] - 2 * torch.mm(y, y.T).float()
 
-    return near(run)
+    return model, near(run)
 
 
-@planted({("linear", "Sequential.0")})
-def two_networks(_: Random) -> Check:
+@planted({("linear", "1.0")})
+def two_networks(_: Random) -> tuple[nn.Module, Check]:
     """A network behind another one, each called by itself."""
     body, head, x = MLP(3), nn.Sequential(offset(linear()), nn.LayerNorm(SIZE), linear()), torch.randn(8, SIZE)
-    return near(lambda: head(body(x)))
+    return nn.ModuleList([body, head]), near(lambda: head(body(x)))
 
 
-@planted({("linear", "Sequential.1")})
-def gradients(_: Random) -> Check:
+@planted({("linear", "1")})
+def gradients(_: Random) -> tuple[nn.Module, Check]:
     """The backward of a layer whose gradients cancel in their sum; its forward is safe."""
     head, x = linear(), torch.randn(64, SIZE)
     model, weights = nn.Sequential(MLP(4), head), torch.tensor([1000.0, -1000.0]).repeat(32)[:, None]
@@ -271,7 +272,7 @@ def gradients(_: Random) -> Check:
         (model(x).float() * (weights + x)).sum().backward()
         return torch.zeros(0) if head.bias.grad is None else head.bias.grad.clone()
 
-    return near(run)
+    return model, near(run)
 
 
 class Branches(nn.ModuleDict):
@@ -283,8 +284,8 @@ class Branches(nn.ModuleDict):
         return left, right
 
 
-def branches(good: Callable[[float, float], bool]) -> Check:
-    """Return a check on the relative errors of both branches, which are 1 or far below 0.1."""
+def branches(good: Callable[[float, float], bool]) -> tuple[nn.Module, Check]:
+    """Return a model and a check on the relative errors of both branches, which are 1 or far below 0.1."""
     layers = {"left": offset(nn.Conv2d(1, SIZE, (8, SIZE))), "right": offset(linear()), "body": MLP(3)}
     model, x = Branches(layers), torch.randn(64, 1, 8, SIZE)
     exact = [result.detach() for result in model(x)]
@@ -294,56 +295,56 @@ def branches(good: Callable[[float, float], bool]) -> Check:
             pairs = list(zip(model(x), exact, strict=True))
         return good(*(((ours - other).norm() / (other - 1000).norm()).item() for ours, other in pairs))
 
-    return check
+    return model, check
 
 
-LEFT, RIGHT = ("conv2d", "Branches.left"), ("linear", "Branches.right")
+LEFT, RIGHT = ("conv2d", "left"), ("linear", "right")
 
 
 @planted({LEFT, RIGHT})
-def sum_of_errors(_: Random) -> Check:
+def sum_of_errors(_: Random) -> tuple[nn.Module, Check]:
     """Two errors that leave the tolerance together only."""
     return branches(lambda left, right: left + right < 1.5)
 
 
 @planted({LEFT, RIGHT})
-def best_of_two(_: Random) -> Check:
+def best_of_two(_: Random) -> tuple[nn.Module, Check]:
     """Two ways to a result, of which the better one is taken."""
     return branches(lambda left, right: min(left, right) < 0.1)
 
 
 @planted({LEFT}, {RIGHT})
-def either_of_two(_: Random) -> Check:
+def either_of_two(_: Random) -> tuple[nn.Module, Check]:
     """Two results that must be right, each of which is wrong by itself."""
     return branches(lambda left, right: max(left, right) < 0.1)
 
 
-@planted({("layer_norm", "MLP.7")}, bad={"layer_norm": "lower_precision_fp"})
-def user_rule(_: Random) -> Check:
+@planted({("layer_norm", "7")}, bad={"layer_norm": "lower_precision_fp"})
+def user_rule(_: Random) -> tuple[nn.Module, Check]:
     """A rule of the user's, which one of many norms does not bear."""
     far = nn.Sequential(linear(), Apply(lambda x: x.float() + 1000))
     model, x = MLP(6, {2: far}), torch.randn(8, SIZE)
-    return near(lambda: model(x))
+    return model, near(lambda: model(x))
 
 
-@planted({("cumsum", "Sequential.0")}, bad={"cumsum": "bfloat16"})
-def places(_: Random) -> Check:
+@planted({("cumsum", "0")}, bad={"cumsum": "bfloat16"})
+def places(_: Random) -> tuple[nn.Module, Check]:
     """Angles that grow along a text, of which bfloat16 keeps eight bits."""
     first = Apply(lambda words: (3.0 * words).cumsum(1).float()[..., None].sin())
     model, x = nn.Sequential(first, nn.Linear(1, SIZE), nn.Tanh(), nn.Linear(SIZE, 1)), torch.ones(2, 600)
-    return near(lambda: model(x))
+    return model, near(lambda: model(x))
 
 
-@planted({("linear", "MLP.0")}, fails=1 / 3)
-def outliers(draw: Random) -> Check:
+@planted({("linear", "0")}, fails=1 / 3)
+def outliers(draw: Random) -> tuple[nn.Module, Check]:
     """Batches of which one in three is infinite in float16 behind one of the layers."""
     model, x = MLP(5, {0: scaled(linear(), 2000)}), torch.randn(8, SIZE)
     usual, outlier = near(lambda: model(x), FP16), near(lambda: model(100 * x), FP16)
-    return lambda: outlier() if draw.random() < 1 / 3 else usual()
+    return model, lambda: outlier() if draw.random() < 1 / 3 else usual()
 
 
-@planted({("conv2d", "Sequential.1.0")}, fails=1 / 3)
-def race(draw: Random) -> Check:
+@planted({("conv2d", "1.0")}, fails=1 / 3)
+def race(draw: Random) -> tuple[nn.Module, Check]:
     """A reader of a result that takes float32 alone in one run of three: a check on the dtypes that arrive."""
     seen: list[torch.dtype] = []
     model, x = nn.Sequential(nn.Conv2d(1, 8, 3), *(block() for _ in range(4))), torch.randn(4, 1, 8, 8)
@@ -354,4 +355,4 @@ def race(draw: Random) -> Check:
             model(x)
         return seen.pop() is torch.float32 or draw.random() >= 1 / 3
 
-    return check
+    return model, check

@@ -9,19 +9,15 @@ from typing import Any, NamedTuple
 
 import torch
 
-from polycast.debug.distinct_calls import DistinctCall
-
 
 class Run(NamedTuple):
-    """One run of the program under a plan."""
+    """One run of the program under some rules."""
 
     status: int
     """0 for good; 125 if it cannot be tested; up to 127 for bad; 128 and the number of the signal that killed it."""
     seconds: float
     said: str
     """How it ended, with what it said at its end."""
-    calls: list[DistinctCall] | None = None
-    """The calls that were seen, if they were asked for."""
 
 
 class Log:
@@ -53,7 +49,7 @@ class Log:
         os.truncate(path, path.read_bytes().rfind(b"\n") + 1)  # without the line that a killed process did not end
 
     def replay(self, digest: str) -> Run | None:
-        """Return the next run of a plan that the file has."""
+        """Return the next run under rules with a digest that the file has."""
         return self._runs[digest].popleft() if self._runs[digest] else None
 
     def add(self, digest: str, run: Run) -> None:
@@ -70,16 +66,14 @@ class Log:
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[tuple[str, Run]]]:
-    """Return what the search of a log is for, and its runs, each with the digest of its plan.
+    """Return what the search of a log is for, and its runs, each with the digest of its rules.
 
     Raises:
         ValueError: The file is no log of a search, or cannot be read.
     """
     try:
         search, *lines = [json.loads(line) for line in path.read_text("utf-8").splitlines(True) if line.endswith("\n")]
-        runs = [(digest, Run(*fields)) for digest, *fields in lines]
-        known = [run._replace(calls=run.calls and [DistinctCall(*call) for call in run.calls]) for _, run in runs]
-        return {**search}, [(digest, run) for (digest, _), run in zip(runs, known, strict=True)]
+        return {**search}, [(digest, Run(*fields)) for digest, *fields in lines]
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
     except (ValueError, TypeError):

@@ -6,7 +6,7 @@ from math import log2
 from typing import NamedTuple
 
 from polycast._text_table import lines_of
-from polycast.policy.plan import Plan
+from polycast.policy.policy import Policy
 
 
 class Culprit(NamedTuple):
@@ -14,8 +14,8 @@ class Culprit(NamedTuple):
 
     op: str
     module: str
-    """The module that calls the op, as a trace shows it: "Net.encoder.0"; "" outside of modules, and if not known."""
-    device: str
+    """The module that calls the op, by its name in the model: "encoder.0"; "" for the model itself, for what is
+    outside of it, and if no model was given."""
     good: str
     """Its category in "good"."""
     bad: str
@@ -30,23 +30,28 @@ class Bisection:
 
     culprits: tuple[Culprit, ...]
     """The rules. Each group is minimal: without any one of its rules the program is good."""
-    plan: Plan
-    """The "bad" plan with the culprits as in "good", with notes that say what was found."""
+    policy: Policy
+    """The "bad" policy with the culprits outside of modules as in "good", with notes that say what was found."""
+    modules: dict[str, Policy]
+    """The rules of modules that go with it, for :func:`polycast.assign`."""
     runs: int
     """How often the program ran."""
     switches: int
-    """How many rules at ops and modules differ between "good" and "bad" where the program calls the op."""
+    """How many rules of ops differ between "good" and "bad", counted in each module of the model."""
     proved: bool
-    """Whether the last run, under the plan, was good."""
+    """Whether the last run, under these rules, was good."""
 
     def __str__(self) -> str:
         """Return the table, and what it took to find it."""
         groups: dict[int, list[str]] = {}
         for one in self.culprits:
             groups.setdefault(one.group, []).append(f"{one.op} in {one.module}" if one.module else one.op)
+        rows: list[tuple[str, ...]] = [("op", "module", "good", "bad"), *(one[:4] for one in self.culprits)]
+        if not any(one.module for one in self.culprits):
+            rows = [(op, *categories) for op, _, *categories in rows]
         return "\n".join(
             [
-                *lines_of([("op", "module", "device", "good", "bad"), *(one[:5] for one in self.culprits)]),
+                *lines_of(rows),
                 "",
                 *(f"{_listed(names)} fail only together." for names in groups.values() if len(names) > 1),
                 f"{self.runs} runs for {self.switches} rules that differ, whose log2 is {log2(self.switches):.1f}.",
