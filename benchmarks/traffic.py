@@ -30,7 +30,6 @@ NUMEL, NUMBER = 1 << 20, 4
 ROUTES = {
     "fused": "polycast's kernels (CPU)",
     "composition": "torch's kernels for lists (CUDA)",
-    "joined": "a composition (other devices)",
 }
 SIZES = {"float": 4, "double": 8, "c10::BFloat16": 2, "c10::Half": 2, "long int": 8, "int": 4, "bool": 1}
 VIEWS = {"detach", "reshape", "as_strided", "expand", "unbind", "empty", "empty_like", "new_empty", "to", "view"}

@@ -1,10 +1,10 @@
 // All operators of polycast. They are the only way from Python's optimizers and scaler to the kernels.
 //
-// The tensors of all lists are on one device. An operator checks all of its arguments before it writes. It raises the
-// version of every tensor that it may write, also if it skips; only the CPU's kernels, which know that they skip, do
-// not. The CPU has one fused pass over all tensors, and XLA one computation. On other devices, and for meta and fake
-// tensors, the operators are registered in Python, over torch's kernels. With grad_scale or clip_coef torch's fused
-// steps write the unscaled and clipped gradients, too.
+// The tensors of all lists are real, strided and on one device, and no two parameters share memory. An operator checks
+// all of its arguments before it writes. It raises the version of every tensor that it may write, also if it skips;
+// only the CPU's kernels, which know that they skip, do not. The CPU has one fused pass over all tensors, and XLA one
+// computation. On other devices the operators are registered in Python, over torch's kernels. With grad_scale or
+// clip_coef torch's fused steps write the unscaled and clipped gradients, too.
 //
 // - found_inf: one float32 element. If it is not zero, a step writes nothing.
 // - grad_scale: one element. A step divides the gradients by it.
@@ -25,13 +25,11 @@ void define(torch::Library& library) {
       "Tensor(d!)[] max_exp_avg_sqs, Tensor(e!)[] steps, *, Tensor lr, float beta1, float beta2, float weight_decay, "
       "float eps, bool decoupled_weight_decay, bool maximize, Tensor? found_inf=None, Tensor? grad_scale=None, "
       "Tensor? clip_coef=None) -> ()");
-  // momentum_started: empty, or one float32 element for each parameter. While it is 0, the next step sets the momentum
-  // buffer to the gradient, without dampening, and sets it to 1.
+  // A momentum buffer starts as zeros.
   library.def(
-      "sgd_step_(Tensor(a!)[] params, Tensor(d!)[] grads, Tensor(b!)[] momentum_buffers, Tensor(c!)[] "
-      "momentum_started, *, "
-      "Tensor lr, float weight_decay, float momentum, float dampening, bool nesterov, bool maximize, "
-      "Tensor? found_inf=None, Tensor? grad_scale=None, Tensor? clip_coef=None) -> ()");
+      "sgd_step_(Tensor(a!)[] params, Tensor(c!)[] grads, Tensor(b!)[] momentum_buffers, *, Tensor lr, "
+      "float weight_decay, float momentum, bool nesterov, bool maximize, Tensor? found_inf=None, "
+      "Tensor? grad_scale=None, Tensor? clip_coef=None) -> ()");
 
   // found_inf is 1 if any tensor holds a NaN or an infinity, else 0. non_finite has the same for each tensor.
   library.def("find_non_finite(Tensor[] tensors) -> (Tensor found_inf, Tensor non_finite)");

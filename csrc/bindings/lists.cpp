@@ -22,16 +22,18 @@ namespace {
 using optim::OptionalTensor;
 using Lists = std::vector<std::vector<at::Tensor>>;
 
-// Whether a tensor's memory holds its values: it is strided, no conjugate or negative view, and of no subclass.
+// Whether a tensor's memory holds its values, which are real: it is strided, no negative view, and of no subclass.
 bool is_plain(const at::Tensor& tensor) {
   using Key = c10::DispatchKey;
   constexpr c10::DispatchKeySet unusual({Key::Python, Key::Conjugate, Key::Negative, Key::ZeroTensor});
-  return !tensor.key_set().has_any(unusual) && tensor.layout() == at::kStrided;
+  return !tensor.key_set().has_any(unusual) && tensor.layout() == at::kStrided && !tensor.is_complex();
 }
 
-// Whether operators can take the lists as they are: plain tensors of one device.
+// Whether operators can take the lists as they are: plain tensors of one device. Those of the first list are written,
+// and share no memory.
 bool all_plain(const std::vector<py::list>& lists) {
   std::optional<c10::Device> device;
+  multi_tensor::Overlaps overlaps(lists.empty() ? 0 : lists[0].size());
   for (const py::list& list : lists) {
     const Py_ssize_t count = PyList_GET_SIZE(list.ptr());
     for (Py_ssize_t index = 0; index < count; ++index) {
@@ -44,9 +46,12 @@ bool all_plain(const std::vector<py::list>& lists) {
       if (!is_plain(tensor) || tensor.device() != *device) {
         return false;
       }
+      if (&list == lists.data()) {
+        overlaps.add(tensor);
+      }
     }
   }
-  return true;
+  return !overlaps.any();
 }
 
 // Whether the parameters that have gradients, and these, are still those that were collected.
@@ -92,10 +97,7 @@ void check_sgd_step(
     const OptionalTensor& grad_scale,
     const OptionalTensor& clip_coef,
     const multi_tensor::Names& name) {
-  optim::check(
-      optim::sgd_lists(lists.at(0), lists.at(1), lists.at(2), lists.at(3)),
-      {lr, found_inf, grad_scale, clip_coef},
-      name);
+  optim::check(optim::sgd_lists(lists.at(0), lists.at(1), lists.at(2)), {lr, found_inf, grad_scale, clip_coef}, name);
 }
 
 void check_gradients(
@@ -118,13 +120,8 @@ void check_unscale(const std::vector<at::Tensor>& grads, const at::Tensor& found
   scale::check_unscale(grads, found_inf, inv_scale);
 }
 
-// Whether any two tensors share memory, or one tensor is in the lists twice.
-bool any_overlap(const Lists& lists) {
-  std::vector<multi_tensor::List> all;
-  for (const auto& list : lists) {
-    all.push_back({"", list, true});
-  }
-  return multi_tensor::any_overlap(all);
+bool may_overlap(const std::vector<at::Tensor>& tensors) {
+  return multi_tensor::may_overlap(tensors);
 }
 
 }  // namespace
@@ -150,7 +147,7 @@ void bind_lists(py::module_& module) {
   module.def("check_norm", &check_norm);
   module.def("check_unscale", &check_unscale);
   module.def("check_update_scale", &scale::check_update);
-  module.def("any_overlap", &any_overlap);
+  module.def("may_overlap", &may_overlap);
 }
 
 }  // namespace polycast::bindings

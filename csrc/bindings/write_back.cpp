@@ -50,7 +50,8 @@ bool is_expanded(const at::Tensor& tensor) {
   }
   auto* const storage =
       static_cast<at::functionalization::FunctionalStorageImpl*>(tensor.storage().unsafeGetStorageImpl());
-  return storage->base().numel() < std::max<int64_t>(tensor.numel(), 2);
+  // In bytes, because complex memory may be viewed as real.
+  return storage->base().nbytes() < static_cast<size_t>(std::max<int64_t>(tensor.numel(), 2)) * tensor.itemsize();
 }
 
 // Autograd keeps expanded gradients where tensors are wrapped for functionalization, whose strides do not tell. What is

@@ -41,10 +41,10 @@ bool has_memory(const at::Tensor& tensor) {
 void check_tensor(const Entry& entry, const List& first, c10::Device device) {
   const at::Tensor& tensor = entry.tensor();
   TORCH_CHECK_TYPE(
-      tensor.layout() == at::kStrided && is_real(c10::toRealValueType(tensor.scalar_type())),
+      tensor.layout() == at::kStrided && is_real(tensor.scalar_type()),
       c10::str(entry.op, ": ", entry.text(), " is a ", tensor.layout(), " tensor of "),
       python_name(tensor.scalar_type()),
-      "; pass strided tensors of torch.float32, torch.float64, torch.float16, torch.bfloat16 or a complex dtype");
+      "; pass strided tensors of torch.float32, torch.float64, torch.float16 or torch.bfloat16");
   TORCH_CHECK(
       tensor.device() == device,
       c10::str(entry.op, ": ", entry.text(), " is on ", tensor.device(), " and ", first.name, "[0] on ", device),
@@ -70,11 +70,6 @@ void check_pair(const Entry& entry, const List& first) {
       same_sizes(tensor, model),
       c10::str(entry.op, ": ", entry.text(), " has the sizes ", tensor.sym_sizes(), " and ", first.name),
       c10::str("[", entry.index, "] ", model.sym_sizes(), "; they must agree"));
-  TORCH_CHECK_TYPE(
-      tensor.is_complex() == model.is_complex(),
-      c10::str(entry.op, ": ", entry.text(), " is of ", python_name(tensor.scalar_type()), " and ", first.name),
-      c10::str("[", entry.index, "] of ", python_name(model.scalar_type())),
-      "; both must be real, or both complex");
 }
 
 void check_counter(const Entry& entry) {

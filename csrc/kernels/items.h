@@ -16,7 +16,7 @@
 
 namespace polycast::multi_tensor {
 
-// Whether two tensors are as most are: of the same layout, device and sizes, real and contiguous. Such a pair needs no
+// Whether two tensors are as most are: of the same layout, device and sizes, and contiguous. Such a pair needs no
 // further check.
 inline bool is_plain_pair(const at::Tensor& model, const at::Tensor& tensor) {
   return tensor.key_set() == model.key_set() && tensor.sizes() == model.sizes() && tensor.is_contiguous() &&
@@ -68,7 +68,7 @@ class Items {
 
   // Whether some item needs float64 arithmetic.
   bool has_double() const {
-    const auto is_double = [&](size_t index) { return real_type(lists_[0][index]) == at::kDouble; };
+    const auto is_double = [&](size_t index) { return lists_[0][index].scalar_type() == at::kDouble; };
     return !in_double_.empty() || std::any_of(apart_.begin(), apart_.end(), is_double);
   }
 
@@ -119,7 +119,7 @@ class Items {
 
   void set(Item<n>& item, size_t list, const at::Tensor& tensor) const {
     item.data[list] = written_[list] ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr());
-    item.type[list] = real_type(tensor);
+    item.type[list] = tensor.scalar_type();
   }
 
   void sort_out() {
@@ -133,12 +133,12 @@ class Items {
         continue;
       }
       if (all[index].data[0] == nullptr) {
-        all[index] = item_of(model.numel() * (model.is_complex() ? 2 : 1), index);
+        all[index] = item_of(model.numel(), index);
         for (size_t list = 0; list < n; ++list) {
           set(all[index], list, lists_[list][index]);
         }
       }
-      (real_type(model) == at::kDouble ? in_double_ : in_float_).push_back(all[index]);
+      (model.scalar_type() == at::kDouble ? in_double_ : in_float_).push_back(all[index]);
     }
   }
 
@@ -168,14 +168,14 @@ class Items {
       return;
     }
     const at::Tensor model = same_order(first, first) ? first : first.contiguous();
-    Item<n> item = item_of(model.numel() * (model.is_complex() ? 2 : 1), index);
+    Item<n> item = item_of(model.numel(), index);
     Tensors used;
     for (size_t list = 0; list < n; ++list) {
       const at::Tensor& tensor = tensors[list];
       used[list] = list == 0 ? model : same_order(model, tensor) ? tensor : copy_for(model, tensor);
       set(item, list, used[list]);
     }
-    if (real_type(first) == at::kDouble) {
+    if (first.scalar_type() == at::kDouble) {
       multi_tensor::walk<double>(in_double, std::vector<Item<n>>{item});
     } else {
       multi_tensor::walk<float>(in_float, std::vector<Item<n>>{item});

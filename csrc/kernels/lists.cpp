@@ -1,78 +1,81 @@
 #include "kernels/lists.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/view_as_real.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <tuple>
-#include <utility>
 
 namespace polycast::multi_tensor {
 
 namespace {
 
-// Of bytes, and the memory that it is of.
-struct Interval {
-  const void* memory;
-  int64_t begin;
-  int64_t end;
-
-  bool operator<(const Interval& other) const {
-    return std::tie(memory, begin) < std::tie(other.memory, other.begin);
-  }
-};
-
 // Fake tensors have no memory.
 bool is_in_memory(const at::Tensor& tensor) {
-  return !tensor.is_meta() && !tensor.key_set().has(c10::DispatchKey::Python) && tensor.numel() > 0;
+  return !tensor.is_meta() && !tensor.key_set().has(c10::DispatchKey::Python) && tensor.has_storage() &&
+         tensor.numel() > 0;
 }
 
-Interval interval_of(const at::Tensor& tensor) {
+size_t table_size(size_t tensors) {
+  size_t size = 8;
+  while (size < 2 * tensors) {
+    size *= 2;
+  }
+  return size;
+}
+
+}  // namespace
+
+Overlaps::Overlaps(size_t tensors) : seen_(table_size(tensors)) {}
+
+void Overlaps::add(const at::Tensor& tensor) {
+  const void* const address = tensor.unsafeGetTensorImpl();
+  size_t place = reinterpret_cast<uintptr_t>(address) / alignof(std::max_align_t) % seen_.size();
+  while (seen_[place] != nullptr && seen_[place] != address) {
+    place = (place + 1) % seen_.size();
+  }
+  is_repeated_ = is_repeated_ || seen_[place] == address;
+  seen_[place] = address;
+  // Most tensors are the only ones on their memory.
+  if (is_in_memory(tensor) && tensor.storage().use_count() > 1) {
+    intervals_.push_back(interval_of(tensor));
+  }
+}
+
+bool Overlaps::any() {
+  const auto is_before = [](const Interval& left, const Interval& right) {
+    return std::tie(left.memory, left.begin) < std::tie(right.memory, right.begin);
+  };
+  const auto cross = [](const Interval& left, const Interval& right) {
+    return left.memory == right.memory && right.begin < left.end;
+  };
+  std::sort(intervals_.begin(), intervals_.end(), is_before);
+  return is_repeated_ || std::adjacent_find(intervals_.begin(), intervals_.end(), cross) != intervals_.end();
+}
+
+Overlaps::Interval Overlaps::interval_of(const at::Tensor& tensor) {
+  const c10::Storage& storage = tensor.storage();
+  // The strides of a tensor that is wrapped for functionalization do not tell where it is.
+  if (tensor.key_set().has(c10::DispatchKey::Functionalize)) {
+    return {storage.unsafeGetStorageImpl(), 0, std::numeric_limits<int64_t>::max()};
+  }
   int64_t elements = 1;
   for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
     elements += (tensor.size(dim) - 1) * tensor.stride(dim);
   }
   const auto size = static_cast<int64_t>(tensor.itemsize());
   const int64_t begin = tensor.storage_offset() * size;
-  return {tensor.storage().data(), begin, begin + elements * size};
-}
-
-bool any_cross(std::vector<Interval> intervals) {
-  std::sort(intervals.begin(), intervals.end());
-  const auto cross = [](const Interval& left, const Interval& right) {
-    return left.memory == right.memory && right.begin < left.end;
-  };
-  return std::adjacent_find(intervals.begin(), intervals.end(), cross) != intervals.end();
-}
-
-}  // namespace
-
-at::ScalarType real_type(const at::Tensor& tensor) {
-  return tensor.is_complex() ? c10::toRealValueType(tensor.scalar_type()) : tensor.scalar_type();
+  return {storage.data(), begin, begin + elements * size};
 }
 
 bool may_overlap(at::TensorList tensors) {
-  std::vector<Interval> intervals;
+  Overlaps overlaps(tensors.size());
   for (const at::Tensor& tensor : tensors) {
-    // Most tensors are the only ones on their memory.
-    if (is_in_memory(tensor) && tensor.storage().use_count() > 1) {
-      intervals.push_back(interval_of(tensor));
-    }
+    overlaps.add(tensor);
   }
-  return any_cross(std::move(intervals));
-}
-
-bool any_overlap(c10::ArrayRef<List> lists) {
-  std::vector<Interval> intervals;
-  for (const List& list : lists) {
-    for (const at::Tensor& tensor : list.tensors) {
-      if (is_in_memory(tensor)) {
-        intervals.push_back(interval_of(tensor));
-      }
-    }
-  }
-  return any_cross(std::move(intervals));
+  return overlaps.any();
 }
 
 void raise_versions(at::TensorList tensors) {
@@ -83,15 +86,6 @@ void raise_versions(at::TensorList tensors) {
       }
     }
   });
-}
-
-std::vector<at::Tensor> as_real(at::TensorList tensors) {
-  std::vector<at::Tensor> results;
-  results.reserve(tensors.size());
-  for (const at::Tensor& tensor : tensors) {
-    results.push_back(tensor.is_complex() ? at::view_as_real(tensor.resolve_conj()) : tensor);
-  }
-  return results;
 }
 
 bool same_order(const at::Tensor& left, const at::Tensor& right) {

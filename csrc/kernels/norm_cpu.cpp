@@ -1,7 +1,6 @@
 // norm on the CPU: the check and the norm in one pass. Sums are kept in float64, which no sum of squares of float32
 // overflows, so that the norm of finite gradients is finite.
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/abs.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -148,25 +147,13 @@ double norm_of(double norm_type, Findings& findings, at::TensorList tensors) {
   return largest * std::pow(reduce(PowerSum{norm_type, largest}, findings, tensors), 1 / norm_type);
 }
 
-// The magnitudes of complex tensors. Only the 2-norm is that of their halves.
-std::vector<at::Tensor> magnitudes(at::TensorList tensors) {
-  std::vector<at::Tensor> results;
-  for (const at::Tensor& tensor : tensors) {
-    results.push_back(tensor.is_complex() ? tensor.abs() : tensor);
-  }
-  return results;
-}
-
 std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_cpu(at::TensorList tensors, double norm_type) {
   check_not_empty("norm", tensors);
   check_norm_type(norm_type);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   Findings findings(tensors.size());
-  const auto is_complex = [](const at::Tensor& tensor) { return tensor.is_complex(); };
-  const bool halves = norm_type != 2 && std::any_of(tensors.begin(), tensors.end(), is_complex);
-  const std::vector<at::Tensor> absolute = halves ? magnitudes(tensors) : std::vector<at::Tensor>{};
-  const double norm = norm_of(norm_type, findings, halves ? at::TensorList(absolute) : tensors);
-  const auto is_double = [](const at::Tensor& tensor) { return multi_tensor::real_type(tensor) == at::kDouble; };
+  const double norm = norm_of(norm_type, findings, tensors);
+  const auto is_double = [](const at::Tensor& tensor) { return tensor.scalar_type() == at::kDouble; };
   const bool wide = std::any_of(tensors.begin(), tensors.end(), is_double);
   // A norm that overflows float32 is infinite in it. That does not make the gradients infinite.
   const at::Tensor result =

@@ -1,7 +1,7 @@
 // One element of an SGD step, in float or double. The order of the operations is that of torch.optim.
 //
 // Ilya Sutskever and others: On the importance of initialization and momentum in deep learning (2013), in the form that
-// torch.optim.SGD documents.
+// torch.optim.SGD documents, without dampening. A momentum buffer starts as zeros.
 #pragma once
 
 #include <c10/macros/Macros.h>
@@ -14,7 +14,6 @@ struct SgdConstants {
   Math lr;
   Math weight_decay;
   Math momentum;
-  Math undampened;  // the share of the gradient that enters the buffer: all at the first step, when the buffer is zero
 };
 
 template <class Math>
@@ -28,7 +27,7 @@ template <bool momentum, bool nesterov, bool decays_grad, class Math>
 C10_ALWAYS_INLINE void sgd_element(SgdElement<Math>& element, const SgdConstants<Math>& constants) {
   Math grad = decays_grad ? element.grad + element.param * constants.weight_decay : element.grad;
   if (momentum) {
-    element.momentum_buffer = element.momentum_buffer * constants.momentum + grad * constants.undampened;
+    element.momentum_buffer = element.momentum_buffer * constants.momentum + grad;
     grad = nesterov ? grad + element.momentum_buffer * constants.momentum : element.momentum_buffer;
   }
   element.param = element.param - grad * constants.lr;

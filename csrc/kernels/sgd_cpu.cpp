@@ -1,8 +1,6 @@
 // sgd_step_ on the CPU: one pass over all elements.
 #include <torch/library.h>
 
-#include <utility>
-
 #include "kernels/flags.h"
 #include "kernels/sgd.h"
 #include "kernels/step_cpu.h"
@@ -18,14 +16,12 @@ struct SgdAlgorithm {
   static constexpr size_t streams = momentum ? 3 : 2;
   static constexpr std::array<bool, 3> written{true, false, true};
 
-  const std::vector<bool>& first;
-  const SgdConstants<Math> at_first;
-  const SgdConstants<Math> later;
+  const SgdConstants<Math> constants;
   const Math grad_factor;
 
   [[gnu::always_inline]] void operator()(
-      const std::array<Math*, streams>& at, int64_t count, const multi_tensor::Item<streams>& item) const {
-    const SgdConstants<Math> shared = !first.empty() && first[item.index] ? at_first : later;
+      const std::array<Math*, streams>& at, int64_t count, const multi_tensor::Item<streams>&) const {
+    const SgdConstants<Math> shared = constants;
     const Math factor = grad_factor;
     Math* const param = at[0];
     const Math* const grad = at[1];
@@ -42,53 +38,30 @@ struct SgdAlgorithm {
   }
 };
 
-template <class Number>
-bool start(const at::Tensor& started) {
-  return std::exchange(*started.mutable_data_ptr<Number>(), Number(1)) == 0;
-}
-
-// Marks every momentum as started; returns for which one this step is the first.
-std::vector<bool> start(at::TensorList momentum_started) {
-  std::vector<bool> first;
-  first.reserve(momentum_started.size());
-  for (const at::Tensor& started : momentum_started) {
-    first.push_back(started.scalar_type() == at::kFloat ? start<float>(started) : start<double>(started));
-  }
-  return first;
-}
-
 void sgd_step_cpu(
     at::TensorList params,
     at::TensorList grads,
     at::TensorList momentum_buffers,
-    at::TensorList momentum_started,
     const at::Tensor& lr,
     double weight_decay,
     double momentum,
-    double dampening,
     bool nesterov,
     bool maximize,
     const OptionalTensor& found_inf,
     const OptionalTensor& grad_scale,
     const OptionalTensor& clip_coef) {
-  const StepLists lists = sgd_lists(params, grads, momentum_buffers, momentum_started);
+  const StepLists lists = sgd_lists(params, grads, momentum_buffers);
   const StepScalars scalars{lr, found_inf, grad_scale, clip_coef};
   const auto run_all = [&](auto has_momentum, auto looks_ahead, auto decays) {
     constexpr bool with_momentum = has_momentum, with_nesterov = with_momentum && looks_ahead, decays_grad = decays;
     using Algorithm = SgdAlgorithm<float, with_momentum, with_nesterov, decays_grad>;
-    step_on_cpu<Algorithm>(lists, scalars, [&](const auto& items, at::TensorList started) {
-      const std::vector<bool> first = start(started);
+    step_on_cpu<Algorithm>(lists, scalars, [&](const auto& items, at::TensorList) {
       const auto algorithm = [&](auto zero) {
         using Math = decltype(zero);
-        const auto constants = [&](double share) {
-          return SgdConstants<Math>{
-              static_cast<Math>(lr.item<double>()),
-              static_cast<Math>(weight_decay),
-              static_cast<Math>(momentum),
-              static_cast<Math>(share)};
-        };
+        const SgdConstants<Math> constants{
+            static_cast<Math>(lr.item<double>()), static_cast<Math>(weight_decay), static_cast<Math>(momentum)};
         return SgdAlgorithm<Math, with_momentum, with_nesterov, decays_grad>{
-            first, constants(1), constants(1 - dampening), static_cast<Math>(grad_factor(scalars, maximize))};
+            constants, static_cast<Math>(grad_factor(scalars, maximize))};
       };
       items.walk(algorithm(float{}), algorithm(double{}));
     });

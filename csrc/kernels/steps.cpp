@@ -6,18 +6,6 @@
 
 namespace polycast::optim {
 
-StepLists StepLists::only(size_t index) const {
-  StepLists result = *this;
-  const auto shorten = [index](multi_tensor::List& list) {
-    list.tensors = list.tensors.empty() ? list.tensors : list.tensors.slice(index, 1);
-  };
-  for (multi_tensor::List& stream : result.streams) {
-    shorten(stream);
-  }
-  shorten(result.counters);
-  return result;
-}
-
 StepLists adam_lists(
     at::TensorList params,
     at::TensorList grads,
@@ -35,14 +23,13 @@ StepLists adam_lists(
       {"steps", steps, true}};
 }
 
-StepLists sgd_lists(
-    at::TensorList params, at::TensorList grads, at::TensorList momentum_buffers, at::TensorList momentum_started) {
+StepLists sgd_lists(at::TensorList params, at::TensorList grads, at::TensorList momentum_buffers) {
   return {
       "sgd_step_",
       {{"params", params, true},
        {"grads", grads, false},
        {"momentum_buffers", momentum_buffers, true, /*optional=*/true}},
-      {"momentum_started", momentum_started, true, /*optional=*/true}};
+      {"", {}, false, /*optional=*/true}};
 }
 
 void check_arguments(const StepLists& lists, const StepScalars& scalars) {

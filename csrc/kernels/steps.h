@@ -18,15 +18,12 @@ struct StepLists {
   const char* op;
   // Those whose tensors have the sizes of the parameters: the parameters, the gradients, the averages.
   std::vector<multi_tensor::List> streams;
-  // One number for each parameter.
+  // One number for each parameter; SGD has none.
   multi_tensor::List counters;
 
   at::TensorList params() const {
     return streams[0].tensors;
   }
-
-  // The lists of one parameter.
-  StepLists only(size_t index) const;
 };
 
 // In the order of the schemas.
@@ -37,8 +34,7 @@ StepLists adam_lists(
     at::TensorList exp_avg_sqs,
     at::TensorList max_exp_avg_sqs,
     at::TensorList steps);
-StepLists sgd_lists(
-    at::TensorList params, at::TensorList grads, at::TensorList momentum_buffers, at::TensorList momentum_started);
+StepLists sgd_lists(at::TensorList params, at::TensorList grads, at::TensorList momentum_buffers);
 
 struct StepScalars {
   at::Tensor lr;

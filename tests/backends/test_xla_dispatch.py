@@ -83,7 +83,7 @@ def test_norm_takes_a_positive_number() -> None:
 def test_bad_input_is_refused_before_anything_is_written(name: str, error: type[Exception], text: str) -> None:
     arguments = wrong(name)
     params, grads, momentum = arguments.pop("lists")
-    options = {"weight_decay": 0.0, "momentum": 0.9, "dampening": 0.0, "nesterov": False, "maximize": False}
+    options = {"weight_decay": 0.0, "momentum": 0.9, "nesterov": False, "maximize": False}
     with pytest.raises(error, match=text):
-        torch.ops.polycast.sgd_step_(params, grads, momentum, [], **options, **arguments)
+        torch.ops.polycast.sgd_step_(params, grads, momentum, **options, **arguments)
     assert (params[0].tolist(), params[0]._version) == ([1.0, 1.0], 0)

@@ -178,9 +178,6 @@ def exchanged_state(program: Program) -> None:
     program.theirs.load_state_dict(ours)
     for values in program.theirs.state.values():
         values.update({name: usual(value) for name, value in values.items() if isinstance(value, Tensor)})
-        # A buffer that no step has written, which torch does not know.
-        if values.get("momentum_buffer") is not None and not values["momentum_buffer"].any():
-            del values["momentum_buffer"]
     for group in program.theirs.param_groups:
         group["lr"] = usual(group["lr"]) if isinstance(group["lr"], Tensor) else group["lr"]
 

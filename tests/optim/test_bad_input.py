@@ -1,5 +1,6 @@
 """Bad input: one clear error, and nothing is written, also where the fault is in the second of two groups."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -52,8 +53,8 @@ FAULTS: dict[str, tuple[Fault, type[Exception], str]] = {
     "lr of two": (option("lr", torch.ones(2)), ValueError, "lr has 2 elements; it takes one"),
     "expanded": (expanded, ValueError, r"has the sizes \[3\] and is expanded, several elements in one place of memory"),
     "inference tensor": (with_inference_tensor, RuntimeError, "is an inference tensor, which cannot be written"),
-    "state on another device": (state(torch.ones(3, device="meta")), RuntimeError,
-                                "is on meta and params.* on cpu; one call takes tensors of one device"),
+    "state on another device": (state(torch.ones(3, device="meta")), NotImplementedError,
+                                "Cannot copy out of meta tensor"),
     "state of other sizes": (
         state(torch.ones(4)), ValueError,
         r"\[0\] \(of param_groups\[1\]\['params'\]\[0\]\) has the sizes \[4\] and params\[0\] \[3\]; they must agree"),
@@ -70,9 +71,9 @@ def unchanged(optimizer: Any) -> Iterator[None]:
     assert all(same_bits(tensor, value) for tensor, value in before)
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", ["fused", "composition"])
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("kind", ["SGD momentum", "SGD dampening", "Adam", "Adam amsgrad"])
+@pytest.mark.parametrize("kind", ["SGD momentum", "Adam", "Adam amsgrad"])
 def test_a_fault_in_the_second_group(kind: str, fault: str, path: str) -> None:
     change, error, text = FAULTS[fault]
     if "tensor lr" in fault and path == "composition":
@@ -126,8 +127,8 @@ MIXED: dict[str, tuple[Callable[[list[Tensor]], object], str]] = {
     ),
     "sgd_step_": (
         lambda mixed: torch.ops.polycast.sgd_step_(
-            mixed, [tensor.clone() for tensor in mixed], [], [], lr=ONE, weight_decay=0.0, momentum=0.0,
-            dampening=0.0, nesterov=False, maximize=False,
+            mixed, [tensor.clone() for tensor in mixed], [], lr=ONE, weight_decay=0.0, momentum=0.0, nesterov=False,
+            maximize=False,
         ),
         r"params\[1\] is on meta and params.* on cpu",
     ),
@@ -153,36 +154,26 @@ def test_norms_and_checks_of_nothing() -> None:
             torch.ops.polycast.norm([ONE], norm_type)
 
 
-def other_momentum(optimizer: Any) -> None:
-    optimizer.state[optimizer.param_groups[0]["params"][1]]["momentum_buffer"] = torch.zeros(4)
-
-
-# The sparse gradients that a step takes are in the random programs.
-SPARSE: list[tuple[str, Callable[[Any], None], type[Exception], str]] = [
-    *[
-        (kind, lambda _: None, RuntimeError,
-         f"^{KINDS[kind][0]} does not support sparse gradients, please consider SparseAdam instead$")
-        for kind in KINDS if kind.startswith("Adam")
-    ],
-    ("SGD nesterov", lambda _: None, RuntimeError,
-     r"weight_decay is 0.01 and the gradient of a parameter of \(6, 3\) is sparse"),
-    ("SGD momentum", other_momentum, ValueError,
-     r"^the momentum_buffer of a parameter of \(6, 3\) on cpu is of \(4,\) on cpu; load the state that belongs"),
-]  # fmt: skip
-
-
 @pytest.mark.parametrize("alone", [False, True], ids=["beside a dense one", "alone"])
-@pytest.mark.parametrize(("kind", "change", "error", "text"), SPARSE)
-def test_a_sparse_gradient_that_no_step_can_use(
-    kind: str, change: Callable[[Any], None], error: type[Exception], text: str, alone: bool
-) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("Adam")])
+def test_a_sparse_gradient_that_adam_cannot_use(kind: str, alone: bool) -> None:
     params = parameters((4,), (6, 3))
     optimizer: Any = make(OURS, kind, params)
     set_grads(params, 0)
     optimizer.step()
-    change(optimizer)
     params[1].grad = torch.ones(6, 3).to_sparse()
     if alone:
         params[0].grad = None
-    with unchanged(optimizer), pytest.raises(error, match=text):
+    text = f"^{KINDS[kind][0]} does not support sparse gradients, please consider SparseAdam instead$"
+    with unchanged(optimizer), pytest.raises(RuntimeError, match=text):
+        optimizer.step()
+
+
+def test_a_fault_in_a_group_of_torchs_step_leaves_the_others_unchanged() -> None:
+    """One group is stepped by ours and the other by torch.optim, which adds no weight decay to a sparse gradient."""
+    params = parameters((4,), (6, 3))
+    optimizer = OURS["SGD"]([{"params": params[:1]}, {"params": params[1:], "weight_decay": 0.1}], lr=0.1)
+    set_grads(params, 0)
+    params[1].grad = torch.ones(6, 3).to_sparse()
+    with unchanged(optimizer), pytest.raises(RuntimeError, match=re.escape("add(sparse, dense) is not supported")):
         optimizer.step()

@@ -1,4 +1,4 @@
-"""The kernels in Python of devices without kernels of ours: in threads, in inference mode, and beside autograd."""
+"""The steps on devices without kernels of ours: in threads, in inference mode, and beside autograd."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 import torch
-from polycast.syncfree import joining
+from polycast.syncfree import torch_fused
 
-from tests.support.optimizers import OURS, PATHS, make, parameters, set_grads, tensors
+from tests.support.optimizers import OURS, PATHS, composition, make, parameters, set_grads, tensors
 
-ELSEWHERE = pytest.mark.parametrize("path", ["composition", "joined"])
+ELSEWHERE = pytest.mark.parametrize("path", ["composition", "torch.optim"])
 EACH_KIND = pytest.mark.parametrize("kind", ["SGD momentum", "SGD dampening", "AdamW"])
 
 
-def trained(kind: str, seed: int) -> list[torch.Tensor]:
+def trained(kind: str, seed: int, **more: Any) -> list[torch.Tensor]:
     params = parameters((3, 2), (), (5,), seed=seed)
-    optimizer: Any = make(OURS, kind, params)
+    optimizer: Any = make(OURS, kind, params, **more)
     for step in range(5):
         set_grads(params, seed + step)
         optimizer.step(found_inf=torch.tensor(float(step == 2)), grad_scale=torch.tensor(4.0))
@@ -37,15 +37,14 @@ def test_threads_step_models_of_their_own(kind: str, path: str) -> None:
     torch.testing.assert_close(found, wanted, rtol=0, atol=0)
 
 
-@ELSEWHERE
 @EACH_KIND
-def test_a_step_in_pieces_and_parts_is_the_step(kind: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a limit of 4 elements the parameter of 6 is computed in two pieces, and the one of 5, too."""
-    with PATHS[path]():
-        wanted = trained(kind, 0)
-        monkeypatch.setattr(joining, "LIMIT", 4)
-        found = trained(kind, 0)
-    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-7)
+def test_a_step_by_copies_of_a_few_parameters_at_a_time_is_the_step(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """State of another dtype is stepped by copies; with a limit of 4 elements by those of one parameter at a time."""
+    with composition():
+        wanted = trained(kind, 0, state_dtype=torch.float64)
+        monkeypatch.setattr(torch_fused, "LIMIT", 4)
+        found = trained(kind, 0, state_dtype=torch.float64)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
 
 
 @ELSEWHERE
@@ -72,8 +71,8 @@ def test_leaves_that_require_grad_are_written_in_grad_mode(kind: str, path: str)
             lists = [[param], [grad], [state[0]], [state[1]], [], [torch.zeros(())]]
             torch.ops.polycast.adam_step_(*lists, **options, **more)
         else:
-            more = {"momentum": 0.9, "dampening": 0.0, "nesterov": False}
-            torch.ops.polycast.sgd_step_([param], [grad], [state[0]], [], **options, **more)
+            more = {"momentum": 0.9, "nesterov": False}
+            torch.ops.polycast.sgd_step_([param], [grad], [state[0]], **options, **more)
         found_inf = torch.zeros(())
         torch.ops.polycast.unscale_([param], found_inf, torch.tensor(0.5))
         norm = torch.ops.polycast.norm([param], 2.0)[0]

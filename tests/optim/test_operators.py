@@ -15,7 +15,7 @@ from tests.support.process import python
 
 COMMON = {"weight_decay": 0.1, "maximize": False}
 ADAM = {**COMMON, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "decoupled_weight_decay": True}
-SGD = {**COMMON, "momentum": 0.9, "dampening": 0.1, "nesterov": False}
+SGD = {**COMMON, "momentum": 0.9, "nesterov": False}
 
 
 def arguments(name: str, device: str = "cpu") -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -36,7 +36,7 @@ def arguments(name: str, device: str = "cpu") -> tuple[tuple[Any, ...], dict[str
         "unscale_": ((ones(), one() * 0, one() / 2), {}),
         "update_scale_": ((one(), one(torch.int32), one() * 0, 2.0, 0.5, 2, 1e-3, 65536.0), {}),
         "adam_step_": ((ones(), ones(), ones(), ones(), ones(), counters), {**ADAM, **scalars}),
-        "sgd_step_": ((ones(), ones(), ones(), counters), {**SGD, **scalars}),
+        "sgd_step_": ((ones(), ones(), ones()), {**SGD, **scalars}),
     }
     return table[name]
 
@@ -85,8 +85,8 @@ def test_an_operator_on_tensors_without_memory_reads_nothing(name: str, device: 
         assert {item.device for item in found} <= {torch.device(device)}
 
 
-@pytest.mark.parametrize("device", ["meta", "cuda:0", "xpu:0"])
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if "tensor lr" not in kind])
+@pytest.mark.parametrize("device", ["meta", "cuda:0"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "tensor lr" not in kind and "dampening" not in kind])
 def test_a_step_on_tensors_without_memory_reads_nothing(kind: str, device: str) -> None:
     with without_memory(device):
         params = [torch.ones(3, 2, device=device), torch.ones(4, device=device)]

@@ -15,7 +15,7 @@ import torch
 from hypothesis import event
 from hypothesis import strategies as st
 from polycast import syncfree
-from polycast.backends import has_fused_kernels
+from polycast.backends import FUSED
 from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler as Scaler
 from torch.amp.grad_scaler import OptState
@@ -61,7 +61,7 @@ KINDS: dict[str, tuple[Any, Any]] = {
 
 def kinds_on(device: str) -> list[str]:
     """Return the kinds of optimizers that a device has."""
-    return [kind for kind in KINDS if kind != "fused" or has_fused_kernels(device)]
+    return [kind for kind in KINDS if kind != "fused" or device in FUSED]
 
 
 def precisions_on(device: str) -> list[str]:

@@ -15,7 +15,7 @@ from tests.scaler.common import started
 from tests.support.xla import EACH_DEVICE
 
 PACKAGE = os.path.dirname(polycast.__file__)  # noqa: PTH120 -- co_filename is text
-MOST = {"cpu": 30, "xla": 45}
+MOST = {"cpu": 32, "xla": 45}
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from polycast import syncfree
 from torch import Tensor, nn
 
 from tests.scaler.common import EACH_LOOK, INF
-from tests.support.devices import no_syncs, synchronize
-from tests.support.optimizers import on_host, same_bits, tensors
+from tests.support.devices import synchronize
+from tests.support.optimizers import no_syncs_of_steps, on_host, same_bits, tensors
 
 ITERATIONS = 100
 
@@ -62,7 +62,7 @@ def is_skipped(number: int) -> bool:
 
 def test_a_hundred_iterations_do_not_sync(real_device: str) -> None:
     run, inputs, factors = training(real_device)
-    with no_syncs(real_device):
+    with no_syncs_of_steps(real_device):
         for number in range(ITERATIONS):
             run.iterate(inputs, factors[is_skipped(number)])
     skips = sum(map(is_skipped, range(ITERATIONS)))
@@ -128,7 +128,7 @@ def test_steps_together_do_not_sync(real_device: str) -> None:
     optimizers = [syncfree.SGD([param], lr=1.0) for param in (a, b)]
     scaler = polycast.GradScaler()
     factors = [torch.tensor([factor]).to(real_device) for factor in (INF, 1.0)]
-    with no_syncs(real_device):
+    with no_syncs_of_steps(real_device):
         for factor in factors:
             scaler.scale(a.sum() * factor + b.sum()).backward()  # type: ignore[no-untyped-call]
             scaler.step_together(*optimizers)
@@ -144,7 +144,7 @@ def test_steps_together_do_not_sync(real_device: str) -> None:
 def test_unscaled_gradients_are_clipped_as_documented(clip: str, real_device: str) -> None:
     weight, slopes = nn.Parameter(torch.ones(2, device=real_device)), torch.tensor([3.0, 4.0]).to(real_device)
     optimizer, scaler = syncfree.SGD([weight], lr=1.0), polycast.GradScaler()
-    with no_syncs(real_device):
+    with no_syncs_of_steps(real_device):
         scaler.scale((weight * slopes).sum()).backward()  # type: ignore[no-untyped-call]
         scaler.unscale_(optimizer)
         if clip == "norm":

@@ -9,8 +9,10 @@ from unittest.mock import patch
 import torch
 from polycast import backends, syncfree
 from polycast.debug.verification.outcomes import same_bits as same_bits
-from polycast.scaler import elsewhere  # noqa: F401 -- it registers the operators of a scaler for other devices
+from polycast.scaler import torch_foreach  # noqa: F401 -- it registers the operators of a scaler for other devices
 from torch import Tensor
+
+from tests.support.devices import no_syncs
 
 Options = dict[str, Any]
 OURS: dict[str, Any] = {"SGD": syncfree.SGD, "Adam": syncfree.Adam, "AdamW": syncfree.AdamW}
@@ -23,7 +25,7 @@ _ELSEWHERE = torch._C.DispatchKeySet(torch._C.DispatchKey.XPU)
 
 @contextmanager
 def composition() -> Iterator[None]:
-    """Run on CPU tensors what a device runs that has kernels of torch's and none of ours."""
+    """Run on CPU tensors what a device runs that has fused kernels of torch's and none of ours."""
     with torch.library._scoped_library("polycast", "IMPL") as library:
         for name in OPERATORS:
             operator = getattr(torch.ops.polycast, name).default
@@ -48,8 +50,8 @@ _fused_sgd_ = torch._fused_sgd_
 
 
 @contextmanager
-def joined() -> Iterator[None]:
-    """Run on CPU tensors what a device without such kernels runs."""
+def by_torch() -> Iterator[None]:
+    """Run on CPU tensors what a device without such kernels runs: a read, and the step of torch.optim."""
     trusted, backends.FUSED = backends.FUSED, ()
     try:
         with composition():
@@ -61,8 +63,13 @@ def joined() -> Iterator[None]:
 PATHS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "fused": nullcontext,
     "composition": composition,
-    "joined": joined,
+    "torch.optim": by_torch,
 }
+
+
+def no_syncs_of_steps(device: str) -> AbstractContextManager[None]:
+    """Raise if the host waits for the device in this block, where steps on the device skip by themselves."""
+    return no_syncs(device) if backends.skips_by_itself(device) else nullcontext()
 
 
 class Kernels(NamedTuple):

@@ -168,9 +168,9 @@ def is_here(device_type: str) -> bool:
     return module is not None and getattr(module, "is_available", lambda: True)()
 
 
-def has_fused_kernels(device_type: str) -> bool:
-    """Return whether torch's kernels over lists of tensors do what its documents say on a device type."""
-    return device_type in FUSED
+def skips_by_itself(device_type: str) -> bool:
+    """Return whether steps on a device type skip without a read, by our kernels or by torch's fused ones."""
+    return device_type in (*FUSED, xla.TYPE, SHAPES_ONLY)
 
 
 def has_float64(device_type: str) -> bool:

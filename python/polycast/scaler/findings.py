@@ -1,6 +1,7 @@
 """What checks of gradients find: whether they are finite, and their norms."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -62,6 +63,11 @@ def measured(param_groups: list[Group], gathered: list[Gradients], norm_type: fl
     findings = []
     for gradients in gathered:
         operator = torch.ops.polycast.norm.default
+        # Only the 2-norm of complex elements is that of their halves.
+        if norm_type != 2 and any(param.is_complex() for param in gradients.params):
+            pairs = zip(gradients.params, gradients.grads, strict=True)
+            grads = [torch.view_as_complex(grad).abs() if param.is_complex() else grad for param, grad in pairs]
+            gradients = replace(gradients, grads=grads)
         norm, found_inf, non_finite = on_gradients(operator, gradients, param_groups, norm_type)
         findings.append(Finding.of(gradients, found_inf, non_finite, norm))
     return findings

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
 from polycast import _caller, backends
-from polycast.scaler import elsewhere  # noqa: F401
+from polycast.scaler import torch_foreach  # noqa: F401
 from polycast.scaler.arguments import (
     check_bounds,
     check_clipping,

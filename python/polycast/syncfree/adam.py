@@ -4,11 +4,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
 from torch.optim.optimizer import ParamsT
 
+from polycast import backends
 from polycast._compiled import check_adam_step
 from polycast._operators import operators
-from polycast.syncfree import elsewhere
+from polycast.syncfree import torch_fused  # noqa: F401 -- it registers the operators for other devices
 from polycast.syncfree.arguments import numbers
 from polycast.syncfree.batches import Group
 from polycast.syncfree.step import Arguments, SyncFreeOptimizer
@@ -17,11 +19,16 @@ from polycast.syncfree.step import Arguments, SyncFreeOptimizer
 Stock = torch.optim.Adam
 
 
+def _place_of_step(param: Tensor) -> torch.device:
+    """Return where the count of steps is: beside its parameter, or where torch.optim takes and reads it, the host."""
+    return param.device if backends.skips_by_itself(param.device.type) else torch.device(backends.HOST)
+
+
 class Adam(SyncFreeOptimizer, Stock):
     """Adam, as ``torch.optim.Adam`` documents it, with a sync-free step.
 
     Args:
-        params: Parameters, groups of them, or named ones, float32, float64, bfloat16, float16 or complex.
+        params: Parameters, groups of them, or named ones.
         lr: The learning rate: a float, or a one-element tensor on the host or on the device of the parameters.
         betas: Coefficients of the running averages of the gradient and of its square.
         eps: Added to the denominator.
@@ -35,9 +42,9 @@ class Adam(SyncFreeOptimizer, Stock):
         differentiable: Only False: autograd does not record the step.
 
     Raises:
-        TypeError: An argument, in a group too, is of a wrong type, ``differentiable`` is true, or float16 parameters
-            come without a ``state_dtype``.
-        ValueError: As torch.optim raises it; a number is NaN.
+        TypeError: ``differentiable`` is true, a group has a ``state_dtype`` of its own, or float16 parameters come
+            without a ``state_dtype``.
+        ValueError: As torch.optim raises it.
 
     Example:
         >>> import torch
@@ -53,7 +60,6 @@ class Adam(SyncFreeOptimizer, Stock):
     _average_names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
     _operator = operators.adam_step_.default
     _check = staticmethod(check_adam_step)
-    _elsewhere = staticmethod(elsewhere.adam_step_)
 
     def __init__(
         self,
@@ -103,7 +109,7 @@ class Adam(SyncFreeOptimizer, Stock):
         state: dict[str, Any] = self.state[param]
         if "step" not in state:
             self._check_state_dtype(param)
-            state["step"] = torch.zeros((), dtype=torch.float32, device=param.device)
+            state["step"] = torch.zeros((), dtype=torch.float32, device=_place_of_step(param))
             state["exp_avg"] = self._new_state(param)
             state["exp_avg_sq"] = self._new_state(param)
         if group["amsgrad"] and "max_exp_avg_sq" not in state:
@@ -113,9 +119,7 @@ class Adam(SyncFreeOptimizer, Stock):
         super()._convert_state(param)
         state = self.state[param]
         if "step" in state:
-            step = torch.as_tensor(state["step"], dtype=None if isinstance(state["step"], Tensor) else torch.float32)
-            # torch.optim keeps the count of steps on the host, unless it is fused or capturable.
-            state["step"] = step if step.device == param.device else step.to(param.device)
+            state["step"] = torch.as_tensor(state["step"], dtype=torch.float32, device=_place_of_step(param))
 
     def _options(self, group: Group) -> Arguments:
         beta1, beta2 = group["betas"]
@@ -126,9 +130,33 @@ class Adam(SyncFreeOptimizer, Stock):
             "maximize": bool(group["maximize"]),
         }
 
-    def _check_sparse(self, param: Tensor, group: Group) -> None:  # noqa: ARG002
-        raise RuntimeError(
-            f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead"
+    def _prepare_for_torch(self, group: Group, params: list[Tensor]) -> None:
+        if any(param.grad is not None and param.grad.is_sparse for param in params):
+            raise RuntimeError(
+                f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead"
+            )
+        numbers(("lr", group["lr"]))
+        self._options(group)
+        with torch.inference_mode(False), torch.no_grad():
+            for param in params:
+                self._init_state(param, group)
+                self._convert_state(param)
+
+    def _step_by_torch(self, group: Group, lists: list[list[Any]]) -> None:
+        params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps = lists
+        adam(
+            params,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs,
+            steps,
+            foreach=group["foreach"],
+            capturable=not steps[0].is_cpu,
+            has_complex=any(map(torch.is_complex, params)),
+            amsgrad=bool(group["amsgrad"]),
+            lr=numbers(("lr", group["lr"]))[0],
+            **self._options(group),
         )
 
 

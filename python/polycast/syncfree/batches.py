@@ -33,21 +33,12 @@ class Batch:
     device: torch.device
     params: list[Tensor]  # as the optimizer holds them
     lists: list[list[Tensor]]  # what the operator takes: parameters, gradients, state
-    is_opaque: bool = False  # only the classes of these tensors know their values
     wholes: list[Tensor] = field(default_factory=list)  # the DTensors whose shards stand in lists
-    copies: list[tuple[Tensor, Tensor]] = field(default_factory=list)  # views, and what stands for them in lists
 
     def version(self) -> int | None:
         """Return the version of the first parameter; inference tensors have none."""
         first = self.lists[0][0]
         return None if first.is_inference() else first._version
-
-    def write_back(self) -> None:
-        """Copy results to the views they belong to, and raise the versions of DTensors whose shards were written."""
-        for view, copy in self.copies:
-            view.copy_(copy)
-        if self.wholes:
-            torch.autograd.graph.increment_version(self.wholes)
 
 
 def name_of(param_groups: Iterable[Group], param: Tensor) -> str:

@@ -5,7 +5,8 @@ Note [Plain tensors]
 In nearly every model all tensors are plain: strided, on one device, and of no class that overrides operators. Asking
 each tensor in Python would take several times as long as collecting them. So this module asks a parameter only for its
 gradient, and ``all_plain``, in C++, checks whole lists. If all tensors are DTensors that are placed alike, it checks
-their shards. If a list holds any other tensor, ``unusual`` gathers all tensors of that group one by one.
+their shards. Any other group is gathered tensor by tensor, and what no operator of ours can take goes to torch.optim:
+see ``slow_path``.
 
 Note [Parameters gathered once]
 
@@ -19,12 +20,12 @@ while a hook or a closure runs, which may free gradients.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from polycast._compiled import all_plain, same_gradients
-from polycast.syncfree import unusual
-from polycast.syncfree.batches import Batch, Gradients, Group
-from polycast.syncfree.sharding import is_sharded, place_of, shards_of
+from polycast.syncfree.batches import Batch, Gradients, Group, name_of
+from polycast.syncfree.sharding import align_grad, is_sharded, local_of, place_of, shards_of
 
 _NOTHING: dict[str, Any] = {}
 
@@ -65,6 +66,8 @@ def gather_gradients(
         collected: What was collected of them.
         coalesce_in_place: Whether the caller writes to the values of sparse gradients, which are then coalesced.
 
+    Complex gradients are gathered as real ones with a last dimension of two.
+
     Raises:
         TypeError: Only the class of a gradient knows its values.
         ValueError: A gradient cannot be placed as its parameter is.
@@ -82,7 +85,7 @@ def gather_gradients(
     if shards is not None and all_plain(shards):
         mesh, split_dims = place_of(params[0], param_groups)
         return [Gradients(shards[1][0].device, params, shards[1], mesh, split_dims, wholes=grads)]
-    return unusual.gather_gradients(param_groups, params, coalesce_in_place)
+    return _gather_one_by_one(param_groups, params, coalesce_in_place)
 
 
 def gather_group(
@@ -109,3 +112,78 @@ def gather_group(
     written = [params, *lists[2:]]
     wholes = [tensor for tensors in written for tensor in tensors if is_sharded(tensor)]
     return Batch(group, shards[0][0].device, params, shards, wholes=wholes)
+
+
+def gather_locals(
+    param_groups: list[Group],
+    collected: Collected,
+    state: Mapping[Tensor, dict[str, Any]] | None = None,
+    names: Sequence[str | None] = (),
+) -> Batch | None:
+    """Do what ``gather_group`` does, with shards in the place of DTensors, however they are placed.
+
+    Gradients are placed as their parameters are. Without names only parameters and gradients are looked at.
+
+    Raises:
+        ValueError: A gradient cannot be placed as its parameter is.
+    """
+    group, params, _ = collected
+    for param in params:
+        align(param, param_groups)
+    wholes: list[list[Any]] = [params, [param.grad for param in params]]
+    wholes += [[state[param].get(name) for param in params] if name and state else [] for name in names]
+    lists: list[list[Any]] = [list(map(local_of, tensors)) for tensors in wholes]
+    if not all_plain(lists) and not all(hasattr(tensor, "fake_device") for tensors in lists for tensor in tensors):
+        return None
+    sharded = [tensor for tensors in (params, *wholes[2:]) for tensor in tensors if is_sharded(tensor)]
+    return Batch(group, lists[0][0].device, params, lists, wholes=sharded)
+
+
+def align(param: Tensor, param_groups: list[Group]) -> tuple[Any, tuple[int, ...]]:
+    """Place a gradient as its parameter is; return the mesh and the dimensions that split it."""
+    if is_sharded(param):
+        align_grad(param, param_groups)
+    elif is_sharded(param.grad):
+        name = name_of(param_groups, param)
+        raise ValueError(f"the gradient of {name} is a DTensor and the parameter is none; give it a plain tensor")
+    return place_of(param, param_groups)
+
+
+def _gather_one_by_one(param_groups: list[Group], params: list[Tensor], coalesce_in_place: bool) -> list[Gradients]:
+    gathered: list[tuple[Any, Gradients]] = []
+    for param in params:
+        mesh, split_dims = align(param, param_groups)
+        grad = param.grad
+        assert grad is not None
+        if coalesce_in_place and grad.is_sparse and not grad.is_coalesced():
+            param.grad = grad = grad.coalesce()
+        local = local_of(grad)
+        if torch._C._dispatch_keys(local).has(torch._C.DispatchKey.Python) and not hasattr(local, "fake_device"):
+            raise TypeError(
+                f"the gradient of {name_of(param_groups, param)} is a {type(local).__name__}, whose values only that "
+                "class knows; give it a plain tensor or a DTensor"
+            )
+        # The duplicates of a gradient that is not coalesced add up.
+        memory = _memory_of(local.coalesce()._values() if local.is_sparse else local)
+        place = memory.device, mesh, split_dims
+        gradients = next((found for there, found in gathered if there == place), None)
+        if gradients is None:
+            gradients = Gradients(memory.device, [], [], mesh, split_dims)
+            gathered.append((place, gradients))
+        gradients.params.append(param)
+        gradients.grads.append(memory)
+        if is_sharded(grad):
+            gradients.wholes.append(grad)
+    return [gradients for _, gradients in gathered]
+
+
+def _memory_of(grad: Tensor) -> Tensor:
+    """Return the memory of a gradient, which may be a view of its conjugate or its negative, as real numbers.
+
+    What is not finite, the norm, and the product with a number are the same there but for signs.
+    """
+    if grad._is_zerotensor():
+        return torch.zeros_like(grad)
+    straight = grad.conj() if grad.is_conj() else grad
+    straight = torch._neg_view(straight) if straight.is_neg() else straight
+    return torch.view_as_real(straight.detach()) if straight.is_complex() else straight

@@ -5,14 +5,13 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
+from torch.optim.sgd import sgd
 
 from polycast._compiled import check_sgd_step
 from polycast._operators import operators
-from polycast.syncfree import elsewhere
+from polycast.syncfree import torch_fused  # noqa: F401 -- it registers the operators for other devices
 from polycast.syncfree.arguments import numbers
 from polycast.syncfree.batches import Group
-from polycast.syncfree.momentum import has_started, negated, torchs_state
-from polycast.syncfree.sparse import step_with_momentum, step_without_momentum
 from polycast.syncfree.step import Arguments, SyncFreeOptimizer
 
 # By a name of our own: users who cannot edit a library put ours in the place of torch's.
@@ -23,11 +22,11 @@ class SGD(SyncFreeOptimizer, Stock):
     """SGD with momentum, as ``torch.optim.SGD`` documents it, with a sync-free step.
 
     Args:
-        params: Parameters, groups of them, or named ones, float32, float64, bfloat16, float16 or complex. Their
-            gradients may be sparse, on the host without weight decay.
+        params: Parameters, groups of them, or named ones.
         lr: The learning rate: a float, or a one-element tensor on the host or on the device of the parameters.
-        momentum: Factor of the momentum buffer.
-        dampening: Dampens the gradients that enter the buffer, but for the first one.
+        momentum: Factor of the momentum buffer, which starts as zeros: a first gradient of -0 enters it as +0.
+        dampening: Dampens the gradients that enter the buffer, but for the first one. With it ``torch.optim`` takes the
+            step, after one read.
         weight_decay: Coefficient of the parameters that are added to the gradients.
         nesterov: Look ahead by the momentum.
         maximize: Maximize the objective.
@@ -37,8 +36,8 @@ class SGD(SyncFreeOptimizer, Stock):
         differentiable: Only False: autograd does not record the step.
 
     Raises:
-        TypeError: An argument, in a group too, is of a wrong type, or ``differentiable`` is true.
-        ValueError: As torch.optim raises it; a number is NaN.
+        TypeError: ``differentiable`` is true, or a group has a ``state_dtype`` of its own.
+        ValueError: As torch.optim raises it.
 
     Example:
         >>> import torch
@@ -53,10 +52,8 @@ class SGD(SyncFreeOptimizer, Stock):
     """
 
     _average_names = ("momentum_buffer",)
-    _has_flags = True  # whether momentum_started may be in the state
     _operator = operators.sgd_step_.default
     _check = staticmethod(check_sgd_step)
-    _elsewhere = staticmethod(elsewhere.sgd_step_)
 
     def __init__(
         self,
@@ -87,89 +84,43 @@ class SGD(SyncFreeOptimizer, Stock):
             differentiable=differentiable,
             fused=fused,
         )
-        self._has_flags = False
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state as ``torch.optim.SGD`` keeps it.
-
-        If steps were given ``found_inf``, this syncs to learn which momentum buffers have started.
-        """
-        # Ahead of the users' hooks, which see what torch.optim would show them.
-        hook = self.register_state_dict_post_hook(torchs_state, prepend=True)
-        try:
-            return super().state_dict()
-        finally:
-            hook.remove()
 
     def _state_names(self, group: Group) -> tuple[str | None, ...]:
-        if group["momentum"] == 0:
-            return None, None
-        if group["dampening"] != 0:
-            return "momentum_buffer", "momentum_started"
-        if self._has_flags:
-            for param in group["params"]:
-                self.state.get(param, {}).pop("momentum_started", None)
-        return "momentum_buffer", None
+        return (None if group["momentum"] == 0 else "momentum_buffer",)
 
     def _init_state(self, param: Tensor, group: Group) -> None:
         state = self.state[param]
-        buffer = state.get("momentum_buffer")
-        if buffer is None:
-            state["momentum_buffer"] = negated(self._new_state(param))
-        elif buffer.layout != torch.strided:  # sparse gradients came before
-            state["momentum_buffer"] = buffer.to_dense()
-        if group["dampening"] != 0 and (buffer is None or "momentum_started" not in state):
-            self._has_flags = True
-            state["momentum_started"] = has_started(buffer, param.device)
+        if group["momentum"] != 0 and state.get("momentum_buffer") is None:
+            state["momentum_buffer"] = self._new_state(param)
 
     def _options(self, group: Group) -> Arguments:
-        names = ("weight_decay", "momentum", "dampening")
-        taken = numbers(*zip(names, map(group.__getitem__, names), strict=True))
+        names = ("weight_decay", "momentum")
         return {
-            **dict(zip(names, taken, strict=True)),
+            **dict(zip(names, numbers(*((name, group[name]) for name in names)), strict=True)),
             "nesterov": bool(group["nesterov"]),
             "maximize": bool(group["maximize"]),
         }
 
-    def _check_sparse(self, param: Tensor, group: Group) -> None:
-        if group["weight_decay"] != 0:
-            raise RuntimeError(
-                f"weight_decay is {group['weight_decay']} and the gradient of a parameter of {tuple(param.shape)} is "
-                "sparse; put such parameters into a group with weight_decay=0"
-            )
-        self._options(group)
-        buffer = self.state[param].get("momentum_buffer") if group["momentum"] != 0 and param in self.state else None
-        if buffer is not None and (buffer.shape, buffer.device) != (param.shape, param.device):
-            raise ValueError(
-                f"the momentum_buffer of a parameter of {tuple(param.shape)} on {param.device} is of "
-                f"{tuple(buffer.shape)} on {buffer.device}; load the state that belongs to it"
-            )
+    def _needs_torch(self, group: Group) -> bool:
+        # Torch's first step takes the gradient whole, which a buffer of zeros cannot tell.
+        return bool(group["momentum"] != 0 and group["dampening"] != 0)
 
-    def _step_sparse(self, param: Tensor, group: Group, arguments: Arguments) -> None:
-        assert param.grad is not None
-        found_inf = arguments["found_inf"]
-        if param.is_cpu and found_inf is not None:  # which the host need not wait for
-            if found_inf.item() != 0:
-                return
-            arguments = {**arguments, "found_inf": None}
-        if group["momentum"] != 0:
-            state = self.state[param]
-            buffer = state.get("momentum_buffer")
-            if param.is_cpu and (buffer is None or buffer.is_sparse):
-                kept = self._kept_dtype(param)
-                state["momentum_buffer"] = step_with_momentum(param, param.grad, buffer, kept, **arguments)
-                return
-            # The momentum of rows without a gradient goes on.
-            self._init_state(param, group)
+    def _prepare_for_torch(self, group: Group, params: list[Tensor]) -> None:
+        numbers(("lr", group["lr"]), ("dampening", group["dampening"]))
+        self._options(group)
+        for param in params:
             self._convert_state(param)
-            started = [state["momentum_started"]] if group["dampening"] != 0 else []
-            self._operator([param], [param.grad.to_dense()], [state["momentum_buffer"]], started, **arguments)
-            return
-        if param.is_cpu and param.element_size() > 2:
-            step_without_momentum(param, param.grad, **arguments)
-            return
-        grad = param.grad.coalesce()
-        where = tuple(grad.indices())
-        rows = param[where]
-        self._operator([rows], [grad.values()], [], [], **arguments)
-        param[where] = rows
+
+    def _step_by_torch(self, group: Group, lists: list[list[Any]]) -> None:
+        params, grads, buffers = lists
+        lr, dampening = numbers(("lr", group["lr"]), ("dampening", group["dampening"]))
+        sgd(
+            params,
+            grads,
+            buffers or [None] * len(params),
+            has_sparse_grad=any(grad.is_sparse for grad in grads),
+            foreach=group["foreach"],
+            lr=lr,
+            dampening=dampening,
+            **self._options(group),
+        )

@@ -98,3 +98,13 @@ def placed_like(value: Any, param: Any) -> Tensor:
     if same or any(placement.is_partial() for placement in param.placements):  # which a step refuses
         return placed
     return value.redistribute(param.device_mesh, param.placements)  # type: ignore[no-any-return]
+
+
+def sharded_like(local: Tensor, param: Any) -> Tensor:
+    """Return the state of a parameter from this process's part of it: a DTensor if the parameter is one."""
+    if not is_sharded(param):
+        return local
+    whole: Tensor = type(param.detach()).from_local(
+        local, param.device_mesh, param.placements, run_check=False, shape=param.shape, stride=param.stride()
+    )
+    return whole

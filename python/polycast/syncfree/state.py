@@ -19,7 +19,6 @@ class StatefulOptimizer(torch.optim.Optimizer):
     _average_names: ClassVar[tuple[str, ...]]
 
     state_dtype: torch.dtype | None
-    _was_told = False  # a step was given found_inf, so the host may not know whether it was taken
 
     def _new_state(self, param: Tensor) -> Tensor:
         return torch.zeros_like(param, dtype=self._kept_dtype(param), memory_format=torch.preserve_format)
@@ -115,7 +114,7 @@ class StatefulOptimizer(torch.optim.Optimizer):
         return converted
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "state_dtype": self.state_dtype, "_was_told": self._was_told}
+        return {**super().__getstate__(), "state_dtype": self.state_dtype}
 
 
 def _listed(keys: Iterable[Any]) -> str:

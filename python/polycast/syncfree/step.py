@@ -9,19 +9,13 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
+from polycast import backends
 from polycast.scope.compiled_code import disabled
-from polycast.syncfree.arguments import (
-    check_group,
-    check_options,
-    check_state_dtype,
-    named_params,
-    numbers,
-    refuse_differentiable,
-)
+from polycast.syncfree.arguments import check_state_dtype, numbers, refuse_differentiable
 from polycast.syncfree.batches import Batch, Group, Operator, call, name_of, raise_named
-from polycast.syncfree.gather import Collected, collect, gather_group
+from polycast.syncfree.gather import Collected, collect, gather_group, gather_locals
+from polycast.syncfree.slow_path import is_skipped, step_by_torch
 from polycast.syncfree.state import StatefulOptimizer
-from polycast.syncfree.unusual import gather_batches, is_ready
 
 #: What an operator takes beside its lists, in the order of its schema.
 Arguments: TypeAlias = dict[str, Any]
@@ -39,10 +33,9 @@ class SyncFreeOptimizer(StatefulOptimizer):
     #: What a gradient scaler has collected, while it calls the step: see Note [Parameters gathered once].
     _collected: list[Collected] | None = None
 
-    #: The operator; its check, which raises what the call would; and its kernel in ATen's ops, which subclasses know.
+    #: The operator, and its check, which raises what the call would.
     _operator: ClassVar[Operator]
     _check: ClassVar[Callable[..., None]]
-    _elsewhere: ClassVar[Callable[..., None]]
 
     def _start(self, stock: Any, params: ParamsT, state_dtype: Any, **options: Any) -> None:
         """Initialize the optimizer by the constructor of torch.optim's.
@@ -51,12 +44,10 @@ class SyncFreeOptimizer(StatefulOptimizer):
             stock: The class of torch.optim.
             params: What the user gave.
             state_dtype: What the user gave.
-            options: The arguments of that constructor, in the order in which it looks at them.
+            options: The arguments of that constructor.
         """
         self.state_dtype = check_state_dtype(state_dtype)
-        with named_params(params):
-            check_options(**options)
-            stock.__init__(self, params, **options)
+        stock.__init__(self, params, **options)
         # By this attribute torch's fused optimizers say that their step changes the gradients, so trainers do not clip.
         vars(self).pop("_step_supports_amp_scaling", None)
         refuse_differentiable(type(self).__name__, self.defaults, "")
@@ -65,11 +56,23 @@ class SyncFreeOptimizer(StatefulOptimizer):
         """Add a group of parameters, as ``torch.optim.Optimizer.add_param_group`` does, or leave all as it is.
 
         Raises:
-            TypeError, ValueError: As the constructor.
+            TypeError: It has a ``state_dtype`` of its own, is ``differentiable``, or its state would be of a wrong
+                dtype.
+            ValueError: As torch.optim raises it.
         """
-        for param in check_group(self, param_group):
-            self._check_state_dtype(param)
         super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        where = f" of parameter group {len(self.param_groups) - 1}"
+        try:
+            if "state_dtype" in group:
+                raise TypeError(f"state_dtype{where}: expected none; pass it to the optimizer, for all groups")
+            if group.get("differentiable") and not self.defaults.get("differentiable"):  # the constructor tells of it
+                refuse_differentiable(type(self).__name__, group, where)
+            for param in group["params"]:
+                self._check_state_dtype(param)
+        except TypeError:
+            self.param_groups.pop()
+            raise
 
     def step(
         self,
@@ -84,10 +87,14 @@ class SyncFreeOptimizer(StatefulOptimizer):
         The gradients keep their values, but for one case: where torch's fused kernels take the step, as on cuda,
         ``grad_scale`` and ``clip_coef`` are applied to the gradients too, as by ``torch.optim`` with ``fused=True``.
 
+        A group takes the step of ``torch.optim``, after one read of ``found_inf``, if it holds sparse or complex
+        tensors, subclasses other than DTensors, tensors on several devices, or parameters that share memory; if it is
+        of SGD with dampening; and on devices whose fused kernels do not skip, as mps and xpu.
+
         Args:
             closure: Computes the loss and the gradients anew, and returns the loss.
             found_inf: One float32 element on the device of the parameters. Where it is not zero the step is skipped:
-                no parameter and no state changes by a bit, and no step is counted. This takes no sync.
+                no parameter and no state changes by a bit, and no step is counted.
             grad_scale: One floating-point element: the gradients are divided by it, in registers.
             clip_coef: One floating-point element: the gradients are multiplied by it, in registers.
 
@@ -98,10 +105,10 @@ class SyncFreeOptimizer(StatefulOptimizer):
             What the closure returned.
 
         Raises:
-            ValueError: A learning rate is NaN, tensors share memory, or sizes do not fit.
+            ValueError: An option is NaN, or sizes do not fit.
             TypeError: A tensor is of a dtype that the step cannot use.
-            RuntimeError: A parameter, its gradient and its state are on different devices. Whatever is raised, nothing
-                has been written.
+            RuntimeError: As by ``torch.optim``. Whatever is raised, nothing has been written, except where
+                ``torch.optim`` raises in a step that it takes.
 
         Example:
             >>> import torch
@@ -130,43 +137,40 @@ class SyncFreeOptimizer(StatefulOptimizer):
             scalar = scalars[name] = getattr(self, name, None) if given is None else given
             if scalar is not None and not isinstance(scalar, Tensor):
                 raise TypeError(f"{name} is {scalar!r}; it takes a tensor of one element")
-        self._was_told = self._was_told or scalars["found_inf"] is not None
         batches: list[Batch] = []
-        sparse: list[tuple[Group, Tensor]] = []
+        others: list[Collected] = []
         for collected in collect(self.param_groups, self._collected):
             if collected.params:
-                names = self._state_names(collected.group)
-                batch = gather_group(collected, self.state, names)
-                batches += self._gather_unusual(collected, names, sparse) if batch is None else [batch]
+                batch = self._gather(collected)
+                batches += [] if batch is None else [batch]
+                others += [collected] if batch is None else []
+        if others and is_skipped(scalars):
+            return
         steps = [(batch, self._arguments(batch.group, batch.device, scalars)) for batch in batches]
-        for group, param in sparse:
-            self._check_sparse(param, group)
         # One call checks all that it is given before it writes. Several are checked before the first of them.
-        if len(steps) + len(sparse) > 1:
+        if len(steps) + len(others) > 1:
             for batch, arguments in steps:
                 self._check_batch(batch, arguments)
-        for group, param in sparse:
-            self._step_sparse(param, group, self._arguments(group, param.device, scalars))
+        if others:
+            step_by_torch(self, others, scalars)
         for batch, arguments in steps:
             self._step_batch(batch, arguments)
 
-    def _gather_unusual(
-        self, collected: Collected, names: tuple[str | None, ...], sparse: list[tuple[Group, Tensor]]
-    ) -> list[Batch]:
-        """Gather a group whose tensors are not all plain, after each parameter got the state that it lacks."""
-        group, params = collected.group, []
-        for param, grad in zip(collected.params, collected.grads, strict=True):
-            if grad.is_sparse:
-                sparse.append((group, param))
-                continue
-            params.append(param)
-            if not is_ready(param, self.state.get(param, {}), names):
-                # What is made in inference mode could not be written outside of it.
-                with torch.inference_mode(False):
+    def _gather(self, collected: Collected) -> Batch | None:
+        """Return what the operator takes of a group, or None where torch.optim takes the step."""
+        group, params, _ = collected
+        if self._needs_torch(group) or not backends.skips_by_itself(params[0].device.type):
+            return None
+        names = self._state_names(group)
+        batch = gather_group(collected, self.state, names)
+        if batch is None and gather_locals(self.param_groups, collected) is not None:
+            # What is made in inference mode could not be written outside of it.
+            with torch.inference_mode(False):
+                for param in params:
                     self._init_state(param, group)
                     self._convert_state(param)
-        states = [self.state.get(param, {}) for param in params]
-        return gather_batches(self.param_groups, group, params, states, names)
+            batch = gather_locals(self.param_groups, collected, self.state, names)
+        return batch
 
     def _arguments(self, group: Group, device: torch.device, scalars: dict[str, Tensor | None]) -> Arguments:
         """Return what the operator takes beside its lists, on the device, or raise what is wrong with it."""
@@ -190,18 +194,14 @@ class SyncFreeOptimizer(StatefulOptimizer):
         self._check(batch.lists, *scalars, lambda index: name_of(self.param_groups, batch.params[index]))
 
     def _step_batch(self, batch: Batch, arguments: Arguments) -> None:
-        stand_ins = bool(batch.copies or batch.wholes)
-        version = batch.version() if stand_ins else None
+        version = batch.version() if batch.wholes else None
         try:
-            if batch.is_opaque:
-                self._elsewhere(*batch.lists, **arguments)
-            else:
-                call(self._operator, batch.device, *batch.lists, **arguments)
+            call(self._operator, batch.device, *batch.lists, **arguments)
         except Exception as error:
             raise_named(error, lambda: self._check_batch(batch, arguments))
         # Where the version is the same the host knows that the step was skipped.
-        if stand_ins and (version is None or batch.version() != version):
-            batch.write_back()
+        if batch.wholes and (version is None or batch.version() != version):
+            torch.autograd.graph.increment_version(batch.wholes)
 
     @abstractmethod
     def _state_names(self, group: Group) -> tuple[str | None, ...]:
@@ -215,13 +215,17 @@ class SyncFreeOptimizer(StatefulOptimizer):
     def _options(self, group: Group) -> Arguments:
         """Return the numbers and flags that the operator takes of a group, or raise what is wrong with them."""
 
+    def _needs_torch(self, group: Group) -> bool:  # noqa: ARG002
+        """Return whether only torch.optim knows the options of a group."""
+        return False
+
     @abstractmethod
-    def _check_sparse(self, param: Tensor, group: Group) -> None:
-        """Raise if a parameter cannot be updated by a sparse gradient."""
+    def _prepare_for_torch(self, group: Group, params: list[Tensor]) -> None:
+        """Check the group, and give its parameters that have gradients the state that torch.optim's step needs."""
+
+    @abstractmethod
+    def _step_by_torch(self, group: Group, lists: list[list[Any]]) -> None:
+        """Call the function of torch.optim."""
 
     def _check_state_dtype(self, param: Tensor) -> None:
         """Raise if the state of a parameter cannot be of the dtype that it would have."""
-
-    def _step_sparse(self, param: Tensor, group: Group, arguments: Arguments) -> None:
-        """Update a parameter whose gradient is sparse, where `_check_sparse` lets it pass."""
-        raise NotImplementedError

@@ -123,7 +123,7 @@ class Adam:
 
 @dataclass(frozen=True)
 class SGD:
-    """One step of SGD. Its numbers are lr, weight_decay, momentum, dampening."""
+    """One step of SGD. Its numbers are lr, weight_decay, momentum. A momentum buffer starts as zeros."""
 
     maximize: bool
     weight_decay: bool
@@ -131,8 +131,8 @@ class SGD:
     nesterov: bool
 
     def update(self, controls: Controls, grad: Op, param: Op, *state: Op) -> list[Op]:
-        """Return the new param and, where they are used, momentum_buffer and momentum_started."""
-        lr, weight_decay, momentum, _ = controls.numbers
+        """Return the new param and, with momentum, the momentum_buffer."""
+        lr, weight_decay, momentum = controls.numbers
         dtype = compute_dtype(param)
         value = param.cast(dtype)
         grad = controls.gradient(grad, dtype, self.maximize)
@@ -144,12 +144,8 @@ class SGD:
             grad = grad + like(momentum, grad) * buffer if self.nesterov else buffer
         return [controls.keep(param, value + like(-lr, grad) * grad), *kept]
 
-    def _buffer(self, controls: Controls, grad: Op, old: Op, *flag: Op) -> tuple[Op, list[Op]]:
-        _, _, momentum, dampening = controls.numbers
-        share = like(constant(dampening, 1) - dampening, grad)
-        new = old.cast(grad.shape().dtype) * like(momentum, grad) + share * grad
-        if flag:
-            started = flag[0] != constant(flag[0], 0)
-            new = started.broadcast(grad.shape().sizes).select(new, grad)
-        kept = [controls.keep(old, new), *[controls.keep(op, constant(op, 1)) for op in flag]]
-        return carried(new, kept[0]), kept
+    def _buffer(self, controls: Controls, grad: Op, old: Op) -> tuple[Op, list[Op]]:
+        _, _, momentum = controls.numbers
+        new = old.cast(grad.shape().dtype) * like(momentum, grad) + grad
+        kept = controls.keep(old, new)
+        return carried(new, kept), [kept]

@@ -90,15 +90,3 @@ def on_device(device: torch.device, *given: Tensor | None) -> list[Tensor]:
         if tensor is not None:
             tensors.append(tensor if tensor.device.type == TYPE else tensor.detach().reshape(1).to(device))
     return tensors
-
-
-def as_real(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Return complex tensors as pairs of reals, and the others unchanged. Pairs are views under functionalization."""
-    if not any(map(torch.is_complex, tensors)):
-        return tensors
-    return [_pairs(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor for tensor in tensors]
-
-
-def _pairs(tensor: Tensor) -> Tensor:
-    # XLA has views under functionalization only.
-    return torch.view_as_real(tensor) if torch._is_functional_tensor(tensor) else torch.view_as_real_copy(tensor)

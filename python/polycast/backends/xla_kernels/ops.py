@@ -52,20 +52,17 @@ def non_finite_flags(ops: Sequence[Op]) -> list[Op]:
     return [found_inf.cast("f32"), (finite != constant(finite, True)).cast("f32")]
 
 
-def total_norm(ops: Sequence[Op], pairs: Sequence[bool], norm_type: float) -> Op:
+def total_norm(ops: Sequence[Op], norm_type: float) -> Op:
     """Return the norm of all elements of all ops, in float64 if any op is, else in float32.
 
     Sums are in float64. If they could overflow, all elements are first divided by the largest one.
 
     Args:
         ops: The ops to take the norm of, together.
-        pairs: For each op, whether its last dimension holds the parts of complex elements.
         norm_type: A positive number, or infinity.
     """
     dtype = "f64" if any(op.shape().dtype == "f64" for op in ops) else "f32"
-    sizes = [
-        _magnitudes(op.cast("f64")) if pair else _size(op.cast("f64")) for op, pair in zip(ops, pairs, strict=True)
-    ]
+    sizes = [_size(op.cast("f64")) for op in ops]
     if dtype == "f32" and norm_type <= _SAFE_NORM:
         return _norm(sizes, norm_type).cast(dtype)
     largest = _folded(sizes, lambda a, b: a.max(b))
@@ -86,15 +83,6 @@ def _norm(sizes: Sequence[Op], norm_type: float) -> Op:
 
 def _size(op: Op) -> Op:
     return op.max(-op)
-
-
-def _magnitudes(op: Op) -> Op:
-    """Return the magnitudes of complex elements. They are given as pairs of reals."""
-    last = op.shape().rank - 1
-    real, imaginary = [_size(op.slice_in_dim(part, part + 1, last)) for part in (0, 1)]
-    large = real.max(imaginary)
-    ratio = real.min(imaginary) / _divisor(large)
-    return large * (constant(ratio, 1) + ratio * ratio).sqrt()
 
 
 def _divisor(op: Op) -> Op:

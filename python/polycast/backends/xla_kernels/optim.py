@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from itertools import chain, islice
 
-import torch
 from torch import Tensor
 
 from polycast._compiled import check_adam_step, check_sgd_step
 from polycast.backends.xla import TYPE
 from polycast.backends.xla_kernels.arithmetic import SGD, Adam, Controls, Given
-from polycast.backends.xla_kernels.computation import as_real, on_device, update, upload
+from polycast.backends.xla_kernels.computation import on_device, update, upload
 from polycast.backends.xla_kernels.ops import Op
 
 
@@ -30,7 +29,7 @@ def _step(
     given = Given(lr.device.type == TYPE, found_inf is not None, grad_scale is not None, clip_coef is not None)
     vector = upload((0.0 if given.lr else float(lr.item()), *numbers), device, id(tensors[0][0]))
     scalars = on_device(device, lr if given.lr else None, found_inf, grad_scale, clip_coef)
-    params, grads, *states = map(as_real, tensors) if any(map(torch.is_complex, tensors[0])) else tensors
+    params, grads, *states = tensors
     rows = list(zip(params, *states, strict=True))
     written = list(chain.from_iterable(rows))
 
@@ -73,12 +72,10 @@ def sgd_step_(
     params: list[Tensor],
     grads: list[Tensor],
     momentum_buffers: list[Tensor],
-    momentum_started: list[Tensor],
     *,
     lr: Tensor,
     weight_decay: float,
     momentum: float,
-    dampening: float,
     nesterov: bool,
     maximize: bool,
     found_inf: Tensor | None = None,
@@ -86,7 +83,7 @@ def sgd_step_(
     clip_coef: Tensor | None = None,
 ) -> None:
     """Take a step of SGD."""
-    lists = [params, grads, momentum_buffers, momentum_started]
+    lists = [params, grads, momentum_buffers]
     check_sgd_step(lists, lr, found_inf, grad_scale, clip_coef)
     arithmetic = SGD(maximize, weight_decay != 0, bool(momentum_buffers), nesterov)
-    _step(arithmetic, lists, (weight_decay, momentum, dampening), lr, found_inf, grad_scale, clip_coef)
+    _step(arithmetic, lists, (weight_decay, momentum), lr, found_inf, grad_scale, clip_coef)

@@ -4,13 +4,13 @@ from torch import Tensor
 
 from polycast._compiled import own_memory
 from polycast.backends.xla_kernels.arithmetic import compute_dtype
-from polycast.backends.xla_kernels.computation import as_real, call, on_device, update, upload
+from polycast.backends.xla_kernels.computation import call, on_device, update, upload
 from polycast.backends.xla_kernels.ops import Op, all_finite, constant, like, non_finite_flags, scalar, total_norm
 
 
 def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Return whether any tensor holds an inf or NaN, and a vector with the same of each, as 0 or 1 in float32."""
-    found_inf, non_finite = call("find_non_finite", non_finite_flags, as_real(tensors))
+    found_inf, non_finite = call("find_non_finite", non_finite_flags, tensors)
     return found_inf, non_finite
 
 
@@ -24,12 +24,11 @@ def norm(tensors: list[Tensor], norm_type: float) -> tuple[Tensor, Tensor, Tenso
     """
     if not norm_type > 0:
         raise ValueError(f"norm: norm_type is {norm_type}; it takes a positive number, or infinity")
-    pairs = tuple(tensor.is_complex() for tensor in tensors)
 
     def build(ops: list[Op]) -> list[Op]:
-        return [total_norm(ops, pairs, norm_type), *non_finite_flags(ops)]
+        return [total_norm(ops, norm_type), *non_finite_flags(ops)]
 
-    total, found_inf, non_finite = call(("norm", norm_type, pairs), build, as_real(tensors))
+    total, found_inf, non_finite = call(("norm", norm_type), build, tensors)
     return total, found_inf, non_finite
 
 
@@ -49,7 +48,7 @@ def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tenso
         return [*new, (flag != constant(flag, 0)).select(flag, found), non_finite]
 
     own_memory(grads)
-    (non_finite,) = update("unscale", build, [*as_real(grads), found_inf], on_device(found_inf.device, inv_scale))
+    (non_finite,) = update("unscale", build, [*grads, found_inf], on_device(found_inf.device, inv_scale))
     return non_finite
 
 

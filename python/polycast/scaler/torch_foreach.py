@@ -1,0 +1,87 @@
+"""The operators of a gradient scaler on every device but the CPU and XLA, and on meta and fake tensors.
+
+They are torch's own operators over lists, which never sync.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from polycast import backends
+from polycast._compiled import check_norm, check_tensors, check_unscale, check_update_scale
+from polycast._operators import library
+
+
+def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return whether any tensor holds an inf or NaN, and for each tensor whether it does, as 0 or 1 in float32."""
+    check_tensors("find_non_finite", tensors)
+    with torch._C._AutoDispatchBelowAutograd():
+        return _findings(_norms(tensors, math.inf))
+
+
+def norm(tensors: list[Tensor], norm_type: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the norm of all elements, in float64 if any tensor is, and what ``find_non_finite`` returns."""
+    check_norm(tensors, norm_type)
+    dtype = torch.float64 if any(tensor.dtype is torch.float64 for tensor in tensors) else torch.float32
+    # In float64 no sum of squares of narrower numbers overflows.
+    sums = torch.float64 if backends.has_float64(tensors[0].device.type) else dtype
+    with torch._C._AutoDispatchBelowAutograd():
+        norms = _norms(tensors, norm_type, sums)
+        total = torch.linalg.vector_norm(norms, norm_type).to(dtype)
+        return total, *_findings(norms if norm_type == 2 and sums is not dtype else _norms(tensors, math.inf))
+
+
+def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tensor:
+    """Multiply the gradients by ``inv_scale``, and set ``found_inf`` where one of them holds an inf or NaN.
+
+    Returns:
+        For each gradient whether it does, as 0 or 1 in float32.
+    """
+    check_unscale(grads, found_inf, inv_scale)
+    with torch._C._AutoDispatchBelowAutograd():
+        non_finite = _findings(_norms(grads, math.inf))[1] if grads else found_inf.new_zeros(0)
+        factor = inv_scale.reshape(()).float()
+        for places in _by_dtype(grads):
+            torch._amp_foreach_non_finite_check_and_unscale_([grads[place] for place in places], found_inf, factor)
+    torch.autograd.graph.increment_version([*grads, found_inf])
+    return non_finite
+
+
+def update_scale_(
+    scale: Tensor, growth_tracker: Tensor, found_inf: Tensor, growth_factor: float, backoff_factor: float,
+    growth_interval: int, min_scale: float, max_scale: float,
+) -> None:  # fmt: skip
+    """Lower the scale, not below its floor, after an overflow; raise it, not above its ceiling, after enough steps."""
+    check_update_scale(scale, growth_tracker, found_inf)
+    with torch._C._AutoDispatchBelowAutograd():
+        torch._amp_update_scale_(scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval)
+        scale.clamp_(min_scale, max_scale)
+    torch.autograd.graph.increment_version([scale, growth_tracker])
+
+
+def _by_dtype(tensors: list[Tensor]) -> list[list[int]]:
+    """Return the places of the tensors of each dtype, which torch's kernels take."""
+    dtypes = [tensor.dtype for tensor in tensors]
+    return [[place for place, each in enumerate(dtypes) if each is dtype] for dtype in dict.fromkeys(dtypes)]
+
+
+def _norms(tensors: list[Tensor], norm_type: float, dtype: torch.dtype | None = None) -> Tensor:
+    """Return the norm of each tensor, as one vector: NaN or infinite where an element is."""
+    norms = dict.fromkeys(range(len(tensors)), tensors[0])
+    for places in _by_dtype(tensors):
+        filled = [place for place in places if tensors[place].numel()]  # there is no maximum of nothing
+        found = torch._foreach_norm([tensors[place] for place in filled], norm_type, dtype) if filled else ()
+        norms.update(zip(filled, found, strict=True))
+        norms.update((place, tensors[place].new_zeros(())) for place in places if not tensors[place].numel())
+    return torch.stack(list(norms.values()))
+
+
+def _findings(norms: Tensor) -> tuple[Tensor, Tensor]:
+    """Return whether any norm is not finite, and whether each is, as 0 or 1."""
+    non_finite = torch.ne(norms - norms, 0, out=torch.empty_like(norms, dtype=torch.float32))
+    return non_finite.amax(), non_finite
+
+
+for _function in (find_non_finite, norm, unscale_, update_scale_):
+    library.impl(_function.__name__, _function, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]

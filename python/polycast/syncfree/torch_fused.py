@@ -1,0 +1,102 @@
+"""The steps of Adam and SGD on devices whose fused kernels in torch skip and unscale as documented, as cuda does.
+
+Those kernels skip where ``found_inf`` is 1, take one divisor, and write the divided gradients back. They take lists of
+one dtype whose tensors lie alike: a parameter whose gradient or state is otherwise is stepped by copies. Meta and fake
+tensors have no values, so a step only raises their versions.
+
+Status: tested with tensors of the CPU, and with fake ones of cuda. No accelerator has run it yet.
+"""
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from polycast._compiled import check_adam_step, check_sgd_step
+from polycast._operators import library
+
+Tensors: TypeAlias = list[Tensor]
+# Copies of this many elements keep a device busy for longer than a kernel takes to launch, and need little memory.
+LIMIT = 1 << 22
+
+
+def adam_step_(*lists: Tensors, decoupled_weight_decay: bool, **options: Any) -> None:
+    """Take a step of Adam or AdamW: the operator ``polycast::adam_step_``."""
+    fused: Callable[..., None] = torch._fused_adamw_ if decoupled_weight_decay else torch._fused_adam_
+
+    def update(*lists: Tensors, found_inf: Tensor | None, **options: Any) -> None:
+        # The kernel takes the number of this step. A skipped step is not counted.
+        torch._foreach_add_(lists[5], 1)
+        fused(*lists, amsgrad=bool(lists[4]), found_inf=found_inf, **options)
+        if found_inf is not None:
+            torch._foreach_sub_(lists[5], [found_inf] * len(lists[5]))
+
+    _step(update, check_adam_step, lists[:5], lists[5:], **options)
+
+
+def sgd_step_(*lists: Tensors, **options: Any) -> None:
+    """Take a step of SGD: the operator ``polycast::sgd_step_``."""
+    fused: Callable[..., None] = torch._fused_sgd_
+    _step(fused, check_sgd_step, lists, (), dampening=0.0, is_first_step=False, **options)
+
+
+def _step(
+    update: Callable[..., None], check: Callable[..., None], lists: tuple[Tensors, ...], counters: tuple[Tensors, ...],
+    *, lr: Tensor, found_inf: Tensor | None = None, grad_scale: Tensor | None = None, clip_coef: Tensor | None = None,
+    **options: Any,
+) -> None:  # fmt: skip
+    check([*lists, *counters], lr, found_inf, grad_scale, clip_coef)
+    params, scalars = lists[0], (grad_scale, clip_coef)
+    has_values = bool(params) and not params[0].is_meta and not hasattr(params[0], "fake_device")
+    with torch._C._AutoDispatchBelowAutograd():
+        divisor = _divisor(*scalars, torch.float32)
+        skip = None if found_inf is None else torch.ne(found_inf, 0, out=torch.empty_like(found_inf)).reshape(())
+        for (dtype, fits, _), places in (_chunks(lists) if has_values else {}).items():
+            originals = [[tensors[place] for place in places] if tensors else [] for tensors in lists]
+            taken = originals if fits else [_alike(originals[0], tensors, dtype) for tensors in originals]
+            given, wide = divisor, _divisor(*scalars, dtype) if dtype is torch.float64 else None
+            if wide is not None:  # torch's kernels divide by a number of float32
+                taken, given = [taken[0], list(torch._foreach_div(taken[1], wide)), *taken[2:]], None
+            update(
+                *taken, *([each[place] for place in places] for each in counters), grad_scale=given, found_inf=skip,
+                lr=lr.item() if lr.is_cpu else lr.reshape(()).float(), **options,
+            )  # fmt: skip
+            for original, copies in zip([originals[0], *originals[2:]], [taken[0], *taken[2:]], strict=True):
+                if copies is not original:
+                    torch._foreach_copy_(original, copies)
+    is_divided = any(scalar is not None for scalar in scalars)
+    torch.autograd.graph.increment_version(chain(params, *lists[2:], *counters, lists[1] if is_divided else ()))
+
+
+def _divisor(grad_scale: Tensor | None, clip_coef: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    scale, coef = (None if each is None else each.reshape(()).to(dtype) for each in (grad_scale, clip_coef))
+    return scale if coef is None else coef.reciprocal() if scale is None else scale / coef
+
+
+def _chunks(lists: tuple[Tensors, ...]) -> dict[tuple[torch.dtype, bool, int], list[int]]:
+    """Return the places in the lists that one call takes, by its dtype and whether it takes them without copies."""
+    chunks: dict[tuple[torch.dtype, bool, int], list[int]] = {}
+    copied = 0
+    for place, row in enumerate(zip(*filter(len, lists), strict=True)):
+        formats = (torch.contiguous_format, torch.channels_last, torch.channels_last_3d)
+        is_dense = any(row[0].is_contiguous(memory_format=layout) for layout in formats)
+        fits = is_dense and len({(each.dtype, each.stride()) for each in row}) == 1
+        wide = torch.float64 if any(each.dtype is torch.float64 for each in row) else torch.float32
+        copied += 0 if fits else row[0].numel()
+        chunks.setdefault((row[0].dtype if fits else wide, fits, 0 if fits else copied // LIMIT), []).append(place)
+    return chunks
+
+
+def _alike(params: Tensors, tensors: Tensors, dtype: torch.dtype) -> Tensors:
+    """Return tensors of one dtype that lie as torch's kernels want them: these, or copies of all."""
+    copies = [torch.empty_like(param, dtype=dtype) for param in params[: len(tensors)]]
+    if all(each.dtype is dtype and each.stride() == copy.stride() for each, copy in zip(tensors, copies, strict=True)):
+        return tensors
+    torch._foreach_copy_(copies, tensors)
+    return copies
+
+
+for _function in (adam_step_, sgd_step_):
+    library.impl(_function.__name__, _function, "CompositeExplicitAutograd")  # type: ignore[no-untyped-call]
