@@ -137,7 +137,11 @@ class Sources(sdist):
     def make_distribution(self) -> None:
         found = (path for top in ("codegen", "csrc", "generated") for path in sorted((ROOT / top).rglob("*")))
         files = [path for path in found if path.is_file() and path.suffix != ".pyc"]
-        self.filelist.exclude_pattern("tests/*")  # of which setuptools adds one file
+        for pattern in (
+            "tests/*",
+            "python/polycast/_built_for.py",
+        ):  # setuptools adds a test; an editable install writes
+            self.filelist.exclude_pattern(pattern)
         self.filelist.extend(str(path.relative_to(ROOT)) for path in [ROOT / "policy.yaml", *files])
         super().make_distribution()
 

@@ -10,15 +10,11 @@ are installed when torch_xla is imported, before or after. Set POLYCAST_INSTALL=
     torch.bfloat16
 """
 
+import sys
 from importlib import import_module
-
-from polycast import _invocation as _invocation  # before torch is imported
-
-# isort: split
 from typing import TYPE_CHECKING
 
 from polycast import _compiled, cast_cache, installation, policy
-from polycast._pointers import getattr_of
 from polycast.custom_function import custom_bwd, custom_fwd
 from polycast.installation import install, installed, uninstall
 from polycast.policy.policy import Policy, PolicyError
@@ -68,12 +64,11 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not TYPE_CHECKING:  # or type checkers would take every name
-    _point = getattr_of(__name__)
+if not TYPE_CHECKING:  # hidden from type checkers, which would otherwise accept any attribute name
 
     def __getattr__(name: str) -> object:
         if name not in _LATER:
-            return _point(name)
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
         module = import_module(_LATER[name])
         value = module if module.__name__ == f"{__name__}.{name}" else getattr(module, name)
         globals()[name] = value

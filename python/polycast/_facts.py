@@ -11,7 +11,6 @@ import polycast
 from polycast import backends, policy
 from polycast._built_for import TORCH
 from polycast._compiled import BUILD
-from polycast.scope import process
 
 _PREFIX = "POLYCAST_"
 
@@ -21,7 +20,7 @@ def facts() -> dict[str, str]:
     held = policy.in_force()
     named = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_PREFIX)]
     here = [kind for kind in backends.device_types() if backends.is_here(kind)]
-    told = {
+    return {
         "polycast": f"{polycast.__version__}, built for torch {TORCH}, sources {BUILD}",
         "torch": f"{torch.__version__}{_libraries()}",
         **_packages(),
@@ -33,9 +32,6 @@ def facts() -> dict[str, str]:
         else "built-in",
         "environment": ", ".join(named) or f"no {_PREFIX}*",
     }
-    if process.unusable:
-        told["policy"] = f"built-in; {process.ENVIRONMENT_POLICY} cannot be used"
-    return told
 
 
 def _libraries() -> str:

@@ -19,7 +19,7 @@ import sys
 import weakref
 from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
+from typing import Any, NamedTuple, SupportsIndex
 
 import torch
 from torch import Tensor
@@ -28,21 +28,16 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from polycast import _compiled, backends
 from polycast._caller import warn
-from polycast._calls import called_as
 from polycast._cast_targets import Casts, named_tensors
-from polycast._pointers import getattr_of
 from polycast._replaced import Undo
-from polycast.scope.change import Change
+from polycast.scope.compiled_code import disabled
+from polycast.scope.handle import Handle
 
 __all__ = ["Counts", "Kept", "clear", "info", "keep", "limit", "release", "verify"]
 
 
 def __dir__() -> list[str]:
     return __all__
-
-
-if not TYPE_CHECKING:  # or type checkers would take every name
-    __getattr__ = getattr_of(__name__)
 
 
 _NAMED = 8  # a warning names no more tensors than this
@@ -66,33 +61,26 @@ class Counts(NamedTuple):
     """How many casts were dropped."""
 
 
-class Kept(Change):
-    """What :func:`keep` returns. As a context manager it releases, at its end, what was not kept before."""
-
-    _again = "polycast.cast_cache.keep(...)"
+class Kept(Handle):
+    """A handle that :func:`keep` returns: removing it releases what was not kept before."""
 
     def __init__(self, named: list[tuple[str, Tensor]]) -> None:
         self._count = len(named)
-        before = {tensor: (name, tensor._cdata in _kept) for name, tensor in named}
+        new = WeakIdKeyDictionary({tensor: name for name, tensor in named if tensor._cdata not in _kept})  # type: ignore[no-untyped-call]
+        for name, tensor in named:
+            _keep(name, tensor)
 
-        def change() -> None:
-            for name, tensor in named:
-                _keep(name, tensor)
+        def restore() -> None:
+            for tensor in list(new):
+                _release(tensor._cdata)
 
-        self._begin(WeakIdKeyDictionary(before), change)  # type: ignore[no-untyped-call]
+        super().__init__(restore)
 
-    def _restore(self, changed: Tensor, before: tuple[str, bool]) -> None:
-        name, was_kept = before
-        if was_kept and changed._cdata not in _kept:
-            _keep(name, changed)
-        elif not was_kept:
-            _release(changed._cdata)
-
-    def _describe(self) -> str:
-        return f"the casts of {'a tensor' if self._count == 1 else f'{self._count} tensors'} are kept"
+    def __repr__(self) -> str:
+        return f"<the casts of {'a tensor' if self._count == 1 else f'{self._count} tensors'} are kept>"
 
 
-@called_as("polycast.cast_cache.keep(model), or with a tensor or an iterable of tensors")
+@disabled
 def keep(target: Casts) -> Kept:
     """Keep the casts of tensors from one region to the next, until a tensor changes or is deleted.
 
@@ -272,9 +260,8 @@ def follow_steps(module: ModuleType, undo: Undo) -> None:
     hooks[__name__] = _forget_updated
 
 
-if "_kept" not in globals():  # importlib.reload runs this module again
-    # By the tensor's address: a weak reference whose callback frees the casts when the tensor is deleted.
-    _kept: dict[int, weakref.ref[Tensor]] = {}
+# By the tensor's address: a weak reference whose callback frees the casts when the tensor is deleted.
+_kept: dict[int, weakref.ref[Tensor]] = {}
 for _kind in backends.device_types():
     # Where a device's work can be recorded as a graph, torch's module of the device says whether the stream records.
     if (_probe := getattr(getattr(torch, _kind, None), "is_current_stream_capturing", None)) is not None:

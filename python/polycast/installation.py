@@ -1,8 +1,7 @@
 """What importing polycast changes, and how that is undone.
 
 ``import polycast`` calls :func:`install`. POLYCAST_INSTALL=0 in the environment prevents that, and :func:`uninstall`
-undoes it: afterwards torch, its dispatcher and ``sys.meta_path`` hold what they held before. Either is all or nothing,
-also where an error or Ctrl-C ends it.
+undoes it: afterwards torch, its dispatcher and ``sys.meta_path`` hold what they held before.
 
 While any device is installed, these differ from torch's own:
 
@@ -39,7 +38,6 @@ from typing import Any
 import torch
 
 from polycast import backends, cast_cache, policy
-from polycast._calls import called_as
 from polycast._compiled import (
     BUILD,
     DEVICES,
@@ -51,7 +49,7 @@ from polycast._compiled import (
 from polycast._import_hook import ImportHook
 from polycast._replaced import Undo
 from polycast.scope import checkpoint, compiled_code, process
-from polycast.scope.change import Change
+from polycast.scope.handle import Handle
 
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
 _TAG = "polycast:"
@@ -106,12 +104,11 @@ CHANGES: dict[str, Callable[[ModuleType, Undo], None]] = {
 }
 # How often kernels were installed or taken out.
 changes = 0
-# A reload of this module keeps these: a lock for all below, the changes that are made, and the packages whose devices
-# are installed once they are imported.
-_lock: RLock = globals().get("_lock") or RLock()
-_made: dict[str, Undo] = globals().get("_made", {})
-_late: set[str] = globals().get("_late", set())
-_hook: ImportHook = globals().get("_hook") or ImportHook(lambda imported: _on_import_of(imported))
+# A lock for all below, the changes that are made, and the packages whose devices are installed once they are imported.
+_lock = RLock()
+_made: dict[str, Undo] = {}
+_late: set[str] = set()
+_hook = ImportHook(lambda imported: _on_import_of(imported))
 # Devices with the same dispatch key, of which one can be installed at a time.
 _SIBLINGS = {
     name: [other.name for other in DEVICES.values() if other.name != name and other.dispatch_key == device.dispatch_key]
@@ -119,21 +116,20 @@ _SIBLINGS = {
 }
 
 
-class Installation(Change):
-    """What :func:`install` and :func:`uninstall` return. At its end, as a context manager, what was installed before is
-    installed again, and nothing else."""
-
-    _again = "polycast.install(...) or polycast.uninstall(...)"
+class Installation(Handle):
+    """A handle that :func:`install` and :func:`uninstall` return: removing it installs what was installed before."""
 
     def __init__(self) -> None:
-        self._begin({"kernels": (installed_kernels(), set(_late))})
+        kernels, late = installed_kernels(), set(_late)
 
-    def _restore(self, changed: object, before: tuple[Sequence[str], set[str]]) -> None:  # noqa: ARG002
-        with all_or_nothing():
-            _put_back(*before)
+        def restore() -> None:
+            with changing():
+                _restore(kernels, late)
 
-    def _describe(self) -> str:
-        return f"installed: {', '.join(installed_kernels()) or 'nothing'}"
+        super().__init__(restore)
+
+    def __repr__(self) -> str:
+        return f"<installed: {', '.join(installed_kernels()) or 'nothing'}>"
 
 
 def on_import() -> None:
@@ -143,7 +139,7 @@ def on_import() -> None:
     process.use_on_import()
 
 
-@called_as("polycast.install(), or devices as in polycast.install('cuda'); polycast.use takes a policy")
+@compiled_code.disabled
 def install(*devices: str | torch.device) -> Installation:
     """Register the policy's autocast kernels of the named devices on top of torch's, and what goes with them.
 
@@ -156,7 +152,7 @@ def install(*devices: str | torch.device) -> Installation:
     without polycast is freed, so no other thread may run compiled code meanwhile, as for ``torch._dynamo.reset``.
 
     Returns:
-        The change. As a context manager it takes itself back at the end of the block, or by its ``remove()``.
+        A handle whose ``remove()``, or whose end as a context manager, installs what was installed before.
 
     Raises:
         ValueError: The policy has no such device.
@@ -169,7 +165,7 @@ def install(*devices: str | torch.device) -> Installation:
     """
     names = [backends.device_of(backends.parse_device_type(device)) for device in devices or backends.served()]
     change = Installation()
-    with all_or_nothing():
+    with changing():
         for name in names:
             for sibling in _SIBLINGS[name]:
                 uninstall_kernels(sibling)
@@ -179,7 +175,7 @@ def install(*devices: str | torch.device) -> Installation:
     return change
 
 
-@called_as("polycast.uninstall(), or devices as in polycast.uninstall('cuda')")
+@compiled_code.disabled
 def uninstall(*devices: str | torch.device) -> Installation:
     """Bring torch's own autocast kernels back, for the named devices, or for all without any.
 
@@ -190,7 +186,7 @@ def uninstall(*devices: str | torch.device) -> Installation:
         devices: As for :func:`install`, or as :func:`installed` names them.
 
     Returns:
-        The change. As a context manager it takes itself back at the end of the block, or by its ``remove()``.
+        A handle whose ``remove()``, or whose end as a context manager, installs what was installed before.
 
     Raises:
         ValueError: The policy has no such device.
@@ -206,7 +202,7 @@ def uninstall(*devices: str | torch.device) -> Installation:
     names = [_installed_name(device) for device in devices] if devices else list(DEVICES)
     types = {backends.device_type_of(name) for name in names}
     change = Installation()
-    with all_or_nothing():
+    with changing():
         for name in names:
             uninstall_kernels(name)
         _late.difference_update(package for package, late in backends.LATE.items() if types & {*late})
@@ -234,29 +230,23 @@ def follow_hardware(device: str) -> None:
 
 
 @contextmanager
-def all_or_nothing() -> Iterator[None]:
-    """Have the rest of torch follow a change of the kernels. After an error, or Ctrl-C, all is as before the change."""
+def changing() -> Iterator[None]:
+    """Have the rest of torch follow a change of the kernels."""
     for name in CHANGES:
         if _is_importing(name):
             import_module(name)  # waits for the thread that imports it
     kept = compiled_code.is_numbering()
     try:
         with _lock:
-            kernels, late = installed_kernels(), set(_late)
             try:
                 yield
+            finally:
                 _follow()
-            except BaseException:
-                _put_back(kernels, late)
-                for name in list(_made):
-                    _undo(name)  # one of them may be half made
-                _follow()
-                raise
     finally:
         compiled_code.forget(kept)  # not under the lock: it waits for threads that compile, and these import modules
 
 
-def _put_back(kernels: Sequence[str], late: set[str]) -> None:
+def _restore(kernels: Sequence[str], late: set[str]) -> None:
     for name in installed_kernels():
         if name not in kernels:
             uninstall_kernels(name)
@@ -312,12 +302,8 @@ def _on_import_of(imported: ModuleType) -> None:
     with _lock:
         is_late = name in _late
         _late.discard(name)
-        try:
-            if name in CHANGES and installed_kernels():
-                _change(name)
-        except BaseException:
-            _undo(name)
-            raise
+        if name in CHANGES and installed_kernels():
+            _change(name)
         _wait()
     if is_late:
         install(*backends.LATE[name])

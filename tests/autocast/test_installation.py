@@ -135,38 +135,11 @@ def test_completion_offers_public_names_only(module: ModuleType) -> None:
     assert all(hasattr(module, name) for name in offered)
 
 
-@needs_xla
-def test_a_reload_registers_nothing_twice() -> None:
-    code = """
-import importlib, sys, polycast
-from polycast import backends, installation
-from polycast.backends import xla_kernels
-
-for module in (installation, backends, xla_kernels, polycast, polycast):
-    importlib.reload(module)
-assert len([finder for finder in sys.meta_path if type(finder).__name__ == "ImportHook"]) == 1
-installs = []
-installation.install = lambda *devices: installs.append(devices)
-import torch_xla
-for module in (installation, backends, xla_kernels):
-    importlib.reload(module)
-print(installs)
-installation.uninstall()
-import torch_xla.utils.checkpoint
-print(any(type(finder).__name__ == "ImportHook" for finder in sys.meta_path), installation._made)
-"""
-    assert python(code) == "[('xla',)]\nFalse {}\n"
-
-
 def test_an_installation_is_taken_back_at_the_end_of_its_block() -> None:
     before = polycast.installed()
-    with polycast.uninstall() as change:
+    with polycast.uninstall():
         assert polycast.installed() == ()
         with polycast.install("cpu"):
             assert polycast.installed() == ("cpu",)
         assert polycast.installed() == ()
     assert polycast.installed() == before
-    with pytest.raises(RuntimeError, match="was taken back before"), change:
-        pass
-    with pytest.raises(TypeError, match=r"unexpected keyword argument 'policy'; .*; polycast\.use takes a policy"):
-        polycast.install(policy={"linear": "fp32"})  # type: ignore[call-arg]

@@ -150,7 +150,7 @@ def test_what_cannot_be_searched_is_an_error(name: str, capsys: pytest.CaptureFi
 WORDS = {
     (): "usage: polycast bisect [OPTIONS] -- COMMAND...",
     ("--repeat", "3"): "there is no command; write it behind --, as in: polycast bisect -- python train.py",
-    ("--godo", "fp32", "--", "true"): "unrecognized arguments: --godo; did you mean '--good'?",
+    ("--godo", "fp32", "--", "true"): "unrecognized arguments: --godo",
     ("--output", "there.yaml", "--good", "fp23", "--", "true"): "did you mean 'fp32'?",
     ("--repeat", "many", "--", "true"): "argument --repeat: invalid int value: 'many'",
     ("--", "no-such-program"): "error: 'no-such-program' cannot be run: no such file or directory",

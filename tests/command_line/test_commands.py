@@ -141,29 +141,16 @@ def test_a_mistyped_op_is_one_line_and_exit_status_2() -> None:
     assert (run.returncode, run.stdout, run.stderr) == (2, "", wanted)
 
 
-def test_a_broken_policy_of_the_environment_is_said_in_full_and_can_be_examined(tmp_path: Path) -> None:
+def test_a_broken_policy_of_the_environment_is_said_in_full(tmp_path: Path) -> None:
     broken = tmp_path / "mine.yaml"
     broken.write_text("ops: {sofmax: fp32, relu: fp23}\n", encoding="utf-8")
     problems = (
         f"{broken}:1:7: error: unknown op 'sofmax'; did you mean 'softmax'?\n"
         f"{broken}:1:27: error: unknown category 'fp23'; did you mean 'fp32'?\n"
     )
-    named = f"error: POLYCAST_POLICY names {broken}, which cannot be used:\n{problems}"
-    for flags, words, said in (
-        (["-W", "error", "-mpolycast"], ["relu"], named),
-        (["-m", "polycast"], ["trace", "script.py"], named),
-        (["-m", "polycast"], ["diff", "built-in", str(broken)], problems),
-        (["-m", "polycast"], ["check", str(broken)], problems),
-    ):
-        run = _run(*flags, *words, POLYCAST_POLICY=str(broken))
-        assert (run.returncode, run.stdout, run.stderr) == (2 if words[0] == "diff" else 1, "", said)
-    report = _run("-m", "polycast", POLYCAST_POLICY=str(broken))
-    assert (report.returncode, report.stderr) == (1, named)
-    assert "built-in; POLYCAST_POLICY cannot be used" in report.stdout
-    mended = _run("-m", "polycast", "diff", "torch-2.11", "torch-2.12", POLYCAST_POLICY=str(broken))
-    assert (mended.returncode, mended.stderr) == (0, "")
-    imported = _run("-c", "import polycast", "-m", "polycast", POLYCAST_POLICY=str(broken))
-    assert (imported.returncode, imported.stderr.count(problems)) == (1, 1)
+    imported = _run("-c", "import polycast", POLYCAST_POLICY=str(broken))
+    named = f"ImportError: POLYCAST_POLICY names {broken}, which cannot be used:\n{problems}"
+    assert (imported.returncode, imported.stderr.count(named)) == (1, 1)
 
 
 def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -77,12 +77,12 @@ def kernels_of(device: str) -> Iterator[None]:
     """Have the kernels of one device installed, whatever hardware it is for, and only those on its key."""
     before = polycast.installed()
     polycast.uninstall()
-    with installation.all_or_nothing():
+    with installation.changing():
         _compiled.install_kernels(device, True)
     try:
         yield
     finally:
-        with installation.all_or_nothing():
+        with installation.changing():
             _compiled.uninstall_kernels(device)
             for other in before:
                 _compiled.install_kernels(other, False)

@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from polycast import _invocation
 from polycast.command_line.output import check_file
 from polycast.debug import command
 from polycast.debug.bisection import log
@@ -63,8 +62,7 @@ def run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     if asked.output.resolve() == path.resolve():
         raise ValueError(f"{path} cannot have both the log and the rules; name another file with --output")
     _check_new({"--output": asked.output} | ({} if asked.resume else {"--log": path}), resume)
-    if _invocation.IS_COMMAND_LINE:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the log says how to resume
     with Progress("bisect") as progress:
 
         def say(line: str) -> None:

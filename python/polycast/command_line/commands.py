@@ -12,14 +12,12 @@ import torch
 import polycast
 from polycast._compiled import DEVICES
 from polycast._grammar.errors import PolicyError, closest
-from polycast._suggest import suggestion
 from polycast.command_line import bisect, ops, report, script, verify
 from polycast.policy.operators import is_public, ops_by_public_name, targets
 from polycast.policy.policy import Policy
-from polycast.policy.releases import is_release, releases
+from polycast.policy.releases import releases
 from polycast.policy.rules import BUILT_IN
 from polycast.policy.sides import diff
-from polycast.scope import process
 
 DONE, FOUND, WRONG, INTERRUPTED = 0, 1, 2, 130
 
@@ -30,8 +28,6 @@ class Command(NamedTuple):
     usage: str
     help: str
     run: Callable[[ArgumentParser, Sequence[str]], int]
-    needs_policy: bool = False
-    """Whether it fails while POLYCAST_POLICY names a policy that cannot be used."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -57,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     if not words:
         print(report.text())
-        return _unusable()
+        return DONE
     name = "help" if words[0] in ("-h", "--help") else words[0]
     if name == "--version":
         print(f"polycast {polycast.__version__}, torch {torch.__version__}")
@@ -66,26 +62,12 @@ def _run(words: list[str]) -> int:
     if command is None:  # an op, or a mistake
         _check_first(name)
         name, words, command = "op", ["op", *words], COMMANDS["op"]
-    if command.needs_policy and process.unusable:
-        return _unusable()
     return command.run(_parser(name, command), words[1:])
-
-
-def _unusable() -> int:
-    if process.unusable:
-        _complain(f"error: {process.unusable}")
-    return FOUND if process.unusable else DONE
 
 
 def _check_first(word: str) -> None:
     """Raise for a first word that is neither a command nor an op nor an option."""
-    if word in DEVICES or is_release(word):
-        raise ValueError(f"'{word}' is no op; for a release or a device: polycast diff {word} OTHER")
-    if word in _MEANT:
-        raise ValueError(f"there is no command '{word}'; write {_MEANT[word]}")
     if word.startswith("-"):
-        if closest(word, ["--version", "--device"]) == "--version":
-            raise ValueError(f"there is no option '{word}'; did you mean --version?")
         return
     if targets(word) or is_public(word):
         return
@@ -171,42 +153,18 @@ def _help(parser: ArgumentParser, words: Sequence[str]) -> int:
 
 
 COMMANDS = {
-    "op": Command(
-        "[op] OP...", "the rules of ops on every device: conv2d, pow.Tensor_Scalar, torch.nn.LSTM", _op, True
-    ),
+    "op": Command("[op] OP...", "the rules of ops on every device: conv2d, pow.Tensor_Scalar, torch.nn.LSTM", _op),
     "diff": Command("diff SIDE SIDE", "what two policies, torch releases or devices do differently", _diff),
-    "trace": Command("trace SCRIPT ...", "run a script, and show what autocasting did to its calls", _trace, True),
+    "trace": Command("trace SCRIPT ...", "run a script, and show what autocasting did to its calls", _trace),
     "check": Command("check FILE...", "the problems of files of rules", _check),
     "verify": Command("verify [PART...]", "check built-in rules and sync-free steps on a device that is here", _verify),
     "bisect": Command("bisect -- COMMAND...", "find the rules that make a command fail", _bisect),
     "help": Command("help [COMMAND]", "this list, or the arguments of a command", _help),
 }
-# What people type for what has another name, by what to write.
-_SYNONYMS = {
-    "polycast op OP": "show lookup explain query rule category",
-    "polycast op --device cuda": "list ops ls",
-    "polycast check FILE": "validate lint",
-    "polycast diff SIDE SIDE": "compare history",
-    "polycast help diff, which lists them": "releases devices",
-    "polycast trace SCRIPT, or POLYCAST_POLICY=FILE before the program's own command": "run",
-    "polycast help": "usage commands",
-    "polycast --version": "version",
-    "polycast, without a command": "info env report status",
-    "in Python: polycast.Policy('torch-2.11').save('rules.yaml')": "export save dump",
-    "a file such as {ops: {softmax: fp32}}; polycast check FILE checks it": "init new",
-}
-_MEANT = {word: place for place, words in _SYNONYMS.items() for word in words.split()}
 
 
 class _Parser(ArgumentParser):
-    """A parser that suggests options, and whose help fails where it cannot be written."""
-
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        found, unknown = self.parse_known_args(args, namespace)
-        if unknown:
-            close = suggestion(unknown[0].partition("=")[0], self._option_string_actions)
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{close}")
-        return found
+    """A parser whose help fails where it cannot be written."""
 
     def print_help(self, file: Any = None) -> None:
         print(self.format_help(), end="", file=file)

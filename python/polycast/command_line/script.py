@@ -3,6 +3,7 @@
 import argparse
 import os
 import runpy
+import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -10,7 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
-from polycast import _invocation
 from polycast.command_line.output import check_file
 from polycast.debug.tracing import trace
 
@@ -42,8 +42,10 @@ def run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     sys.path[0] = str(Path.cwd() if asked.module else Path(asked.script).resolve().parent)
     _check(asked.script, module=asked.module, json=asked.json)
     record = trace(lines=asked.lines, limit=asked.limit)
-    if _invocation.IS_COMMAND_LINE:
-        _invocation.run_as_python()
+    # The script takes an interrupt and a closed pipe as the interpreter does.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     sys.argv = [asked.script, *asked.arguments]
     run_it = partial(runpy.run_module, alter_sys=True) if asked.module else runpy.run_path
     try:

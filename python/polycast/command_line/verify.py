@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from polycast import _invocation
 from polycast._text_table import lines_of
 from polycast.command_line.output import check_file
 from polycast.debug.verification.verifying import DESCRIPTIONS, Verification, chosen_parts, device_here, facts_of
@@ -41,8 +40,7 @@ def run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
         check_file(asked.json)
     device_type = device_here(asked.device)
     found = Verification(device_type, facts_of(device_type))
-    if _invocation.IS_COMMAND_LINE:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what was checked is printed
     print("\n".join(lines_of([*found.facts.items()])), end="\n\n", flush=True)
     try:
         for part in parts:

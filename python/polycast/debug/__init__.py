@@ -9,9 +9,6 @@
 The other names are the types of what these return.
 """
 
-from typing import TYPE_CHECKING
-
-from polycast._pointers import getattr_of
 from polycast.debug.bisection.bisecting import bisect
 from polycast.debug.bisection.result import Bisection, Culprit
 from polycast.debug.calls import Call, Cast, Site
@@ -52,7 +49,3 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
-
-
-if not TYPE_CHECKING:  # or type checkers would take every name
-    __getattr__ = getattr_of(__name__)

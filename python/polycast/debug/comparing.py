@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from polycast._calls import called_as, in_a_folder, one_line
 from polycast.debug.calls import Site
 from polycast.debug.comparison import Comparison
 from polycast.debug.measure import Error, read_numbers
@@ -16,11 +15,12 @@ from polycast.debug.program_state import ProgramState
 from polycast.debug.runs import First, Second
 from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import scopes
+from polycast.scope.compiled_code import disabled
 
 FLOAT32 = "float32"
 
 
-@called_as("compare(run, model), as in compare(lambda: model(inputs).sum().backward(), model)")
+@disabled
 def compare(
     run: Callable[[], object],
     model: nn.Module | None = None,
@@ -101,7 +101,7 @@ def record(run: Callable[[], object], path: str | os.PathLike[str], model: nn.Mo
         0.0
     """
     _check(run, model)
-    path = in_a_folder(path)
+    path = Path(path)
     with ProgramState(model):
         first = First(model, is_reference=True)
         with first.values:
@@ -116,7 +116,7 @@ def _check(run: object, model: object) -> None:
         what = f"the module {type(run).__name__}" if isinstance(run, nn.Module) else f"{run!r:.60}"
         raise TypeError(f"the program is {what}; give a function without arguments, as in: lambda: model(inputs)")
     if not isinstance(model, nn.Module | None):
-        raise TypeError(f"the model is {one_line(model)}; give a torch.nn.Module, or none for the names of classes")
+        raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}")
 
 
 def _reference(reference: PolicyLike) -> tuple[Policy, Path | None]:

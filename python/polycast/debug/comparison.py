@@ -3,10 +3,9 @@
 import math
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from polycast._calls import in_a_folder
-from polycast._pointers import absent_from
 from polycast._text_table import lines_of
 from polycast.debug.calls import LOWER, Site, text
 from polycast.debug.measure import Error
@@ -28,11 +27,6 @@ class Comparison(tuple[Error, ...]):
     """How many calls of one run the other does not have."""
     redrawn: list[Site]
     """Calls whose kernels drew other random numbers in the reference run: errors below them come from these, too."""
-
-    if not TYPE_CHECKING:  # or type checkers would take every name
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise absent_from(self, name)
 
     def worst(self, by: str = "local") -> list[Error]:
         """Return the errors, the worst first: by "local", by "so_far", or by "growth", how much worse than before.
@@ -79,7 +73,7 @@ class Comparison(tuple[Error, ...]):
         """
         from polycast.debug.picture import draw_errors
 
-        file = None if path is None else in_a_folder(path)
+        file = None if path is None else Path(path)
         figure = draw_errors(self, self.first_non_finite, self.worst("growth"))
         if file is not None:
             figure.savefig(file)

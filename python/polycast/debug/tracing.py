@@ -5,17 +5,17 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
-from typing import TYPE_CHECKING, NoReturn
+from pathlib import Path
+from typing import NoReturn
 
 import torch
 from torch import nn
 
-from polycast._calls import called_as, in_a_folder, one_line
-from polycast._pointers import absent_from
 from polycast._text_table import lines_of
 from polycast.debug.calls import Call, Recording, text
 from polycast.debug.places import Places
 from polycast.debug.totals import OpTotals, Summary, by_op, bytes_text, summarize
+from polycast.scope.compiled_code import disabled
 
 
 class trace:  # noqa: N801 - is used as a function is, as torch.autocast
@@ -50,20 +50,15 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
 
     _calls: tuple[Call, ...] | None = None
 
-    @called_as("with polycast.debug.trace(model) as t: ...; then t.calls, t.table(), t.by_op(), t.summary()")
+    @disabled
     def __init__(self, model: nn.Module | None = None, *, lines: bool = False, limit: int = 1_000_000) -> None:
         if not isinstance(model, nn.Module | None):
-            raise TypeError(f"the model is {one_line(model)}; give a torch.nn.Module, or none for the names of classes")
+            raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}")
         if limit < 1:
             raise ValueError(f"the limit is {limit}; give the number of calls to hold, 1 or more")
         self._model = model
         self._lines = lines
         self._limit = limit
-
-    if not TYPE_CHECKING:  # or type checkers would take every name
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise absent_from(self, name)
 
     def __enter__(self) -> "trace":
         places = Places(self._model)
@@ -145,7 +140,7 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         """Return the calls as JSON, and write them to a file where one is named."""
         document = json.dumps({"torch": str(torch.__version__), "calls": [call.to_dict() for call in self.calls]})
         if path is not None:
-            in_a_folder(path).write_text(document, encoding="utf-8")
+            Path(path).write_text(document, encoding="utf-8")
         return document
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -12,14 +11,13 @@ from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves
 
 from polycast import _caller
-from polycast._calls import called_as, one_line
-from polycast._pointers import absent_from
 from polycast.debug.calls import BACKWARD, FORWARD, LOWER, STEP, WIDE, Call, Recording
 from polycast.debug.findings import Finding, Flushed, remedy_of
 from polycast.debug.measure import Magnitude, Magnitudes, flushed_share, largest
 from polycast.debug.ops import is_cast, is_plain, is_update, is_view, named
 from polycast.debug.origins import Seen, call_of, is_exact, is_skipped, makers_of, origins
 from polycast.debug.values import Op, Values
+from polycast.scope.compiled_code import disabled
 
 FLUSHED = 1e-3  # a smaller share is not reported
 
@@ -60,12 +58,12 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         1 linear in float32 the op alone is finite: polycast.Policy({"linear": "fp32"})
     """
 
-    @called_as("with polycast.debug.watch(model, optimizer) as w: ...; then print(w), w.findings, w.flushed")
+    @disabled
     def __init__(self, model: nn.Module, optimizer: Optimizer | None = None) -> None:
         if not isinstance(model, nn.Module):
-            raise TypeError(f"the model is {one_line(model)}; give a torch.nn.Module")
+            raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
         if not (optimizer is None or hasattr(optimizer, "register_step_post_hook")):
-            raise TypeError(f"the optimizer is {one_line(optimizer)}; give a torch.optim.Optimizer, or none")
+            raise TypeError(f"optimizer: expected a torch.optim.Optimizer or None, got {type(optimizer).__name__}")
         self._model = model
         self._optimizer = optimizer
         self.findings: list[Finding] = []
@@ -74,11 +72,6 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self.ops = 0
         self._reads = False
         self._begin()
-
-    if not TYPE_CHECKING:  # or type checkers would take every name
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise absent_from(self, name)
 
     def _begin(self) -> None:
         self._seen: list[Seen] = []

@@ -4,11 +4,4 @@
 the optimizers too, ``lightning`` a precision plugin, and ``torchtitan`` what its checkpoints save.
 """
 
-from typing import TYPE_CHECKING
-
-from polycast._pointers import getattr_of
-
 __all__: list[str] = []
-
-if not TYPE_CHECKING:  # or type checkers would take every name
-    __getattr__ = getattr_of(__name__)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -10,15 +11,14 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from polycast._calls import called_as
 from polycast._grammar import nodes
 from polycast._grammar.errors import Location, PolicyError, Problem
 from polycast._text_table import lines_of
 from polycast.policy.policy import Policy, PolicyLike, Rule
 from polycast.policy.sources import is_file
 from polycast.scope import callers, keys
-from polycast.scope.change import Change, warn_of_no_kernels
-from polycast.scope.compiled_code import uncompiled
+from polycast.scope.compiled_code import disabled
+from polycast.scope.handle import Handle, warn_of_no_kernels
 from polycast.scope.keys import Key
 from polycast.scope.module import rules_of, set_rules
 from polycast.scope.summary import summary
@@ -54,32 +54,24 @@ class Assignments(Mapping[str, Policy]):
     __repr__ = __str__
 
 
-class Assignment(Assignments, Change):
-    """What :func:`assign` returns. As a context manager it brings back, at its end, the rules that held before."""
+class Assignment(Assignments, Handle):
+    """A handle that :func:`assign` returns: removing it restores the rules that the modules had before."""
 
-    _again = "polycast.assign(...)"
-
-    def __init__(self, policies: Mapping[str, Policy], new: Mapping[nn.Module, tuple[Policy | None, bool]]) -> None:
-        super().__init__(policies)
-        before = {module: (rules_of(module), callers.is_had_called(module)) for module in new}
-
-        def change() -> None:
-            for module, rules in new.items():
-                self._restore(module, rules)
-
-        self._begin(WeakKeyDictionary(before), change)
-
-    def __repr__(self) -> str:
-        return Change.__repr__(self) if self._is_removed else str(self)
-
-    def _restore(self, changed: nn.Module, before: tuple[Policy | None, bool]) -> None:
-        policy, is_called = before
-        set_rules(changed, policy)
-        callers.have_called(changed, (is_called or callers.is_had_called(changed)) and rules_of(changed) is not None)
+    def __init__(self, policies: Mapping[str, Policy], new: Mapping[nn.Module, "Choice"]) -> None:
+        Assignments.__init__(self, policies)
+        before = {module: Choice(rules_of(module), callers.is_had_called(module)) for module in new}
+        Handle.__init__(self, partial(_give, WeakKeyDictionary(before)))
+        _give(new)
 
 
-@uncompiled
-@called_as("polycast.assign(model, {module: rules}), as in polycast.assign(model, {'lm_head': 'fp32'})")
+def _give(choices: Mapping[nn.Module, "Choice"]) -> None:
+    """Give each module its policy, and the hook that has it called."""
+    for module, (policy, is_called) in list(choices.items()):
+        set_rules(module, policy)
+        callers.have_called(module, (is_called or callers.is_had_called(module)) and rules_of(module) is not None)
+
+
+@disabled
 def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, PolicyLike] | PolicyLike") -> Assignment:
     """Give modules of a model rules of their own, over those of the region and the process that they are called in.
 
@@ -125,7 +117,7 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
         ...     polycast.assigned(model)
         no module has rules
     """
-    _check_model(model, rules)
+    _check_model(model)
     modules = dict(model.named_modules(remove_duplicate=False))
     source = "assign"
     if isinstance(rules, str | os.PathLike) and is_file(rules):
@@ -220,21 +212,15 @@ def assigned(model: nn.Module) -> Assignments:
         0       linear fp32
         1       gelu fp32
     """
-    _check_model(model, {})
+    _check_model(model)
     found = ((name, rules_of(module)) for name, module in model.named_modules(remove_duplicate=False))
     return Assignments({name: policy for name, policy in found if policy is not None})
 
 
-def _check_model(model: object, rules: object) -> None:
-    if isinstance(model, nn.Module):
-        return
-    what = f"{model.__name__} is a class" if isinstance(model, type) else f"{model!r:.60} is no module"
-    remedy = "give the model first, then its modules and their rules"
-    if isinstance(rules, nn.Module):
-        remedy = "the model comes first"
-    elif isinstance(model, type):
-        remedy = f"the model comes first, as in polycast.assign(model, {{{model.__name__}: 'fp32'}})"
-    raise TypeError(f"{what}; {remedy}")
+def _check_model(model: object) -> None:
+    if not isinstance(model, nn.Module):
+        got = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+        raise TypeError(f"model: expected a torch.nn.Module, got {got}")
 
 
 class _Part:

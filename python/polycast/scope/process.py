@@ -1,40 +1,32 @@
 """The policy of the process."""
 
 import os
+from functools import partial
 
-from polycast import _invocation
-from polycast._calls import called_as
 from polycast._compiled import KernelPolicy, use_policy, used_policy
 from polycast.policy.policy import Policy, PolicyError, PolicyLike
 from polycast.policy.reader import IMPORT_FIRST
 from polycast.scope import compiled_code
-from polycast.scope.change import Change, warn_of_no_kernels
+from polycast.scope.handle import Handle, warn_of_no_kernels
 from polycast.scope.summary import summary
 
 ENVIRONMENT_POLICY = "POLYCAST_POLICY"
-# Why the policy of the environment cannot be used. Only `python -m polycast` runs with such a policy.
-unusable = ""
 
 
-class Used(Change):
-    """What :func:`use` returns. As a context manager it brings back, at its end, the policy used before."""
-
-    _again = "polycast.use(...)"
+class Used(Handle):
+    """A handle that :func:`use` returns: removing it uses the policy that was used before."""
 
     def __init__(self, policy: Policy | None) -> None:
         self.policy = policy
         """The policy that was used; None for the built-in one alone."""
-        self._begin({"process": used_policy()}, lambda: _set(None if policy is None else policy.kernels))
+        super().__init__(partial(_set, used_policy()))
+        _set(None if policy is None else policy.kernels)
 
-    def _restore(self, changed: object, before: KernelPolicy | None) -> None:  # noqa: ARG002
-        _set(before)
-
-    def _describe(self) -> str:
-        used = "the built-in policy alone" if self.policy is None else summary(self.policy)
-        return f"the process uses {used}"
+    def __repr__(self) -> str:
+        return f"<the process uses {'the built-in policy alone' if self.policy is None else summary(self.policy)}>"
 
 
-@called_as("polycast.use(policy), as in polycast.use({'softmax': 'fp32'}) or polycast.use('torch-2.11')")
+@compiled_code.disabled
 def use(policy: PolicyLike) -> Used:
     """Make a policy that of the process: it holds in every region, under the policies of regions and modules.
 
@@ -51,7 +43,7 @@ def use(policy: PolicyLike) -> Used:
             alone.
 
     Returns:
-        A context manager. Its ``remove`` brings back what was used before, too.
+        A handle whose ``remove()``, or whose end as a context manager, uses what was used before.
 
     Raises:
         PolicyError: A ``ValueError``, as for :class:`polycast.Policy`.
@@ -86,9 +78,8 @@ def use_on_import() -> None:
     """Use the policy that the environment variable POLYCAST_POLICY names.
 
     Raises:
-        ImportError: It cannot be used. The command line goes on without it, so that it can show what is wrong.
+        ImportError: If it cannot be used.
     """
-    global unusable
     path = os.environ.get(ENVIRONMENT_POLICY)
     if path:
         try:
@@ -98,6 +89,4 @@ def use_on_import() -> None:
             problems = error.problems if isinstance(error, PolicyError) else ()
             if any(problem.remedy.startswith(IMPORT_FIRST) for problem in problems):
                 text += f"\n(before polycast, or unset {ENVIRONMENT_POLICY} and call polycast.use after both)"
-            if not _invocation.IS_COMMAND_LINE:
-                raise ImportError(text) from None
-            unusable = text
+            raise ImportError(text) from None
