@@ -9,8 +9,8 @@ from polycast import syncfree
 from torch import Tensor, nn
 
 from tests.scaler.common import EACH_LOOK, INF
-from tests.support.devices import synchronize
-from tests.support.optimizers import no_syncs_of_steps, on_host, same_bits, tensors
+from tests.support.devices import no_syncs_of_steps, synchronize
+from tests.support.optimizers import on_host, same_bits, tensors
 
 ITERATIONS = 100
 

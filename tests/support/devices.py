@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -120,6 +120,11 @@ def no_syncs(device: str) -> Iterator[None]:
         yield
     finally:
         module.set_sync_debug_mode("default")
+
+
+def no_syncs_of_steps(device: str) -> AbstractContextManager[None]:
+    """Raise if the host waits for the device in this block, where steps on the device skip by themselves."""
+    return no_syncs(device) if backends.skips_by_itself(device) else nullcontext()
 
 
 @contextmanager

@@ -12,8 +12,6 @@ from polycast.debug.verification.outcomes import same_bits as same_bits
 from polycast.scaler import torch_foreach  # noqa: F401 -- it registers the operators of a scaler for other devices
 from torch import Tensor
 
-from tests.support.devices import no_syncs
-
 Options = dict[str, Any]
 OURS: dict[str, Any] = {"SGD": syncfree.SGD, "Adam": syncfree.Adam, "AdamW": syncfree.AdamW}
 THEIRS: dict[str, Any] = {name: getattr(torch.optim, name) for name in OURS}
@@ -65,11 +63,6 @@ PATHS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "composition": composition,
     "torch.optim": by_torch,
 }
-
-
-def no_syncs_of_steps(device: str) -> AbstractContextManager[None]:
-    """Raise if the host waits for the device in this block, where steps on the device skip by themselves."""
-    return no_syncs(device) if backends.skips_by_itself(device) else nullcontext()
 
 
 class Kernels(NamedTuple):
