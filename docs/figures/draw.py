@@ -170,22 +170,7 @@ def precedence(_: dict[str, Any]) -> Figure:
     return figure
 
 
-def errors(names: dict[str, Any]) -> Figure:
-    """The comparison of the mended model with float32."""
-    torch.manual_seed(0)
-    model, (inputs, labels) = names["Attention"](), names["batch"]()
-
-    def run() -> None:
-        with polycast.autocast("cpu", dtype=torch.float16, policy={"matmul": "fp32"}):
-            loss = nn.functional.cross_entropy(model(inputs / 10), labels)
-        loss.backward()
-
-    figure: Figure = polycast.debug.compare(run, model).plot()
-    figure.set_size_inches(WIDTH, 4.4)
-    return figure
-
-
-FIGURES = (failing, formats, overflow, scaling, precedence, errors)
+FIGURES = (failing, formats, overflow, scaling, precedence)
 
 
 def svg(figure: Figure) -> str:

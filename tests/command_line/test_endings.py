@@ -52,9 +52,6 @@ WRONG += [
     (["softmax", "--device", "nowhere"], 2),
     (["softmax", "--device"], 2),
     (["trace", "FOLDER"], 2),
-    (["trace", "--json", "FOLDER", "SCRIPT"], 2),
-    (["trace", "--json", "FOLDER/no/calls.json", "SCRIPT"], 2),
-    (["trace", "--json", "/dev/full", "SCRIPT"], 1),
     (["trace", "--limit", "0", "SCRIPT"], 2),
     (["trace", "--limit", "many", "SCRIPT"], 2),
     (["trace", "-m", ""], 2),
@@ -129,7 +126,7 @@ def test_a_reader_that_has_read_enough_ends_a_command_in_silence(tmp_path: Path)
     traced = found.pop("trace")
     assert found == dict.fromkeys(found, (-signal.SIGPIPE, ""))  # as it ends a program in C
     assert traced[0] == 0  # its pipe is the script's
-    assert "took a rule" in traced[1] and not tracebacks([traced[1]])
+    assert "lower_precision_fp" in traced[1] and not tracebacks([traced[1]])
 
 
 @pytest.mark.parametrize("buffered", ["buffered", "unbuffered"])

@@ -1,6 +1,5 @@
 """`python -m polycast trace` runs a script as it is, and prints at its end what autocasting did."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -32,13 +31,11 @@ def script(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_script_runs_with_its_arguments_and_its_status_and_is_summed_up(script: str, tmp_path: Path) -> None:
-    done = traced("--by-op", "--json", str(tmp_path / "calls.json"), script, "--lr", "3")
+def test_a_script_runs_with_its_arguments_and_its_status_and_is_summed_up(script: str) -> None:
+    done = traced(script, "--lr", "3")
     assert (done.stdout, done.returncode) == ("['--lr', '3'] True\n", 3)
-    assert "1 call of 1 op in 1 module; 1 (100%) took a rule" in done.stderr
     assert "linear  lower_precision_fp  1      3" in done.stderr
-    (call,) = json.loads((tmp_path / "calls.json").read_text())["calls"]
-    assert (call["module"], call["op"]) == ("Linear", "linear")
+    assert "Linear  linear  0  lower_precision_fp" in traced("--table", script).stderr
 
 
 def test_lines_alone_are_printed(script: str) -> None:
@@ -76,17 +73,16 @@ def test_an_interrupted_script_is_summed_up(tmp_path: Path) -> None:
     path.write_text(SCRIPT.replace("sys.exit(3)", "import os, signal; os.kill(os.getpid(), signal.SIGINT)"))
     done = traced(str(path))
     assert done.returncode == 130
-    assert "interrupted; until then:\n\n1 call of 1 op" in done.stderr and "Traceback" not in done.stderr
+    assert "interrupted; until then:\n\nop " in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--json", "/nowhere/calls.json", __file__), "there is no folder for /nowhere/calls.json"),
         (("--limit", "0", __file__), "the limit is 0"),
         (("-m", "no_such_module"), "there is no module 'no_such_module'"),
         (("-m", __file__), f"'{__file__}' is a script; leave -m out, which is for the name of a module"),
-        (("--by-op",), "the following arguments are required: script\n"),
+        (("--table",), "the following arguments are required: script\n"),
     ],
 )
 def test_what_would_fail_at_the_end_fails_before(arguments: tuple[str, ...], text: str) -> None:

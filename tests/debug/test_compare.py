@@ -1,9 +1,7 @@
 """Errors of mixed precision, op by op, against a reference run."""
 
 import math
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import polycast
@@ -68,20 +66,6 @@ def test_a_program_beside_itself_has_no_error_so_far(
     assert {row.so_far for row in errors} == {0.0}
 
 
-@pytest.mark.parametrize("build", [resnet, keys_of_attention])
-def test_a_file_of_another_run_is_a_reference(
-    build: Callable[[], tuple[nn.Module, list[Tensor]]], tmp_path: Path, real_device: str
-) -> None:
-    model, run = program(build, real_device)
-    seed(real_device, 1)
-    polycast.debug.record(run, tmp_path / "run.pt", model.eval())
-    model.zero_grad()
-    seed(real_device, 1)
-    again = polycast.debug.compare(run, model, reference=tmp_path / "run.pt")
-    assert {row.so_far for row in again} == {0.0}
-    assert again.missing == 0
-
-
 @pytest.mark.parametrize("build", [resnet, before_a_normalization])
 def test_the_program_is_as_if_it_had_run_once(
     build: Callable[[], tuple[nn.Module, list[Tensor]]], real_device: str
@@ -117,13 +101,6 @@ print(found.findings, max(row.local for row in errors if row.local is not None) 
     assert python(code) == "[] True\n"
 
 
-def test_a_file_of_a_run_with_other_names_is_refused(tmp_path: Path) -> None:
-    model = nn.Linear(2, 2)
-    polycast.debug.record(lambda: model(torch.ones(1, 2)), tmp_path / "run.pt")
-    with pytest.raises(ValueError, match="recorded without a model and is compared with one"):
-        polycast.debug.compare(lambda: model(torch.ones(1, 2)), model, reference=tmp_path / "run.pt")
-
-
 def test_of_a_program_without_a_region_the_comparison_says_so() -> None:
     model = nn.Linear(2, 2)
     assert "does the program open its region itself?" in str(polycast.debug.compare(lambda: model(torch.ones(1, 2))))
@@ -143,7 +120,7 @@ def test_the_first_result_that_is_not_finite_is_named(real_device: str) -> None:
     assert errors.first_non_finite is not None
     assert (errors.first_non_finite.site.module, errors.first_non_finite.site.op) == ("0", "addmm")
     assert "the first that is not finite: addmm, call 0, in forward of '0'" in str(errors)
-    assert not math.isfinite(errors.worst("so_far")[0].so_far or 0)
+    assert not math.isfinite(max(row.so_far or 0 for row in errors))
 
 
 def test_rules_of_modules_and_regions_do_not_hold_in_the_reference(real_device: str) -> None:
@@ -159,12 +136,12 @@ def test_rules_of_modules_and_regions_do_not_hold_in_the_reference(real_device: 
     assert row.so_far > 1e-4
 
 
-def test_pictures_and_tables_have_every_error(tmp_path: Path) -> None:
+def test_a_table_has_the_errors_that_grow_most() -> None:
     model, run = program(resnet)
     errors = polycast.debug.compare(run, model)
-    errors.plot(tmp_path / "errors.png")
-    assert (tmp_path / "errors.png").stat().st_size > 1000
-    assert len(errors.table("growth", count=7).splitlines()) == 8
+    growth = [(row.so_far or 0) - row.before for row in errors.worst()]
+    assert growth == sorted(growth, reverse=True)
+    assert len(errors.table(count=7).splitlines()) == 8
 
 
 @pytest.mark.parametrize("mean", [3e3, 1e5])
@@ -178,24 +155,16 @@ def test_an_error_of_a_normalization_is_that_of_its_result_not_of_its_statistics
     by_hand, result = (functional.batch_norm(x, None, None, training=True) for x in (rounded, exact))
     (row,) = [row for row in errors if row.site.op == "native_batch_norm"]
     assert (row.so_far or 0) > 0.9 * ((by_hand - result).norm() / result.norm()).item() > 0.3
-    assert errors.worst("growth")[0] == row
+    assert errors.worst()[0] == row
 
 
 @pytest.mark.parametrize("build", [before_a_normalization, keys_of_attention, bert])
-@pytest.mark.parametrize("is_file", [False, True])
 def test_a_gradient_that_is_zero_in_theory_has_no_error_of_its_rounding(
-    build: Callable[[], tuple[nn.Module, list[Tensor]]], is_file: bool, tmp_path: Path, real_device: str
+    build: Callable[[], tuple[nn.Module, list[Tensor]]], real_device: str
 ) -> None:
     model, run = program(build, real_device)
-    if is_file:
-        polycast.use(polycast.Policy("float32"))
-        try:
-            polycast.debug.record(run, tmp_path / "run.pt", model.eval())
-        finally:
-            polycast.use(None)
-        model.zero_grad()
-    errors = polycast.debug.compare(run, model, reference=tmp_path / "run.pt" if is_file else "float32")
-    assert 1e-3 < (errors.worst("so_far")[0].so_far or 0) < 0.5
+    errors = polycast.debug.compare(run, model)
+    assert 1e-3 < max(row.so_far or 0 for row in errors) < 0.5
 
 
 def test_a_sum_that_is_wrong_by_more_than_itself_has_that_error() -> None:
@@ -206,7 +175,7 @@ def test_a_sum_that_is_wrong_by_more_than_itself_has_that_error() -> None:
         with polycast.autocast("cpu", torch.float16):
             (x[None] @ x[:, None] / (x.half() * 1e-8)[None].sum(1, keepdim=True).clamp_min(1e-12)).sum()
 
-    assert (polycast.debug.compare(run).worst("so_far")[0].so_far or 0) > 1e3
+    assert max(row.so_far or 0 for row in polycast.debug.compare(run)) > 1e3
 
 
 def test_what_is_read_through_another_view_is_given_its_errors(real_device: str) -> None:
@@ -236,17 +205,12 @@ def test_a_program_that_steps_is_refused() -> None:
         polycast.debug.compare(run, model)
 
 
-def test_a_file_of_something_else_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"test_compare.py' is no file of polycast.debug.record"):
-        polycast.debug.compare(lambda: None, reference=__file__)
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
         ({"run": 3}, TypeError, "the program is 3; give a function without arguments, as in: lambda: model"),
         ({"run": nn.Tanh()}, TypeError, "the program is the module Tanh; give a function without arguments"),
-        ({"model": "resnet"}, TypeError, "the model is 'resnet'; give a torch.nn.Module"),
+        ({"model": "resnet"}, TypeError, "model: expected a torch.nn.Module or None, got str"),
         ({"reference": "flaot32"}, ValueError, "did you mean 'float32'?"),
         ({"reference": "torch-1.0"}, ValueError, "unknown release 'torch-1.0'"),
         ({"reference": "no.yaml"}, ValueError, "no.yaml:1:1: error: cannot be read"),
@@ -269,44 +233,3 @@ def test_what_stands_for_a_policy_is_a_reference(reference: Any) -> None:
     (row,) = [row for row in errors if row.site.op == "addmm"]
     assert row.so_far is not None
     assert (row.so_far == 0) == (reference in ("torch-2.11", "bf16", polycast.Policy("torch-2.11")))
-
-
-def test_a_file_in_no_folder_is_refused_before_the_program_runs(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
-    ran: list[int] = []
-    errors, trace = polycast.debug.compare(lambda: None), polycast.debug.trace()
-    with trace:
-        pass
-    for write in (errors.plot, trace.to_json, lambda path: polycast.debug.record(lambda: ran.append(1), path)):
-        with pytest.raises(
-            FileNotFoundError, match=r"the folder of the file does not exist; make '.*/results': '.*/x'"
-        ):
-            write(tmp_path / "results" / "x")
-    assert ran == []
-
-
-def test_an_unknown_order_is_refused() -> None:
-    with pytest.raises(ValueError, match="sorted by local, so_far, growth, not by 'size'"):
-        polycast.debug.compare(lambda: None).worst("size")
-
-
-MODEL = nn.Linear(2, 2)
-DEBUG: Any = polycast.debug  # what is typed here has no types
-# What people type first, and the end of the error.
-GUESSED: dict[str, tuple[Any, str]] = {
-    "trace(model, x)": (lambda: DEBUG.trace(MODEL, 1), "write with polycast.debug.trace(model) as t"),
-    "trace(verbose)": (lambda: DEBUG.trace(verbose=True), "write with polycast.debug.trace(model) as t"),
-    "t.events": (lambda: DEBUG.trace().events, "use one of by_op, calls, summary, table, to_json"),
-    "watch()": (lambda: DEBUG.watch(), "write with polycast.debug.watch(model, optimizer) as w"),
-    "w.first": (lambda: DEBUG.watch(MODEL).first, "use one of findings, flushed, ops, read, steps"),
-    "compare(model)": (lambda: DEBUG.compare(MODEL), "as in: lambda: model(inputs)"),
-    "compare(atol)": (lambda: DEBUG.compare(len, atol=1), "write compare(run, model)"),
-    "c.ok": (lambda: DEBUG.compare(lambda: None).ok, "use one of "),
-}
-
-
-@pytest.mark.parametrize("name", GUESSED)
-def test_a_wrong_call_or_name_is_told_what_to_write(name: str) -> None:
-    call, text = GUESSED[name]
-    with pytest.raises((TypeError, AttributeError), match=re.escape(text)):
-        call()

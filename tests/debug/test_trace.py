@@ -1,6 +1,5 @@
 """A trace says what autocasting did to each call, and changes nothing."""
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -124,12 +123,10 @@ def test_sums_are_those_of_the_calls() -> None:
     model, (batch, *_) = bert()
     with polycast.debug.trace(model) as t, polycast.autocast("cpu"):
         model(batch)
-    summary, totals = t.summary(), t.by_op()
-    assert summary.calls == len(t.calls) == sum(row.calls for row in totals)
-    assert summary.casts == sum(row.casts for row in totals) > 0
-    assert summary.bytes == sum(row.bytes for row in totals) == sum(c.bytes for call in t.calls for c in call.casts)
-    assert summary.modules == len({call.site.module for call in t.calls})
-    assert json.loads(t.to_json())["calls"][0]["module"] == t.calls[0].site.module
+    totals = t.by_op()
+    assert len(t.calls) == sum(row.calls for row in totals)
+    assert sum(not cast.reused for call in t.calls for cast in call.casts) == sum(row.casts for row in totals) > 0
+    assert sum(row.bytes for row in totals) == sum(cast.bytes for call in t.calls for cast in call.casts)
     assert len(t.table().splitlines()) == len(t.calls) + 1
 
 
@@ -149,27 +146,6 @@ def test_a_traced_model_gives_the_same_bits(
 def traced_region(device: str) -> Iterator[None]:
     with polycast.debug.trace(lines=True), polycast.autocast(device):
         yield
-
-
-def test_a_rule_saves_the_casts_that_the_summary_says_it_saves() -> None:
-    def work() -> None:
-        for _ in range(3):
-            mse_loss(HALF, HALF)
-
-    t = traced(work)
-    (saving,) = t.summary().savings
-    assert (saving.by, saving.casts) == ('polycast.Policy({"mse_loss": "input_dtype"})', 6)
-    after = traced(work, polycast.Policy({"mse_loss": "input_dtype"}))
-    assert t.summary().bytes - after.summary().bytes == saving.bytes > 0
-
-
-def test_frozen_weights_that_are_cast_again_could_be_kept() -> None:
-    model = nn.Linear(4, 4).requires_grad_(False)
-    with polycast.debug.trace(model) as t, polycast.autocast("cpu"):
-        for _ in range(3):
-            model(torch.ones(1, 4))
-    (saving,) = t.summary().savings
-    assert (saving.by, saving.casts) == ("polycast.cast_cache.keep(model)", 4)
 
 
 def test_compiled_models_work_inside_of_a_trace() -> None:
@@ -263,7 +239,7 @@ def test_a_trace_that_another_thread_ends_records_no_more() -> None:
 
 
 def test_what_is_no_model_is_refused() -> None:
-    with pytest.raises(TypeError, match="the model is 'resnet'; give"):
+    with pytest.raises(TypeError, match="model: expected a torch.nn.Module or None, got str"):
         polycast.debug.trace("resnet")  # type: ignore[arg-type]
 
 
@@ -291,7 +267,7 @@ def test_the_table_of_many_calls_takes_time_by_their_number() -> None:
 def test_a_trace_of_nothing_says_what_may_be_the_reason() -> None:
     with polycast.debug.trace() as t:
         linear(ONES, ONES)
-    assert "autocasting met no call" in str(t.summary())
+    assert "autocast met no call" in str(t)
 
 
 def test_calls_beyond_the_limit_are_not_recorded_and_that_is_said() -> None:
@@ -299,14 +275,14 @@ def test_calls_beyond_the_limit_are_not_recorded_and_that_is_said() -> None:
         for _ in range(4):
             linear(ONES, ONES)
     assert len(t.calls) == 2
-    assert "were not recorded" in str(t.summary())
+    assert "were not recorded" in str(t)
     with pytest.raises(ValueError, match="the limit is 0; give the number of calls"):
         polycast.debug.trace(limit=0)
 
 
 def test_a_trace_that_has_not_ended_says_so() -> None:
     with pytest.raises(RuntimeError, match="the trace has not ended"):
-        polycast.debug.trace().summary()
+        polycast.debug.trace().by_op()
 
 
 def test_calls_of_backward_inside_of_the_region_are_counted(real_device: str) -> None:
@@ -315,8 +291,6 @@ def test_calls_of_backward_inside_of_the_region_are_counted(real_device: str) ->
         model(ONES.to(real_device)).sum().backward()
     assert {call.site.phase for call in t.calls} == {"forward", "backward"}
     assert "of the calls are of backward" in str(t)
-    ruled = t.table(ruled=True)
-    assert "linear" in ruled and "unlisted" not in ruled and "unlisted" in t.table()
 
 
 def test_a_trace_reads_as_its_calls() -> None:

@@ -11,22 +11,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
-from polycast.command_line.output import check_file
 from polycast.debug.tracing import trace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("--by-op", action="store_true", help="print a line for each op, too")
-    parser.add_argument("--ruled", action="store_true", help="print a line for each call that took a rule, too")
-    parser.add_argument("--table", action="store_true", help="print a line for each call, too")
-    parser.add_argument(
-        "--lines", action="store_true", help="show the program's line for each call; alone as with --ruled"
-    )
-    parser.add_argument("--json", metavar="PATH", type=Path, help="write the calls to a file")
+    parser.add_argument("--table", action="store_true", help="print a line for each call, not for each op")
+    parser.add_argument("--lines", action="store_true", help="print the program's line for each call as well")
     parser.add_argument("--limit", metavar="CALLS", type=int, default=1_000_000, help="(default: %(default)s)")
     parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
-    parser.add_argument("script", help="the script, and its own arguments after it; the summary goes to stderr")
+    parser.add_argument("script", help="the script, and its own arguments after it; the table goes to stderr")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS).required = False
 
 
@@ -35,12 +29,11 @@ def run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
 
     Raises:
         ValueError: There is no such script or module, or an argument is wrong.
-        OSError: The file of the calls cannot be written.
         SystemExit: Of the script.
     """
     asked = parser.parse_args(words)
     sys.path[0] = str(Path.cwd() if asked.module else Path(asked.script).resolve().parent)
-    _check(asked.script, module=asked.module, json=asked.json)
+    _check(asked.script, module=asked.module)
     record = trace(lines=asked.lines, limit=asked.limit)
     # The script takes an interrupt and a closed pipe as the interpreter does.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -67,7 +60,7 @@ def run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     return 0
 
 
-def _check(script: str, *, module: bool, json: Path | None) -> None:
+def _check(script: str, *, module: bool) -> None:
     """Raise for what would fail later."""
     is_file = Path(script).is_file()
     if not module and not is_file:
@@ -81,8 +74,6 @@ def _check(script: str, *, module: bool, json: Path | None) -> None:
         raise ValueError(f"there is no module '{script}'")
     if not (module or os.access(script, os.R_OK)):
         raise ValueError(f"{script} cannot be read; see its permissions")
-    if json is not None:
-        check_file(json)
 
 
 def _is_module(name: str) -> bool:
@@ -103,14 +94,6 @@ def _of_script(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _report(record: trace, asked: argparse.Namespace) -> None:
-    parts = ["", str(record.summary())]
-    parts += ["", str(record.by_op())] if asked.by_op and record.calls else []
-    shows_calls = asked.table or asked.ruled or (asked.lines and asked.json is None)
-    parts += ["", record.table(ruled=not asked.table)] if shows_calls else []
+    text = record.table() if record.calls and (asked.table or asked.lines) else str(record)
     if sys.stderr is not None:
-        print("\n".join(parts), file=sys.stderr)
-    if asked.json is not None:
-        try:
-            record.to_json(asked.json)
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, str(asked.json)) from None
+        print(f"\n{text}", file=sys.stderr)

@@ -2,7 +2,7 @@
 
 - :class:`trace` records each call that autocasting meets, with its rule and its casts.
 - :func:`bisect` finds the rules that make a program fail.
-- :func:`compare` runs a program twice and returns the errors of its ops; :func:`record` writes a run to compare with.
+- :func:`compare` runs a program twice and returns the errors of its ops.
 - :func:`verify` checks the built-in rules and the sync-free steps on a device.
 - :class:`watch` finds the ops that make infinities and NaNs.
 
@@ -12,11 +12,11 @@ The other names are the types of what these return.
 from polycast.debug.bisection.bisecting import bisect
 from polycast.debug.bisection.result import Bisection, Culprit
 from polycast.debug.calls import Call, Cast, Site
-from polycast.debug.comparing import compare, record
+from polycast.debug.comparing import compare
 from polycast.debug.comparison import Comparison
 from polycast.debug.findings import Finding, Flushed
 from polycast.debug.measure import Error, Magnitude
-from polycast.debug.totals import OpTotal, OpTotals, Saving, Summary
+from polycast.debug.totals import OpTotal, OpTotals
 from polycast.debug.tracing import trace
 from polycast.debug.verification.verifying import Check, Verification, verify
 from polycast.debug.watching import watch
@@ -34,13 +34,10 @@ __all__ = [
     "Magnitude",
     "OpTotal",
     "OpTotals",
-    "Saving",
     "Site",
-    "Summary",
     "Verification",
     "bisect",
     "compare",
-    "record",
     "trace",
     "verify",
     "watch",

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -125,13 +125,6 @@ class Call:
         if not any(dtype.is_floating_point for dtype in self.given):
             return "it was given no floating-point tensor"
         return f"its rule is {self.rule}, and what it was given needs no cast"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the call as JSON can hold it."""
-        texts = {key: getattr(self, key) for key in ("device", "rule", "origin", "why", "source")}
-        dtypes = {key: [text(dtype) for dtype in getattr(self, key)] for key in ("given", "arrived", "returned")}
-        casts = [vars(cast) | {"given": text(cast.given), "to": text(cast.to)} for cast in self.casts]
-        return {**self.site._asdict(), **texts, **dtypes, "casts": casts}
 
 
 class Recording:

@@ -1,14 +1,10 @@
 """The errors of mixed precision, op by op, against another run of the same program."""
 
 import math
-import os
 from collections.abc import Callable
-from pathlib import Path
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from polycast.debug.calls import Site
 from polycast.debug.comparison import Comparison
 from polycast.debug.measure import Error, read_numbers
 from polycast.debug.program_state import ProgramState
@@ -44,11 +40,10 @@ def compare(
             time that it is called, with the same batch, and take no step, since weights are not put back.
         model: Calls are named after its modules. Its buffers and gradients are put back.
         reference: What :class:`polycast.Policy` takes: it decides over all other policies in the second run. "float32"
-            runs every op that the built-in policy lists in float32. Or a file that :func:`record` wrote, under another
-            policy or another torch.
+            runs every op that the built-in policy lists in float32.
 
     Raises:
-        ValueError: The reference is none of these, or a file whose modules have other names.
+        ValueError: The reference is none of these.
         TypeError: The program is no function, the model no module, or no policy can be made of the reference.
         RuntimeError: The program changed a weight of the model. Without a model this is not seen.
 
@@ -63,52 +58,16 @@ def compare(
         [('0', True), ('1', True)]
     """
     _check(run, model)
-    policy, path = _reference(reference)
-    recorded = {} if path is None else _load(path, of_model=model is not None)
+    policy = Policy(reference)
     with ProgramState(model) as state:
         first = First(model)
         with first.values:
             run()
         second = Second(model, first)
-        if path is not None:
-            for site, (results, moved) in recorded.items():
-                second.meet(Site(*site), results, moved)
-        else:
-            state.put_back()
-            with second.values, scopes.over(policy):
-                run()
-    return _comparison(first, second)
-
-
-def record(run: Callable[[], object], path: str | os.PathLike[str], model: nn.Module | None = None) -> None:
-    """Run a program once and write the results of its ops to a file, as a reference for :func:`compare`.
-
-    Args:
-        run: As for compare.
-        path: The file. It is as large as all results together.
-        model: As for compare, which needs it if this has it.
-
-    Raises:
-        FileNotFoundError: The folder of the file does not exist; the program has not run then.
-
-    Example:
-        >>> import torch, polycast, tempfile
-        >>> model = torch.nn.Linear(2, 2)
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     polycast.debug.record(lambda: model(torch.ones(1, 2)), f"{folder}/run.pt", model)
-        ...     errors = polycast.debug.compare(lambda: model(torch.ones(1, 2)), model, reference=f"{folder}/run.pt")
-        >>> max(row.so_far for row in errors)
-        0.0
-    """
-    _check(run, model)
-    path = Path(path)
-    with ProgramState(model):
-        first = First(model, is_reference=True)
-        with first.values:
+        state.put_back()
+        with second.values, scopes.over(policy):
             run()
-    moved = {op.site: None if op.moved is None else op.moved.cpu() for op in first.ops}
-    results = {tuple(site): ([one.cpu() for one in found], moved[site]) for site, found in first.results.items()}
-    torch.save({"of_model": model is not None, "results": results}, path)
+    return _comparison(first, second)
 
 
 def _check(run: object, model: object) -> None:
@@ -117,30 +76,6 @@ def _check(run: object, model: object) -> None:
         raise TypeError(f"the program is {what}; give a function without arguments, as in: lambda: model(inputs)")
     if not isinstance(model, nn.Module | None):
         raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}")
-
-
-def _reference(reference: PolicyLike) -> tuple[Policy, Path | None]:
-    """Return the policy of a reference; of a file that :func:`record` wrote, none but the file."""
-    if isinstance(reference, str | os.PathLike):
-        path = Path(reference)
-        if path.is_file() and path.suffix not in (".yaml", ".yml"):
-            return Policy(), path
-    return Policy(reference), None
-
-
-def _load(path: Path, *, of_model: bool) -> dict[tuple[str, str, str, int], tuple[list[Tensor], Tensor | None]]:
-    try:
-        recorded = torch.load(path, weights_only=True)
-        results, has_names = recorded["results"], recorded["of_model"]
-    except Exception as error:  # unpicklers raise anything
-        raise ValueError(f"'{path}' is no file of polycast.debug.record: {str(error).splitlines()[0]:.100}") from None
-    if has_names is not of_model:
-        how = ("with", "without") if has_names else ("without", "with")
-        raise ValueError(
-            f"'{path}' was recorded {how[0]} a model and is compared {how[1]} one, so that modules have other names; "
-            "give both the model, or neither"
-        )
-    return results  # type: ignore[no-any-return]
 
 
 def _comparison(first: First, second: Second) -> Comparison:

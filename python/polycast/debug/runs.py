@@ -18,22 +18,17 @@ class Ran(NamedTuple):
     dtypes: tuple[torch.dtype, ...]
     """The dtypes of its results."""
     local: Tensor | None
-    moved: Tensor | None
     inputs: tuple[tuple[int, int], ...]
     """What it was computed from: the numbers of the ops, and which of their results."""
 
 
 class First:
-    """The run that is looked at: its results are held, and each op runs a second time in a wider dtype.
+    """The run that is looked at: its results are held, and each op runs a second time in a wider dtype."""
 
-    A run that is recorded as a reference runs no op in a wider dtype, but measures how far rounding moves its sums.
-    """
-
-    def __init__(self, model: nn.Module | None, *, is_reference: bool = False) -> None:
+    def __init__(self, model: nn.Module | None) -> None:
         self.ops: list[Ran] = []
         self.results: dict[Site, list[Tensor]] = {}
         self.masks: dict[Site, Tensor] = {}
-        self._is_reference = is_reference
         self._contents: Contents[tuple[int, int]] = Contents()
         self.values = Values(model, self._visit)
 
@@ -42,7 +37,7 @@ class First:
             self._contents.follow(op)
             return
         inputs = self._contents.of(*op.reads())
-        wider = None if self._is_reference else op.in_wider_dtype()
+        wider = op.in_wider_dtype()
         op.run()
         outputs = {tensor: part for tensor in op.outputs if (part := local(tensor)) is not None}
         if not outputs:
@@ -52,10 +47,9 @@ class First:
         if _is_dropout(op):
             self.masks[op.site] = op.result[1].clone()
         errors = None if wider is None else relative_errors(list(outputs.values()), locals_of(wider))
-        self.results[op.site] = results = [part.clone() for part in outputs.values()]
-        moved = moved_by_rounding(op, results) if self._is_reference else None
+        self.results[op.site] = [part.clone() for part in outputs.values()]
         dtypes = tuple(tensor.dtype for tensor in outputs)
-        self.ops.append(Ran(op.site, dtypes, None if errors is None else errors.max(), moved, inputs))
+        self.ops.append(Ran(op.site, dtypes, None if errors is None else errors.max(), inputs))
 
 
 class Second:
@@ -79,7 +73,11 @@ class Second:
             self._drop_again(op)
         elif draws_within(op.function, op.args, op.kwargs):
             self.redrawn.append(op.site)
-        self.meet(op.site, results, moved_by_rounding(op, results))
+        errors = relative_errors(self._held.pop(op.site, []), results, moved_by_rounding(op, results))
+        if errors is None:
+            self.missing += 1
+        else:
+            self.errors[op.site] = list(errors.unbind())
 
     @torch.no_grad()
     def _draw_again(self, site: Site, results: list[Tensor]) -> None:
@@ -97,14 +95,6 @@ class Second:
             # What was drawn alike stays as the kernel has rounded it.
             output.copy_(torch.where(mask == held, output, drawn_first))
             mask.copy_(held)
-
-    def meet(self, site: Site, expected: list[Tensor], moved: Tensor | None) -> None:
-        """Compare the results of a call with those that are held of it."""
-        errors = relative_errors(self._held.pop(site, []), expected, moved)
-        if errors is None:
-            self.missing += 1
-        else:
-            self.errors[site] = list(errors.unbind())
 
 
 def _is_dropout(op: Op) -> bool:

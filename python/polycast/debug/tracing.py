@@ -1,21 +1,23 @@
 """A record of what autocasting did to each call."""
 
-import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby
-from pathlib import Path
 from typing import NoReturn
 
 import torch
 from torch import nn
 
 from polycast._text_table import lines_of
-from polycast.debug.calls import Call, Recording, text
+from polycast.debug.calls import BACKWARD, Call, Recording, text
 from polycast.debug.places import Places
-from polycast.debug.totals import OpTotals, Summary, by_op, bytes_text, summarize
+from polycast.debug.totals import OpTotals, by_op, bytes_text
 from polycast.scope.compiled_code import disabled
+
+_NO_CALL = (
+    "autocast met no call: no region was entered in this thread, or only regions of other devices, or the code was "
+    "compiled, which a trace does not see (TORCH_COMPILE_DISABLE=1 runs it as it is written)"
+)
 
 
 class trace:  # noqa: N801 - is used as a function is, as torch.autocast
@@ -75,8 +77,6 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
 
     def _take(self) -> None:
         self._calls = tuple(self._recording.take())
-        weights = () if self._model is None else self._model.named_parameters()
-        self._frozen = {name for name, weight in weights if not weight.requires_grad}
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -111,14 +111,20 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         )
 
     def __str__(self) -> str:
-        """Return the summary."""
-        return str(self.summary()) if self._calls is not None else repr(self)
+        """Return the calls by op, or why there are none."""
+        if self._calls is None:
+            return repr(self)
+        lines = [str(self.by_op())] if self.calls else [_NO_CALL]
+        if backward := sum(call.site.phase == BACKWARD for call in self.calls):
+            lines.append(f"{backward} of the calls are of backward, which is better run after the region")
+        if not self._recording.complete:
+            lines.append("later calls were not recorded, because the limit of the trace was reached")
+        return "\n".join(lines)
 
-    def table(self, *, ruled: bool = False) -> str:
-        """Return a line for each call; with `ruled` only for those that took a rule."""
+    def table(self) -> str:
+        """Return a line for each call."""
         head = ("module", "op", "n", "rule", "given", "computed", "returned", "cast", "from")
-        calls = [call for call in self.calls if call.is_ruled or not ruled]
-        return "\n".join(lines_of([head + ("line",) * self._lines, *map(self._cells, calls)]))
+        return "\n".join(lines_of([head + ("line",) * self._lines, *map(self._cells, self.calls)]))
 
     def _cells(self, call: Call) -> tuple[str, ...]:
         moved = bytes_text(sum(cast.bytes for cast in call.casts)) if call.casts else ""
@@ -131,17 +137,6 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
     def by_op(self) -> OpTotals:
         """Return the calls of each op under each rule, which print as a table."""
         return by_op(self.calls)
-
-    def summary(self) -> Summary:
-        """Return the sums of the calls, and what would save casts; it prints as a few lines."""
-        return summarize(self.calls, self._frozen, complete=self._recording.complete)
-
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the calls as JSON, and write them to a file where one is named."""
-        document = json.dumps({"torch": str(torch.__version__), "calls": [call.to_dict() for call in self.calls]})
-        if path is not None:
-            Path(path).write_text(document, encoding="utf-8")
-        return document
 
 
 def _folded(dtypes: Sequence[torch.dtype]) -> str:
