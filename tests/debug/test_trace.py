@@ -239,7 +239,7 @@ def test_a_trace_that_another_thread_ends_records_no_more() -> None:
 
 
 def test_what_is_no_model_is_refused() -> None:
-    with pytest.raises(TypeError, match="model: expected a torch.nn.Module or None, got str"):
+    with pytest.raises(TypeError, match=r"model: expected a torch.nn.Module or None, got str"):
         polycast.debug.trace("resnet")  # type: ignore[arg-type]
 
 
