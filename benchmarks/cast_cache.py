@@ -106,7 +106,7 @@ def adapters(name: str, batch: int, device: str) -> Case:
     """Low-rank adapters over the frozen weights of every linear layer."""
     model, x = Adapted(MODELS[name]()).to(device), inputs(name, batch).to(device)
     kept = deepcopy(model)
-    cast_cache.keep([p for p in kept.parameters() if not p.requires_grad])
+    cast_cache.keep(kept)
     models = {"stock": model, "polycast": deepcopy(model), "kept": kept}
     return Case(f"adapters, {name}, batch {batch}", {way: step(m, x, device) for way, m in models.items()})
 

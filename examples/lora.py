@@ -55,8 +55,7 @@ for name in ("cast in each step", "kept"):
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = polycast.syncfree.AdamW(trained, lr=5e-4)
     losses, seconds, start = [], [], perf_counter()
-    frozen = [layer.base for layer in model] if name == "kept" else []
-    with polycast.cast_cache.keep(frozen) if frozen else nullcontext():
+    with polycast.cast_cache.keep(model) if name == "kept" else nullcontext():
         for inputs, wanted in tqdm(batches, desc=name, unit="step"):
             with polycast.autocast("cpu"):
                 loss = nn.functional.mse_loss(model(inputs), wanted)

@@ -8,7 +8,6 @@
 #include <array>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "cast_cache/cache.h"
 #include "cast_cache/kept.h"
@@ -27,35 +26,13 @@ std::optional<std::string> obstacle(const at::Tensor& tensor) {
   return why == nullptr ? std::nullopt : std::optional<std::string>(why);
 }
 
-void keep(const at::Tensor& tensor, std::string name) {
-  kept_casts().keep(tensor, std::move(name));
-}
-
 // Python has a tensor's address as Tensor._cdata.
 void forget(uintptr_t address, bool release) {
   kept_casts().forget(reinterpret_cast<const void*>(address), release);
 }
 
-void limit(std::optional<size_t> bytes) {
-  kept_casts().limit(bytes.value_or(cast_cache::KeptCasts::no_limit));
-}
-
-py::dict counts() {
-  py::dict result;
-  const cast_cache::Tallies tallies = kept_casts().tallies();
-  for (size_t device = 0; device < tallies.size(); ++device) {
-    const cast_cache::Tally& tally = tallies[device];
-    if (tally.hits + tally.misses != 0) {
-      const std::string name = c10::DeviceTypeName(static_cast<c10::DeviceType>(device), true);
-      const int64_t drops = tally.stored - tally.entries;
-      result[py::str(name)] = py::make_tuple(tally.entries, tally.bytes, tally.hits, tally.misses, drops);
-    }
-  }
-  return result;
-}
-
 // The probes are Python's. They are asked only where a cast could be reused, which costs more than asking.
-std::array<py::object*, std::tuple_size<cast_cache::Tallies>::value> probes{};
+std::array<py::object*, cast_cache::device_types> probes{};
 
 bool ask_probe(c10::DeviceType device) {
   const py::gil_scoped_acquire gil;
@@ -75,13 +52,10 @@ void set_probe(const std::string& device, const py::object& probe) {
 
 void bind_cast_cache(py::module_& module) {
   module.def("cast_obstacle", &obstacle, py::arg("tensor"));
-  module.def("keep_casts", &keep, py::arg("tensor"), py::arg("name"));
+  module.def("keep_casts", [](const at::Tensor& tensor) { kept_casts().keep(tensor); }, py::arg("tensor"));
   module.def("forget_casts", &forget, py::arg("address"), py::arg("release"));
-  module.def("cast_counts", &counts);
   module.def("clear_casts", [] { kept_casts().clear(); });
-  module.def("limit_casts", &limit, py::arg("bytes"));
   module.def("set_recording_probe", &set_probe, py::arg("device"), py::arg("probe"));
-  module.def("verify_casts", &cast_cache::verify, py::arg("enabled"));
 }
 
 }  // namespace polycast::bindings

@@ -23,11 +23,9 @@ struct DeviceSwitches {
 };
 
 DeviceSwitches& switches(c10::DeviceType device) {
-  static std::array<DeviceSwitches, std::tuple_size<Tallies>::value> all;
+  static std::array<DeviceSwitches, device_types> all;
   return all[static_cast<size_t>(device)];
 }
-
-std::atomic<bool> verifying{false};
 
 // See Note [What is shared].
 bool is_shared_unasked(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
@@ -75,23 +73,6 @@ Entry make_entry(Source source, const at::Tensor& tensor, const Kind& kind) {
   return {kind, std::move(source), kind.mode == Mode::plain ? plain_cast(kind.to, tensor) : tensor.to(kind.to)};
 }
 
-at::Tensor verified(const at::Tensor& cast, const at::Tensor& source) {
-  const auto bits = [](const at::Tensor& tensor) { return tensor.detach().cpu().reshape(-1).view(at::kByte); };
-  if (!verifying.load(std::memory_order_relaxed) || bits(plain_cast(cast.scalar_type(), source)).equal(bits(cast))) {
-    return cast;
-  }
-  const std::string name = kept_casts().name_of(source.unsafeGetTensorImpl());
-  TORCH_CHECK(
-      false,
-      "the cast of ",
-      name.empty() ? c10::str("a tensor of shape ", source.sizes()) : "'" + name + "'",
-      " to ",
-      cast.scalar_type(),
-      " that polycast reuses differs from a fresh cast: the values were changed in a way that leaves no trace, such as "
-      "through .data or a raw pointer; change the tensor itself, or call polycast.cast_cache.clear() after such a "
-      "write");
-}
-
 at::Tensor shared_in_region(const at::Tensor& tensor, const Kind& kind) {
   const c10::intrusive_ptr<RegionCasts> casts = region_casts();
   if (!casts) {
@@ -99,7 +80,7 @@ at::Tensor shared_in_region(const at::Tensor& tensor, const Kind& kind) {
   }
   Entries& entries = casts->of[tensor.unsafeGetTensorImpl()];
   if (const Entry* const entry = find(entries, tensor, kind)) {
-    return verified(entry->cast, tensor);
+    return entry->cast;
   }
   if (!kept_casts().empty()) {
     kept_casts().mark_again(tensor);
@@ -127,7 +108,7 @@ at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceT
   if (may_be_kept) {
     KeptCasts::Found found = kept_casts().find(tensor, kind);
     if (found.cast.defined()) {
-      return verified(found.cast, tensor);
+      return found.cast;
     }
     if (found.missing) {
       const Entry entry = make_entry(*std::move(found.missing), tensor, kind);
@@ -142,10 +123,6 @@ KeptCasts& kept_casts() {
   // Never destroyed: the device's runtime may be shut down before static objects are destroyed.
   static auto* const casts = new KeptCasts;
   return *casts;
-}
-
-void verify(bool enabled) {
-  verifying = enabled;
 }
 
 void allow(c10::DeviceType device, bool allowed) {

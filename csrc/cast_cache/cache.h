@@ -17,13 +17,12 @@ namespace polycast::cast_cache {
 
 class KeptCasts;
 
+constexpr auto device_types = static_cast<size_t>(c10::DeviceType::COMPILE_TIME_MAX_DEVICE_TYPES);
+
 // Casts a tensor to another dtype, or returns an earlier cast of it.
 at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device);
 
 KeptCasts& kept_casts();
-
-// If enabled, each cast that is reused is first compared with a fresh one. A difference raises RuntimeError.
-void verify(bool enabled);
 
 // Sets whether casts are reused on a device at all. The installed device of policy.yaml decides that.
 void allow(c10::DeviceType device, bool allowed);

@@ -41,7 +41,6 @@ class Entry {
 
   Kind kind;
   at::Tensor cast;
-  uint64_t used = 0;  // the table's clock at its last use
 
  private:
   int64_t version() const {

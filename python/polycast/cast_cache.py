@@ -7,33 +7,29 @@ A weight that changes is cast again. Casts that you :func:`keep` outlive regions
     >>> layer = torch.nn.Linear(4, 4).requires_grad_(False)
     >>> kept = polycast.cast_cache.keep(layer)
     >>> for _ in range(3):
-    ...     with polycast.autocast("cpu"):
+    ...     with polycast.autocast("cpu"):  # the first region casts the weight and the bias, the others reuse the casts
     ...         y = layer(torch.ones(1, 4, dtype=torch.bfloat16))
-    >>> polycast.cast_cache.info()["cpu"].entries  # the weight and the bias
-    2
     >>> polycast.cast_cache.release(layer)
 """
 
-import operator
 import sys
 import weakref
 from functools import partial
 from types import ModuleType
-from typing import Any, NamedTuple, SupportsIndex
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._compile import _disable_dynamo
 from torch.utils.weak import WeakIdKeyDictionary
 
 from polycast import _compiled, backends
 from polycast._caller import warn
-from polycast._cast_targets import Casts, named_tensors
 from polycast._replaced import Undo
 from polycast.scope.compiled_code import disabled
 from polycast.scope.handle import Handle
 
-__all__ = ["Counts", "Kept", "clear", "info", "keep", "limit", "release", "verify"]
+__all__ = ["Kept", "clear", "keep", "release"]
 
 
 def __dir__() -> list[str]:
@@ -41,34 +37,19 @@ def __dir__() -> list[str]:
 
 
 _NAMED = 8  # a warning names no more tensors than this
-
-
-class Counts(NamedTuple):
-    """The kept casts on one device type, and how often they were used.
-
-    Casts that only a region shares are not counted.
-    """
-
-    entries: int
-    """How many casts are stored now."""
-    bytes: int
-    """Their size."""
-    hits: int
-    """How often a cast was reused."""
-    misses: int
-    """How often a cast had to be made."""
-    drops: int
-    """How many casts were dropped."""
+# The modules of FSDP, which changes the storage of parameters and counts no versions.
+_FSDP = "torch.distributed.fsdp"
+_FSDP_MODULES = ("FSDPModule", "FullyShardedDataParallel")
 
 
 class Kept(Handle):
     """A handle that :func:`keep` returns: removing it releases what was not kept before."""
 
-    def __init__(self, named: list[tuple[str, Tensor]]) -> None:
-        self._count = len(named)
-        new = WeakIdKeyDictionary({tensor: name for name, tensor in named if tensor._cdata not in _kept})  # type: ignore[no-untyped-call]
-        for name, tensor in named:
-            _keep(name, tensor)
+    def __init__(self, tensors: list[Tensor]) -> None:
+        self._count = len(tensors)
+        new = WeakIdKeyDictionary({tensor: None for tensor in tensors if tensor._cdata not in _kept})  # type: ignore[no-untyped-call]
+        for tensor in tensors:
+            _keep(tensor)
 
         def restore() -> None:
             for tensor in list(new):
@@ -81,13 +62,12 @@ class Kept(Handle):
 
 
 @disabled
-def keep(target: Casts) -> Kept:
-    """Keep the casts of tensors from one region to the next, until a tensor changes or is deleted.
+def keep(module: nn.Module) -> Kept:
+    """Keep the casts of a module's parameters and buffers from one region to the next, until one changes or is deleted.
 
     They are kept from the call on. ``with polycast.cast_cache.keep(model)`` keeps them until the end of the block.
 
-    Limitation: writes that bypass the tensor's version counter are not seen. Call :func:`release` before such a write,
-    or find it with :func:`verify`:
+    Limitation: writes that bypass the tensor's version counter are not seen. Call :func:`release` before such a write:
 
     - *through* ``.data`` (``w.data.add_(1)``), ``untyped_storage()``, NumPy, DLPack, a buffer or a raw pointer, or by
       another process that shares the memory;
@@ -104,51 +84,57 @@ def keep(target: Casts) -> Kept:
     kept; a region may share them. ``torch.utils.swap_tensors`` raises for a tensor whose casts are kept.
 
     Args:
-        target: A module, a tensor, or an iterable of both. Of a module, its floating-point parameters and buffers are
-            kept. A tensor that replaces a parameter later is not kept.
+        module: Its floating-point parameters and buffers are kept, with those of its submodules. A tensor that
+            replaces a parameter later is not kept.
 
     Returns:
         A context manager. At its end, or at its ``remove``, what it began to keep is released.
 
     Raises:
-        ValueError: The changes of a tensor cannot be seen, or it is not floating-point; then nothing is kept. This
-            concerns DTensors and other subclasses, modules that FSDP manages, inference tensors, views and results of
-            ops. In a module that also has other tensors, such tensors are ignored and a warning names them.
-        TypeError: The target is something else.
+        ValueError: FSDP manages the module or a part of it, or no change of its tensors can be seen; then nothing is
+            kept. No change is seen of DTensors and other subclasses, inference tensors, views and results of ops. In a
+            module that also has other tensors, such tensors are ignored and a warning names them.
+        TypeError: The argument is no module.
 
     Example:
         >>> import torch, polycast
-        >>> weight = torch.ones(2, 2)
-        >>> polycast.cast_cache.keep(weight)
+        >>> layer = torch.nn.Linear(2, 1, bias=False).requires_grad_(False)
+        >>> polycast.cast_cache.keep(layer)
         <the casts of a tensor are kept>
+        >>> _ = layer.weight.fill_(1)
         >>> with polycast.autocast("cpu"):
-        ...     before = weight @ weight
-        >>> _ = weight.mul_(2)
+        ...     before = layer(torch.ones(2))
+        >>> _ = layer.weight.mul_(2)
         >>> with polycast.autocast("cpu"):
-        ...     after = weight @ weight
-        >>> before[0, 0].item(), after[0, 0].item()
-        (2.0, 8.0)
-        >>> polycast.cast_cache.release(weight)
+        ...     after = layer(torch.ones(2))
+        >>> before.item(), after.item()
+        (2.0, 4.0)
+        >>> polycast.cast_cache.release(layer)
     """
-    named, texts = [], []
-    for name, tensor in named_tensors(target):
-        obstacle = "is not floating-point" if not tensor.is_floating_point() else _compiled.cast_obstacle(tensor)
+    named = _named_tensors(module)
+    _check_not_sharded(module)
+    tensors, texts = [], []
+    for name, tensor in named:
+        if not tensor.is_floating_point():
+            continue
+        obstacle = _compiled.cast_obstacle(tensor)
         if obstacle is None:
-            named.append((name, tensor))
+            tensors.append(tensor)
         else:
-            texts.append(f"{name or 'the tensor'}: it {obstacle}")
-    if texts and not (named and isinstance(target, torch.nn.Module)):
-        raise ValueError(
-            f"cannot keep the casts of {texts[0]}; give floating-point parameters, buffers or other leaves"
-        )
+            texts.append(f"{name}: it {obstacle}")
+    if texts and not tensors:
+        raise ValueError(f"cannot keep the casts of {texts[0]}; give a module that has other parameters or buffers")
     if texts:
         more = f"; and of {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
         warn(f"keeps no casts of {'; of '.join(texts[:_NAMED])}{more}")
-    return Kept(named)
+    return Kept(tensors)
 
 
-def release(target: Casts) -> None:
+def release(module: nn.Module) -> None:
     """Undo :func:`keep` and free the casts. Tensors that are not kept are ignored.
+
+    Raises:
+        TypeError: The argument is no module.
 
     Example:
         >>> import torch, polycast
@@ -156,75 +142,34 @@ def release(target: Casts) -> None:
         >>> kept = polycast.cast_cache.keep(layer)
         >>> polycast.cast_cache.release(layer)
     """
-    for _, tensor in named_tensors(target):
+    for _, tensor in _named_tensors(module):
         _release(tensor._cdata)
 
 
-def info() -> dict[str, Counts]:
-    """Return the counts of each device type on which kept casts were used.
-
-    Example:
-        >>> import polycast
-        >>> all(counts.bytes >= 0 for counts in polycast.cast_cache.info().values())
-        True
-    """
-    return {device: Counts(*counts) for device, counts in _compiled.cast_counts().items()}
-
-
 def clear() -> None:
-    """Drop every cast. Tensors that you :func:`keep` are cast and kept again at their next use."""
+    """Drop every cast. The weights of modules that you :func:`keep` are cast and kept again at their next use."""
     torch.clear_autocast_cache()
     _compiled.clear_casts()
 
 
-def limit(size: int | None) -> None:
-    """Limit the bytes of all kept casts together. The least recently used are dropped first.
-
-    Casts that only a region shares do not count.
-
-    Args:
-        size: The limit in bytes. None, the default, is no limit; with 0 no cast is kept.
-
-    Raises:
-        ValueError: The size is negative.
-        TypeError: The size is not an int.
-
-    Example:
-        >>> import polycast
-        >>> polycast.cast_cache.limit(2**30)
-        >>> polycast.cast_cache.limit(None)
-    """
-    if size is not None:
-        if not isinstance(size, SupportsIndex) or isinstance(size, (bool, Tensor)):
-            raise TypeError(f"size is {size!r}; give a whole number of bytes, such as 2**30, or None for no limit")
-        size = operator.index(size)
-        if size < 0:
-            raise ValueError(f"size is {size}; give a number of bytes from 0 on, or None for no limit")
-        size = min(size, sys.maxsize)  # a size_t in C++
-    _compiled.limit_casts(size)
+def _named_tensors(module: nn.Module) -> list[tuple[str, Tensor]]:
+    if not isinstance(module, nn.Module):
+        raise TypeError(
+            f"module: expected a torch.nn.Module, got {type(module).__name__}; give the module that holds the tensors"
+        )
+    return [*module.named_parameters(), *module.named_buffers()]
 
 
-def verify(enabled: bool) -> None:
-    """Compare each reused cast with a fresh one, bit for bit, to find writes that bypass the version counter.
-
-    A difference raises a RuntimeError that names the parameter. This is for debugging: it makes every cast again, and
-    syncs with the device.
-
-    Raises:
-        TypeError: ``enabled`` is not a bool.
-
-    Example:
-        >>> import polycast
-        >>> polycast.cast_cache.verify(True)
-        >>> polycast.cast_cache.verify(False)
-    """
-    if not isinstance(enabled, bool):
-        raise TypeError(f"enabled is {enabled!r}; it takes True or False")
-    _compiled.verify_casts(enabled)
+def _check_not_sharded(module: nn.Module) -> None:
+    fsdp = sys.modules.get(_FSDP)
+    managers = tuple(getattr(fsdp, name) for name in _FSDP_MODULES if hasattr(fsdp, name))
+    for part in module.modules():
+        if isinstance(part, managers):
+            raise ValueError(f"cannot keep the casts of a {type(part).__name__}: FSDP changes its storage")
 
 
-def _keep(name: str, tensor: Tensor) -> None:
-    _compiled.keep_casts(tensor, name)
+def _keep(tensor: Tensor) -> None:
+    _compiled.keep_casts(tensor)
     _kept[tensor._cdata] = weakref.ref(tensor, partial(_dead, tensor._cdata))
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from polycast import cast_cache
 from torch import Tensor, nn
 
-from tests.cast_cache.stock import stock
+from tests.cast_cache.stock import module_of, stock
 from tests.cast_cache.writes import BUFFERS, CHANGES, NOT_ON_XLA, SIZE, of_data
 from tests.support.devices import lower_precision
 
@@ -111,7 +111,8 @@ class Run:
 
     def run(self, cache: bool) -> list[Tensor]:
         """Return the values of its uses in regions."""
-        cast_cache.keep(self.kept)
+        kept = module_of(*self.kept)
+        cast_cache.keep(kept)
         regions: list[ExitStack] = []
         with ExitStack() as all_regions:
             for act in self.program.acts:
@@ -123,7 +124,7 @@ class Run:
                     regions.pop().close()
                 elif regions:
                     self._act(act)
-        cast_cache.release(self.kept)
+        cast_cache.release(kept)
         return self.values
 
     def _enter(self, region: Enter, stack: ExitStack, cache: bool) -> None:
@@ -237,6 +238,7 @@ def check_network(plan: Plan, train: Train, kept: bool) -> None:
         train(network, x)
 
     found = gradients(network, keep_and_train)
-    cast_cache.release(keeping)
+    for module in keeping:
+        cast_cache.release(module)
     assert len(found) == len(expected) > 0
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))

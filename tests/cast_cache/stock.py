@@ -1,4 +1,4 @@
-"""Stock autocast, to compare the cast cache with, and what the cache holds."""
+"""Stock autocast, to compare the cast cache with, and what counts casts and their memory."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import polycast
 import torch
-from polycast import cast_cache
+from torch import Tensor, nn
 
 from tests.support.devices import casts_by_itself
 
@@ -35,13 +35,21 @@ def count_casts(run: Callable[[], object]) -> int:
     return sum(event.name() == "aten::_to_copy" for event in results.events())
 
 
-def held() -> tuple[int, int]:
-    """Return how many casts are kept, and their bytes."""
-    counts = cast_cache.info().values()
-    return sum(count.entries for count in counts), sum(count.bytes for count in counts)
+def count_allocated(run: Callable[[], object]) -> int:
+    """Run it, and return how many bytes more of the CPU's memory are in use after it, such as those of kept casts."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        run()
+    results = profile.profiler.kineto_results if profile.profiler else None
+    assert results is not None
+    return sum(event.nbytes() for event in results.events() if event.name() == "[memory]")
 
 
-def hits(device: str = "cpu") -> int:
-    """Return how many times a kept cast was reused."""
-    counts = cast_cache.info().get(device)
-    return counts.hits if counts else 0
+def module_of(*tensors: Tensor) -> nn.Module:
+    """Return a module that holds these tensors."""
+    module = nn.Module()
+    for number, tensor in enumerate(tensors):
+        if isinstance(tensor, nn.Parameter):
+            module.register_parameter(f"tensor{number}", tensor)
+        else:
+            module.register_buffer(f"tensor{number}", tensor)
+    return module

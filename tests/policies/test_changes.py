@@ -15,11 +15,12 @@ from polycast._compiled import used_policy
 from polycast.scope.handle import Handle
 from torch import nn
 
+from tests.cast_cache.stock import module_of
+
 F32, F64, HALF, BF16 = torch.float32, torch.float64, torch.float16, torch.bfloat16
 X = torch.eye(4)
 KINDS = {"fp32": F32, "float64": F64, "float16": HALF}
 LAYER = nn.Linear(4, 4)
-WEIGHT = torch.ones(4, 4)
 
 
 def product() -> torch.dtype:
@@ -34,7 +35,7 @@ def linear() -> torch.dtype:
 
 
 def kept() -> bool:
-    return WEIGHT._cdata in cast_cache._kept
+    return LAYER.weight._cdata in cast_cache._kept
 
 
 Makes = dict[str, tuple[Callable[[], Handle], object]]
@@ -49,7 +50,7 @@ def assigning(kind: str) -> Callable[[], Handle]:
 
 
 def keeping() -> Handle:
-    return cast_cache.keep(WEIGHT)
+    return cast_cache.keep(LAYER)
 
 
 def makes(make: Callable[[str], Callable[[], Handle]]) -> Makes:
@@ -79,7 +80,7 @@ def nothing_changed() -> Iterator[None]:
     yield
     polycast.use(None)
     polycast.assign(LAYER, {"": None})
-    cast_cache.release(WEIGHT)
+    cast_cache.release(LAYER)
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -113,34 +114,34 @@ def test_a_block_ends_as_it_began_whatever_happens_in_it(name: str) -> None:
 
 
 def test_a_change_holds_no_model_and_no_tensor() -> None:
-    model, weight = nn.Linear(4, 4), torch.ones(2, 2)
-    assignment, kept_one = polycast.assign(model, {"": "fp32"}), cast_cache.keep(weight)
-    references = torch._C._WeakTensorRef(weight)  # type: ignore[attr-defined]
-    del model, weight
+    model = nn.Linear(4, 4)
+    assignment, kept_one = polycast.assign(model, {"": "fp32"}), cast_cache.keep(model)
+    reference = torch._C._WeakTensorRef(model.weight)  # type: ignore[attr-defined]
+    del model
     gc.collect()
-    assert references.expired()
+    assert reference.expired()
     assignment.remove()
     kept_one.remove()
 
 
 def test_what_was_kept_before_a_block_is_kept_after_it() -> None:
-    other = torch.ones(2, 2)
-    cast_cache.keep(WEIGHT)
-    with cast_cache.keep([WEIGHT, other]):
+    other = nn.Linear(2, 2)
+    cast_cache.keep(LAYER)
+    with cast_cache.keep(nn.Sequential(LAYER, other)):
         pass
     assert kept()
-    assert other._cdata not in cast_cache._kept
+    assert other.weight._cdata not in cast_cache._kept
 
 
 def test_the_handle_of_a_deleted_tensor_takes_back_no_other() -> None:
     for _ in range(1000):
         deleted = torch.ones(2)
-        address, first = deleted._cdata, cast_cache.keep(deleted)
+        address, first = deleted._cdata, cast_cache.keep(module_of(deleted))
         del deleted
         if (tensor := torch.ones(2))._cdata == address:
             break
     assert tensor._cdata == address, "no tensor got the address of a deleted one"
-    second = cast_cache.keep(tensor)
+    second = cast_cache.keep(module_of(tensor))
     first.remove()
     assert address in cast_cache._kept
     second.remove()
@@ -175,7 +176,7 @@ def test_the_policy_of_the_process_is_restored_as_an_object() -> None:
 SHOWN: list[tuple[object, str]] = [
     (lambda: polycast.use(None), "<the process uses the built-in policy alone>"),
     (lambda: polycast.use({"mm": "fp32"}), "<the process uses mm fp32>"),
-    (lambda: cast_cache.keep([WEIGHT, torch.ones(2)]), "<the casts of 2 tensors are kept>"),
+    (lambda: cast_cache.keep(LAYER), "<the casts of 2 tensors are kept>"),
     (lambda: polycast.assign(LAYER, {"": None}), "no module has rules"),
     (lambda: polycast.assign(LAYER, {"": {"linear": "fp32"}}), "module       rules\n(the model)  linear fp32"),
 ]
