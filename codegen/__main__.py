@@ -87,7 +87,7 @@ def run(policy: Path, output: Path, torch: object, *, check: bool) -> int:
     """Write the files, or compare them, and return the exit status."""
     name = policy.name if policy.parent == ROOT else str(policy)
     schemas = Schemas.installed(torch)
-    files = render(read_policy(policy, name, schemas), schemas.history)
+    files = render(read_policy(policy, name, schemas))
     if not check:
         written, removed = write(files, output)
         changes = [(written, "written"), (removed, "removed")]

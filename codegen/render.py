@@ -5,7 +5,6 @@ op's name chooses the shard, so an added op changes one shard.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
 from operator import or_
@@ -14,8 +13,6 @@ from zlib import crc32
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from polycast._grammar.categories import Category
-from polycast._grammar.names import join_name
-from polycast._grammar.releases import Change, Release, changes
 from polycast._grammar.versions import ALL, VersionRange
 
 from .model import Op, Policy, Rule
@@ -26,14 +23,8 @@ SHARDS = 4
 _MARKUP = re.compile(r"[\\`*~|\[]|(?<![^\W_])_|_(?![^\W_])")
 
 
-def render(policy: Policy, history: Mapping[str, Release] | None = None) -> dict[str, str]:
-    """Return the text of each generated file, by its path below generated/.
-
-    Args:
-        policy: The policy to render.
-        history: The records of torch's releases, by name, oldest first. The op reference lists the changes of the
-            policy's ops.
-    """
+def render(policy: Policy) -> dict[str, str]:
+    """Return the text of each generated file, by its path below generated/."""
     texts, policy = environment(), cited(policy)
 
     def text(template: str, **values: object) -> str:
@@ -45,9 +36,6 @@ def render(policy: Policy, history: Mapping[str, Release] | None = None) -> dict
             "op_reference.md.j2",
             deviations=_deviations(policy),
             public=_public_names(policy),
-            releases=[name.removeprefix("torch-") for name in history or {}],
-            changes=_changes(policy, history or {}),
-            partly=_partly(history or {}),
         ),
         "policy_cases.jsonl": text(
             "policy_cases.jsonl.j2", cases=[_case(policy, *group) for op in policy.ops for group in op.groups()]
@@ -148,32 +136,6 @@ def _public_names(policy: Policy) -> dict[str, dict[tuple[Category, VersionRange
             group: sorted(set(groups[group])) for group in sorted(groups, key=lambda g: (order.index(g[0]), str(g[1])))
         }
     return names
-
-
-def _changes(policy: Policy, history: Mapping[str, Release]) -> list[tuple[str, str, str, str]]:
-    """Return (overload, devices, categories, reasons) for each change of a listed op between releases."""
-    listed = {op.name for op in policy.ops}
-    return [
-        (join_name(change.op, change.overload), ", ".join(change.devices), _held(change), " ".join(change.reasons))
-        for change in changes(history)
-        if change.op in listed
-    ]
-
-
-def _partly(history: Mapping[str, Release]) -> list[tuple[str, str]]:
-    """Return the devices that only some releases have a record of, each with these releases."""
-    devices = dict.fromkeys(device for record in history.values() for device in record.devices)
-    having = {
-        device: [name.removeprefix("torch-") for name, record in history.items() if device in record.devices]
-        for device in devices
-    }
-    return [(device, ", ".join(names)) for device, names in having.items() if len(names) < len(history)]
-
-
-def _held(change: Change) -> str:
-    """Return the categories of an overload, each with the release since which it holds."""
-    (first, _), *rest = change.held
-    return ", ".join([first, *(f"{category} since {release.removeprefix('torch-')}" for category, release in rest)])
 
 
 def _deviations(policy: Policy) -> list[tuple[str, str, str, str]]:

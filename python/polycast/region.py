@@ -9,7 +9,6 @@ from torch.amp.autocast_mode import autocast as StockAutocast  # by this name al
 from polycast import backends, installation
 from polycast._compiled import DEVICES
 from polycast._dtypes import dtype_of
-from polycast._grammar.dtypes import dtype_named
 from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope.compiled_code import constant
 from polycast.scope.contexts import CompiledRegion, Region
@@ -17,7 +16,7 @@ from polycast.scope.contexts import CompiledRegion, Region
 # The dtype of each device type until a region or a user chooses another.
 _INITIAL = {known: torch.get_autocast_dtype(known) for known in backends.device_types()}
 # They look into a table, so dynamo runs them.
-dtype_of, dtype_named = constant(dtype_of), constant(dtype_named)
+dtype_of = constant(dtype_of)
 
 
 def autocast(
@@ -68,7 +67,7 @@ def autocast(
     """
     if callable(device_type):
         raise TypeError("autocast decorates with parentheses only; write @polycast.autocast()")
-    device_type = backends.current() if device_type is None else _known(device_type)
+    device_type = backends.current() if device_type is None else backends.parse_device_type(device_type)
     device = backends.device_of(device_type)
     device_type = backends.device_type_of(device)
     listed = DEVICES[device].lower_precision
@@ -103,20 +102,6 @@ def _digest_of(policy: PolicyLike) -> str:
     return _made_in_compiled_code.setdefault(made.digest, made).digest
 
 
-def _known(device_type: str | torch.device) -> str:
-    """Return a device type that the policy has rules for."""
-    if isinstance(device_type, bool):
-        raise TypeError(
-            f"the device is {device_type}; the flag has a name here, as in polycast.autocast(enabled={device_type})"
-        )
-    if isinstance(device_type, torch.dtype):
-        raise TypeError(f"the device is {device_type}; a dtype is given by name, as in autocast(dtype={device_type})")
-    name = backends.parse_device_type(device_type)
-    if dtype_named(name) is not None:
-        raise ValueError(f"the device is '{name}'; a dtype is given by name, as in autocast(dtype='{name}')")
-    return name
-
-
 def _check_switches(enabled: object, cache_enabled: object) -> None:
     """Raise for arguments that would be misread."""
     if isinstance(enabled, str) or isinstance(cache_enabled, str):  # "False" would be true
@@ -138,8 +123,6 @@ def _lower_precision(
     device_type: str, listed: tuple[torch.dtype, ...], dtype: torch.dtype | str | None, enabled: bool
 ) -> torch.dtype | None:
     """Return the dtype of an enabled region, checked; of a disabled one, that which was given."""
-    if isinstance(dtype, bool):  # torch_xla.amp.autocast takes the flag second
-        raise TypeError(f"the dtype is {dtype}; the flag has a name here, as in polycast.autocast(enabled={dtype})")
     if dtype is not None and not isinstance(dtype, torch.dtype):
         try:
             dtype = dtype_of(dtype)

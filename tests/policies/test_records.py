@@ -12,7 +12,7 @@ import torch
 from polycast._grammar.categories import UNLISTED
 from polycast._grammar.errors import PolicyError
 from polycast._grammar.names import join_name, split_overload
-from polycast._grammar.releases import ABSENT, Change, Release, changes, read_releases
+from polycast._grammar.releases import ABSENT, Release, read_releases
 from polycast.policy.releases import releases
 
 from codegen.model import Rule
@@ -138,14 +138,6 @@ def test_a_release_begins_with_what_the_one_before_it_comes_to(tmp_path: Path) -
     assert [part.category("pow", "Scalar", "cuda") for part in (first, second)] == ["fp32", "absent"]
     assert [part.category("mm", "default", "cpu") for part in (first, second)] == ["fp32", "unlisted"]
     assert [part.category("mm", "default", "cuda") for part in (first, second)] == ["promote", "promote"]
-
-
-def test_a_change_is_told_with_its_first_release_and_its_reason(tmp_path: Path) -> None:
-    second = "  ops:\n    mm: {cuda: fp32}\n    pow.Scalar: unlisted\n  reasons: {mm: A reason.}\n"
-    assert changes(read(tmp_path, FIRST + SECOND + second)) == [
-        Change("mm", "default", ("cuda",), (("promote", "torch-2.9"), ("fp32", "torch-2.10")), ("A reason.",)),
-        Change("pow", "Scalar", ("cuda",), (("fp32", "torch-2.9"), ("unlisted", "torch-2.10"))),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,13 @@ since the release before, and names an overload under `new` that the release bef
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from .categories import UNLISTED, Category
 from .errors import PolicyError, Problem
 from .fields import Reader
-from .names import join_name, split_overload
+from .names import split_overload
 from .nodes import Mapping, Node, Text
 from .versions import Version
 
@@ -53,17 +51,6 @@ class Release:
         return {(op, overload) for op, overload, _ in self.rules} | self.absent
 
 
-@dataclass(frozen=True)
-class Change:
-    """An overload that releases treat differently on some devices: its categories, each with its first release."""
-
-    op: str
-    overload: str
-    devices: tuple[str, ...]
-    held: tuple[tuple[str, str], ...]
-    reasons: tuple[str, ...] = ()
-
-
 def number_of(name: str) -> Version:
     """Return the version in a name such as "torch-2.11"."""
     match = NAME.fullmatch(name)
@@ -90,30 +77,6 @@ def read_releases(path: Path) -> dict[str, Release]:
     if problems:
         raise PolicyError(problems)
     return reader.records
-
-
-def changes(history: MappingOf[str, Release]) -> list[Change]:
-    """Return what changed between releases. Devices that changed alike share one change."""
-    joined: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[str]] = {}
-    records = list(history.values())
-    devices = dict.fromkeys(device for record in records for device in record.devices)
-    for op, overload in sorted(set().union(*(record.overloads() for record in records))):
-        listed = {device for record in records for name, part, device in record.rules if (name, part) == (op, overload)}
-        for device in (device for device in devices if device in listed):
-            held = [(part.category(op, overload, device), part.name) for part in records if device in part.devices]
-            spans = tuple(step for index, step in enumerate(held) if index == 0 or held[index - 1][0] != step[0])
-            if len(spans) > 1:
-                joined.setdefault((op, overload, spans), []).append(device)
-    return [
-        Change(op, overload, tuple(on), spans, tuple(_reasons(history, join_name(op, overload), spans[1:])))
-        for (op, overload, spans), on in joined.items()
-    ]
-
-
-def _reasons(history: MappingOf[str, Release], name: str, spans: Iterable[tuple[str, str]]) -> Iterator[str]:
-    for _, release in spans:
-        if name in history[release].reasons:
-            yield history[release].reasons[name]
 
 
 class _ReleaseReader(Reader):

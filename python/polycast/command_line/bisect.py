@@ -3,6 +3,7 @@
 import argparse
 import shlex
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +14,6 @@ from polycast.debug import command
 from polycast.debug.bisection import log
 from polycast.debug.bisection.bisecting import Bisecting, ends_of
 from polycast.debug.bisection.switches import Trial
-from polycast.debug.progress import Progress
 from polycast.policy.sides import BUILT_IN_NAME
 
 # What decides a search, as its log has it, with the defaults.
@@ -63,32 +63,32 @@ def run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
         raise ValueError(f"{path} cannot have both the log and the rules; name another file with --output")
     _check_new({"--output": asked.output} | ({} if asked.resume else {"--log": path}), resume)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # the log says how to resume
-    with Progress("bisect") as progress:
-
-        def say(line: str) -> None:
-            progress.advance()
-            progress.say(line)
-
-        bisecting = Bisecting(
-            lambda trial: _run(search["command"], trial),
-            *(*ends, search["repeat"], path, search, say),
-            killed_is_bad=asked.killed_is_bad,
-        )
-        try:
-            found = bisecting.run()
-        except KeyboardInterrupt:
-            progress.say(f"to go on: {resume}")
-            return 130
-        except ValueError:
-            if not (asked.resume or bisecting.is_searching):
-                path.unlink()
-            raise
+    bisecting = Bisecting(
+        lambda trial: _run(search["command"], trial),
+        *(*ends, search["repeat"], path, search, _say),
+        killed_is_bad=asked.killed_is_bad,
+    )
+    try:
+        found = bisecting.run()
+    except KeyboardInterrupt:
+        _say(f"to go on: {resume}")
+        return 130
+    except ValueError:
+        if not (asked.resume or bisecting.is_searching):
+            path.unlink()
+        raise
     found.policy.save(asked.output)
     print(found)
     print(f"The rules are in {asked.output}: POLYCAST_POLICY={asked.output} {shlex.join(search['command'])}")
     arguments = f"good={str(asked.output)!r}, bad={search['bad']!r}, repeat={search['repeat']}, model=model"
     print(f"In Python this finds the modules: polycast.debug.bisect(check, {arguments})")
     return 0 if found.proved else 1
+
+
+def _say(line: str) -> None:
+    """Print a line for each run that is done, apart from what is found."""
+    if sys.stderr is not None:
+        print(line, file=sys.stderr, flush=True)
 
 
 def _search(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> dict[str, Any]:

@@ -11,12 +11,10 @@ import torch
 
 import polycast
 from polycast._compiled import DEVICES
-from polycast._grammar.errors import PolicyError, closest
+from polycast._grammar.errors import PolicyError
 from polycast.command_line import bisect, ops, report, script, verify
-from polycast.policy.operators import is_public, ops_by_public_name, targets
 from polycast.policy.policy import Policy
 from polycast.policy.releases import releases
-from polycast.policy.rules import BUILT_IN
 from polycast.policy.sides import diff
 
 DONE, FOUND, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -60,21 +58,8 @@ def _run(words: list[str]) -> int:
         return DONE
     command = COMMANDS.get(name)
     if command is None:  # an op, or a mistake
-        _check_first(name)
         name, words, command = "op", ["op", *words], COMMANDS["op"]
     return command.run(_parser(name, command), words[1:])
-
-
-def _check_first(word: str) -> None:
-    """Raise for a first word that is neither a command nor an op nor an option."""
-    if word.startswith("-"):
-        return
-    if targets(word) or is_public(word):
-        return
-    close = closest(word, [*COMMANDS, *(rule.op for rule in BUILT_IN), *ops_by_public_name()])
-    if close is None or close in COMMANDS:
-        remedy = "polycast help lists the commands" if close is None else f"did you mean polycast {close}?"
-        raise ValueError(f"there is no command or op '{word}'; {remedy}")
 
 
 def _op(parser: ArgumentParser, words: Sequence[str]) -> int:
@@ -82,7 +67,7 @@ def _op(parser: ArgumentParser, words: Sequence[str]) -> int:
     parser.add_argument("-d", "--device", help="look at this device alone; without an OP, list its rules")
     options = parser.parse_args(words)
     if not options.ops and options.device is None:
-        return _print_usage(parser)
+        parser.error("the following arguments are required: OP, or --device")
     print("\n\n".join(ops.text(name, options.device) for name in options.ops) or ops.rules_of(options.device))
     return DONE
 
@@ -91,28 +76,21 @@ def _diff(parser: ArgumentParser, words: Sequence[str]) -> int:
     parser.epilog = f"The releases are {', '.join(releases())}; the devices are {', '.join(DEVICES)}."
     parser.add_argument(
         "sides",
-        nargs="*",
+        nargs=2,
         metavar="SIDE",
         help="two of: built-in, for the built-in policy; a torch release, as in torch-2.11; a file of rules over the "
         "built-in policy; or two devices",
     )
     parser.add_argument("-d", "--device", help="look at this device alone")
     options = parser.parse_args(words)
-    if not words:
-        return _print_usage(parser)
-    if len(options.sides) != 2:
-        given = f"was given {', '.join(options.sides)}" if options.sides else "was given none"
-        raise ValueError(f"diff takes two sides, as in: diff torch-2.11 torch-2.12; it {given}")
     one, other = options.sides
     print(diff(one, other, options.device))
     return DONE
 
 
 def _check(parser: ArgumentParser, words: Sequence[str]) -> int:
-    parser.add_argument("files", nargs="*", metavar="FILE", help="a YAML file of rules; - is the standard input")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a YAML file of rules; - is the standard input")
     options = parser.parse_args(words)
-    if not options.files:
-        return _print_usage(parser)
     status = DONE
     for path in options.files:
         try:
@@ -127,7 +105,7 @@ def _check(parser: ArgumentParser, words: Sequence[str]) -> int:
 
 def _trace(parser: ArgumentParser, words: Sequence[str]) -> int:
     script.add_arguments(parser)
-    return script.run(parser, words) if words else _print_usage(parser)
+    return script.run(parser, words)
 
 
 def _verify(parser: ArgumentParser, words: Sequence[str]) -> int:
@@ -137,7 +115,7 @@ def _verify(parser: ArgumentParser, words: Sequence[str]) -> int:
 
 def _bisect(parser: ArgumentParser, words: Sequence[str]) -> int:
     bisect.add_arguments(parser)
-    return bisect.run(parser, words) if words else _print_usage(parser)
+    return bisect.run(parser, words)
 
 
 def _help(parser: ArgumentParser, words: Sequence[str]) -> int:
@@ -173,11 +151,6 @@ class _Parser(ArgumentParser):
 def _parser(name: str, command: Command) -> ArgumentParser:
     text = f"{command.help[0].upper()}{command.help[1:]}."
     return _Parser(f"polycast {name}", description=text, formatter_class=RawDescriptionHelpFormatter)
-
-
-def _print_usage(parser: ArgumentParser) -> int:
-    parser.print_help(sys.stderr)
-    return WRONG
 
 
 def _unwritten(error: OSError) -> int:
