@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import polycast
 import pytest
 import torch
 from torch import Tensor
@@ -90,3 +91,17 @@ def test_parameters_that_are_copied_on_write(kind: str) -> None:
         assert memory[0].equal(numbers(3, 5))
         weights.append(params)
     torch.testing.assert_close(*weights)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_a_sparse_momentum_buffer_decays_as_torchs(dtype: torch.dtype) -> None:
+    """A buffer whose dtype is not the one of the arithmetic is a new tensor after each step."""
+    found = []
+    for kind in (polycast.syncfree.SGD, torch.optim.SGD):
+        param = torch.zeros(3, dtype=dtype, requires_grad=True)
+        optimizer = kind([param], lr=1.0, momentum=0.5)
+        for grad in ([1.0, 0.0, 2.0], [0.0, 0.0, 0.0]):
+            param.grad = torch.tensor(grad, dtype=dtype).to_sparse()
+            optimizer.step()
+        found.append((optimizer.state[param]["momentum_buffer"].to_dense(), param.detach()))
+    torch.testing.assert_close(*found, rtol=0, atol=0)

@@ -40,10 +40,14 @@ def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tenso
     """
     check_unscale(grads, found_inf, inv_scale)
     with torch._C._AutoDispatchBelowAutograd():
-        non_finite = _findings(_norms(grads, math.inf))[1] if grads else found_inf.new_zeros(0)
-        factor = inv_scale.reshape(()).float()
-        for places in _by_dtype(grads):
-            torch._amp_foreach_non_finite_check_and_unscale_([grads[place] for place in places], found_inf, factor)
+        found, non_finite = _findings(_norms(grads, math.inf)) if grads else (found_inf, found_inf.new_zeros(0))
+        factor = inv_scale.reshape(())
+        for tensors in ([grads[place] for place in places] for places in _by_dtype(grads)):
+            if factor.dtype is torch.float64:  # torch's kernel multiplies by a number of float32
+                torch._foreach_mul_(tensors, factor)
+            else:
+                torch._amp_foreach_non_finite_check_and_unscale_(tensors, found_inf, factor.float())
+        found_inf.copy_(torch.maximum(found_inf, found.reshape(found_inf.shape)))
     torch.autograd.graph.increment_version([*grads, found_inf])
     return non_finite
 

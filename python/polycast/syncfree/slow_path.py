@@ -111,7 +111,7 @@ def _write(whole: Tensor, value: Tensor) -> None:
 
 def _write_state(optimizer: Any, param: Tensor, name: str, value: Tensor) -> None:
     state = optimizer.state[param]
-    if state.get(name) is not None:
+    if state.get(name) is not None and not state[name].is_sparse:  # copying to a sparse tensor leaves its values apart
         _write(state[name], value)
         return
     # What is made in inference mode could not be written outside of it.
