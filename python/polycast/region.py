@@ -65,8 +65,6 @@ def autocast(
 
     Source: the documents of ``torch.autocast``, ``torch_xla.amp.autocast`` and ``torch.xpu.amp.autocast``.
     """
-    if callable(device_type):
-        raise TypeError("autocast decorates with parentheses only; write @polycast.autocast()")
     device_type = backends.current() if device_type is None else backends.parse_device_type(device_type)
     device = backends.device_of(device_type)
     device_type = backends.device_type_of(device)

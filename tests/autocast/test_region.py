@@ -223,7 +223,6 @@ WRONG: dict[str, tuple[list[Any], type[Exception], str]] = {
     "a switch as text": (["cpu", None, "False"], TypeError, "enabled is 'False'; it takes True or False"),
     "the cache's, too": (["cpu", None, True, "no"], TypeError, "cache_enabled is 'no'; it takes True or False"),
     "a number for a device": ([5], TypeError, f"the device is 5; {TEXT}"),
-    "no parentheses": ([len], TypeError, "autocast decorates with parentheses only; write @polycast.autocast()"),
 }
 
 

@@ -105,7 +105,7 @@ def test_a_release_and_a_file_over_the_base(capsys: pytest.CaptureFixture[str], 
         ),
         (
             "cuda built-in",
-            "error: 'cuda' is a device and 'built-in' is none; compare two devices, or 'built-in' with --device",
+            "error: 'cuda' is a device and 'built-in' is none",
         ),
         ("gpu cpu", "error: 'cpu' is a device and 'gpu' is none; did you mean 'cuda'?"),
         ("cuda xpu --device mps", "error: 'cuda' and 'xpu' are devices already; leave out --device"),

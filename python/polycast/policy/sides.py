@@ -82,8 +82,7 @@ def diff(one: str, other: str, device: str | None = None) -> str:
     if None in devices and devices != [None, None]:
         name, rest = (one, other) if devices[0] else (other, one)
         meant = ALSO_CALLED.get(rest.lower(), rest)
-        remedy = suggestion(meant, DEVICES) or f"; compare two devices, or '{rest}' with --device"
-        raise ValueError(f"'{name}' is a device and '{rest}' is none{remedy}")
+        raise ValueError(f"'{name}' is a device and '{rest}' is none{suggestion(meant, DEVICES)}")
     if None not in devices and device is not None:
         raise ValueError(f"'{one}' and '{other}' are devices already; leave out --device")
     sides = [_side(name, held) for name, held in zip((one, other), devices, strict=True)]
