@@ -344,9 +344,9 @@ def test_nothing_is_read_before_the_step_ends(real_device: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("resnet",), "the model is 'resnet'"),
-        ((torch.optim.SGD([torch.ones(1)], lr=0.1),), r"the model is SGD \( Parameter Group 0 .*; give a torch.nn.Mod"),
-        ((nn.Linear(1, 1), "adam"), "the optimizer is 'adam'"),
+        (("resnet",), "model: expected a torch.nn.Module, got str"),
+        ((torch.optim.SGD([torch.ones(1)], lr=0.1),), "model: expected a torch.nn.Module, got SGD"),
+        ((nn.Linear(1, 1), "adam"), "optimizer: expected a torch.optim.Optimizer or None, got str"),
     ],
 )
 def test_what_cannot_be_watched_is_refused(arguments: tuple[object, ...], text: str) -> None:
