@@ -104,6 +104,7 @@ def test_a_program_that_fails_one_run_in_three_needs_twelve() -> None:
             assert [one[:2] for one in found.culprits] == [culprit]
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_modules_that_take_no_rules_are_left_out() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
