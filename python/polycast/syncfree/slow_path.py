@@ -37,7 +37,7 @@ def step_by_torch(optimizer: Any, groups: list[Collected], scalars: Scalars) -> 
     """Update the parameters of groups that have gradients, by a function of torch.optim's.
 
     The gradients keep their values: scaled ones are copies. Where a parameter and its state differ in dtype, and for
-    float16, the function takes copies of the widest dtype, at least float32, whose values are then rounded once.
+    float16 and bfloat16, the function takes copies of at least float32, whose values are then rounded once.
     """
     for group, params, _ in groups:
         optimizer._prepare_for_torch(group, params)
@@ -72,7 +72,7 @@ def _row(optimizer: Any, param: Tensor, names: tuple[str | None, ...], scalars: 
     """Return a parameter, its gradient and its state as the function takes them."""
     state, averages = optimizer.state[param], optimizer._average_names
     local, grad = local_of(param), local_of(param.grad)
-    dtype = torch.float32 if local.dtype is torch.float16 else local.dtype
+    dtype = torch.float32 if local.dtype in (torch.float16, torch.bfloat16) else local.dtype
     for name in averages:
         dtype = torch.promote_types(dtype, state[name].dtype) if isinstance(state.get(name), Tensor) else dtype
     row: list[Any] = [local.detach().to(dtype), _scaled(grad, scalars).to(dtype)]

@@ -27,7 +27,7 @@ from polycast.scaler.scaler import GradScaler
 from polycast.scope import process
 
 PASSED, FAILED, UNCHECKED = "passed", "failed", "not checked"
-ALLOWED = 1.2
+ALLOWED = 1.05
 """How many times the mean error of torch.optim's for-loop is allowed."""
 DESCRIPTIONS = {
     "rules": "a call of each op gives the bits that it gives if its inputs are cast by hand",
