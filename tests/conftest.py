@@ -12,10 +12,12 @@ import pytest
 import torch
 from polycast.backends import device_of, device_type_of
 
+from tests.support import recorded_errors
 from tests.support.cases import CASES
 from tests.support.devices import real_devices
 from tests.support.optimizers import PATHS, Kernels, kernels_on
 from tests.support.probe import HAS_XLA, NO_XLA, kernels_of
+from tests.support.recorded_errors import RecordedError
 from tests.support.sharded import world
 from tests.support.tally import LINES
 
@@ -33,9 +35,12 @@ _OF_DEVICES = {"real_device", "kernels"}
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "run the tests of real_device and kernels only, on these torch device types, as in cpu,cuda"
     parser.addoption("--real-devices", metavar="TYPES", help=text)
+    parser.addoption("--rewrite-errors", action="store_true", help="write the errors.txt of the folders that run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("rewrite_errors") and config.getoption("numprocesses", None):
+        raise pytest.UsageError("--rewrite-errors: one process sees all errors; leave --numprocesses out")
     here, option = real_devices(), config.getoption("real_devices")
     _chosen[:] = option.split(",") if option else here
     if missing := [name for name in _chosen if name not in here]:
@@ -133,6 +138,18 @@ def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     world.join(tmp_path_factory.mktemp("world"), rank=0, size=1)
     yield
     world.distributed.destroy_process_group()
+
+
+@pytest.fixture
+def recorded_error(request: pytest.FixtureRequest) -> RecordedError:
+    """A context whose block raises the error that the folder's errors.txt has."""
+    return RecordedError(request)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write the errors that the tests raised, if asked to."""
+    if session.config.getoption("rewrite_errors"):
+        recorded_errors.rewrite(session.items)
 
 
 @pytest.fixture

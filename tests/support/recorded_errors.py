@@ -1,0 +1,73 @@
+"""The errors that tests expect, with their whole texts: one file for each folder of tests, ``errors.txt``.
+
+``pytest --rewrite-errors FOLDER`` writes what the tests of the folder raise. Read the difference before you commit it.
+A text that depends on the release of torch is no case for this: ``pytest.raises(match=...)`` is.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+NAME = "errors.txt"
+_HEAD = re.compile(r"^# (test_\S+\.py::.*)$", re.MULTILINE)
+_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+_found: dict[Path, dict[str, str]] = {}  # what the tests of this run raised
+
+
+def read(path: Path) -> dict[str, str]:
+    """Return the text of each error in a file, by the name of its test."""
+    pieces = _HEAD.split(path.read_text(encoding="utf-8")) if path.exists() else [""]
+    return {name: text.strip("\n") for name, text in zip(pieces[1::2], pieces[2::2], strict=True)}
+
+
+def write(path: Path, errors: dict[str, str]) -> None:
+    """Write the file, in the order of the names."""
+    blocks = [f"# {name}\n{errors[name]}\n" for name in sorted(errors)]
+    path.write_text("\n".join(blocks), encoding="utf-8")
+
+
+class RecordedError:
+    """The error that one test raises, as its folder's file has it. A second one is recorded as ``name #2``."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._path = request.path.with_name(NAME)
+        self._name = f"{request.path.name}::{request.node.name}"
+        self._rewrites = bool(request.config.getoption("rewrite_errors"))
+        self._hidden = {str(Path(__file__).parents[2]): "."}
+        if "tmp_path" in request.fixturenames:
+            self._hidden = {str(request.getfixturevalue("tmp_path")): "TMP_PATH", **self._hidden}
+        self._calls = Counter[str]()
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Assert that the block raises the recorded error: its type and its text."""
+        self._calls[self._name] += 1
+        number = self._calls[self._name]
+        name = self._name if number == 1 else f"{self._name} #{number}"
+        with pytest.raises(BaseException) as caught:  # the file has the type and the text
+            yield
+        text = f"{type(caught.value).__name__}: {caught.value}"
+        for hidden, shown in self._hidden.items():
+            text = text.replace(hidden, shown)
+        text = _ADDRESS.sub("0x...", text).strip("\n")
+        if self._rewrites:
+            _found.setdefault(self._path, {})[name] = text
+            return
+        recorded = read(self._path).get(name)
+        assert recorded is not None, f"{self._path} has no error of {name}; run pytest --rewrite-errors"
+        assert text == recorded
+
+
+def rewrite(items: list[pytest.Item]) -> None:
+    """Write what this run found, and drop what the files of these tests no longer raise."""
+    collected = {(item.path.with_name(NAME), item.path.name) for item in items}
+    for path in {path for path, _ in collected}:
+        kept = {name: text for name, text in read(path).items() if (path, name.partition("::")[0]) not in collected}
+        if errors := kept | _found.get(path, {}):
+            write(path, errors)
+        else:
+            path.unlink(missing_ok=True)
