@@ -17,7 +17,7 @@ PROGRESS := sed -u -e 's/^\(\[[0-9/]*\]\) .* -c \S*\/\(\S*\/\S*\) .*/\1 \2/' -e 
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 
-.PHONY: demo test docs dist gpu lint format build syntax sanitize ecosystem clean distclean always
+.PHONY: demo test test-all docs dist gpu lint format build syntax sanitize ecosystem clean distclean always
 .DELETE_ON_ERROR:
 
 demo: build
@@ -28,6 +28,11 @@ demo: build
 test: build $(if $(filter .venv,$(VENV)),lint $(VENV)/docs)
 	$(RUN) -m pytest $(PARALLEL)
 	$(RUN) -m tests.support.backend -m pytest $(PARALLEL) --real-devices mimic
+
+# All tests, the slow ones included.
+test-all: build $(if $(filter .venv,$(VENV)),lint $(VENV)/docs)
+	$(RUN) -m pytest $(PARALLEL) -m ''
+	$(RUN) -m tests.support.backend -m pytest $(PARALLEL) -m '' --real-devices mimic
 
 # The site, in build/docs/html/. A broken reference is a warning, and a warning fails.
 docs: build $(VENV)/docs
