@@ -1,0 +1,1 @@
+"""How many faults the tests catch: a tool, no test. See ``python -m tests.faults --help``."""

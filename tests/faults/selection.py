@@ -1,0 +1,137 @@
+"""Which tests a fault is run against: those that execute its line, those of its area first.
+
+``record`` runs the suite once with coverage.py and keeps the lines of each test and its duration. A line that runs at
+import, in another process or in C++ is none of these: it is run against all tests of its area.
+"""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import coverage
+import pytest
+
+from tests.faults.planted import ROOT, Fault
+
+# The tests of a part of the product. The longest beginning of a file's path decides.
+AREAS = {
+    "python/polycast/": "tests/autocast tests/policies tests/packaging/test_signatures.py",
+    "python/polycast/_grammar/": "tests/codegen tests/policies",
+    "python/polycast/backends/": "tests/backends tests/optim tests/scaler",
+    "python/polycast/cast_cache": "tests/cast_cache",
+    "python/polycast/cli/": "tests/command_line",
+    "python/polycast/debug/": "tests/debug tests/command_line",
+    "python/polycast/policy/": "tests/policies",
+    "python/polycast/scaler/": "tests/scaler",
+    "python/polycast/scope/": "tests/policies",
+    "python/polycast/syncfree/": "tests/optim",
+    "codegen/": "tests/codegen",
+    "csrc/": "tests/autocast tests/policies tests/cast_cache tests/optim tests/scaler tests/debug",
+    "csrc/autocast/": "tests/autocast tests/policies",
+    "csrc/cast_cache/": "tests/cast_cache",
+    "csrc/kernels/": "tests/optim tests/scaler",
+    "csrc/trace/": "tests/debug",
+    "policy.yaml": "tests/codegen tests/autocast tests/policies",
+}
+# These look at an installed wheel; a fault is planted in a copy of the source tree.
+LEFT_OUT = ("tests/packaging/test_installed.py", "tests/packaging/test_package.py")
+_recording: coverage.Coverage | None = None
+_durations: dict[str, float] = {}
+
+
+def area(file: str) -> list[str]:
+    """Return the folders and files of tests of a file's area."""
+    return AREAS[max((start for start in AREAS if file.startswith(start)), key=len)].split()
+
+
+def environment(copy: Path) -> dict[str, str]:
+    """Return the environment of a process that takes polycast from a copy of the source tree."""
+    return {**os.environ, "PYTHONPATH": f"{copy / 'python'}{os.pathsep}{copy}", "OMP_NUM_THREADS": "1"}
+
+
+class Recording:
+    """What one run of the suite showed: ``record`` makes the files in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._data = coverage.CoverageData(str(folder / "lines"))
+        self._data.read()
+        with sqlite3.connect(folder / "durations") as database:
+            self.durations = dict(database.execute("select test, seconds from durations"))
+
+    def tests_of(self, fault: Fault, seconds: float) -> list[str]:
+        """Return the tests to run for a fault, which took no longer than these seconds together."""
+        wanted = area(fault.file)
+
+        def order(test: str) -> tuple[int, float]:
+            places = [place for place, start in enumerate(wanted) if test.startswith(start)]
+            return (min(places, default=len(wanted)), self.durations[test])
+
+        measured = next((file for file in self._data.measured_files() if file.endswith(f"/{fault.file}")), "")
+        contexts = self._data.contexts_by_lineno(measured).get(fault.line, [])
+        covering = sorted((test for test in contexts if test in self.durations), key=order)
+        if not covering or not fault.file.endswith(".py"):
+            return [place for place in wanted if (ROOT / place).exists()]
+        chosen: list[str] = []
+        total = 0.0
+        for test in covering:
+            total += self.durations[test]
+            if chosen and total > seconds:
+                break
+            chosen.append(test)
+        files = list(dict.fromkeys(test.partition("::")[0] for test in chosen))
+        return sorted(chosen, key=lambda test: files.index(test.partition("::")[0]))  # a file's fixtures are made once
+
+
+def record(copy: Path, folder: Path, jobs: int) -> None:
+    """Run the suite of a copy, and write what each test that passes executes, and how long it takes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.faults.selection", "-n", str(jobs)]
+    command += ["--dist", "loadfile", "-p", "no:cacheprovider", *(f"--deselect={path}" for path in LEFT_OUT)]
+    subprocess.run(command, cwd=copy, env=environment(copy) | {"FAULTS_RECORDING": str(folder)}, check=False)
+    whole = coverage.CoverageData(str(folder / "lines"))
+    for part in sorted(folder.glob("lines.*")):
+        data = coverage.CoverageData(str(part))
+        data.read()
+        whole.update(data)
+        part.unlink()
+    whole.write()
+
+
+def pytest_configure() -> None:
+    """Begin to record, in a process of pytest-xdist."""
+    global _recording
+    worker, folder = os.environ.get("PYTEST_XDIST_WORKER"), os.environ.get("FAULTS_RECORDING")
+    if worker and folder:
+        sources = [str(ROOT / "python" / "polycast"), str(ROOT / "codegen")]
+        _recording = coverage.Coverage(f"{folder}/lines.{worker}", source=sources, config_file=False, messages=False)
+        _recording.start()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Record what follows as executed by this test."""
+    if _recording is not None:
+        _recording.switch_context(item.nodeid)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up what a test and its fixtures take."""
+    if report.failed or report.skipped:
+        _durations.pop(report.nodeid, None)
+    elif report.when == "setup" or report.nodeid in _durations:
+        _durations[report.nodeid] = _durations.get(report.nodeid, 0.0) + report.duration
+
+
+def pytest_sessionfinish() -> None:
+    """Write what was recorded: each process its lines, the first one the durations."""
+    if _recording is not None:
+        _recording.stop()
+        _recording.save()
+    elif folder := os.environ.get("FAULTS_RECORDING"):
+        with sqlite3.connect(f"{folder}/durations") as database:
+            database.execute("create table durations (test text primary key, seconds real)")
+            database.executemany("insert into durations values (?, ?)", _durations.items())
