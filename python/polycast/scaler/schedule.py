@@ -57,11 +57,10 @@ class SkipAwareLR(LRScheduler):
         """Continue where ``state_dict`` was called, with the functions that this scheduler was given."""
         self.base_lrs, self.last_epoch = list(state_dict["base_lrs"]), state_dict["steps_taken"]
         self._step_count = self.last_epoch + 1
-        # On the device, as in step, for the same rounding. torch_xla compiles again for some values of 0-d tensors.
         self._set_lr(torch.tensor([self.last_epoch]).to(self.optimizer.param_groups[0]["params"][0].device))
 
     def _set_lr(self, count: Tensor) -> None:
-        self._count = count
+        self._count = count  # on the device, for one rounding; torch_xla compiles again for some values of 0-d tensors
         ours = getattr(unwrapped(self.optimizer), "takes_found_inf", False)
         # Torch's fused kernels on cuda take a learning rate of float32 only.
         steps = count.squeeze().to(torch.float64 if ours and backends.has_float64(count.device.type) else torch.float32)
