@@ -1,7 +1,7 @@
 """How long the whole optimizer step of mixed precision training takes, beside torch's best.
 
     python benchmarks/amp_step.py                 # AdamW in float32 on the CPU
-    python benchmarks/amp_step.py --workload 64x1M 4000x64 --rounds 12 --picture amp_step.png
+    python benchmarks/amp_step.py --workload 64x1M 4000x64 --rounds 12
     python benchmarks/amp_step.py --route composition    # by torch's own kernels for lists, as on cuda
     python benchmarks/amp_step.py --device cuda
 
@@ -34,12 +34,11 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 
 from benchmarks import side_by_side
-from benchmarks.shapes import REAL_WORKLOADS, Workload, new_parser, parse
-from benchmarks.side_by_side import Results, chosen
+from benchmarks.side_by_side import WORKLOADS, Results, Workload, new_parser, parse
 from tests.support.optimizers import PATHS
 
 TARGETS = {"64 x 1M": 1.35, "GPT-2 small": 1.35, "4000 x 64": 20.0}
-BOUNDED, BOUND_TARGET = REAL_WORKLOADS["64x1M"], 1.2
+BOUNDED, BOUND_TARGET = WORKLOADS["64x1M"], 1.2
 ELEMENTS_MOVED = 8
 IMPLEMENTATIONS: dict[str, dict[str, Any]] = {"torch fused": {"fused": True}, "torch for-loop": {"foreach": False}}
 SCALER: dict[str, Any] = {"init_scale": 1.0, "growth_interval": 2**31 - 1}
@@ -82,7 +81,7 @@ def torch_step(params: list[nn.Parameter], max_norm: float, implementation: dict
     return iterate
 
 
-def report(workload: Workload, rounds: int, device: str, best: bool) -> Results:
+def report(workload: Workload, rounds: int, device: str) -> Results:
     """Measure polycast's iteration and torch's, and print the table of one workload."""
     grads = workload.random(device)
     max_norm = 0.999 * torch.nn.utils.get_total_norm(grads).item()
@@ -94,22 +93,21 @@ def report(workload: Workload, rounds: int, device: str, best: bool) -> Results:
         return torch_step(parameters(workload, grads), max_norm, implementation)
 
     contestants: dict[str, Callable[[], Callable[[], None]]] = {"polycast": ours}
-    contestants |= {name: partial(theirs, choice) for name, choice in chosen(IMPLEMENTATIONS, best).items()}
+    contestants |= {name: partial(theirs, choice) for name, choice in IMPLEMENTATIONS.items()}
     target = BOUND_TARGET if workload is BOUNDED and device == "cpu" else None
     return side_by_side.report(workload, contestants, ELEMENTS_MOVED, rounds, device, target)
 
 
 def main() -> None:
-    """Measure one workload after the other, print the tables, and save the picture that was asked for."""
     parser = new_parser(__doc__)
     parser.add_argument("--route", choices=PATHS, default="fused", help="the kernels that polycast runs")
     options, workloads = parse(parser)
     if options.device == "xla":
         parser.error("--device xla: torch has no scaler to compare with there")
-    reports = [partial(report, workload, options.rounds, options.device, options.best) for workload in workloads]
+    reports = [partial(report, workload, options.rounds, options.device) for workload in workloads]
     targets = TARGETS if options.device == "cpu" else {}
     with PATHS[options.route]():
-        side_by_side.compare("Unscale, clip, AdamW, update", targets, reports, options)
+        side_by_side.compare("Unscale, clip, AdamW, update", targets, reports, options.device)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,12 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from statistics import median
 from timeit import Timer
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -26,40 +27,24 @@ from benchmarks.side_by_side import Measure, Record, Seconds, interleave, looped
 LOOP_SECONDS = 2e-3
 RATIO_TARGET = 1.05
 IMPORT_TARGET = 0.3  # seconds
-BASE_TARGET, BOXED_TARGET = 50, 1500  # nanoseconds that a policy may add to a call
 
-
-@dataclass(frozen=True)
-class Case:
-    """A statement on tiny CPU tensors inside one long autocast region, or outside of any as the control."""
-
-    name: str
-    statement: str
-    region: bool = True
-    grad: bool = False
-
-    def measures(self, tensors: dict[str, object]) -> dict[str, Measure]:
-        """Return the statement under torch's kernels and under polycast's, in loops of about LOOP_SECONDS."""
-        timer = Timer(self.statement, globals=tensors)
-
-        def loop(switch: Callable[..., object], number: int) -> float:
-            switch("cpu")
-            with torch.autocast("cpu", torch.bfloat16, enabled=self.region), torch.set_grad_enabled(self.grad):
-                timer.timeit(number // 10 + 1)
-                return timer.timeit(number) / number
-
-        switches = {"torch": polycast.uninstall, "polycast": polycast.install}
-        return {name: looped(partial(loop, switch), LOOP_SECONDS, trial=1000) for name, switch in switches.items()}
-
-
-CASES = (
-    Case("no region (control)", "torch.mm(low, low)", region=False),
-    Case("mm: nothing to cast", "torch.mm(low, low)"),
-    Case("mm: two casts", "torch.mm(full, full)"),
-    Case("linear: cached cast", "torch.nn.functional.linear(low, weight)", grad=True),
-    Case("cat: promote", "torch.cat(mixed)"),
-    Case("mse_loss: to float32", "torch.nn.functional.mse_loss(low, low)"),
-)
+# Statements on tiny CPU tensors inside one long autocast region, or outside of any as the control.
+CASES = {
+    "no region (control)": "torch.mm(low, low)",
+    "mm: nothing to cast": "torch.mm(low, low)",
+    "mm: two casts": "torch.mm(full, full)",
+    "linear: cached cast": "torch.nn.functional.linear(low, weight)",
+    "cat: promote": "torch.cat(mixed)",
+    "mse_loss: to float32": "torch.nn.functional.mse_loss(low, low)",
+}
+# Statements, the op whose rule runs it in the dtype of the region, the nanoseconds that the policy may add to a call,
+# and whether the other side is in a region. An op that the base does not list has a kernel while a policy names it, in
+# regions without that policy too: so the other side is in none, where the op goes the way of a region of torch's.
+POLICY_CASES = {
+    "mm: a rule of its own": ("torch.mm(low, low)", "mm", 50, True),
+    "mm: another op's rule": ("torch.mm(low, low)", "softmax", 50, True),
+    "trunc: a rule, no cast": ("torch.trunc(low)", "trunc", 1500, False),
+}
 
 
 def tensors() -> dict[str, object]:
@@ -69,42 +54,37 @@ def tensors() -> dict[str, object]:
     return {"torch": torch, "weight": weight, "full": full, "low": low, "mixed": [low, full.detach()]}
 
 
-def lowered(op: str) -> polycast.Policy:
-    """Return the policy that runs an op in the dtype of the region."""
-    return polycast.Policy({op: "lower_precision_fp"})
+def loops(
+    statement: str, named: dict[str, object], regions: Mapping[str, Callable[[], AbstractContextManager[Any]]]
+) -> dict[str, Measure]:
+    """Return the statement in each of the regions, in loops of about LOOP_SECONDS."""
+    timer = Timer(statement, globals=named)
+
+    def loop(region: Callable[[], AbstractContextManager[Any]], number: int) -> float:
+        with region(), torch.set_grad_enabled("weight" in statement):
+            timer.timeit(number // 10 + 1)
+            return timer.timeit(number) / number
+
+    return {name: looped(partial(loop, region), LOOP_SECONDS, trial=1000) for name, region in regions.items()}
 
 
-@dataclass(frozen=True)
-class PolicyCase:
-    """A statement in a region with a policy, beside the same in a region without."""
+def kernels(case: str, named: dict[str, object]) -> dict[str, Measure]:
+    """Return a case under torch's kernels and under polycast's."""
 
-    name: str
-    statement: str
-    policy: polycast.Policy
-    target: float
-    beside: bool  # whether the other side is in a region
+    def region(switch: Callable[..., object]) -> AbstractContextManager[Any]:
+        switch("cpu")
+        return torch.autocast("cpu", torch.bfloat16, enabled="control" not in case)
 
-    def measures(self, tensors: dict[str, object]) -> dict[str, Measure]:
-        """Return the statement under no policy and under the rules."""
-        timer = Timer(self.statement, globals=tensors)
-
-        def loop(policy: polycast.Policy | None, number: int) -> float:
-            region = polycast.autocast("cpu", enabled=self.beside)
-            with polycast.autocast("cpu", policy=policy) if policy else region, torch.no_grad():
-                timer.timeit(number // 10 + 1)
-                return timer.timeit(number) / number
-
-        policies = {"none": None, "policy": self.policy}
-        return {name: looped(partial(loop, policy), LOOP_SECONDS, trial=1000) for name, policy in policies.items()}
+    switches = {"torch": polycast.uninstall, "polycast": polycast.install}
+    return loops(CASES[case], named, {name: partial(region, switch) for name, switch in switches.items()})
 
 
-# An op that the base does not list has a kernel while a policy names it, in regions without that policy too: so the
-# other side is in none, where the op goes the way that it goes in a region of torch's.
-POLICY_CASES = (
-    PolicyCase("mm: a rule of its own", "torch.mm(low, low)", lowered("mm"), BASE_TARGET, True),
-    PolicyCase("mm: another op's rule", "torch.mm(low, low)", lowered("softmax"), BASE_TARGET, True),
-    PolicyCase("trunc: a rule, no cast", "torch.trunc(low)", lowered("trunc"), BOXED_TARGET, False),
-)
+def policies(case: str, named: dict[str, object]) -> dict[str, Measure]:
+    """Return a case under no policy and under the rule."""
+    statement, op, _, beside = POLICY_CASES[case]
+    policy = polycast.Policy({op: "lower_precision_fp"})
+    none = partial(polycast.autocast, "cpu", enabled=beside)
+    return loops(statement, named, {"none": none, "policy": partial(polycast.autocast, "cpu", policy=policy)})
 
 
 def import_seconds(package: str) -> Seconds:
@@ -127,33 +107,28 @@ def convolution() -> dict[str, Measure]:
     return {"float32": partial(measure, False), "bfloat16": partial(measure, True)}
 
 
-def measured(name: str, measures: Mapping[str, Measure], rounds: int) -> dict[str, Record]:
-    """Measure in turn, with a progress bar."""
-    return interleave(measures, rounds, f"{name:22}")
-
-
 def verdict(value: float, target: float) -> str:
-    """Say whether the value keeps the target."""
     return "pass" if value <= target else "over"
 
 
 def main() -> None:
-    """Measure, then print one table and two lines."""
+    """Measure, then print two tables and two lines."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=200, help="rounds of each case of autocast (default: 200)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the rounds, to see that it runs")
     options = parser.parse_args()
     if options.rounds < 10:
         parser.error(f"--rounds {options.rounds}: a median needs at least 10")
-    rounds = options.rounds // 10 if options.quick else options.rounds
-    few = 3 if options.quick else 11
+    rounds, few = (options.rounds // 10, 3) if options.quick else (options.rounds, 11)
+
+    def measured(name: str, measures: Mapping[str, Measure], rounds: int = rounds) -> dict[str, Record]:
+        return interleave(measures, rounds, f"{name:22}")
 
     named = tensors()
-    rows = {case.name: measured(case.name, case.measures(named), rounds) for case in CASES}
+    rows = {name: measured(name, kernels(name, named)) for name in CASES}
     polycast.install("cpu")
-    policies = {case: measured(case.name, case.measures(named), rounds) for case in POLICY_CASES}
-    packages = {name: partial(import_seconds, name) for name in ("torch", "polycast")}
-    imports = measured("import", packages, few)
+    ruled = {name: measured(name, policies(name, named)) for name in POLICY_CASES}
+    imports = measured("import", {name: partial(import_seconds, name) for name in ("torch", "polycast")}, few)
     gain = measured("convolution", convolution(), few)
 
     print(f"autocast on the CPU, bfloat16, medians of {rounds} rounds; target: ratio <= {RATIO_TARGET}")
@@ -163,28 +138,27 @@ def main() -> None:
         times = [f"{record.median() * 1e6:.2f}" for record in records.values()]
         table.append([name, *times, str(spread), verdict(spread.median, RATIO_TARGET)])
     print_table(["", "torch us", "polycast us", "polycast / torch (middle half)", ""], table)
-
-    print(f"\na call in a region with a policy beside one without, medians of {rounds} rounds")
+    print("\na policy in force, beside none; target: nanoseconds that it adds to a call")
     table = []
-    for case, records in policies.items():
-        none, policy = records["none"], records["policy"]
-        added = 1e9 * median(ours[0] - theirs[0] for ours, theirs in zip(policy.rounds, none.rounds, strict=True))
-        times = [f"{record.median() * 1e6:.2f}" for record in (none, policy)]
-        table.append([case.name, *times, f"{added:.0f}", f"{case.target:.0f} {verdict(added, case.target)}"])
-    print_table(["", "none us", "policy us", "added ns", "target"], table)
-
-    pairs = zip(imports["polycast"].rounds, imports["torch"].rounds, strict=True)
-    extra = median(ours[0] - theirs[0] for ours, theirs in pairs)
+    for name, records in ruled.items():
+        added, target = difference(records["policy"], records["none"]) * 1e9, POLICY_CASES[name][2]
+        times = [f"{record.median() * 1e6:.2f}" for record in records.values()]
+        table.append([name, *times, f"{added:.0f}", f"<= {target}: {verdict(added, target)}"])
+    print_table(["", "none us", "policy us", "adds ns", ""], table)
+    extra = difference(imports["polycast"], imports["torch"])
+    torchs, ours = (record.median() for record in imports.values())
     print(f"\nimport, medians of {few} rounds; target: polycast adds <= {IMPORT_TARGET} s")
-    print(
-        f"torch {imports['torch'].median():.2f} s, polycast {imports['polycast'].median():.2f} s (with torch)", end=", "
-    )
+    print(f"torch {torchs:.2f} s, polycast {ours:.2f} s (with torch), ", end="")
     print(f"difference {extra:.2f} s  {verdict(extra, IMPORT_TARGET)}")
-
     print(f"\nConv2d(64, 128, 3, stride 2) on 64 x 64 x 224 x 224, medians of {few} rounds, no target")
     times = [f"{name} {record.median():.2f} s" for name, record in gain.items()]
     print(f"{', '.join(times)} under autocast, ratio {ratio(gain['bfloat16'], gain['float32'])}")
     print(machine())
+
+
+def difference(more: Record, less: Record) -> float:
+    """Return the median over the rounds of what one took more than the other."""
+    return median(one[0] - other[0] for one, other in zip(more.rounds, less.rounds, strict=True))
 
 
 if __name__ == "__main__":

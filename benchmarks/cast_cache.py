@@ -1,9 +1,8 @@
 """What the cast cache is worth: polycast, with and without kept casts, beside stock autocast and the pure model.
 
 Inference and evaluation of an MLP, of a network like ResNet-18 and of a transformer with 6 layers; training of low-rank
-adapters over frozen weights; ordinary training. All ways of a case run in turn, in an order that moves on from round to
-round, so that whatever else the machine does meets all alike; each figure is a median over rounds, and each ratio the
-median of the ratios of the rounds. `pure` is the model in bfloat16, without autocast.
+adapters over frozen weights; ordinary training. All ways of a case run in turn: benchmarks/side_by_side.py. `pure` is
+the model in bfloat16, without autocast.
 """
 
 import argparse
@@ -13,8 +12,9 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -24,62 +24,101 @@ if __name__ == "__main__":  # ahead of the imports that take seconds, so that Ct
 
 import polycast
 import torch
-from polycast import cast_cache
+from polycast import _compiled, cast_cache
 from torch import Tensor, nn
 
-from benchmarks.cast_cache_models import MODELS, Adapted, inputs
-from benchmarks.side_by_side import finish
-from benchmarks.ways import Case, draw, show
+from benchmarks.side_by_side import finish, interleave, looped, ratio
 from tests.support.progress import progress
 
-TRAINING_WAYS = ("stock", "polycast")
+COLORS = {"pure": "#4daf4a", "stock": "#999999", "polycast": "#377eb8", "kept": "#ff7f00"}
+LOOP_SECONDS = 0.05
 BATCHES = 40  # in one region
+Case = tuple[str, dict[str, Callable[[], object]]]  # what is done, and each way to do it
+Ratios = dict[str, float]
 
 
-def region(device: str) -> torch.autocast:
-    """Open the region that all ways but the pure one run in."""
-    return torch.autocast(device, torch.bfloat16)
+def mlp() -> nn.Module:
+    """Four linear layers of 2048."""
+    return nn.Sequential(*(layer for _ in range(4) for layer in (nn.Linear(2048, 2048), nn.ReLU())))
 
 
-def inference(name: str, batch: int, device: str) -> Case:
-    """A region for each batch, without gradients."""
-    model = MODELS[name]().eval().to(device)
+class Block(nn.Module):
+    """Two convolutions and a way around them."""
+
+    def __init__(self, channels: int, out: int, stride: int) -> None:
+        super().__init__()
+        first = [nn.Conv2d(channels, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out), nn.ReLU()]
+        self.body = nn.Sequential(*first, nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out))
+        self.around = nn.Conv2d(channels, out, 1, stride, bias=False) if stride > 1 else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(self.body(x) + self.around(x))
+
+
+def resnet() -> nn.Module:
+    """A network like ResNet-18, for images of 32 x 32."""
+    stages = [(64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)]
+    blocks = [block for a, b, stride in stages for block in (Block(a, b, stride), Block(b, b, 1))]
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10)]
+    return nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1, bias=False), *blocks, *head)
+
+
+def transformer() -> nn.Module:
+    """Six layers of 512, without dropout."""
+    layer = nn.TransformerEncoderLayer(512, 8, 2048, dropout=0.0, batch_first=True)
+    return nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {"mlp": mlp, "resnet": resnet, "transformer": transformer}
+
+
+def inputs(name: str, batch: int) -> Tensor:
+    return torch.rand(batch, *{"mlp": (2048,), "resnet": (3, 32, 32), "transformer": (32, 512)}[name])
+
+
+class AdaptedLinear(nn.Module):
+    """A frozen linear layer with a low-rank one beside it."""
+
+    def __init__(self, base: nn.Linear, rank: int = 8) -> None:
+        super().__init__()
+        self.base, self.down = base, nn.Linear(base.in_features, rank, bias=False)
+        self.up = nn.Linear(rank, base.out_features, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.base(x) + self.up(self.down(x))
+        return out
+
+
+def adapted(model: nn.Module) -> nn.Module:
+    """Freeze a model, and put adapters to its linear layers."""
+    model.requires_grad_(False)
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if type(child) is nn.Linear:
+                setattr(module, name, AdaptedLinear(child))
+    return model
+
+
+def inference(name: str, batch: int, device: str, one_region: bool) -> Case:
+    """A region for each batch, without gradients, or one over many with frozen weights: a call is the whole region."""
+    model = MODELS[name]().eval().requires_grad_(not one_region).to(device)
     low, kept = deepcopy(model).bfloat16(), deepcopy(model)
     cast_cache.keep(kept)
     x = inputs(name, batch).to(device)
 
-    def run(module: nn.Module, x: Tensor, enabled: bool) -> Callable[[], object]:
-        def call() -> object:
-            with torch.no_grad(), torch.autocast(device, torch.bfloat16, enabled=enabled):
+    def call(module: nn.Module, x: Tensor, enabled: bool) -> object:
+        with torch.no_grad(), torch.autocast(device, torch.bfloat16, enabled=enabled):
+            if not one_region:
                 return module(x)
+            for _ in range(BATCHES):
+                out = module(x)  # of what nobody holds, XLA computes nothing
+                finish(device)
+                del out
+            return None
 
-        return call
-
-    runs = {"pure": run(low, x.bfloat16(), False)}
-    runs |= {way: run(module, x, True) for way, module in (("stock", model), ("polycast", model), ("kept", kept))}
-    return Case(f"inference, {name}, batch {batch}", runs)
-
-
-def evaluation(name: str, batch: int, device: str) -> Case:
-    """One region over many batches with frozen weights; a call is the whole region."""
-    model = MODELS[name]().eval().requires_grad_(False).to(device)
-    low, kept = deepcopy(model).bfloat16(), deepcopy(model)
-    cast_cache.keep(kept)
-    x = inputs(name, batch).to(device)
-
-    def run(module: nn.Module, x: Tensor, enabled: bool) -> Callable[[], object]:
-        def call() -> None:
-            with torch.no_grad(), torch.autocast(device, torch.bfloat16, enabled=enabled):
-                for _ in range(BATCHES):
-                    out = module(x)  # of what nobody holds, XLA computes nothing
-                    finish(device)
-                    del out
-
-        return call
-
-    runs = {"pure": run(low, x.bfloat16(), False)}
-    runs |= {way: run(module, x, True) for way, module in (("stock", model), ("polycast", model), ("kept", kept))}
-    return Case(f"one region, {name}, batch {batch}", runs)
+    runs: dict[str, Callable[[], object]] = {"pure": partial(call, low, x.bfloat16(), False)}
+    runs |= {way: partial(call, each, x, True) for way, each in (("stock", model), ("polycast", model), ("kept", kept))}
+    return f"{'one region' if one_region else 'inference'}, {name}, batch {batch}", runs
 
 
 def step(model: nn.Module, x: Tensor, device: str) -> Callable[[], object]:
@@ -87,7 +126,7 @@ def step(model: nn.Module, x: Tensor, device: str) -> Callable[[], object]:
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-3)
 
     def call() -> None:
-        with region(device):
+        with torch.autocast(device, torch.bfloat16):
             loss = model(x).float().square().mean()
         loss.backward()
         optimizer.step()
@@ -96,38 +135,90 @@ def step(model: nn.Module, x: Tensor, device: str) -> Callable[[], object]:
     return call
 
 
-def training(name: str, batch: int, device: str) -> Case:
-    """Ordinary training, every weight of it."""
-    model, x = MODELS[name]().to(device), inputs(name, batch).to(device)
-    return Case(f"training, {name}, batch {batch}", {way: step(deepcopy(model), x, device) for way in TRAINING_WAYS})
+def training(name: str, batch: int, device: str, adapters: bool = False) -> Case:
+    """Ordinary training, every weight of it, or low-rank adapters over the frozen weights of every linear layer."""
+    model, x = MODELS[name](), inputs(name, batch).to(device)
+    models = {way: deepcopy(model).to(device) for way in ("stock", "polycast")}
+    if adapters:
+        model = adapted(model).to(device)
+        models = {way: deepcopy(model) for way in ("stock", "polycast", "kept")}
+        cast_cache.keep(models["kept"])
+    kind = "adapters" if adapters else "training"
+    return f"{kind}, {name}, batch {batch}", {way: step(each, x, device) for way, each in models.items()}
 
 
-def adapters(name: str, batch: int, device: str) -> Case:
-    """Low-rank adapters over the frozen weights of every linear layer."""
-    model, x = Adapted(MODELS[name]()).to(device), inputs(name, batch).to(device)
-    kept = deepcopy(model)
-    cast_cache.keep(kept)
-    models = {"stock": model, "polycast": deepcopy(model), "kept": kept}
-    return Case(f"adapters, {name}, batch {batch}", {way: step(m, x, device) for way, m in models.items()})
-
-
-def regions(device: str) -> list[Case]:
-    """A region with nothing in it, and one with a single layer."""
+def region(name: str, device: str, layers: int = 0, grad: bool = True) -> Case:
+    """A region with nothing in it, or with a single layer."""
     layer, x = nn.Linear(64, 64).to(device), torch.rand(1, 64, device=device)
 
-    def empty() -> None:
-        with region(device):
-            pass
-
-    def one(grad: bool) -> Callable[[], object]:
-        def call() -> None:
-            with torch.set_grad_enabled(grad), region(device):
+    def call() -> None:
+        with torch.set_grad_enabled(grad), torch.autocast(device, torch.bfloat16):
+            for _ in range(layers):
                 layer(x)
 
-        return call
+    return name, {"stock": call, "polycast": call}
 
-    cases = {"an empty region": empty, "one layer, training": one(True), "one layer, no_grad": one(False)}
-    return [Case(name, dict.fromkeys(TRAINING_WAYS, run)) for name, run in cases.items()]
+
+def cases(device: str, quick: bool) -> Iterator[Callable[[], Case]]:
+    """Yield what makes each case, so that one model lives at a time."""
+    yield partial(region, "an empty region", device)
+    yield partial(region, "one layer, training", device, 1)
+    yield partial(region, "one layer, no_grad", device, 1, False)
+    for name in MODELS:
+        for batch in (1,) if quick or device != "cpu" else (1, 16, 128):
+            yield partial(inference, name, batch, device, False)
+        yield partial(inference, name, 1, device, True)
+        yield partial(training, name, 16, device)
+    yield partial(training, "mlp", 16, device, True)
+    yield partial(training, "transformer", 1, device, True)
+
+
+def seconds(run: Callable[[], object], way: str, device: str, clock: Callable[[], float], number: int) -> float:
+    """Return how long one call of a way takes, after one that warms up."""
+    if way == "stock":
+        _compiled.uninstall_kernels(device)
+    try:
+        run()
+        finish(device)
+        start = clock()
+        for _ in range(number):
+            out = run()  # of what nobody holds, XLA computes nothing
+            finish(device)
+            del out
+        return (clock() - start) / number
+    finally:
+        if way == "stock":
+            _compiled.install_kernels(device, False)
+
+
+def measure(case: Case, rounds: int, device: str, clock: Callable[[], float]) -> Ratios:
+    """Run all ways in every round, print the medians, and return the time of each by that of stock."""
+    name, runs = case
+    loops = {way: partial(seconds, run, way, device, clock) for way, run in runs.items()}
+    records = interleave({way: looped(loop, LOOP_SECONDS) for way, loop in loops.items()}, rounds, f"{name:34}")
+    figures = "".join(f"{way:>10}{record.median() * 1e3:9.3f} ms" for way, record in records.items())
+    stock, others = records["stock"], [way for way in records if way != "stock"]
+    ratios = ", ".join(f"stock / {way} {ratio(stock, records[way]).median:.2f}" for way in others)
+    pure = f", kept / pure {ratio(records['kept'], records['pure']).median:.2f}" if "pure" in runs else ""
+    print(f"{name:36}{figures}\n{'':38}{ratios}{pure}", flush=True)
+    return {way: ratio(record, stock).median for way, record in records.items()}
+
+
+def draw(cases: dict[str, Ratios], path: Path) -> None:
+    """Draw the time of each way, stock being 1."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    figure = Figure(figsize=(9, 0.6 + 0.5 * len(cases)), layout="constrained")
+    axes = figure.subplots()
+    for row, ratios in enumerate(reversed(cases.values())):
+        for index, (way, taken) in enumerate(ratios.items()):
+            axes.barh(row + 0.3 - 0.2 * index, taken, 0.2, color=COLORS[way])
+    axes.set_yticks(range(len(cases)), [*reversed(cases)])
+    axes.axvline(1, color="black", linewidth=0.5)
+    axes.set_xlabel("time by that of stock autocast")
+    figure.legend(handles=[Patch(color=color, label=way) for way, color in COLORS.items()], loc="outside right upper")
+    figure.savefig(path, dpi=120)
 
 
 def peak_memory(rounds: int) -> float:
@@ -150,17 +241,6 @@ def report_peak(way: str) -> None:
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-def all_cases(device: str, quick: bool) -> list[Callable[[], Case]]:
-    """Return what makes each case, so that one model lives at a time."""
-    batches = (1,) if quick or device != "cpu" else (1, 16, 128)
-    makers: list[Callable[[], Case]] = []
-    for name in MODELS:
-        makers += [lambda n=name, b=batch: inference(n, b, device) for batch in batches]  # type: ignore[misc]
-        makers += [lambda n=name: evaluation(n, 1, device)]  # type: ignore[misc]
-        makers += [lambda n=name: training(n, 16, device)]  # type: ignore[misc]
-    return [*makers, lambda: adapters("mlp", 16, device), lambda: adapters("transformer", 1, device)]
-
-
 def main() -> None:
     """Measure case after case, print each, and draw them all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -170,7 +250,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="3 rounds at batch 1, to see that it runs")
     parser.add_argument("--busy", action="store_true", help="one thread, processor time: for a machine with other work")
     parser.add_argument("--picture", type=Path, default=Path("cast_cache.png"))
-    parser.add_argument("--peak", choices=TRAINING_WAYS, help=argparse.SUPPRESS)
+    parser.add_argument("--peak", choices=("stock", "polycast"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: give 1 or more")
@@ -183,18 +263,16 @@ def main() -> None:
     if options.busy:
         torch.set_num_threads(1)
     clock = process_time if options.busy else perf_counter
-    cases = []
-    makers = [*(lambda c=case: c for case in regions(options.device)), *all_cases(options.device, options.quick)]
-    for make in makers:
+    rounds, measured = 3 if options.quick else options.rounds, {}
+    for make in cases(options.device, options.quick):
         case = make()
-        if options.only in case.name:
-            cases.append(case.measure(3 if options.quick else options.rounds, options.device, clock))
-            show(case)
-        case.runs = dict.fromkeys(case.runs, lambda: None)  # lets the models go
+        if options.only in case[0]:
+            measured[case[0]] = measure(case, rounds, options.device, clock)
+        del case  # lets the models go
         gc.collect()
     if options.device == "cpu" and options.only in "peak memory":
         print(f"peak memory of training, polycast / stock: {peak_memory(5):.3f}")
-    draw(cases, options.picture)
+    draw(measured, options.picture)
 
 
 if __name__ == "__main__":

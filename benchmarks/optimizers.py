@@ -1,7 +1,7 @@
 """How long polycast's optimizers take for a step, beside torch.optim's and torch_xla's.
 
     python benchmarks/optimizers.py                 # AdamW on the CPU
-    python benchmarks/optimizers.py --workload 64x1M 4000x64 --rounds 12 --picture ratios.png
+    python benchmarks/optimizers.py --workload 64x1M 4000x64 --rounds 12
     python benchmarks/optimizers.py --device cuda   # or another device type of torch
     python benchmarks/optimizers.py --device xla    # on the host, unless PJRT_DEVICE says otherwise
 
@@ -32,12 +32,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from benchmarks import side_by_side
-from benchmarks.shapes import REAL_WORKLOADS, Workload, new_parser, parse
-from benchmarks.side_by_side import Figures, Measure, Results, Seconds, chosen, interleave, ratio, repeated
+from benchmarks.side_by_side import WORKLOADS, Measure, Results, Seconds, Workload, interleave, ratio, repeated
 
 TARGETS = {"64 x 1M": 1.0, "ResNet-50": 1.0, "GPT-2 small": 1.0, "4000 x 64": 20.0}
 XLA_TARGET = 1.0
-BOUNDED, BOUNDED_ELEMENTS, BOUND_TARGET = REAL_WORKLOADS["64x1M"], 7, 1.2
+BOUNDED, BOUNDED_ELEMENTS, BOUND_TARGET = WORKLOADS["64x1M"], 7, 1.2
 XLA_PEER = "torch_xla"
 IMPLEMENTATIONS: dict[str, dict[str, bool]] = {
     "torch fused": {"fused": True},
@@ -76,7 +75,7 @@ def parameters(workload: Workload, grads: list[Tensor]) -> list[nn.Parameter]:
     return params
 
 
-def report(workload: Workload, algorithm: Algorithm, rounds: int, device: str, best: bool) -> Results:
+def report(workload: Workload, algorithm: Algorithm, rounds: int, device: str) -> Results:
     """Measure polycast's step and torch's implementations, and print the table of one workload."""
     grads = workload.random(device)
 
@@ -85,9 +84,7 @@ def report(workload: Workload, algorithm: Algorithm, rounds: int, device: str, b
         return step
 
     contestants = {"polycast": partial(make, syncfree)}
-    contestants |= {
-        name: partial(make, torch.optim, **choice) for name, choice in chosen(IMPLEMENTATIONS, best).items()
-    }
+    contestants |= {name: partial(make, torch.optim, **choice) for name, choice in IMPLEMENTATIONS.items()}
     bounded = workload is BOUNDED and device == "cpu" and algorithm.elements_moved == BOUNDED_ELEMENTS
     target = BOUND_TARGET if bounded else None
     return side_by_side.report(workload, contestants, algorithm.elements_moved, rounds, device, target)
@@ -135,28 +132,26 @@ def report_xla(workload: Workload, algorithm: Algorithm, rounds: int) -> Results
         row = [name]
         for figure, kind in enumerate(("host", "total")):
             faster = ratio(records[XLA_PEER], record, figure)
-            found = Figures(record.median(figure), faster)
-            results.setdefault(f"{workload.title}, {kind}", {})[name] = found
-            row += [f"{found.seconds * 1e3:.3f}", str(faster)]
+            results.setdefault(f"{workload.title}, {kind}", {})[name] = faster
+            row += [f"{record.median(figure) * 1e3:.3f}", str(faster)]
         rows.append(row)
-    print(f"\n{workload.description}; {rounds} rounds, in which {compiles} graphs were compiled")
+    print(f"\n{workload}; {rounds} rounds, in which {compiles} graphs were compiled")
     side_by_side.print_table(["", "host ms", f"{XLA_PEER} / this", "total ms", f"{XLA_PEER} / this"], rows)
     return results
 
 
 def main() -> None:
-    """Measure one workload after the other, print the tables, and save the picture that was asked for."""
-    parser = new_parser(__doc__)
+    parser = side_by_side.new_parser(__doc__)
     parser.add_argument("--optimizer", choices=ALGORITHMS, default="adamw", help="(default: adamw)")
-    options, workloads = parse(parser)
+    options, workloads = side_by_side.parse(parser)
     algorithm = ALGORITHMS[options.optimizer]
-    on_device: Callable[..., Results] = partial(report, device=options.device, best=options.best)
+    on_device: Callable[..., Results] = partial(report, device=options.device)
     targets = TARGETS if options.device == "cpu" else {}
     if options.device == "xla":
         on_device = report_xla
         targets = {f"{workload.title}, {kind}": XLA_TARGET for workload in workloads for kind in ("host", "total")}
     reports = [partial(on_device, workload, algorithm, options.rounds) for workload in workloads]
-    side_by_side.compare(f"A step of {algorithm.name}", targets, reports, options)
+    side_by_side.compare(f"A step of {algorithm.name}", targets, reports, options.device)
 
 
 if __name__ == "__main__":

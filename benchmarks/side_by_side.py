@@ -1,4 +1,4 @@
-"""The engine of the benchmarks: interleaved rounds, medians, ratios, the machine's bandwidth, tables, a picture.
+"""What the benchmarks share: interleaved rounds, medians, ratios, workloads, the machine's bandwidth, tables.
 
 In a round everyone runs once, in an order that changes from round to round, so that whatever else the machine does
 meets all alike. A ratio is the median of the ratios of the rounds. Beside it stands the middle half of them: where that
@@ -6,32 +6,31 @@ is wide, the machine was too busy to tell.
 """
 
 import gc
-import json
 import os
 import platform
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from statistics import fmean, median, quantiles
 from time import perf_counter
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
+from torch import Tensor
 
-from benchmarks.shapes import Workload
 from tests.support.progress import progress
 
 LOOP_SECONDS = 10e-3
 WARM_UP = 3
-STREAMS = ("copy", "triad")
 STREAM_ELEMENTS = 64 * 2**20
 
-Seconds: TypeAlias = tuple[float, ...]
-"""What one measurement gives: one figure or several, the longest of them last."""
-
+Seconds: TypeAlias = tuple[float, ...]  # one figure or several, the longest of them last
 Measure: TypeAlias = Callable[[], Seconds]
+Contestants: TypeAlias = Mapping[str, Callable[[], Callable[[], object]]]  # what makes each, and returns a call of it
+Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 class Spread(NamedTuple):
@@ -45,28 +44,16 @@ class Spread(NamedTuple):
         return f"{self.median:.3g} ({self.low:.3g} to {self.high:.3g})"
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """The seconds that one contestant took in every round."""
 
     rounds: list[Seconds]
 
     def median(self, figure: int = 0) -> float:
-        """The median seconds."""
         return median(seconds[figure] for seconds in self.rounds)
 
 
-@dataclass(frozen=True)
-class Figures:
-    """What a contestant took, how many times faster than the peer it was, and its bandwidth."""
-
-    seconds: float
-    faster: Spread
-    gigabytes_per_second: float | None = None
-
-
-Results: TypeAlias = dict[str, dict[str, Figures]]
-"""By rows of measurements, and then by contestants."""
+Results: TypeAlias = dict[str, dict[str, Spread]]  # ratios to the peer, by rows of measurements and by contestants
 
 
 def ratio(dividend: Record, divisor: Record, figure: int = 0) -> Spread:
@@ -110,11 +97,7 @@ def repeated(once: Measure) -> Measure:
     """Return the measurement that takes the mean of as many as last about LOOP_SECONDS. It is warmed up here."""
     longest = min([once()[-1] for _ in range(1 + WARM_UP)][1:])
     number = max(1, round(LOOP_SECONDS / longest))
-
-    def measure() -> Seconds:
-        return tuple(map(fmean, zip(*[once() for _ in range(number)], strict=True)))
-
-    return measure
+    return lambda: tuple(map(fmean, zip(*[once() for _ in range(number)], strict=True)))
 
 
 def looped(loop: Callable[[int], float], seconds: float, trial: int = 1) -> Measure:
@@ -145,26 +128,10 @@ def order(number: int, count: int) -> list[int]:
     """Return who runs when in a round, so that each runs first, and next after each other one, equally often.
 
     Source: E. J. Williams: Experimental designs balanced for the estimation of residual effects of treatments, 1949.
-
-        >>> [order(number, 4) for number in range(4)]
-        [[0, 3, 1, 2], [1, 0, 2, 3], [2, 1, 3, 0], [3, 2, 0, 1]]
     """
     zigzag = [count - place // 2 - 1 if place % 2 else place // 2 for place in range(count)]
     places = [(place + number) % count for place in zigzag]
     return places[::-1] if number // count % 2 else places
-
-
-def streams(device: str = "cpu") -> tuple[dict[str, Measure], dict[str, int]]:
-    """Return the calls whose bandwidth stands for the machine's, and the bytes that each is taken to move.
-
-    They hold three tensors of STREAM_ELEMENTS float32. Source: John D. McCalpin: STREAM, sustainable memory bandwidth
-    in high performance computers, whose count this is: a write counts once, although a cache may read the line before.
-    """
-    a, b, c = (torch.full((STREAM_ELEMENTS,), value, device=device) for value in (0.0, 1.0, 2.0))
-    calls = (lambda: a.copy_(b), lambda: torch.add(b, c, alpha=3.0, out=a))
-    moved = (8 * STREAM_ELEMENTS, 12 * STREAM_ELEMENTS)
-    measures = [timed(call, device) for call in calls]
-    return dict(zip(STREAMS, measures, strict=True)), dict(zip(STREAMS, moved, strict=True))
 
 
 def machine(device: str = "cpu") -> str:
@@ -188,128 +155,186 @@ def machine(device: str = "cpu") -> str:
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print the rows under the header, the first column to the left and the others to the right."""
     first, *others = (max(map(len, column)) for column in zip(header, *rows, strict=True))
-    for row in (header, *rows):
-        cells = [cell.rjust(width) for cell, width in zip(row[1:], others, strict=True)]
-        print("  ".join([row[0].ljust(first), *cells]).rstrip())
+    for name, *cells in (header, *rows):
+        print("  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in zip(cells, others, strict=True))]))
 
 
-def measures_of(contestants: Mapping[str, Callable[[], Callable[[], object]]], device: str) -> dict[str, Measure]:
-    """Return the measurement of what each contestant makes. If the device lacks one of torch's, a line says so."""
-    measures = {}
-    for name, make in contestants.items():
-        try:
-            measures[name] = timed(make(), device)
-        except (RuntimeError, NotImplementedError) as error:
-            if name == "polycast":
-                raise
-            print(f"{name} does not run on {device}: {str(error).splitlines()[0]}")
-    return measures
+# The parameters of models, computed from their published numbers, as workloads of optimizers.
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The parameters of a model, or as many tensors of one shape, in one dtype."""
+
+    title: str
+    shapes: Shapes
+    dtype: torch.dtype = torch.float32
+
+    @property
+    def elements(self) -> int:
+        return sum(map(prod, self.shapes))
+
+    def __str__(self) -> str:
+        dtype = str(self.dtype).removeprefix("torch.")
+        return f"{self.title}, {dtype}: {len(self.shapes)} tensors, {self.elements / 1e6:.1f}M elements"
+
+    def random(self, device: torch.device | str = "cpu") -> list[Tensor]:
+        """Return tensors of these shapes on the device, filled with normally distributed numbers.
+
+        XLA gets those of the host, because it would compile a program for each shape.
+        """
+        drawn = "cpu" if torch.device(device).type == "xla" else device
+        return [torch.randn(shape, device=drawn).to(device, self.dtype) for shape in self.shapes]
+
+    def within(self, elements: float) -> "Workload":
+        """Return as many of its tensors as hold so many elements of float32. The title says if any is left out."""
+        tensors = len(self.shapes)
+        while tensors > 1 and sum(map(prod, self.shapes[:tensors])) > elements:
+            tensors -= 1
+        if tensors == len(self.shapes):
+            return self
+        kept = replace(self, shapes=self.shapes[:tensors])
+        return replace(kept, title=f"{self.title}, {kept.elements / self.elements:.0%} of them")
+
+
+def resnet_50() -> Shapes:
+    """Kaiming He and others: Deep residual learning for image recognition, 2015, table 1, in torchvision's order."""
+
+    def convolution(before: int, after: int, kernel: int) -> Shapes:
+        return (after, before, kernel, kernel), (after,), (after,)  # without bias, and its batch normalization
+
+    shapes, channels = [*convolution(3, 64, 7)], 64
+    for stage, count in enumerate((3, 4, 6, 3)):
+        width = 64 * 2**stage
+        for block in range(count):
+            shapes += (*convolution(channels, width, 1), *convolution(width, width, 3))
+            shapes += convolution(width, 4 * width, 1)
+            if block == 0:
+                shapes += convolution(channels, 4 * width, 1)
+            channels = 4 * width
+    return (*shapes, (1000, channels), (1000,))
+
+
+def gpt(vocabulary: int = 50257, context: int = 1024, width: int = 768, layers: int = 12) -> Shapes:
+    """Return the shapes of a GPT-2, its smallest by default; the output shares the weight of the embedding.
+
+    Source: Alec Radford and others: Language models are unsupervised multitask learners, 2019, table 2, and the code
+    released with it, whose linear layers hold their weights transposed.
+    """
+    norm: Shapes = ((width,), (width,))
+    attention: Shapes = ((width, 3 * width), (3 * width,), (width, width), (width,))
+    perceptron: Shapes = ((width, 4 * width), (4 * width,), (4 * width, width), (width,))
+    return ((vocabulary, width), (context, width), *(norm + attention + norm + perceptron) * layers, *norm)
+
+
+MEBI = 2**20
+WORKLOADS = {
+    "64x1M": Workload("64 x 1M", ((MEBI,),) * 64),
+    "resnet50": Workload("ResNet-50", resnet_50()),
+    "gpt2": Workload("GPT-2 small", gpt()),
+    "4000x64": Workload("4000 x 64", ((64,),) * 4000),
+    "64x1M-bf16": Workload("64 x 1M bf16", ((MEBI,),) * 64, torch.bfloat16),
+}
+# Small enough that XLA compiles and runs them on the host in seconds.
+XLA_WORKLOADS = {
+    "20x256x256": Workload("20 x 256x256", ((256, 256),) * 20),
+    "100x256x256": Workload("100 x 256x256", ((256, 256),) * 100),
+    "transformer": Workload("transformer", gpt(vocabulary=1000, context=128, width=128, layers=4)),
+}
+assert (WORKLOADS["resnet50"].elements, WORKLOADS["gpt2"].elements) == (25_557_032, 124_439_808)  # as published
+
+
+def free_bytes(device: str) -> int:
+    """Return the free memory of the device, or half of the host's, which other programs use, too."""
+    module = torch.get_device_module(device)
+    if hasattr(module, "mem_get_info"):
+        free: int = module.mem_get_info()[0]
+        return free
+    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) * 512 for line in lines if line.startswith("MemAvailable:"))
+
+
+def new_parser(description: str | None) -> ArgumentParser:
+    """Return a parser of the options that the benchmarks over these workloads share."""
+    parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu", help="a device type of torch (default: cpu)")
+    names = f"on xla {', '.join(XLA_WORKLOADS)}; elsewhere {', '.join(WORKLOADS)} (default: all of these)"
+    parser.add_argument("--workload", nargs="+", metavar="NAME", help=names)
+    parser.add_argument("--rounds", type=int, default=30, help="multiples of 6 balance the order (default: 30)")
+    return parser
+
+
+def parse(parser: ArgumentParser) -> tuple[Namespace, list[Workload]]:
+    """Return the options and the workloads that they choose, made to fit the device, or exit saying what is wrong."""
+    options = parser.parse_args()
+    known = XLA_WORKLOADS if options.device == "xla" else WORKLOADS
+    for name in options.workload or ():
+        if name not in known:
+            parser.error(f"--workload {name}: on {options.device} there are {', '.join(known)}")
+    if options.rounds < 3:
+        parser.error(f"--rounds {options.rounds}: quartiles need at least 3")
+    chosen = [known[name] for name in options.workload or known]
+    if options.device == "xla":
+        os.environ.setdefault("PJRT_DEVICE", "CPU")
+        import torch_xla  # noqa: F401
+
+        return options, chosen
+    try:
+        torch.empty(0, device=options.device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        parser.error(f"--device {options.device}: {str(error).splitlines()[0]}")
+    # Parameters, gradients and states of all contestants, and what torch's lists return: 16 times what is stepped.
+    elements = 0.8 * free_bytes(options.device) / (16 * torch.float32.itemsize)
+    return options, [workload.within(elements) for workload in chosen]
 
 
 def report(
-    workload: Workload,
-    contestants: Mapping[str, Callable[[], Callable[[], object]]],
-    elements_moved: int,
-    rounds: int,
-    device: str,
-    bound_target: float | None,
+    workload: Workload, contestants: Contestants, elements_moved: int, rounds: int, device: str, target: float | None
 ) -> Results:
     """Measure one workload and print its table: medians, ratios to torch's best, bandwidths.
 
     The contestants are "polycast", and torch's with the best first; each has to move so many elements for each of the
     workload's. The line below the table is polycast's distance from what the triad's bandwidth allows.
+
+    The bandwidth of copy and triad over three tensors stands for the machine's. Source: John D. McCalpin: STREAM,
+    sustainable memory bandwidth in high performance computers, whose count this is: a write counts once, although a
+    cache may read the line before.
     """
-    measures = measures_of(contestants, device)
-    bandwidths, moved = streams(device)
-    records = interleave(measures | bandwidths, rounds, workload.title)
+    a, b, c = (torch.full((STREAM_ELEMENTS,), value, device=device) for value in (0.0, 1.0, 2.0))
+    measures = {name: timed(make(), device) for name, make in contestants.items()}
+    measures["copy"] = timed(lambda: a.copy_(b), device)
+    measures["triad"] = timed(lambda: torch.add(b, c, alpha=3.0, out=a), device)
+    records = interleave(measures, rounds, workload.title)
     size = workload.dtype.itemsize * elements_moved
-    moved |= dict.fromkeys(measures, size * workload.elements)
-    peer = peer_of(measures)
-    figures = {
-        name: Figures(record.median(), ratio(records[peer], record), moved[name] / record.median() / 1e9)
-        for name, record in records.items()
-    }
-    print(f"\n{workload.description}, {size} bytes each; {rounds} rounds")
+    moved = dict.fromkeys(contestants, size * workload.elements)
+    moved |= {"copy": 8 * STREAM_ELEMENTS, "triad": 12 * STREAM_ELEMENTS}
+    peer = list(contestants)[1]
+    faster = {name: ratio(records[peer], records[name]) for name in contestants}
+    print(f"\n{workload}, {size} bytes each; {rounds} rounds")
     rows = []
-    for name, found in figures.items():
-        faster = "" if name in STREAMS else str(found.faster)
-        rows.append([name, f"{found.seconds * 1e3:.3f}", faster, f"{found.gigabytes_per_second:.3g}"])
+    for name, record in records.items():
+        speed = f"{moved[name] / record.median() / 1e9:.3g}"
+        rows.append([name, f"{record.median() * 1e3:.3f}", str(faster.get(name, "")), speed])
     print_table(["", "median ms", f"{peer} / this (middle half)", "GB/s"], rows)
     share = moved["triad"] / moved["polycast"]
     distance = Spread(*(figure * share for figure in ratio(records["polycast"], records["triad"])))
-    kept = (
-        f", target <= {bound_target}: {'pass' if distance.median <= bound_target else 'over'}" if bound_target else ""
-    )
-    print(f"polycast's time / (bytes to move / triad bandwidth of the round): {distance}{kept}", flush=True)
-    return {workload.title: figures}
+    said = "" if target is None else f", target <= {target}: {'pass' if distance.median <= target else 'over'}"
+    print(f"polycast's time / (bytes to move / triad bandwidth of the round): {distance}{said}", flush=True)
+    return {workload.title: faster}
 
 
-def chosen(implementations: Mapping[str, Any], best: bool) -> Mapping[str, Any]:
-    """Return torch's implementations, or the first one, its best, alone."""
-    return dict(list(implementations.items())[: 1 if best else None])
-
-
-def peer_of(contestants: Iterable[str]) -> str:
-    """Return the contestant that the others are compared with: the first of torch's."""
-    return next(name for name in contestants if name != "polycast")
-
-
-def compare(
-    title: str, targets: Mapping[str, float], reports: Iterable[Callable[[], Results]], options: Namespace
-) -> None:
-    """Run each report, which prints a table, then print all ratios to the peer, and save what the options ask for.
-
-    The JSON file is written anew after each report, so that a measurement that is stopped leaves those before.
-    """
-    print(machine(options.device), flush=True)
+def compare(title: str, targets: Mapping[str, float], reports: Iterable[Callable[[], Results]], device: str) -> None:
+    """Run each report, which prints a table, then print all ratios, and whether polycast's keeps its target."""
+    print(machine(device), flush=True)
     torch.manual_seed(0)
     results = Results()
-    for report in reports:
-        results |= report()
-        if options.json:
-            rows = {label: {name: asdict(found) for name, found in row.items()} for label, row in results.items()}
-            facts = {"title": title, "machine": machine(options.device), "rounds": options.rounds}
-            options.json.write_text(json.dumps({**facts, "rows": rows}, indent=1) + "\n", encoding="utf-8")
-    peer = peer_of(contestants(results))
-    print_ratios(f"{title}: {peer} / this", results, targets)
-    if options.picture:
-        draw(options.picture, f"{title} against {peer}", results, peer)
-        print(f"\nSaved {options.picture}.")
-
-
-def print_ratios(title: str, results: Results, targets: Mapping[str, float]) -> None:
-    """Print the ratios of each row of measurements, and of "polycast" among them whether it keeps the target."""
-    names = contestants(results)
+    for each in reports:
+        results |= each()
+    names = list(next(iter(results.values())))
     rows = []
     for label, row in results.items():
-        target, ours = targets.get(label), row["polycast"].faster.median
+        target, ours = targets.get(label), row["polycast"].median
         said = "none" if target is None else f">= {target:g}: {'pass' if ours >= target else 'missed'}"
-        rows.append([label, *(f"{row[name].faster.median:.3g}" if name in row else "" for name in names), said])
+        rows.append([label, *(f"{row[name].median:.3g}" for name in names), said])
     print()
-    print_table([title, *names, "polycast's target"], rows)
-
-
-def contestants(results: Results) -> list[str]:
-    """Return who took part in any of the rows."""
-    names = {name: None for row in results.values() for name in row}
-    return [name for name in names if name not in STREAMS]
-
-
-def draw(path: Path, title: str, results: Results, peer: str) -> None:
-    """Save a bar for each ratio: up from 1 where the contestant is faster than the peer, down where it is slower."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(2 + 1.6 * len(results), 5), layout="constrained")
-    axes = figure.add_subplot(yscale="log", title=title, ylabel=f"times faster than {peer} (log)")
-    names = [name for name in contestants(results) if name != peer]
-    width = 0.8 / len(names)
-    for index, name in enumerate(names):
-        values = [row[name].faster.median if name in row else 1.0 for row in results.values()]
-        places = [group + (index - (len(names) - 1) / 2) * width for group in range(len(results))]
-        bars = axes.bar(places, [value - 1 for value in values], width, bottom=1, label=name)
-        axes.bar_label(bars, [f"{value:.2g}" for value in values], fontsize=7, padding=2)
-    axes.axhline(1, color="black", linewidth=1)
-    axes.margins(y=0.1)
-    axes.set_xticks(range(len(results)), list(results))
-    figure.legend(loc="outside lower center", ncols=len(names))
-    figure.savefig(path, dpi=150)
+    print_table([f"{title}: {names[1]} / this", *names, "polycast's target"], rows)
