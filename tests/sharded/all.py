@@ -7,10 +7,10 @@ from pathlib import Path
 
 import torch
 
-from tests.sharded import clipping, collectives, lone, missing, optimizers, programs, scaler, state
+from tests.sharded import clipping, collectives, lone, optimizers, programs, scaler, state
 from tests.support.sharded.world import CHECKS, Check, distributed, join
 
-__all__ = ["CHECKS", "clipping", "collectives", "lone", "missing", "optimizers", "programs", "scaler", "state"]
+__all__ = ["CHECKS", "clipping", "collectives", "lone", "optimizers", "programs", "scaler", "state"]
 
 
 def outcome(check: Check) -> str:

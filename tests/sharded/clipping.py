@@ -1,98 +1,33 @@
-"""Norms over shards are those of the whole gradients, and training with clipping is torch's."""
+"""Norms over shards are those of the whole gradients. How training with them goes: programs.py."""
 
 from typing import Any
 
 import polycast
 import torch
 from polycast import syncfree
-from torch import Tensor, nn
-from torch.amp.grad_scaler import GradScaler as Scaler
 
-from tests.support.sharded.models import (
-    INF,
-    MAKERS,
-    SCALE,
-    assert_same,
-    give,
-    leaves,
-    loss,
-    model,
-    partial,
-    placed,
-    poison,
-    whole,
-)
-from tests.support.sharded.world import check
-
-
-def clip(scaler: Any, optimizer: Any, params: list[Tensor], norm_type: float = 2.0) -> Tensor:
-    """Clip as one does with the scaler: ours does it in the step."""
-    if isinstance(scaler, polycast.GradScaler):
-        norm: Tensor = scaler.clip_grad_norm(optimizer, 0.1, norm_type)
-        assert type(norm) is Tensor
-        return norm
-    scaler.unscale_(optimizer)
-    return whole(torch.nn.utils.clip_grad_norm_(params, 0.1, norm_type))
-
-
-def trained(scaler: Any, kind: str, clips: bool, unscales: bool = False) -> tuple[nn.Module, list[Any]]:
-    layers = model()
-    optimizer, seen = MAKERS[kind](layers.parameters()), []
-    for number in range(10):
-        scaler.scale(loss(layers, number)).backward()
-        if number in (3, 6):
-            poison(layers)
-        if unscales:
-            scaler.unscale_(optimizer)
-        if clips:
-            norm = clip(scaler, optimizer, list(layers.parameters()))
-            seen.append(norm if number not in (3, 6) else not norm.isfinite())
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad()
-        seen.append(torch.tensor(scaler.get_scale()))
-    return layers, seen
-
-
-def check_training(clips: bool, **options: Any) -> None:
-    theirs, wanted = trained(Scaler("cpu", init_scale=SCALE, growth_interval=4), "fused", clips)
-    for kind in MAKERS:
-        ours, found = trained(polycast.GradScaler("cpu", init_scale=SCALE, growth_interval=4), kind, clips, **options)
-        assert_same(ours.parameters(), theirs.parameters(), tolerance=3e-6)
-        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=0)
-
-
-@check
-def training_is_torchs() -> None:
-    check_training(clips=False)
-
-
-@check
-def training_with_clipping_and_unscaling_is_torchs() -> None:
-    check_training(clips=True)
-    check_training(clips=True, unscales=True)
+from tests.support.sharded.models import INF, MAKERS, SCALE, assert_same, give, leaves, partial, placed, started, whole
+from tests.support.sharded.world import check, distributed, rank, size
 
 
 @check
 def norms_are_those_of_the_whole_gradients() -> None:
     for norm_type, kind in [
-        (1.0, "sync-free"),
-        (3.0, "sync-free"),
-        (INF, "sync-free"),
+        *[(norm_type, "sync-free") for norm_type in (1.0, 3.0, INF)],
         *[(2.0, kind) for kind in MAKERS],
     ]:
         params = leaves()
         give(params, 0)
         params[0].grad = partial(whole(params[0].grad))  # type: ignore[arg-type]
         grads = [whole(param.grad).clone() / SCALE for param in params]  # type: ignore[arg-type]
-        optimizer, scaler = MAKERS[kind](params), polycast.GradScaler(init_scale=SCALE)
-        scaler.scale(torch.ones(1))
+        optimizer, scaler = MAKERS[kind](params), started()
         if kind != "sync-free":  # torch.optim takes no lists that are mixed
             optimizer.param_groups[0]["foreach"] = optimizer.param_groups[0]["fused"] = False
         norm, wanted = (
             scaler.clip_grad_norm(optimizer, 1e-3, norm_type),
             torch.nn.utils.get_total_norm(grads, norm_type),
         )
+        assert type(norm) is torch.Tensor
         torch.testing.assert_close(norm, wanted, rtol=1e-6, atol=0)
         if kind != "sync-free":
             assert_same([param.grad for param in params], [grad * 1e-3 / (wanted + 1e-6) for grad in grads])  # type: ignore[misc]
@@ -101,10 +36,24 @@ def norms_are_those_of_the_whole_gradients() -> None:
 @check
 def norms_of_large_gradients_do_not_overflow() -> None:
     param = placed(torch.zeros(4, 3), "0").requires_grad_()
-    optimizer, scaler = syncfree.SGD([param]), polycast.GradScaler(init_scale=1.0)
-    scaler.scale(torch.ones(1))
     param.grad = placed(torch.full((4, 3), 1e20), "0")
-    torch.testing.assert_close(scaler.clip_grad_norm(optimizer, 1.0), torch.tensor(12**0.5 * 1e20))
+    norm = started(scale=1.0).clip_grad_norm(syncfree.SGD([param]), 1.0)
+    torch.testing.assert_close(norm, torch.tensor(12**0.5 * 1e20))
+
+
+@check
+def a_norm_is_of_float64_though_its_gradients_are_missing_on_one_rank() -> None:
+    params: list[Any] = [
+        placed(torch.ones(4, 3, dtype=dtype), "0").requires_grad_() for dtype in (torch.float32, torch.float64)
+    ]
+    for param in params:
+        param.grad = placed(torch.full((4, 3), 2 * SCALE, dtype=param.dtype), "0")
+    if rank() == size() - 1 and size() > 1:
+        params[1].grad = None
+    parts = [param.grad._local_tensor.double() / SCALE for param in params if param.grad is not None]
+    total = torch.cat(parts).square().sum()
+    distributed.all_reduce(total)
+    torch.testing.assert_close(started().clip_grad_norm(syncfree.SGD(params), 1.0), total.sqrt())
 
 
 @check

@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 from unittest import mock
 
-import polycast
 import torch
 from polycast import syncfree
 from torch import Tensor, nn
 from torch.distributed.tensor.debug import CommDebugMode
 
-from tests.support.sharded.models import INF, SCALE, give, leaves, loss, model
+from tests.support.sharded.models import INF, give, leaves, loss, model, started
 from tests.support.sharded.world import check, distributed, size
 
 #: The largest norm, 0 for any, and its kind.
@@ -18,9 +17,7 @@ CLIPPING = [(0, 2.0), (1.0, 2.0), (1.0, INF)]
 
 def collectives(params: Iterable[Tensor], max_norm: float, norm_type: float) -> list[str]:
     """Return the collectives of clipping, where there is a largest norm, of a step and of the scale's update."""
-    optimizer = syncfree.AdamW(params, lr=0.05)
-    scaler = polycast.GradScaler("cpu", init_scale=SCALE)
-    scaler.scale(torch.ones(1))
+    optimizer, scaler = syncfree.AdamW(params, lr=0.05), started()
     reductions = mock.Mock(wraps=distributed.all_reduce)
     with CommDebugMode() as mode, mock.patch.object(distributed, "all_reduce", reductions):  # type: ignore[no-untyped-call]
         if max_norm:
@@ -57,8 +54,7 @@ def what_a_plain_optimizer_finds_beside_a_sharded_one_is_one_more_sum() -> None:
         for together in (True, False):
             second = nn.Linear(8, 1) if plain else model(1)
             optimizers = [syncfree.AdamW(trained(layers)) for layers in (model(), second)]
-            scaler = polycast.GradScaler("cpu", init_scale=SCALE)
-            scaler.scale(torch.ones(1))
+            scaler = started()
             reductions = mock.Mock(wraps=distributed.all_reduce)
             with mock.patch.object(distributed, "all_reduce", reductions):
                 if together:

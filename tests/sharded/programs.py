@@ -1,4 +1,4 @@
-"""Random programs of scalers over ranks: `python -m tests.sharded.programs 4 200` runs that many in a world of four.
+"""Random programs of scalers over ranks; TIMES=100 runs 100 times as many.
 
 A program has one or two optimizers, sharded over meshes or plain, with gradients that are not finite or missing on some
 ranks. Its oracle is one process that has the shards of all ranks as parameters, with torch's optimizers and scaler, and
@@ -6,10 +6,6 @@ makes the same calls. Other programs train a model of FSDP2's beside stock.
 """
 
 import itertools
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -19,17 +15,20 @@ from polycast import syncfree
 from torch import Tensor
 from torch.amp.grad_scaler import GradScaler as Scaler
 
-from tests.support.sharded.models import INF, assert_same, loss, model, placed, whole
-from tests.support.sharded.world import TIMEOUT, check, distributed, join, rank, size
+from tests.support.properties import TIMES
+from tests.support.sharded.models import INF, assert_same, loss, model, placed, started
+from tests.support.sharded.world import check, rank, size
 
-OPTIONS: dict[str, Any] = {"init_scale": 1024.0, "growth_interval": 2}
+SCALE = 1024.0
 LAYOUTS: tuple[tuple[Any, ...], ...] = (("0",), ("1",), ("R",), ("0R", 1, 0), ("01", 1, 0), ("R1", 0, 1))
 MAKERS: dict[str, tuple[Any, Any]] = {
     "SGD": (syncfree.SGD, {"lr": 0.1, "momentum": 0.9}),
     "AdamW": (syncfree.AdamW, {"lr": 0.01, "eps": 1e-2}),
     "torch": (torch.optim.AdamW, {"lr": 0.01, "eps": 1e-2, "foreach": False}),
+    "torch, foreach": (torch.optim.AdamW, {"lr": 0.01, "eps": 1e-2, "foreach": True}),
+    "torch, fused": (torch.optim.AdamW, {"lr": 0.01, "eps": 1e-2, "fused": True}),
 }
-THEIRS = {"SGD": torch.optim.SGD, "AdamW": torch.optim.AdamW, "torch": torch.optim.AdamW}
+THEIRS = {kind: torch.optim.SGD if kind == "SGD" else torch.optim.AdamW for kind in MAKERS}
 NORM_TYPES = (2.0, 2.0, 1.0, 3.0, INF)
 Part = tuple[int, ...]
 
@@ -181,8 +180,8 @@ class Program:
         torch.manual_seed(seed)
         kinds: Any = self.random.choice([[Sharded], [Sharded], [Sharded, Sharded], [Sharded, Plain], [Plain, Sharded]])
         self.models = [make(self.random, self.random.choice(["SGD", "AdamW", "AdamW", "torch"])) for make in kinds]
-        self.ours: Any = polycast.GradScaler("cpu", **OPTIONS)
-        self.theirs: Any = Scaler("cpu", **OPTIONS)
+        self.ours: Any = polycast.GradScaler("cpu", init_scale=SCALE, growth_interval=2)
+        self.theirs: Any = Scaler("cpu", init_scale=SCALE, growth_interval=2)
 
     def iterate(self) -> int:
         """Make the calls of an iteration on both sides, compare, and return how many steps were skipped."""
@@ -246,77 +245,55 @@ def in_one_process(seed: int) -> int:
         raise AssertionError(f"program {seed}: {error}") from error
 
 
+def train_step(parts: Any, number: int, look: str, bad: float | None, index: int, missing: int, on: int) -> float:
+    """Train one step, in which a gradient of a rank is not finite and another is missing; return the new scale."""
+    layers, optimizer, scaler = parts
+    scaler.scale(loss(layers, number)).backward()
+    params: list[Any] = list(layers.parameters())
+    local = params[index].grad._local_tensor
+    if bad is not None and rank() == on and local.numel():
+        local.view(-1)[0] = bad
+    if rank() == on and missing not in (-1, index):
+        params[missing].grad = None
+    ours = isinstance(scaler, polycast.GradScaler)
+    if look.startswith("unscale_") or (look == "clip" and not ours):
+        scaler.unscale_(optimizer)
+    if look.endswith("clip") and ours:
+        scaler.clip_grad_norm(optimizer, 0.1)
+    elif look.endswith("clip"):
+        torch.nn.utils.clip_grad_norm_(params, 0.1)
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+    return scaler.get_scale()  # type: ignore[no-any-return]
+
+
 def beside_stock(seed: int) -> int:
     """Train a model of FSDP2's with ours and with torch's; gradients may be missing on a rank where nobody clips."""
     random = Random(seed)
-    kind = random.choice(["SGD", "AdamW"])
+    kind = list(MAKERS)[seed % len(MAKERS)]
     make, options = MAKERS[kind]
     layers, reference = model(seed), model(seed)
-    pairs = [
-        (layers, make(layers.parameters(), **options), polycast.GradScaler("cpu", **OPTIONS)),
-        (reference, THEIRS[kind](reference.parameters(), **options), Scaler("cpu", **OPTIONS)),
-    ]
+    ours: Any = layers, make(layers.parameters(), **options), started(growth_interval=2)
+    stock = Scaler("cpu", init_scale=SCALE, growth_interval=2)
+    theirs = reference, THEIRS[kind](reference.parameters(), **options), stock
     skips = 0
     for number in range(5):
-        look, on = random.choice(["step", "unscale_", "clip"]), random.randrange(size())
+        look, on = random.choice(["step", "unscale_", "clip", "unscale_, clip"]), random.randrange(size())
         index, bad = random.randrange(6), random.choice([None, None, INF, float("nan")])
-        missing = random.randrange(6) if look != "clip" and random.random() < 0.4 else -1
-        scales = []
-        for layers_, optimizer, scaler_ in pairs:
-            scaler: Any = scaler_
-            scaler.scale(loss(layers_, number)).backward()
-            params: list[Any] = list(layers_.parameters())
-            local = params[index].grad._local_tensor
-            if bad is not None and rank() == on and local.numel():
-                local.view(-1)[0] = bad
-            if rank() == on and missing not in (-1, index):
-                params[missing].grad = None
-            if look == "clip" and isinstance(scaler, polycast.GradScaler):
-                scaler.clip_grad_norm(optimizer, 0.1)
-            elif look != "step":
-                scaler.unscale_(optimizer)
-                if look == "clip":
-                    torch.nn.utils.clip_grad_norm_(params, 0.1)
-            scaler.step(optimizer)
-            scaler.update()
-            optimizer.zero_grad()
-            scales.append(scaler.get_scale())
+        missing = random.randrange(6) if not look.endswith("clip") and random.random() < 0.4 else -1
+        scales = [train_step(parts, number, look, bad, index, missing, on) for parts in (ours, theirs)]
         assert scales[0] == scales[1], (seed, number)
-        skips += int(pairs[0][2].skipped(pairs[0][1]).item())  # type: ignore[attr-defined]
-        found, wanted = ([whole(param) for param in layers_.parameters()] for layers_, _, _ in pairs)
-        assert_same(found, wanted, tolerance=1e-5)
+        skips += int(ours[2].skipped(ours[1]).item())
+        assert_same(layers.parameters(), reference.parameters(), tolerance=1e-5)
     return skips
 
 
 @check
 def random_programs_are_those_of_one_process() -> None:
-    assert sum(map(in_one_process, range(12))) > 5
+    assert sum(map(in_one_process, range(12 * TIMES))) > 5
 
 
 @check
 def random_trainings_are_those_of_stock() -> None:
-    assert sum(map(beside_stock, range(4))) > 1
-
-
-def main(folder: Path, number: int, world: int, count: int) -> None:
-    torch.set_num_threads(1)
-    join(folder, number, world)
-    skips = sum(map(in_one_process, range(count))), sum(map(beside_stock, range(count // 4)))
-    if number == 0:
-        print(f"{count} programs beside one process, {skips[0]} steps skipped; {count // 4} beside stock, {skips[1]}")
-    distributed.destroy_process_group()
-
-
-def start(arguments: list[str]) -> int:
-    """Start a process for each rank, and return whether one failed."""
-    command = [sys.executable, "-m", "tests.sharded.programs"]
-    with tempfile.TemporaryDirectory() as folder:
-        numbers = range(int(arguments[0]))
-        processes = [subprocess.Popen([*command, folder, str(number), *arguments]) for number in numbers]
-        return max(abs(process.wait(timeout=15 * TIMEOUT)) for process in processes)
-
-
-if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        sys.exit(start(sys.argv[1:]))
-    main(Path(sys.argv[1]), *map(int, sys.argv[2:]))
+    assert sum(map(beside_stock, range(len(MAKERS) * TIMES))) > 1

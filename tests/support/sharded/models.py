@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import polycast
 import torch
 from polycast import syncfree
 from torch import Tensor, nn
@@ -20,6 +21,13 @@ MAKERS: dict[str, Callable[[Any], Any]] = {
     "fused": lambda params: torch.optim.AdamW(params, lr=0.05, fused=True),
     "foreach": lambda params: torch.optim.AdamW(params, lr=0.05, foreach=True),
 }
+
+
+def started(scale: float = SCALE, **options: Any) -> Any:
+    """Return a scaler that has scaled a loss."""
+    scaler = polycast.GradScaler("cpu", init_scale=scale, **options)
+    scaler.scale(torch.ones(1))
+    return scaler
 
 
 def placed(tensor: Tensor, text: str, *shape: int) -> Tensor:

@@ -20,6 +20,8 @@ import torch.distributed.device_mesh
 import torch.distributed.fsdp
 import torch.distributed.tensor
 
+from tests.support.properties import TIMES
+
 distributed: Any = torch.distributed
 TIMEOUT = 60
 Check = Callable[[], None]
@@ -46,7 +48,7 @@ def results_of_two() -> list[dict[str, str]]:
     with tempfile.TemporaryDirectory() as folder:
         commands = [[sys.executable, "-m", "tests.sharded.all", folder, str(rank)] for rank in range(2)]
         processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
-        errors = [process.communicate(timeout=3 * TIMEOUT)[1] for process in processes]
+        errors = [process.communicate(timeout=3 * TIMEOUT * TIMES)[1] for process in processes]
         assert [process.returncode for process in processes] == [0, 0], errors
         return [json.loads((Path(folder) / f"rank{rank}.json").read_text()) for rank in range(2)]
 
