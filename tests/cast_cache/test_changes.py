@@ -12,7 +12,7 @@ from polycast import _compiled, cast_cache
 from torch import Tensor, nn
 
 from tests.cast_cache.stock import count_casts, module_of
-from tests.cast_cache.writes import CHANGES, NOT_ON_XLA, Change, without_grad
+from tests.cast_cache.writes import ASSIGNED, CHANGES, NOT_ON_XLA, Change, without_grad
 
 BF16, F32 = torch.bfloat16, torch.float32
 
@@ -57,34 +57,30 @@ def check(device: str, category: str, change: Change, grad: bool, kept: bool, ga
     assert torch.equal(new, expected) and not torch.equal(new, old[0]) and torch.equal(old[0], old[1])
 
 
-@pytest.mark.parametrize("gap", [False, True], ids=["inside a region", "between regions"])
-@pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
-@pytest.mark.parametrize("name", [*CHANGES, *NOT_ON_XLA])
-def test_a_changed_weight_is_cast_anew(real_device: str, name: str, kept: bool, gap: bool) -> None:
+WAYS = {
+    "default, in a region": (False, False),
+    "kept, in a region": (True, False),
+    "kept, from region to region": (True, True),
+}
+ALL = {**CHANGES, **NOT_ON_XLA, **ASSIGNED}
+
+
+@pytest.mark.parametrize(
+    ("way", "name"), [(way, name) for way in WAYS for name in ALL if WAYS[way][0] or name not in ASSIGNED]
+)
+def test_a_changed_weight_is_cast_anew(real_device: str, name: str, way: str) -> None:
     if real_device == "xla" and name in NOT_ON_XLA:
         pytest.skip("an operation that XLA lacks")
+    kept, gap = WAYS[way]
     for category in USE:
-        for grad in (True, False):
-            check(real_device, category, {**CHANGES, **NOT_ON_XLA}[name], grad, kept, gap)
+        for grad in (False,) if name in ASSIGNED else (True, False):
+            check(real_device, category, ALL[name], grad, kept, gap)
 
 
 @pytest.mark.parametrize("grad", [True, False])
 def test_the_next_region_sees_what_leaves_no_trace(real_device: str, grad: bool) -> None:
     for category in USE:
         check(real_device, category, without_grad(lambda w, value: w.data.add_(value)), grad, kept=False, gap=True)
-
-
-def grow(weight: Tensor, value: float) -> None:
-    weight.data += value
-
-
-@pytest.mark.parametrize("gap", [False, True], ids=["inside a region", "between regions"])
-def test_an_assignment_of_what_was_written_through_data_is_seen_where_casts_are_kept(
-    real_device: str, gap: bool
-) -> None:
-    """``weight.data += delta``, by which adapters are merged: same tensor, storage, version, sizes and strides."""
-    for category in USE:
-        check(real_device, category, grow, grad=False, kept=True, gap=gap)
 
 
 def test_a_kept_weight_is_saved_and_copied_as_any() -> None:

@@ -4,10 +4,8 @@ import copy
 
 import pytest
 import torch
-from polycast import cast_cache
 from torch import Tensor, nn
 
-from tests.cast_cache.stock import module_of
 from tests.support.sharded import world
 
 fsdp = pytest.importorskip("torch.distributed.fsdp")
@@ -41,12 +39,3 @@ def test_training_goes_on_with_new_weights(region_per_step: bool, reshard: bool)
     found = losses(sharded, region_per_step, cache=True)
     assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
     assert len({loss.item() for loss in found}) == 6
-
-
-def test_managed_parameters_cannot_be_kept() -> None:
-    model = nn.Sequential(nn.Linear(8, 8))
-    fsdp.fully_shard(model[0], mesh=world.mesh(0))
-    with pytest.raises(ValueError, match=r"^cannot keep the casts of a FSDPLinear: FSDP changes its storage$"):
-        cast_cache.keep(model)
-    with pytest.raises(ValueError, match=r"^cannot keep the casts of tensor0: it is a tensor subclass, a wrapper"):
-        cast_cache.keep(module_of(model[0].get_parameter("weight")))

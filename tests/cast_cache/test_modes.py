@@ -1,7 +1,7 @@
 """What counts flops or looks at a program under a dispatch mode sees the casts that run without it, bit for bit."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import polycast
@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.cast_cache.stock import count_casts, stock
-from tests.support.models.architectures import ARCHITECTURES
+from tests.support.models.architectures import llama, recurrent, resnet
 from tests.support.models.runs import Way, run
 from tests.support.optimizers import same_bits
 from tests.support.properties import examples
@@ -100,19 +100,17 @@ def test_modes_change_no_bit_of_random_programs(
         assert all(map(same_bits, observed, others))
 
 
-TORCH_OBSERVERS: dict[str, Callable[[nn.Module], AbstractContextManager[Any]]] = {
-    "flops": lambda _: flops(),  # takes some operators apart
-    "a mode": lambda _: Seen(),
-}
-OUR_OBSERVERS: dict[str, Callable[[nn.Module], AbstractContextManager[Any]]] = {
-    "trace": polycast.debug.trace,
-    "watch": polycast.debug.watch,
+Observer = Callable[[nn.Module], AbstractContextManager[Any]]
+# Of each whether it takes some operators apart, so that only stock under the same has the same bits.
+OBSERVERS: dict[str, tuple[Observer, bool]] = {
+    "flops": (lambda _: flops(), True),
+    "a mode": (lambda _: Seen(), True),
+    "trace": (polycast.debug.trace, False),
+    "watch": (polycast.debug.watch, False),
 }
 
 
-def trained(
-    build: Callable[[], tuple[nn.Module, list[Tensor]]], around: Callable[[nn.Module], AbstractContextManager[Any]]
-) -> dict[str, Any]:
+def trained(build: Callable[[], tuple[nn.Module, list[Tensor]]], around: Observer) -> dict[str, Any]:
     """Return the outputs and gradients of a model's training whose batches share a region."""
     models: list[nn.Module] = []
 
@@ -121,40 +119,24 @@ def trained(
         models.append(model)
         return model, batches
 
-    class Region:
-        """Enters the observer with the region, once there is a model."""
+    @contextmanager
+    def region() -> Iterator[None]:
+        with around(models[0]), torch.autocast("cpu", BF16):
+            yield
 
-        def __enter__(self) -> None:
-            self.parts = (around(models[0]), torch.autocast("cpu", BF16))
-            for part in self.parts:
-                part.__enter__()
-
-        def __exit__(self, *error: Any) -> None:
-            for part in reversed(self.parts):
-                part.__exit__(*error)
-
-    return run(noted, "cpu", Way(train=True, one_region=True), Region)
+    return run(noted, "cpu", Way(train=True, one_region=True), region)
 
 
-def check_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", OBSERVERS)
+@pytest.mark.parametrize("build", [resnet, llama, recurrent], ids=lambda build: build.__name__)
+def test_real_models_keep_their_bits(build: Callable[[], tuple[nn.Module, list[Tensor]]], name: str) -> None:
+    observer, beside_stock = OBSERVERS[name]
+    found = trained(build, observer)
+    with stock() if beside_stock else nullcontext():
+        expected = trained(build, observer if beside_stock else lambda _: nullcontext())
     assert found.keys() == expected.keys()
     for key, one in expected.items():
         assert one == found[key] if isinstance(one, torch.dtype) else same_bits(one, found[key]), key
-
-
-@pytest.mark.parametrize("build", ARCHITECTURES, ids=lambda build: build.__name__)
-def test_real_models_have_the_bits_of_stock_under_modes(build: Callable[[], tuple[nn.Module, list[Tensor]]]) -> None:
-    for observer in TORCH_OBSERVERS.values():
-        found = trained(build, observer)
-        with stock():
-            check_same(found, trained(build, observer))
-
-
-@pytest.mark.parametrize("build", ARCHITECTURES, ids=lambda build: build.__name__)
-def test_trace_and_watch_change_no_bit_of_real_models(build: Callable[[], tuple[nn.Module, list[Tensor]]]) -> None:
-    plain = trained(build, lambda _: nullcontext())
-    for observer in OUR_OBSERVERS.values():
-        check_same(trained(build, observer), plain)
 
 
 class Recurrent(nn.Module):
@@ -172,28 +154,27 @@ class Recurrent(nn.Module):
         return state[0]
 
 
-def infinite_sum(around: Callable[[nn.Module], AbstractContextManager[Any]]) -> tuple[Any, list[Tensor]]:
-    """Train a cell: the gradient of each use of its weight is finite in float16, and their sum is not."""
-    torch.manual_seed(0)
-    model, x = Recurrent(30), torch.full((64, SIZE), 0.1)
-    with around(model) as observer:
-        with polycast.autocast("cpu", F16):
-            y = model(x)
-        (y.float().sum() * 3000).backward()
-    return observer, [weight.grad for weight in model.parameters() if weight.grad is not None]
-
-
 @pytest.mark.filterwarnings("ignore:step 0. ")
 def test_an_infinite_sum_of_gradients_is_found_by_a_watch() -> None:
-    _, plain = infinite_sum(lambda _: nullcontext())
-    found, observed = infinite_sum(polycast.debug.watch)
+    """The gradient of each use of a cell's weight is finite in float16, and their sum is not."""
+
+    def trained(around: Callable[[nn.Module], AbstractContextManager[Any]]) -> tuple[Any, list[Tensor]]:
+        torch.manual_seed(0)
+        model, x = Recurrent(30), torch.full((64, SIZE), 0.1)
+        with around(model) as observer:
+            with polycast.autocast("cpu", F16):
+                y = model(x)
+            (y.float().sum() * 3000).backward()
+        return observer, [weight.grad for weight in model.parameters() if weight.grad is not None]
+
+    (_, plain), (found, observed) = trained(lambda _: nullcontext()), trained(polycast.debug.watch)
     assert not all(bool(grad.isfinite().all()) for grad in plain)
     assert all(map(same_bits, plain, observed))
     assert {(one.site.phase, one.site.op) for one in found.findings} == {("backward", "add.Tensor")}
 
 
 def test_a_comparison_leaves_the_gradients_of_the_program() -> None:
-    def gradients(around: Callable[[nn.Module, Callable[[], None]], object]) -> list[Tensor]:
+    def gradients(compares: bool) -> list[Tensor]:
         torch.manual_seed(0)
         model, x = Recurrent(8), torch.rand(2, SIZE)
 
@@ -202,11 +183,13 @@ def test_a_comparison_leaves_the_gradients_of_the_program() -> None:
                 loss = model(x).float().square().sum()
             loss.backward()
 
-        around(model, run)
+        if compares:
+            polycast.debug.compare(run, model)
+        else:
+            run()
         return [weight.grad for weight in model.parameters() if weight.grad is not None]
 
-    plain = gradients(lambda _, run: run())
-    assert all(map(same_bits, plain, gradients(lambda model, run: polycast.debug.compare(run, model))))
+    assert all(map(same_bits, gradients(False), gradients(True)))
 
 
 def test_a_mode_sees_the_casts_of_stock_and_no_others() -> None:
@@ -239,16 +222,22 @@ def fakes() -> FakeTensorMode:
     return FakeTensorMode(allow_non_fake_inputs=True)
 
 
+@pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
 @pytest.mark.parametrize("enter", [fakes, lambda: Faking(fakes())], ids=["fake tensors", "a mode that makes them"])
-def test_what_is_no_plain_tensor_does_not_leave_its_mode(enter: Callable[[], AbstractContextManager[Any]]) -> None:
+def test_what_is_no_plain_tensor_does_not_leave_its_mode(
+    enter: Callable[[], AbstractContextManager[Any]], kept: bool
+) -> None:
     """Stock hands the fake cast to the real call."""
-    layer, x = nn.Linear(SIZE, SIZE), torch.rand(2, SIZE)
+    layer, x = nn.Linear(SIZE, SIZE).requires_grad_(not kept), torch.rand(2, SIZE)
+    if kept:
+        polycast.cast_cache.keep(layer)
     with polycast.autocast("cpu", BF16):
         with enter():
             layer(x)
         found = layer(x)
-    with polycast.autocast("cpu", BF16):
+    with polycast.autocast("cpu", BF16, cache_enabled=False):
         assert torch.equal(found, layer(x))
+    polycast.cast_cache.release(layer)
 
 
 def test_a_mode_leaves_no_kept_cast() -> None:

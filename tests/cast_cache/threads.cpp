@@ -19,8 +19,8 @@ using namespace polycast::cast_cache;
 
 namespace {
 
-constexpr int thread_count = 8;
-constexpr int source_count = 24;
+constexpr size_t thread_count = 8;
+constexpr size_t source_count = 24;
 constexpr int rounds = 20000;
 
 KeptCasts table;
@@ -34,16 +34,12 @@ int64_t number_of(const at::Tensor& source) {
 
 at::Tensor cast_of(const at::Tensor& source) {
   ++casts;
-  auto* const number = new int64_t(2 * number_of(source));
-  return at::from_blob(
-      number,
-      {1},
-      [](void* pointer) {
-        table.forget(pointer, false);
-        --casts;
-        delete static_cast<int64_t*>(pointer);
-      },
-      at::kLong);
+  const auto forget = [](void* pointer) {
+    table.forget(pointer, false);
+    --casts;
+    delete static_cast<int64_t*>(pointer);
+  };
+  return at::from_blob(new int64_t(2 * number_of(source)), {1}, forget, at::kLong);
 }
 
 void use(const at::Tensor& tensor, at::ScalarType to) {
@@ -59,8 +55,7 @@ void use(const at::Tensor& tensor, at::ScalarType to) {
   wrong += before <= number && number <= number_of(tensor) ? 0 : 1;
 }
 
-void work(uint64_t thread, const std::vector<at::Tensor>& shared) {
-  uint64_t random = thread;
+void work(uint64_t random, const std::vector<at::Tensor>& shared) {
   for (int round = 0; round < rounds; ++round) {
     random = random * 6364136223846793005ULL + 1442695040888963407ULL;
     const at::Tensor& tensor = shared[(random >> 33) % source_count];
@@ -68,21 +63,13 @@ void work(uint64_t thread, const std::vector<at::Tensor>& shared) {
       table.keep(tensor);
     }
     use(tensor, round % 2 == 0 ? at::kHalf : at::kBFloat16);
-    switch ((random >> 20) % 16) {
-      case 0:
-        tensor.unsafeGetTensorImpl()->bump_version();
-        break;
-      case 1:
-        table.forget(tensor.unsafeGetTensorImpl(), true);
-        break;
-      case 2:
-        table.forget(tensor.unsafeGetTensorImpl(), false);
-        break;
-      case 3:
-        table.clear();
-        break;
-      default:
-        break;
+    const uint64_t act = (random >> 20) % 16;
+    if (act == 0) {
+      tensor.unsafeGetTensorImpl()->bump_version();
+    } else if (act < 3) {
+      table.forget(tensor.unsafeGetTensorImpl(), act == 1);
+    } else if (act == 3) {
+      table.clear();
     }
   }
 }
@@ -92,11 +79,11 @@ void work(uint64_t thread, const std::vector<at::Tensor>& shared) {
 int main() {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> shared;
-  for (int index = 0; index < source_count; ++index) {
+  for (size_t index = 0; index < source_count; ++index) {
     shared.push_back(at::empty({1}));
   }
   std::vector<std::thread> threads;
-  for (uint64_t thread = 1; thread <= thread_count; ++thread) {
+  for (size_t thread = 1; thread <= thread_count; ++thread) {
     threads.emplace_back(work, thread, std::cref(shared));
   }
   for (std::thread& thread : threads) {
