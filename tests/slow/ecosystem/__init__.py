@@ -1,5 +1,5 @@
 """The package in the trainers that people use: a table of trainers and recipes, beside stock torch.
 
-``recipes`` has what is trained and how, ``cells`` the table, ``runner`` the processes it runs in, and ``trainers`` one
-module for each package. `make ecosystem` makes an environment of them all and prints the table.
+``recipes`` has what is trained and how, ``cells`` the table and the processes it runs in, and ``trainers`` one module
+for each package. `make ecosystem` makes an environment of them all and prints the table.
 """

@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tqdm import tqdm
 
 from tests.slow.ecosystem import trainers
-from tests.slow.ecosystem.cells import CELLS, Cell
-from tests.slow.ecosystem.runner import PROCESSES, outcome
+from tests.slow.ecosystem.cells import CELLS, PROCESSES, Cell, outcome
 
 HEADER = "| package | recipe | works | difference | how, or why not |\n|---|---|---|---|---|"
 

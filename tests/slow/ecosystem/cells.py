@@ -1,15 +1,34 @@
-"""The table: which trainer runs which recipe, and what came of it."""
+"""The table: which trainer runs which recipe, and what came of it. Trainers keep state for the life of a process.
 
+Each training therefore runs in a process of its own.
+"""
+
+import datetime
+import functools
+import multiprocessing
+import os
+import pickle
+import sys
+import tempfile
+import traceback
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import polycast
 import torch
 
 from tests.slow.ecosystem.recipes import RECIPES, Kit, Recipe, Trained
 
 Train = Callable[[Kit], Trained]
 TOLERANCE = {"float32": 1e-5, "bfloat16": 1e-2, "float16": 2e-3}
+TIMEOUT = 180
+# Children of one server that has imported everything, so that each starts at once and none shares a process.
+PROCESSES = multiprocessing.get_context("forkserver")
 
 
 @dataclass(frozen=True)
@@ -40,28 +59,35 @@ CELLS: list[Cell] = []
 
 def trainer(
     package: str,
-    *,
+    train: Train,
     beside: Train | None = None,
-    beside_for: Callable[[Recipe], bool] = lambda _: True,
+    *,
     line: str = "",
     needs_line: bool = False,
     recipes: Iterable[Recipe] = RECIPES,
-) -> Callable[[Train], Train]:
+) -> None:
     """Register a trainer with its recipes; it is called in a process of its own."""
-
-    def register(train: Train) -> Train:
-        for recipe in recipes:
-            other = beside if beside is not None and beside_for(recipe) else train
-            CELLS.append(Cell(package, recipe, train, other, line, needs_line))
-        return train
-
-    return register
+    CELLS.extend(Cell(package, recipe, train, beside or train, line, needs_line) for recipe in recipes)
 
 
-def named(name: str, **changes: object) -> Recipe:
-    """Return a recipe of the table, changed."""
-    (recipe,) = (recipe for recipe in RECIPES if recipe.name == name)
-    return replace(recipe, **changes)  # type: ignore[arg-type]
+def outcome(cell: Cell) -> Outcome:
+    """Run a cell: beside stock with our parts alone, then with the one line, if it is needed."""
+    differs, why = float("nan"), ""
+    try:
+        stock = trained(cell.beside, Kit(replace(cell.recipe, resume=0), ours=False, line=False, folder=Path()))
+    except TrainingError as failure:
+        return Outcome("no", differs, f"stock: {failure}")
+    for verdict in ["one line"] if cell.needs_line else ["unchanged", "one line"] if cell.line else ["unchanged"]:
+        try:
+            ours = trained(cell.train, Kit(cell.recipe, ours=True, line=verdict == "one line", folder=Path()))
+        except TrainingError as failure:
+            why = str(failure)
+            continue
+        differs = difference(ours, stock)
+        why = mismatch(cell.recipe, ours, stock, differs)
+        if not why:
+            return Outcome(verdict, differs, cell.line if verdict == "one line" else ours.notes)
+    return Outcome("no", differs, why)
 
 
 def difference(ours: Trained, stock: Trained) -> float:
@@ -79,17 +105,88 @@ def difference(ours: Trained, stock: Trained) -> float:
     return max(differences)
 
 
-def mismatch(cell: Cell, ours: Trained, stock: Trained) -> tuple[float, str]:
-    """Return by how much a training differs from stock's, and why that is too much, or nothing."""
-    differs = difference(ours, stock)
-    if ours.dtype != cell_dtype(cell.recipe):
-        return differs, f"the model ran in {ours.dtype}, not in {cell_dtype(cell.recipe)}"
+def mismatch(recipe: Recipe, ours: Trained, stock: Trained, differs: float) -> str:
+    """Return why a training differs too much from stock's, or nothing."""
+    if ours.dtype != str(recipe.dtype):
+        return f"the model ran in {ours.dtype}, not in {recipe.dtype}"
     if abs(ours.rate - stock.rate) > 1e-6 * stock.rate:
-        return differs, f"the learning rate ends at {ours.rate:.6g}, not at {stock.rate:.6g}"
-    if not differs <= TOLERANCE[cell.recipe.precision]:
-        return differs, f"differs by {differs:.1e}"
-    return differs, ""
+        return f"the learning rate ends at {ours.rate:.6g}, not at {stock.rate:.6g}"
+    return "" if differs <= TOLERANCE[recipe.precision] else f"differs by {differs:.1e}"
 
 
-def cell_dtype(recipe: Recipe) -> str:
-    return str(recipe.dtype)
+class TrainingError(Exception):
+    """A training raised, crashed or hung; the text is its last line."""
+
+
+@functools.cache
+def trained(train: Train, kit: Kit) -> Trained:
+    with tempfile.TemporaryDirectory() as folder:
+        return Job(PROCESSES, train, replace(kit, folder=Path(folder))).result()
+
+
+class Job:
+    """A training in a process that has been started."""
+
+    def __init__(self, context: BaseContext, train: Train, kit: Kit, *rank: int) -> None:
+        self._receiver, sender = context.Pipe(duplex=False)
+        make: Any = context
+        self._process = make.Process(target=_train, args=(sender, train, kit, *rank))
+        self._process.start()
+        sender.close()
+
+    def result(self) -> Trained:
+        """Wait; raise TrainingError where the training raised, or the process crashed or hung."""
+        try:
+            if not self._receiver.poll(TIMEOUT):
+                raise TrainingError(f"no end within {TIMEOUT} s")
+            result, error = pickle.loads(self._receiver.recv_bytes())
+        except EOFError:
+            self._process.join()
+            raise TrainingError(f"the process ended with {self._process.exitcode}") from None
+        finally:
+            self._process.kill()
+            self._process.join()
+        if error:
+            raise TrainingError(error)
+        return result  # type: ignore[no-any-return]
+
+
+def _train(sender: Connection, train: Train, kit: Kit, rank: int = 0, size: int = 0) -> None:
+    torch.set_num_threads(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what C++ prints, too
+    if not kit.ours:
+        polycast.uninstall()
+    world: Any = torch.distributed
+    try:
+        if size:
+            warnings.filterwarnings("ignore", "TypedStorage is deprecated")  # by torch's own checkpoints
+            store, timeout = f"file://{kit.folder / 'store'}", datetime.timedelta(seconds=60)
+            world.init_process_group("gloo", init_method=store, rank=rank, world_size=size, timeout=timeout)
+        message = train(kit), ""
+        if size:
+            world.barrier()
+            world.destroy_process_group()
+    except Exception as error:
+        if "ECOSYSTEM_TRACEBACKS" in os.environ:
+            traceback.print_exc()
+        message = None, f"{type(error).__name__}: {error}".splitlines()[0]  # type: ignore[assignment]
+    sender.send_bytes(pickle.dumps(message))  # by value: the tensors outlive this process
+
+
+def in_ranks(kit: Kit, train: Train, size: int) -> Trained:
+    """Train in several processes of one world, over gloo on the CPU.
+
+    Return what rank 0 has trained, with the losses of all ranks' shares as one.
+    """
+    # Forks of this process, which has imported everything and has no thread yet.
+    fork = multiprocessing.get_context("fork")
+    jobs = [Job(fork, train, kit, rank, size) for rank in range(size)]
+    return of_all([job.result() for job in jobs])
+
+
+def of_all(trained: list[Trained]) -> Trained:
+    """Return what the first rank has trained, which all have, with the mean of the losses."""
+    for other in trained[1:]:
+        assert all(map(torch.equal, trained[0].weights, other.weights)), "the ranks' weights differ"
+    losses = torch.tensor([other.losses for other in trained]).mean(0)
+    return trained[0]._replace(losses=losses.tolist())

@@ -13,7 +13,6 @@ STEPS = 8
 BATCH = 8
 LR = 0.02
 SCALE = 2.0**12
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 @dataclass(frozen=True)
@@ -24,13 +23,13 @@ class Recipe:
     precision: str = "float16"
     clip: float = 0.0  # the largest norm of the gradients, 0 for any
     accumulate: int = 1  # batches for a step
-    schedule: bool = False  # halves the learning rate with each step that is taken
+    schedule: bool = False  # multiplies the learning rate by 0.8 with each step that is taken
     bad: int | None = None  # the step whose first batch holds an infinity
     resume: int = 0  # the step after which all is saved, dropped, and loaded into new objects
 
     @property
     def dtype(self) -> torch.dtype:
-        return DTYPES[self.precision]
+        return getattr(torch, self.precision)  # type: ignore[no-any-return]
 
     @property
     def scales(self) -> bool:
@@ -49,6 +48,11 @@ RECIPES = (
     Recipe("float16, resumed", resume=4),
     Recipe("float16, all of it", clip=0.5, accumulate=2, schedule=True, bad=3, resume=5),
 )
+
+
+def named(*names: str) -> list[Recipe]:
+    """Return recipes of the table."""
+    return [recipe for name in names for recipe in RECIPES if recipe.name == name]
 
 
 class Trained(NamedTuple):
@@ -77,9 +81,17 @@ class Kit:
         # With torch's eps of 1e-8 Adam makes a step as large as any of a gradient that is rounding alone.
         return library.AdamW(params, lr=LR, eps=1e-3)
 
-    def scaler(self, **options: Any) -> Any:
+    def scaler(self) -> Any:
         make: Any = polycast.GradScaler if self.ours else torch.amp.grad_scaler.GradScaler
-        return make("cpu", init_scale=SCALE, enabled=self.recipe.scales, **options)
+        return make("cpu", init_scale=SCALE, enabled=self.recipe.scales)
+
+    def schedule(self, optimizer: Any, scaler: Any = None) -> Any:
+        """Return a schedule that goes down with each step, if the recipe has one: ours where we have a scaler."""
+        if not self.recipe.schedule:
+            return None
+        if self.ours and scaler is not None:
+            return polycast.SkipAwareLR(optimizer, lambda steps: 0.8**steps, scaler)
+        return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.8)
 
     def autocast(self) -> Any:
         enabled = self.recipe.precision != "float32"
@@ -119,9 +131,19 @@ def network() -> nn.Module:
 
 
 class Batches(torch.utils.data.Dataset[dict[str, Tensor]]):
-    """The batches of all steps in their order: an item is a batch."""
+    """The batches of all steps in their order, or of some: an item is a batch.
 
-    def __init__(self, recipe: Recipe, shape: tuple[int, ...] = (8,), first: int = 0) -> None:
+    Where ranks share them, each part of the ranks has its part of every batch.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        first: int = 0,
+        last: int = STEPS,
+        shape: tuple[int, ...] = (8,),
+        ranks_for_a_part: int = 0,
+    ) -> None:
         generator = torch.Generator().manual_seed(1)
         weight = torch.randn(8, 2, generator=generator)
         self.items = []
@@ -131,7 +153,11 @@ class Batches(torch.utils.data.Dataset[dict[str, Tensor]]):
             if recipe.bad is not None and number == recipe.bad * recipe.accumulate:
                 inputs[0] = float("inf")
             self.items.append({"inputs": inputs, "labels": labels})
-        self.items = self.items[first * recipe.accumulate :]
+        self.items = self.items[first * recipe.accumulate : last * recipe.accumulate]
+        if ranks_for_a_part:
+            world: Any = torch.distributed
+            parts, part = world.get_world_size() // ranks_for_a_part, world.get_rank() // ranks_for_a_part
+            self.items = [{name: value.chunk(parts)[part] for name, value in batch.items()} for batch in self.items]
 
     def __len__(self) -> int:
         return len(self.items)
@@ -141,13 +167,3 @@ class Batches(torch.utils.data.Dataset[dict[str, Tensor]]):
 
     def __iter__(self) -> Iterator[dict[str, Tensor]]:
         return iter(self.items)
-
-
-def halved(optimizer: Any) -> Any:
-    """Return a schedule of torch's."""
-    return torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.8)
-
-
-def halved_skip_aware(optimizer: Any, scaler: Any) -> Any:
-    """Return the same schedule of ours."""
-    return polycast.SkipAwareLR(optimizer, lambda steps: 0.8**steps, scaler)

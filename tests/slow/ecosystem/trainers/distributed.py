@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,25 +18,11 @@ from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
-from tests.slow.ecosystem.cells import named, trainer
-from tests.slow.ecosystem.ranks import Share, distributed, in_ranks
-from tests.slow.ecosystem.recipes import Batches, Kit, Task, Trained
-from tests.slow.ecosystem.trainers.plain import Loop, plain
+from tests.slow.ecosystem.cells import in_ranks, trainer
+from tests.slow.ecosystem.recipes import Batches, Kit, Task, Trained, named
+from tests.slow.ecosystem.trainers.plain import Loop, loop, plain
 
-Place = Callable[[Task], Any]
-
-
-class Counted(Loop):
-    """A loop whose steps are counted: the collectives of clipping, stepping and updating."""
-
-    def __init__(self, kit: Kit, task: Task, place: Place) -> None:
-        super().__init__(kit, task, place)
-        self.collectives: list[int] = []
-
-    def step(self) -> None:
-        with CommDebugMode() as counted:  # type: ignore[no-untyped-call]
-            super().step()
-        self.collectives.append(counted.get_total_counts())
+distributed: Any = torch.distributed
 
 
 def whole(tensor: Tensor) -> Tensor:
@@ -43,55 +31,49 @@ def whole(tensor: Tensor) -> Tensor:
     return result
 
 
-def sharded_loop(
-    kit: Kit, place: Place, shares: type[Share] = Share, begin: bool = False, end: bool = False
-) -> Trained:
-    """Train on this rank's share; a resumed training goes through torch.distributed.checkpoint.
+class Sharded(Loop):
+    """A loop on this rank's share, whose checkpoints are torch.distributed's.
 
-    With ``end`` it ends at its checkpoint, with ``begin`` it goes on from one.
+    The collectives of clipping, stepping and updating are counted.
     """
-    recipe, folder = kit.recipe, kit.folder / "checkpoint"
-    run = Counted(kit, kit.task(), place)
-    if recipe.resume and not begin:
-        run.run(shares(recipe).items[: recipe.resume * recipe.accumulate])
-        save(saved(run), checkpoint_id=folder)
-    if recipe.resume and not end:
-        run = Counted(kit, kit.task(), place)
-        state = saved(run)
-        load(state, checkpoint_id=folder)
-        set_model_state_dict(run.task, state["model"])
-        if run.schedule is not None:
-            run.schedule.load_state_dict(state["schedule"])
-    if not end:
-        run.run(shares(recipe, first=recipe.resume))
-    return kit.trained(run.task, run.optimizer)._replace(
-        weights=[whole(param).clone() for param in run.task.parameters()],
-        notes=f"{max(run.collectives)} collectives in a step of the scaler",
+
+    def __init__(self, kit: Kit, place: Callable[[Task], Any]) -> None:
+        super().__init__(kit, wrap=place)
+        self.collectives: list[int] = []
+
+    def step(self) -> None:
+        with CommDebugMode() as counted:  # type: ignore[no-untyped-call]
+            super().step()
+        self.collectives.append(counted.get_total_counts())
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint holds: the model by its names, and what saves and loads itself."""
+        optimizer = ScaledOptimizer(self.task, self.optimizer, self.scaler)
+        state: dict[str, Any] = {"model": get_model_state_dict(self.task), "optimizer": optimizer}
+        return state | ({} if self.schedule is None else {"schedule": self.schedule.state_dict()})
+
+    def save(self, path: Path) -> None:
+        save(self.state(), checkpoint_id=path)
+
+    def load(self, path: Path) -> None:
+        state = self.state()
+        load(state, checkpoint_id=path)
+        set_model_state_dict(self.task, state["model"])
+        if self.schedule is not None:
+            self.schedule.load_state_dict(state["schedule"])
+
+    def trained(self) -> Trained:
+        weights = [whole(param).clone() for param in self.task.parameters()]
+        notes = f"{max(self.collectives)} collectives in a step of the scaler"
+        return super().trained()._replace(weights=weights, notes=notes)
+
+
+def on_ranks(size: int, place: Callable[[Task], Any], ranks_for_a_part: int = 1, **halves: Any) -> Any:
+    """Return the training of so many ranks, each with its share of the batches."""
+    batches = partial(Batches, ranks_for_a_part=ranks_for_a_part)
+    return partial(
+        in_ranks, train=partial(loop, make=partial(Sharded, place=place), batches=batches, **halves), size=size
     )
-
-
-def saved(run: Loop) -> dict[str, Any]:
-    """Return what a checkpoint holds: the model by its names, and what saves and loads itself."""
-    state: dict[str, Any] = {
-        "model": get_model_state_dict(run.task),
-        "optimizer": ScaledOptimizer(run.task, run.optimizer, run.scaler),
-    }
-    if run.schedule is not None:
-        state["schedule"] = run.schedule.state_dict()
-    return state
-
-
-def replicated(task: Task) -> nn.Module:
-    return nn.parallel.DistributedDataParallel(task)
-
-
-def ddp_on_a_rank(kit: Kit) -> Trained:
-    return sharded_loop(kit, replicated)
-
-
-@trainer("DDP, 2 ranks", beside=plain)
-def ddp(kit: Kit) -> Trained:
-    return in_ranks(ddp_on_a_rank, kit, 2)
 
 
 def fully_sharded(task: Task) -> Any:
@@ -100,57 +82,18 @@ def fully_sharded(task: Task) -> Any:
     return fully_shard(task)
 
 
-def fsdp_on_a_rank(kit: Kit) -> Trained:
-    return sharded_loop(kit, fully_sharded)
-
-
-@trainer("FSDP2, 4 ranks", beside=plain)
-def fsdp(kit: Kit) -> Trained:
-    return in_ranks(fsdp_on_a_rank, kit, 4)
-
-
-SOME = [named(name) for name in ("bfloat16", "float16", "float16, clipped", "float16, a skip", "float16, all of it")]
-PLAN = {"net.0": ColwiseParallel(), "net.2": RowwiseParallel()}
-
-
 def two_dimensional(task: Task) -> Any:
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("shards", "tensors"))
-    parallelize_module(task, mesh["tensors"], PLAN)
+    parallelize_module(task, mesh["tensors"], {"net.0": ColwiseParallel(), "net.2": RowwiseParallel()})
     return fully_shard(task, mesh=mesh["shards"])
 
 
-class SharePairs(Share):
-    """The part of the batches that this rank's pair of tensor-parallel ranks has."""
-
-    ranks_for_a_part = 2
-
-
-def two_dimensional_on_a_rank(kit: Kit) -> Trained:
-    return sharded_loop(kit, two_dimensional, SharePairs)
-
-
-@trainer("FSDP2 x tensor parallel, 2 x 2 ranks", beside=plain, recipes=[*SOME, named("float16, resumed")])
-def fsdp_and_tensor_parallel(kit: Kit) -> Trained:
-    return in_ranks(two_dimensional_on_a_rank, kit, 4)
-
-
-def half_a_training(kit: Kit) -> Trained:
-    """The first half of a resumed training, which ends with its checkpoint."""
-    return sharded_loop(kit, fully_sharded, end=True)
-
-
-def other_half(kit: Kit) -> Trained:
-    return sharded_loop(kit, fully_sharded, begin=True)
-
-
-@trainer(
-    "checkpoint of 2 ranks in 4 (FSDP2)", beside=plain, recipes=[named("float16, resumed"), named("float16, all of it")]
-)
 def resharded(kit: Kit) -> Trained:
-    first = in_ranks(half_a_training, kit, 2)
+    """Train the first half on two ranks, and the other on four from its checkpoint on."""
+    first = on_ranks(2, fully_sharded, halves=(True, False))(kit)
     (kit.folder / "store").unlink()
-    last = in_ranks(other_half, kit, 4)
-    return last._replace(losses=first.losses + last.losses)
+    last = on_ranks(4, fully_sharded, halves=(False, True))(kit)
+    return last._replace(losses=first.losses + last.losses)  # type: ignore[no-any-return]
 
 
 class Stage(PipelineStage):
@@ -163,9 +106,9 @@ class Stage(PipelineStage):
 class Stages(Loop):
     """A pipeline of two stages, whose activations are received into buffers that each step writes again."""
 
-    def __init__(self, kit: Kit, task: Task) -> None:
-        super().__init__(kit, task)
-        rank, layers = distributed.get_rank(), list(task.net.children())
+    def __init__(self, kit: Kit) -> None:
+        super().__init__(kit)
+        rank, layers = distributed.get_rank(), list(self.task.net.children())
         self.part = nn.Sequential(*(layers[2:] if rank else layers[:2]))
         self.optimizer = kit.optimizer(self.part.parameters())
         stage = Stage(self.part, rank, 2, torch.device("cpu"))
@@ -189,7 +132,7 @@ class Stages(Loop):
 
 
 def stages(kit: Kit, one_region: bool = False) -> Trained:
-    run = Stages(kit, kit.task())
+    run = Stages(kit)
     with kit.autocast() if one_region else nullcontext():
         run.run(Batches(kit.recipe))
     parts: list[Any] = [None, None]
@@ -201,18 +144,12 @@ def stages(kit: Kit, one_region: bool = False) -> Trained:
     return Trained([*parts[0], *parts[1]], losses[0], str(kit.recipe.dtype), run.optimizer.param_groups[0]["lr"])
 
 
-def stages_in_one_region(kit: Kit) -> Trained:
-    return stages(kit, one_region=True)
-
-
-STAGED = [named("float32"), named("bfloat16"), named("float16")]
-
-
-@trainer("pipeline, 2 stages", beside=plain, recipes=STAGED)
-def pipeline(kit: Kit) -> Trained:
-    return in_ranks(stages, kit, 2)
-
-
-@trainer("pipeline, one region for all steps", beside=plain, recipes=STAGED)
-def pipeline_in_one_region(kit: Kit) -> Trained:
-    return in_ranks(stages_in_one_region, kit, 2)
+SOME = named("bfloat16", "float16", "float16, clipped", "float16, a skip", "float16, all of it", "float16, resumed")
+STAGED = named("float32", "bfloat16", "float16")
+trainer("DDP, 2 ranks", on_ranks(2, nn.parallel.DistributedDataParallel), plain)
+trainer("FSDP2, 4 ranks", on_ranks(4, fully_sharded), plain)
+trainer("FSDP2 x tensor parallel, 2 x 2 ranks", on_ranks(4, two_dimensional, 2), plain, recipes=SOME)
+trainer("checkpoint of 2 ranks in 4 (FSDP2)", resharded, plain, recipes=named("float16, resumed", "float16, all of it"))
+trainer("pipeline, 2 stages", partial(in_ranks, train=stages, size=2), plain, recipes=STAGED)
+in_one_region = partial(in_ranks, train=partial(stages, one_region=True), size=2)
+trainer("pipeline, one region for all steps", in_one_region, plain, recipes=STAGED)

@@ -3,6 +3,8 @@
 import logging
 import warnings
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import lightning
@@ -13,8 +15,8 @@ from lightning.pytorch.plugins.precision import MixedPrecision, Precision
 from polycast.integrations.lightning import Precision as OurPrecision
 
 from tests.slow.ecosystem.cells import trainer
-from tests.slow.ecosystem.recipes import SCALE, STEPS, Batches, Kit, Task, Trained, halved, halved_skip_aware
-from tests.slow.ecosystem.trainers.plain import plain
+from tests.slow.ecosystem.recipes import SCALE, STEPS, Batches, Kit, Task, Trained
+from tests.slow.ecosystem.trainers.plain import loop, plain
 
 PRECISIONS: dict[str, Any] = {"bfloat16": "bf16-mixed", "float16": "16-mixed"}
 
@@ -31,11 +33,11 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
 
     def configure_optimizers(self) -> Any:
         optimizer = self.kit.optimizer(self.parameters())
-        if not self.kit.recipe.schedule:
+        schedule = self.kit.schedule(
+            optimizer, self.trainer.precision_plugin.scaler if self.kit.recipe.scales else None
+        )
+        if schedule is None:
             return optimizer
-        schedule: Any = halved(optimizer)
-        if self.kit.ours:
-            schedule = halved_skip_aware(optimizer, self.trainer.precision_plugin.scaler)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 
@@ -91,8 +93,6 @@ def quiet() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
-# Lightning's own steps its schedules in skipped steps too; torch's loop does not.
-@trainer("lightning.Trainer", beside=plain, line="`plugins=Precision(...)`")
 def lightning_trainer(kit: Kit) -> Trained:
     quiet()
     module, path = Module(kit), None
@@ -104,15 +104,11 @@ def lightning_trainer(kit: Kit) -> Trained:
     return kit.trained(module.task, runner.optimizers[0])
 
 
-@trainer("lightning.Trainer, our plugin", beside=plain, line="`plugins=Precision(...)`", needs_line=True)
-def lightning_plugin(kit: Kit) -> Trained:
-    return lightning_trainer(kit)
-
-
 class FabricLoop:
     """A loop of Fabric's documents."""
 
     def __init__(self, kit: Kit) -> None:
+        quiet()
         self.kit, precision = kit, kit.recipe.precision
         self.scaler: Any = kit.scaler()
         scaler = self.scaler if kit.recipe.scales else None
@@ -120,9 +116,7 @@ class FabricLoop:
         self.fabric = lightning.Fabric(accelerator="cpu", plugins=plugins)
         self.task: Task = kit.task()
         self.model, self.optimizer = self.fabric.setup(self.task, kit.optimizer(self.task.parameters()))
-        self.schedule: Any = halved(self.optimizer.optimizer) if kit.recipe.schedule else None
-        if self.schedule is not None and self.scaler is not None and kit.ours:
-            self.schedule = halved_skip_aware(self.schedule.optimizer, self.scaler)
+        self.schedule = kit.schedule(self.optimizer.optimizer, self.scaler)
 
     def state(self) -> dict[str, Any]:
         state = {"model": self.model, "optimizer": self.optimizer, "scaler": self.scaler, "schedule": self.schedule}
@@ -141,15 +135,18 @@ class FabricLoop:
                 self.schedule.step()
             self.optimizer.zero_grad()
 
+    def save(self, path: Path) -> None:
+        self.fabric.save(path, self.state())
 
-@trainer("lightning.Fabric", beside=plain)
-def fabric(kit: Kit) -> Trained:
-    quiet()
-    loop, recipe, path = FabricLoop(kit), kit.recipe, kit.folder / "checkpoint"
-    if recipe.resume:
-        loop.run(Batches(recipe).items[: recipe.resume * recipe.accumulate])
-        loop.fabric.save(path, loop.state())
-        loop = FabricLoop(kit)
-        loop.fabric.load(path, loop.state())
-    loop.run(Batches(recipe, first=recipe.resume))
-    return kit.trained(loop.task, loop.optimizer)
+    def load(self, path: Path) -> None:
+        self.fabric.load(path, self.state())
+
+    def trained(self) -> Trained:
+        return self.kit.trained(self.task, self.optimizer)
+
+
+# Lightning's own steps its schedules in skipped steps too; torch's loop does not.
+LINE = "`plugins=Precision(...)`"
+trainer("lightning.Trainer", lightning_trainer, plain, line=LINE)
+trainer("lightning.Trainer, our plugin", lightning_trainer, plain, line=LINE, needs_line=True)
+trainer("lightning.Fabric", partial(loop, make=FabricLoop), plain)

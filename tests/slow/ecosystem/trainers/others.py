@@ -16,11 +16,11 @@ from timm.models.vision_transformer import VisionTransformer
 from timm.utils import NativeScaler
 from torch import Tensor, nn
 
-from tests.slow.ecosystem.cells import named, trainer
-from tests.slow.ecosystem.recipes import LR, SCALE, STEPS, Batches, Kit, Task, Trained, network
+from tests.slow.ecosystem.cells import trainer
+from tests.slow.ecosystem.recipes import LR, SCALE, STEPS, Batches, Kit, Task, Trained, named, network
 from tests.slow.ecosystem.trainers.plain import Loop, loop, plain
 
-IMAGE = (3, 8, 8)
+NATIVE = named("float16", *(f"float16, {rest}" for rest in ("clipped", "accumulated", "a skip", "resumed")))
 
 
 def vision() -> nn.Module:
@@ -28,16 +28,11 @@ def vision() -> nn.Module:
     return model
 
 
-@trainer("timm, a vision transformer")
-def vision_transformer(kit: Kit) -> Trained:
-    return loop(kit, vision, IMAGE)
-
-
 class Native(Loop):
     """With timm's scaler, which makes torch's within itself."""
 
-    def __init__(self, kit: Kit, task: Task) -> None:
-        super().__init__(kit, task)
+    def __init__(self, kit: Kit) -> None:
+        super().__init__(kit)
         self.native: Any = integration.NativeScaler(init_scale=SCALE) if kit.line else NativeScaler("cpu")
         if not kit.line:
             self.native._scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=SCALE)
@@ -57,62 +52,32 @@ class Native(Loop):
                 self.optimizer.zero_grad()
 
 
-NATIVE = [named(f"float16{rest}") for rest in ("", ", clipped", ", accumulated", ", a skip", ", resumed")]
-
-
-@trainer("timm.NativeScaler, unchanged", recipes=NATIVE)
-def native(kit: Kit) -> Trained:
-    return loop(kit, make_loop=Native)
-
-
-IMPORT = "`from polycast.integrations.timm import NativeScaler`"
-
-
-@trainer("timm.NativeScaler, ours", recipes=NATIVE, line=IMPORT, needs_line=True)
-def native_of_ours(kit: Kit) -> Trained:
-    return loop(kit, make_loop=Native)
-
-
 class Named(Loop):
     """With an optimizer that timm makes by its name, in groups with and without weight decay."""
 
-    def __init__(self, kit: Kit, task: Task, name: str) -> None:
-        super().__init__(kit, task)
+    def __init__(self, kit: Kit, name: str) -> None:
+        super().__init__(kit)
         if kit.ours:
             integration.use()
         options = {"eps": 1e-3} if name.startswith("adam") else {}
-        self.optimizer = timm.optim.create_optimizer_v2(task, name, lr=LR, weight_decay=0.05, **options)
+        self.optimizer = timm.optim.create_optimizer_v2(self.task, name, lr=LR, weight_decay=0.05, **options)
         library: Any = polycast.syncfree if kit.ours else torch.optim
         assert isinstance(self.optimizer, (library.SGD, library.Adam)), f"timm made a {type(self.optimizer)}"
-
-
-def by_name(kit: Kit, name: str) -> Trained:
-    return loop(kit, make_loop=partial(Named, name=name))
-
-
-for name, recipes in {"adamw": NATIVE, "adam": NATIVE[1:3], "sgd": NATIVE[1:3], "momentum": NATIVE[1:3]}.items():
-    line = "`polycast.integrations.timm.use()`"
-    trainer(f'timm.optim "{name}"', recipes=recipes, line=line, needs_line=True)(partial(by_name, name=name))
 
 
 class Lamb(Loop):
     """An optimizer of timm's own, and a schedule of timm's own that the host tells the number of the step."""
 
-    def __init__(self, kit: Kit, task: Task) -> None:
-        super().__init__(kit, task)
-        self.optimizer = timm.optim.create_optimizer_v2(task, "lamb", lr=LR)
-
-
-@trainer("timm.optim Lamb", recipes=NATIVE)
-def lamb(kit: Kit) -> Trained:
-    return loop(kit, make_loop=Lamb)
+    def __init__(self, kit: Kit) -> None:
+        super().__init__(kit)
+        self.optimizer = timm.optim.create_optimizer_v2(self.task, "lamb", lr=LR)
 
 
 class Cosine(Loop):
     """Our optimizer under a schedule of timm's, which writes the learning rate."""
 
-    def __init__(self, kit: Kit, task: Task) -> None:
-        super().__init__(kit, task)
+    def __init__(self, kit: Kit) -> None:
+        super().__init__(kit)
         self.cosine = timm.scheduler.CosineLRScheduler(self.optimizer, t_initial=STEPS, t_in_epochs=False)
         self.updates = 0
 
@@ -122,20 +87,14 @@ class Cosine(Loop):
         self.cosine.step_update(self.updates)
 
 
-@trainer("timm.scheduler cosine", recipes=[named("float16"), named("bfloat16"), named("float16, clipped")])
-def cosine(kit: Kit) -> Trained:
-    return loop(kit, make_loop=Cosine)
-
-
 def adapted() -> nn.Module:
     model: nn.Module = peft.get_peft_model(network(), peft.LoraConfig(r=4, target_modules=["0", "2"]))
     return model
 
 
-@trainer("peft, low-rank adapters")
 def adapters(kit: Kit) -> Trained:
     warnings.simplefilter("ignore")
-    return loop(kit, adapted)
+    return loop(kit, partial(Loop, make_net=adapted))
 
 
 def ignite_parts(kit: Kit) -> dict[str, Any]:
@@ -159,24 +118,36 @@ def run_task(task: Task, batch: dict[str, Tensor]) -> Tensor:
     return task(**batch)["loss"]  # type: ignore[no-any-return]
 
 
-IGNITE = [named(name) for name in ("bfloat16", *(recipe.name for recipe in NATIVE if not recipe.clip))]
-
-
-# Ignite's step autocasts on cuda alone.
-@trainer("ignite.Engine", beside=plain, line="`model_fn=autocast('cpu', ...)(forward)`", recipes=IGNITE)
 def ignite_engine(kit: Kit) -> Trained:
     warnings.simplefilter("ignore")
     recipe, parts = kit.recipe, ignite_parts(kit)
+    engine = parts["engine"]
     if recipe.resume:
-        saver = Checkpoint(parts, DiskSaver(kit.folder, require_empty=False))
-        parts["engine"].add_event_handler(Events.ITERATION_COMPLETED(once=recipe.resume), saver)
-        parts["engine"].add_event_handler(
-            Events.ITERATION_COMPLETED(once=recipe.resume), lambda engine: engine.terminate()
-        )
-        parts["engine"].run(Batches(recipe).items, max_epochs=1)
+        saver, event = Checkpoint(parts, DiskSaver(kit.folder, require_empty=False)), Events.ITERATION_COMPLETED
+        engine.add_event_handler(event(once=recipe.resume), saver)
+        engine.add_event_handler(event(once=recipe.resume), lambda engine: engine.terminate())
+    engine.run(Batches(recipe).items, max_epochs=1)
+    if recipe.resume:
         parts = ignite_parts(kit)
         Checkpoint.load_objects(parts, torch.load(kit.folder / saver.last_checkpoint))
-        parts["engine"].run(Batches(recipe).items[recipe.resume :], max_epochs=1, epoch_length=STEPS)
-    else:
-        parts["engine"].run(Batches(recipe).items, max_epochs=1)
+        parts["engine"].run(Batches(recipe, recipe.resume).items, max_epochs=1, epoch_length=STEPS)
     return kit.trained(parts["task"], parts["optimizer"])
+
+
+vision_loop = partial(loop, make=partial(Loop, make_net=vision), batches=partial(Batches, shape=(3, 8, 8)))
+trainer("timm, a vision transformer", vision_loop)
+native = partial(loop, make=Native)
+trainer("timm.NativeScaler, unchanged", native, recipes=NATIVE)
+LINE = "`from polycast.integrations.timm import NativeScaler`"
+trainer("timm.NativeScaler, ours", native, line=LINE, needs_line=True, recipes=NATIVE)
+for name, recipes in {"adamw": NATIVE, "adam": NATIVE[1:3], "sgd": NATIVE[1:3], "momentum": NATIVE[1:3]}.items():
+    by_name, line = partial(loop, make=partial(Named, name=name)), "`polycast.integrations.timm.use()`"
+    trainer(f'timm.optim "{name}"', by_name, line=line, needs_line=True, recipes=recipes)
+trainer("timm.optim Lamb", partial(loop, make=Lamb), recipes=NATIVE)
+cosine = partial(loop, make=Cosine)
+trainer("timm.scheduler cosine", cosine, recipes=named("float16", "bfloat16", "float16, clipped"))
+trainer("peft, low-rank adapters", adapters)
+# Ignite's step autocasts on cuda alone.
+IGNITE = named("bfloat16", *(recipe.name for recipe in NATIVE if not recipe.clip))
+LINE = "`model_fn=autocast('cpu', ...)(forward)`"
+trainer("ignite.Engine", ignite_engine, plain, line=LINE, recipes=IGNITE)

@@ -1,28 +1,41 @@
 """Torch alone: the loop of its documents."""
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
 from tests.slow.ecosystem.cells import trainer
-from tests.slow.ecosystem.recipes import Batches, Kit, Task, Trained, halved, halved_skip_aware
+from tests.slow.ecosystem.recipes import STEPS, Batches, Kit, Task, Trained
 
 
 class Loop:
     """A model, its optimizer, its scaler and its schedule, made anew as a process makes them that starts again."""
 
-    def __init__(self, kit: Kit, task: Task, wrap: Callable[[Task], nn.Module] = lambda task: task) -> None:
-        self.kit, self.task, self.model = kit, task, wrap(task)
-        self.optimizer = kit.optimizer([param for param in task.parameters() if param.requires_grad])
+    def __init__(
+        self,
+        kit: Kit,
+        make_net: Callable[[], nn.Module] | None = None,
+        wrap: Callable[[Task], nn.Module] = lambda task: task,
+    ) -> None:
+        self.kit, self.task = kit, kit.task(make_net)
+        self.model = wrap(self.task)
+        self.optimizer = kit.optimizer([param for param in self.task.parameters() if param.requires_grad])
         self.scaler = kit.scaler()
-        self.schedule: Any = halved(self.optimizer) if kit.recipe.schedule else None
-        if kit.ours and self.schedule is not None:
-            self.schedule = halved_skip_aware(self.optimizer, self.scaler)
+        self.schedule = kit.schedule(self.optimizer, self.scaler)
 
     def parts(self) -> list[Any]:
         return [part for part in (self.task, self.optimizer, self.scaler, self.schedule) if part is not None]
+
+    def save(self, path: Path) -> None:
+        torch.save([part.state_dict() for part in self.parts()], path)
+
+    def load(self, path: Path) -> None:
+        for part, state in zip(self.parts(), torch.load(path), strict=True):
+            part.load_state_dict(state)
 
     def run(self, batches: Any) -> None:
         for number, batch in enumerate(batches):
@@ -46,26 +59,32 @@ class Loop:
             self.schedule.step()
         self.optimizer.zero_grad()
 
+    def trained(self) -> Trained:
+        return self.kit.trained(self.task, self.optimizer)
+
 
 def loop(
     kit: Kit,
-    make_net: Callable[[], nn.Module] | None = None,
-    shape: tuple[int, ...] = (8,),
-    make_loop: Callable[[Kit, Task], Loop] = Loop,
+    make: Callable[[Kit], Any] = Loop,
+    batches: Callable[..., Batches] = Batches,
+    halves: tuple[bool, bool] = (True, True),
 ) -> Trained:
-    """Train; a resumed training goes on in new objects that load what the old ones saved."""
-    recipe, path = kit.recipe, kit.folder / "checkpoint.pt"
-    run = make_loop(kit, kit.task(make_net))
-    if recipe.resume:
-        run.run(Batches(recipe, shape).items[: recipe.resume * recipe.accumulate])
-        torch.save([part.state_dict() for part in run.parts()], path)
-        run = make_loop(kit, kit.task(make_net))
-        for part, state in zip(run.parts(), torch.load(path), strict=True):
-            part.load_state_dict(state)
-    run.run(Batches(recipe, shape, first=recipe.resume))
-    return kit.trained(run.task, run.optimizer)
+    """Train by what runs, saves and loads; a resumed training goes on in a new one that loads what the old one saved.
+
+    Of a resumed training these halves are run.
+    """
+    recipe, path = kit.recipe, kit.folder / "checkpoint"
+    run = make(kit)
+    if recipe.resume and halves[0]:
+        run.run(batches(recipe, last=recipe.resume))
+        run.save(path)
+    if recipe.resume and halves[1]:
+        run = make(kit)
+        run.load(path)
+    if halves[1]:
+        run.run(batches(recipe, recipe.resume, STEPS))
+    return run.trained()  # type: ignore[no-any-return]
 
 
-@trainer("torch")
-def plain(kit: Kit) -> Trained:
-    return loop(kit)
+plain = partial(loop)
+trainer("torch", plain)

@@ -3,6 +3,7 @@
 import os
 import pickle
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,43 +14,34 @@ import torch
 from ray.train import RunConfig, ScalingConfig
 from ray.train.torch import TorchConfig, TorchTrainer, prepare_model
 
-from tests.slow.ecosystem.cells import named, trainer
-from tests.slow.ecosystem.ranks import Share, distributed
-from tests.slow.ecosystem.recipes import Kit, Task, Trained
-from tests.slow.ecosystem.trainers.plain import Loop, plain
+from tests.slow.ecosystem.cells import of_all, trainer
+from tests.slow.ecosystem.recipes import Batches, Kit, Trained, named
+from tests.slow.ecosystem.trainers.plain import Loop, loop, plain
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
+
+
+class Shared(Loop):
+    """A loop whose checkpoint one of the workers writes."""
+
+    def save(self, path: Path) -> None:
+        world: Any = torch.distributed
+        if world.get_rank() == 0:
+            super().save(path)
+        world.barrier()
 
 
 def worker(config: dict[str, Any]) -> None:
     """Train on this worker's share; what came of it is left in the kit's folder."""
     torch.set_num_threads(1)
+    world: Any = torch.distributed
     kit: Kit = pickle.loads(config["kit"])
     if not kit.ours:
         polycast.uninstall()
-    recipe, path = kit.recipe, kit.folder / "checkpoint.pt"
-
-    def wrap(task: Task) -> Any:
-        return prepare_model(task)
-
-    run = Loop(kit, kit.task(), wrap)
-    if recipe.resume:
-        run.run(Share(recipe).items[: recipe.resume * recipe.accumulate])
-        if distributed.get_rank() == 0:
-            torch.save([part.state_dict() for part in run.parts()], path)
-        distributed.barrier()
-        run = Loop(kit, kit.task(), wrap)
-        for part, state in zip(run.parts(), torch.load(path), strict=True):
-            part.load_state_dict(state)
-    run.run(Share(recipe, first=recipe.resume))
-    torch.save(kit.trained(run.task, run.optimizer), kit.folder / f"{distributed.get_rank()}.pt")
+    trained = loop(kit, partial(Shared, wrap=prepare_model), partial(Batches, ranks_for_a_part=1))
+    torch.save(trained, kit.folder / f"{world.get_rank()}.pt")
 
 
-# A cluster takes a minute to start.
-SOME = [named("bfloat16"), named("float16, all of it")]
-
-
-@trainer("ray.train, 2 workers", beside=plain, recipes=SOME)
 def ray_train(kit: Kit) -> Trained:
     os.environ.update(RAY_TRAIN_V2_ENABLED="1", RAY_USAGE_STATS_ENABLED="0")
     path = {"PYTHONPATH": str(ROOT)}
@@ -64,7 +56,8 @@ def ray_train(kit: Kit) -> Trained:
         ).fit()
     finally:
         ray.shutdown()
-    trained = [Trained(*torch.load(kit.folder / f"{rank}.pt", weights_only=False)) for rank in range(2)]
-    assert all(map(torch.equal, trained[0].weights, trained[1].weights)), "the workers' weights differ"
-    losses = torch.tensor([each.losses for each in trained]).mean(0)
-    return trained[0]._replace(losses=losses.tolist())
+    return of_all([Trained(*torch.load(kit.folder / f"{rank}.pt", weights_only=False)) for rank in range(2)])
+
+
+# A cluster takes a minute to start.
+trainer("ray.train, 2 workers", ray_train, plain, recipes=named("bfloat16", "float16, all of it"))

@@ -11,7 +11,7 @@ from polycast.integrations.transformers import ScalerMixin
 from torch import Tensor
 
 from tests.slow.ecosystem.cells import trainer
-from tests.slow.ecosystem.recipes import SCALE, STEPS, Batches, Kit, Recipe, Trained, halved
+from tests.slow.ecosystem.recipes import RECIPES, SCALE, STEPS, Batches, Kit, Trained
 from tests.slow.ecosystem.trainers.plain import plain
 
 
@@ -52,13 +52,13 @@ def make(kit: Kit) -> transformers.Trainer:
         remove_unused_columns=False,
     )
     optimizer = kit.optimizer(task.parameters())
-    constant = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)
+    schedule = kit.schedule(optimizer) or torch.optim.lr_scheduler.ConstantLR(optimizer, factor=1.0)
     return (Ours if kit.line else Sequential)(
         model=task,
         args=arguments,
         train_dataset=Batches(recipe),
         data_collator=collate,
-        optimizers=(optimizer, halved(optimizer) if recipe.schedule else constant),
+        optimizers=(optimizer, schedule),
     )
 
 
@@ -72,21 +72,20 @@ class Killed(transformers.TrainerCallback):  # type: ignore[misc]
         control.should_training_stop = state.global_step >= self.step
 
 
-def is_float16(recipe: Recipe) -> bool:
-    return recipe.scales
-
-
-# The Trainer runs float16 on the CPU in float32, so torch's own loop stands beside it.
-@trainer("transformers.Trainer", beside=plain, beside_for=is_float16, line="`class Mine(ScalerMixin, Trainer)`")
 def transformers_trainer(kit: Kit) -> Trained:
     warnings.simplefilter("ignore")
     logging.disable()
-    runner, recipe = make(kit), kit.recipe
-    if recipe.resume:
-        runner.add_callback(Killed(recipe.resume))
+    runner, resume = make(kit), kit.recipe.resume
+    if resume:
+        runner.add_callback(Killed(resume))
         runner.train()
         runner = make(kit)
-        runner.train(resume_from_checkpoint=str(Path(kit.folder) / f"checkpoint-{recipe.resume}"))
-    else:
-        runner.train()
+    runner.train(resume_from_checkpoint=str(Path(kit.folder) / f"checkpoint-{resume}") if resume else None)
     return kit.trained(runner.model, runner.optimizer)
+
+
+# The Trainer runs float16 on the CPU in float32, so torch's own loop stands beside it.
+for each in RECIPES:
+    beside = plain if each.scales else transformers_trainer
+    line = "`class Mine(ScalerMixin, Trainer)`"
+    trainer("transformers.Trainer", transformers_trainer, beside, line=line, recipes=[each])

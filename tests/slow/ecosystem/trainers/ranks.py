@@ -1,1 +1,0 @@
-"""Torch with several processes: DDP, FSDP2, tensor parallelism, pipelines, and checkpoints of another world."""
