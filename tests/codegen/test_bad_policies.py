@@ -1,5 +1,6 @@
-"""Every problem that a policy's content can have, by its text; bad_policies.txt is the table."""
+"""Every problem that a policy's content can have. bad_policies.txt is the table, which --rewrite-errors rewrites."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,31 +8,34 @@ from polycast._grammar.categories import Category
 
 from tests.codegen.sample import HEAD, POLICY, edited, problems
 
-
-def _cases() -> dict[str, tuple[str, str]]:
-    """Return the policy and what is reported for each name in the table."""
-    cases = {}
-    blocks = Path(__file__).with_name("bad_policies.txt").read_text(encoding="utf-8").split("\n\n")
-    for name, *lines in (block.splitlines() for block in blocks if block.startswith("# ")):
-        old, new, whole = ([line[1:] for line in lines if line.startswith(sign)] for sign in "-+|")
-        expected = [line for line in lines if line.startswith("policy.yaml:")]
-        assert name not in cases and len(old) + len(new) + len(whole) + len(expected) == len(lines), name
-        added = "\n".join(new)
-        text = "\n".join([*whole, ""]) if whole else edited("\n".join(old), added) if old else f"{POLICY}{added}\n"
-        cases[name] = (text, "\n".join(expected))
-    return cases
+TABLE = Path(__file__).with_name("bad_policies.txt")
 
 
-CASES = _cases()
+def blocks() -> dict[str, str]:
+    """Return the table by the names of its cases."""
+    texts = TABLE.read_text(encoding="utf-8").rstrip("\n").split("\n\n")
+    return {text.partition("\n")[0].removeprefix("# "): text for text in texts if text.startswith("# ")}
+
+
+def policy_of(block: str) -> str:
+    """Return the policy of a case: the small one with a place changed or lines added, or a whole file."""
+    old, new, whole = ("\n".join(re.findall(rf"(?m)^[{sign}](.*)$", block)) for sign in "-+|")
+    return f"{whole}\n" if whole else edited(old, new) if old else f"{POLICY}{new}\n"
 
 
 def test_the_small_policy_is_sound(tmp_path: Path) -> None:
     assert problems(tmp_path, POLICY) == ""
 
 
-@pytest.mark.parametrize(("text", "expected"), CASES.values(), ids=[name.removeprefix("# ") for name in CASES])
-def test_a_problem(tmp_path: Path, text: str, expected: str) -> None:
-    assert problems(tmp_path, text) == expected
+@pytest.mark.parametrize("name", blocks())
+def test_a_problem(name: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    block = blocks()[name]
+    found = problems(tmp_path, policy_of(block))
+    if pytestconfig.getoption("rewrite_errors"):
+        given = "\n".join(line for line in block.splitlines() if not line.startswith("policy.yaml:"))
+        TABLE.write_text(TABLE.read_text(encoding="utf-8").replace(block, f"{given}\n{found}"), encoding="utf-8")
+    else:
+        assert block.endswith(f"\n{found}") and found.count("\n") + 1 == block.count("\npolicy.yaml:")
 
 
 MANY = """\

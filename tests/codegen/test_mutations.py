@@ -108,7 +108,7 @@ def test_the_policy_that_is_damaged_is_valid(tmp_path: Path) -> None:
 
 
 @given(content=damaged(EVERYTHING, WORDS))
-@examples(1000)
+@examples(50)
 def test_a_damaged_policy_is_valid_or_has_proper_problems(tmp_path: Path, content: bytes) -> None:
     start = perf_counter()
     event("valid" if check(tmp_path, content) else "has problems")
