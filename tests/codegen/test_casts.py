@@ -14,70 +14,66 @@ def _lines(rules: tuple[Rule, ...]) -> list[str]:
     return [f"{rule.schema_name} {rule.device} {rule.category.value} {rule.torch}".strip() for rule in rules]
 
 
-# What the policy says of the op (xla is like cuda), and its rules: overload, device, category, releases.
-CASTS: dict[str, tuple[str, list[str]]] = {
-    "one category is for every device": (
-        "fold: {cast: promote, public: [torch.fold]}",
-        ["fold cuda promote", "fold xla promote", "fold cpu promote"],
+# A cast, the overloads of its op tally, else the op is fold; the rules: overload, device, category, releases.
+CASTS = {
+    "one category is for every device": ("promote", "", "fold cuda promote, fold xla promote, fold cpu promote"),
+    "a device that is not named takes that of the one it is like": (
+        "{cuda: promote}",
+        "",
+        "fold cuda promote, fold xla promote",
     ),
-    "a device that is not named takes that of the device it is like": (
-        "fold: {cast: {cuda: promote}, public: [torch.fold]}",
-        ["fold cuda promote", "fold xla promote"],
-    ),
-    "like goes one way": (
-        "fold: {cast: {xla: promote}, public: [torch.fold]}",
-        ["fold xla promote"],
-    ),
-    "unlisted overrides like": (
-        "fold: {cast: {cuda: promote, xla: unlisted}, public: [torch.fold]}",
-        ["fold cuda promote"],
-    ),
+    "like goes one way": ("{xla: promote}", "", "fold xla promote"),
+    "unlisted overrides like": ("{cuda: promote, xla: unlisted}", "", "fold cuda promote"),
     "others are those that neither are named nor are like one that is": (
-        "fold: {cast: {cuda: promote, others: fp32}, public: [torch.fold]}",
-        ["fold cuda promote", "fold xla promote", "fold cpu fp32"],
+        "{others: fp32, cuda: promote}",
+        "",
+        "fold cuda promote, fold xla promote, fold cpu fp32",
     ),
-    "every overload that is listed has its rules": (
-        "tally: {cast: {cpu: fp32}, overloads: [dim, default], public: [torch.tally]}",
-        ["tally.dim cpu fp32", "tally cpu fp32"],
-    ),
-    "a device can hold some overloads only, and so does one that is like it": (
-        "tally: {cast: {cuda: {as: fp32, overloads: [dim]}, cpu: fp32}, overloads: [default, dim], public: [torch]}",
-        ["tally cpu fp32", "tally.dim cuda fp32", "tally.dim xla fp32", "tally.dim cpu fp32"],
-    ),
+    "unlisted overrides others": ("{cuda: unlisted, others: fp32}", "", "fold cpu fp32"),
     "the first alternative that holds wins": (
-        "fold: {cast: {cpu: [{torch: '>=2.12', as: fp32}, promote]}, public: [torch.fold]}",
-        ["fold cpu fp32 >=2.12", "fold cpu promote <2.12"],
+        "{cpu: [{torch: '>=2.12', as: fp32}, promote]}",
+        "",
+        "fold cpu fp32 >=2.12, fold cpu promote <2.12",
     ),
     "an earlier alternative cuts a hole into a later one": (
-        "fold: {cast: {cpu: [{torch: '>=2.10,<2.12', as: fp32}, promote]}, public: [torch.fold]}",
-        ["fold cpu fp32 >=2.10,<2.12", "fold cpu promote <2.10", "fold cpu promote >=2.12"],
+        "{cpu: [{torch: '>=2.10,<2.12', as: fp32}, promote]}",
+        "",
+        "fold cpu fp32 >=2.10,<2.12, fold cpu promote <2.10, fold cpu promote >=2.12",
     ),
-    "unlisted can be the last alternative": (
-        "fold: {cast: {cpu: [{torch: '>=2.12', as: fp32}, unlisted]}, public: [torch.fold]}",
-        ["fold cpu fp32 >=2.12"],
+    "unlisted can be an alternative": ("{cpu: [{torch: '>=2.12', as: fp32}, unlisted]}", "", "fold cpu fp32 >=2.12"),
+    "every listed overload has its rules": (
+        "{cpu: fp32}",
+        "dim, default",
+        "tally.dim cpu fp32, tally cpu fp32",
+    ),
+    "a device can hold some overloads only, and so does one that is like it": (
+        "{cuda: {as: fp32, overloads: [dim]}, cpu: fp32}",
+        "default, dim",
+        "tally cpu fp32, tally.dim cuda fp32, tally.dim xla fp32, tally.dim cpu fp32",
     ),
     "an alternative for one overload in some releases leaves the others alone": (
-        "tally: {cast: {cpu: [{as: stock, overloads: [dim], torch: '>=2.12'}, fp32]}, overloads: [default, dim], "
-        "public: [torch.tally]}",
-        ["tally cpu fp32", "tally.dim cpu stock >=2.12", "tally.dim cpu fp32 <2.12"],
+        "{cpu: [{as: stock, overloads: [dim], torch: '>=2.12'}, fp32]}",
+        "default, dim",
+        "tally cpu fp32, tally.dim cpu stock >=2.12, tally.dim cpu fp32 <2.12",
     ),
     "the releases of an overload and of an alternative combine": (
-        "tally: {cast: {cpu: [{torch: '>=2.11', as: fp32}, stock]}, overloads: [{dim: {torch: '>=2.9,<2.13'}}], "
-        "public: [torch.tally]}",
-        ["tally.dim cpu fp32 >=2.11,<2.13", "tally.dim cpu stock >=2.9,<2.11"],
+        "{cpu: [{torch: '>=2.11', as: fp32}, stock]}",
+        "{dim: {torch: '>=2.9,<2.13'}}",
+        "tally.dim cpu fp32 >=2.11,<2.13, tally.dim cpu stock >=2.9,<2.11",
     ),
     "an alternative outside the releases of an overload gives no rule": (
-        "tally: {cast: {cpu: [{torch: '>=2.13', as: fp32}, stock]}, overloads: [dim: {torch: '<2.13'}], "
-        "public: [torch]}",
-        ["tally.dim cpu stock <2.13"],
+        "{cpu: [{torch: '>=2.13', as: fp32}, stock]}",
+        "dim: {torch: '<2.13'}",
+        "tally.dim cpu stock <2.13",
     ),
 }
 
 
-@pytest.mark.parametrize(("text", "expected"), CASTS.values(), ids=CASTS.keys())
-def test_the_rules_of_an_op(tmp_path: Path, text: str, expected: list[str]) -> None:
-    (op,) = read(tmp_path, f"{HEAD}  {text}\n").ops
-    assert _lines(op.rules) == expected
+@pytest.mark.parametrize(("cast", "overloads", "expected"), CASTS.values(), ids=CASTS)
+def test_the_rules_of_an_op(tmp_path: Path, cast: str, overloads: str, expected: str) -> None:
+    op = f"tally: {{overloads: [{overloads}]," if overloads else "fold: {"
+    (found,) = read(tmp_path, f"{HEAD}  {op} cast: {cast}, public: [torch.fold]}}\n").ops
+    assert ", ".join(_lines(found.rules)) == expected
 
 
 def test_the_exceptions_of_a_device(tmp_path: Path) -> None:

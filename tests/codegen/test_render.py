@@ -9,7 +9,7 @@ import pytest
 from polycast._grammar.errors import Location
 
 from codegen.parse import read_policy
-from codegen.render import markdown, render
+from codegen.render import cpp_string, markdown, render
 from codegen.schemas import Schemas
 from codegen.write import MARK
 from tests.codegen.sample import EXCEPTIONS, HEAD, HOSTILE, POLICY, edited, read
@@ -69,12 +69,13 @@ def test_markdown_is_read_as_the_text(text: str, expected: str) -> None:
 
 
 GUARDED = f"""{HEAD}\
-  bend: {{cast: {{cpu: [{{torch: '>=2.10,<3.0', as: fp32}}, stock]}}, public: [torch.bend]}}
+  bend: {{cast: {{cpu: [{{torch: '>=2.10,<3.0', as: fp32, note: Why?}}, stock]}}, public: [torch.bend]}}
+  fold: {{cast: {{cpu: banned}}, public: [torch.fold], message: 'A "b".'}}
 """
 GUARDED_LINES = """\
 #include <ATen/ops/bend_ops.h>
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR >= 2010 && TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 3000
-  add_rules(rules, "cpu", {"bend", "default", Category::fp32, kernel<ops::bend>});
+  add_rules(rules, "cpu", {"bend", "default", Category::fp32, kernel<ops::bend>, "Why\\077"});
 #endif
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2010
   add_rules(rules, "cpu", {"bend", "default", Category::stock, nullptr});
@@ -83,13 +84,26 @@ GUARDED_LINES = """\
   add_rules(rules, "cpu", {"bend", "default", Category::stock, nullptr});
 #endif
 """
+BANNED_LINE = (
+    '  add_rules(rules, "cpu", {"fold", "default", Category::banned, kernel<ops::fold>, "", "A \\042b\\042."});'
+)
 
 
 def test_a_rule_of_some_releases_is_guarded(tmp_path: Path) -> None:
-    (text,) = [text for text in render(read(tmp_path, GUARDED)).values() if "bend_ops" in text]
-    assert [line for line in text.splitlines() if re.match("#if|#endif|#include <ATen|  add_rules", line)] == (
-        GUARDED_LINES.splitlines()
-    )
+    texts = render(read(tmp_path, GUARDED)).values()
+    (lines,) = [text.splitlines() for text in texts if "bend_ops" in text]
+    found = [line for line in lines if re.match("#if|#endif|#include <ATen|  add_rules", line) and "fold" not in line]
+    assert found == GUARDED_LINES.splitlines()
+    assert any(BANNED_LINE in text.splitlines() for text in texts)
+
+
+def test_a_hostile_text_stays_in_its_literal_of_cpp() -> None:
+    literal = cpp_string(HOSTILE)
+    inside = literal[1:-1]
+    assert literal == f'"{inside}"' and inside.isascii() and inside.isprintable()
+    assert not re.search(r'["?]|\\(?![0-3][0-7]{2})', inside)  # no end, no trigraph, no other escape
+    octal = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), inside)
+    assert octal.encode("latin-1").decode() == HOSTILE
 
 
 @pytest.mark.parametrize(

@@ -27,95 +27,20 @@ EVERY_CATEGORY = f"""\
   tally: {{cast: {{cuda: fp32_set_opt_dtype}}, overloads: [default, dim: {{torch: '<2.13'}}], public: [torch.tally]}}
   turn: {{cast: {{cpu: fp32}}, overloads: [by], public: [torch.count]}}
 """
-REGISTRATION = """\
-// Generated from the policy's device mine by `python -m codegen`. Do not edit.
-// Command: python -m codegen --backend mine --standalone a.cpp
-// clang-format off
-// How ops cast in an autocast region of mine: the kernels of AutocastPrivateUse1, on torch's own macros.
-// size.dim is left out: it keeps a kernel that is registered elsewhere. Its own.
-#include <ATen/autocast_mode.h>
-#include <torch/library.h>
-#include <torch/version.h>
-
-namespace {
-
-void run_below_autocast(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const c10::impl::ExcludeDispatchKeyGuard below_autocast(c10::DispatchKey::AutocastPrivateUse1);
-  op.callBoxed(stack);
-}
-
-void sway_banned(const c10::OperatorHandle&, torch::jit::Stack*) {
-  TORCH_CHECK(false, "Call \\042bend\\042.");
-}
-
-// All other ops run in the dtypes of their inputs.
-TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) {
-  m.fallback(torch::CppFunction::makeFallthrough());
-}
-
-TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
-  // lower_precision_fp
-  KERNEL_PRIVATEUSEONE(bend, lower_precision_fp)
-
-  // fp32_set_opt_dtype
-  KERNEL_PRIVATEUSEONE(tally, fp32_set_opt_dtype)
-#if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2013
-  KERNEL_PRIVATEUSEONE(tally, dim, fp32_set_opt_dtype)
-#endif
-
-  // fp32_append_dtype
-  KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE(
-      at::_ops::size_dtype::call, "size",
-      at::_ops::size::schema, at::_ops::size_dtype::schema, fp32_append_dtype)
-
-  // promote
-  KERNEL_PRIVATEUSEONE(join, promote)
-
-  // banned
-  m.impl(TORCH_SELECTIVE_NAME("aten::sway"), torch::CppFunction::makeFromBoxedFunction<&sway_banned>());
-
-  // input_dtype
-  m.impl(TORCH_SELECTIVE_NAME("aten::fold"), torch::CppFunction::makeFromBoxedFunction<&run_below_autocast>());  // Why.
-}
-
-} // namespace
-"""
-CASES = """\
-CASES = [
-    Case("bend", "lower_precision_fp"),
-    Case("fold", "input_dtype"),
-    Case("join", "promote"),
-    Case("size", "fp32_append_dtype", reaches="size.dtype"),
-    Case("sway", "banned", message='Call "bend".'),
-    Case("tally", "fp32_set_opt_dtype"),
-    Case("tally.dim", "fp32_set_opt_dtype", until=(2, 13)),
-]
-# Overloads that cast on other devices.
-UNLISTED = [
-    Case("turn.by", "unlisted"),
-]
-"""
-TABLE = """\
-| `bend` | lower_precision_fp | `torch.bend` |  |
-| `fold` | input_dtype | `torch.fold` | Why. |
-| `join` | promote | `torch.join` |  |
-| `size` | fp32_append_dtype | `torch.size` |  |
-| `size.dim` | stock | `torch.size` | Its own. |
-| `sway` | banned | `torch.sway` |  |
-| `tally` | fp32_set_opt_dtype | `torch.tally` |  |
-| `tally.dim` | fp32_set_opt_dtype (torch &lt;2.13) | `torch.tally` |  |
-"""
+# Of each file what stands in it.
+FILES = Path(__file__).with_name("standalone.txt").read_text(encoding="utf-8")
 
 
 def test_each_category_in_each_file(tmp_path: Path) -> None:
     policy = read(tmp_path, EVERY_CATEGORY)
     files = render_standalone(policy, policy.devices[-1], [Path(name) for name in ("a.cpp", "test_a.py", "a.md")])
     registration, test, table = files.values()
-    assert registration == REGISTRATION
-    assert CASES in test
+    _, expected, cases, rows = re.split(r"\n?== [A-Z]+\n", FILES)
+    assert registration == expected
+    assert cases in test
     assert "LOWER = [torch.bfloat16]\n" in test
     compile(test, "test_a.py", "exec")
-    assert table.endswith(TABLE)
+    assert table.endswith(rows)
     assert "\nTorch's default is `float16`; this device's is `bfloat16` if the backend calls\n" in table
 
 
