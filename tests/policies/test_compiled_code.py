@@ -1,14 +1,19 @@
 """Policies under torch.compile: the right casts each time, one compile for each policy, and nothing left behind."""
 
 import os
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
 
 import polycast
 import pytest
 import torch
 from polycast import Policy
 from polycast._compiled import scope_depth, scope_in_force
-from torch import nn
+from torch import Tensor, nn
 
 from tests.support.process import python
 
@@ -16,7 +21,7 @@ F32, HALF, BF16 = torch.float32, torch.float16, torch.bfloat16
 X = torch.eye(4)
 HALVES = Policy({"matmul": "float16", "sort": "float16"})
 WIDE = Policy({"matmul": "fp32"})
-BACKENDS = ("eager", "aot_eager", "inductor")
+BACKENDS = ("aot_eager", pytest.param("inductor", marks=pytest.mark.slow))
 pytestmark = [
     pytest.mark.filterwarnings("ignore:bf16 and fp16 are mixed in the scheduler node"),
     pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"),
@@ -28,26 +33,27 @@ def fresh() -> Iterator[None]:
     """No compiled code before, and no policy after."""
     torch._dynamo.reset()
     yield
+    polycast.use(None)
     assert (scope_depth(), scope_in_force()) == (0, None)
 
 
-def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def both(x: Tensor) -> tuple[Tensor, ...]:
     return x @ x, torch.sort(x).values
 
 
-def types(tensors: tuple[torch.Tensor, ...]) -> list[torch.dtype]:
+def types(tensors: tuple[Tensor, ...]) -> list[torch.dtype]:
     return [tensor.dtype for tensor in tensors]
 
 
 class Compiled:
     """A function under torch.compile, whose compilations are counted."""
 
-    def __init__(self, function: Callable[..., tuple[torch.Tensor, ...]], backend: str, fullgraph: bool = True) -> None:
+    def __init__(self, function: Callable[..., Any], backend: str = "aot_eager", fullgraph: bool = True) -> None:
         self.count = 0
         self.inner = torch._dynamo.lookup_backend(backend)
         self.run = torch.compile(function, backend=self.backend, fullgraph=fullgraph)
 
-    def backend(self, graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
+    def backend(self, graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Callable[..., object]:
         self.count += 1
         compiled: Callable[..., object] = self.inner(graph, inputs)
         return compiled
@@ -56,21 +62,21 @@ class Compiled:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_regions_around_compiled_code(backend: str) -> None:
     compiled = Compiled(both, backend)
-    for policy, expected in ((HALVES, [HALF, HALF]), (WIDE, [F32, F32]), (HALVES, [HALF, HALF]), (WIDE, [F32, F32])):
-        with polycast.autocast("cpu", policy=policy):
-            assert types(compiled.run(X)) == expected
-    with polycast.autocast("cpu"):
-        assert types(compiled.run(X)) == [BF16, F32]
-    assert types(compiled.run(X)) == [F32, F32]
+    regions = {name: polycast.autocast("cpu", policy=policy) for name, policy in {"A": HALVES, "B": WIDE}.items()}
+    regions |= {"+": polycast.autocast("cpu"), "-": polycast.autocast("cpu", enabled=False)}
+    expected = {"A": [HALF, HALF], "B": [F32, F32], "+": [BF16, F32], "-": [F32, F32]}
+    for name in "-AABAB-+ABA+":
+        with regions[name]:
+            assert types(compiled.run(X)) == expected[name]
     assert compiled.count == 4
 
 
 @polycast.autocast("cpu", policy=HALVES)
-def decorated(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def decorated(x: Tensor) -> tuple[Tensor, ...]:
     return both(x)
 
 
-def regions(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def regions(x: Tensor) -> tuple[Tensor, ...]:
     with polycast.autocast("cpu", policy=HALVES):
         first = both(x)
         with polycast.autocast("cpu", policy=WIDE):
@@ -79,18 +85,24 @@ def regions(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return first + second + both(x)
 
 
+def decorates(x: Tensor) -> tuple[Tensor, ...]:
+    @polycast.autocast("cpu", policy=HALVES)
+    def product(x: Tensor) -> tuple[Tensor, ...]:
+        return both(x)
+
+    return product(x)
+
+
 INSIDE = [
-    (decorated, [HALF, HALF]),
+    *((decorated, [HALF, HALF]), (decorates, [HALF, HALF])),
     (regions, [HALF, HALF, F32, HALF, BF16, F32]),
 ]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("function", "expected"), INSIDE)
-def test_regions_inside_compiled_code(
-    function: Callable[..., tuple[torch.Tensor, ...]], expected: list[torch.dtype], backend: str
-) -> None:
-    compiled = Compiled(function, backend)
+def test_regions_inside_compiled_code(function: Callable[..., Any], expected: list[torch.dtype], backend: str) -> None:
+    compiled = Compiled(function, backend, fullgraph=function is not decorates)
     for _ in range(2):
         assert types(compiled.run(X)) == types(function(X)) == expected
     assert compiled.count == 1
@@ -103,43 +115,43 @@ def test_regions_inside_compiled_code(
 def test_rules_of_modules_in_compiled_code(backend: str) -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4))
     polycast.assign(model, {"0": {"linear": "float16"}, "1": {"linear": "fp32"}})
-    outputs: list[torch.dtype] = []
     compiled = Compiled(lambda x: (a := model[0](x), b := model[1](a), model[2](b)), backend)
     for policy, last in ((HALVES, BF16), (Policy({"linear": "float16"}), HALF)):
         with polycast.autocast("cpu", policy=policy):
-            outputs = types(compiled.run(X))
-        assert outputs == [HALF, F32, last]
+            assert types(compiled.run(X)) == [HALF, F32, last]
     polycast.assign(model, {"0": {"linear": "fp32"}})
     with polycast.autocast("cpu"):
         assert types(compiled.run(X)) == [F32, F32, BF16]
 
 
-def test_a_graph_break_and_an_error_inside_a_region() -> None:
-    def broken(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        with polycast.autocast("cpu", policy=HALVES):
-            first = x @ x
-            torch._dynamo.graph_break()
-            return first, *both(x)
+def breaking(x: Tensor) -> tuple[Tensor, ...]:
+    first = x @ x
+    torch._dynamo.graph_break()
+    return first, *both(x)
 
-    def failing(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+
+def test_a_graph_break_and_an_error_inside_a_region() -> None:
+    def broken(x: Tensor) -> tuple[Tensor, ...]:
+        with polycast.autocast("cpu", policy=HALVES):
+            return breaking(x)
+
+    def failing(x: Tensor) -> tuple[Tensor, ...]:
         with polycast.autocast("cpu", policy=HALVES):
             raise ZeroDivisionError(str((x @ x).shape))
 
-    assert types(Compiled(broken, "aot_eager", fullgraph=False).run(X)) == [HALF, HALF, HALF]
+    assert types(Compiled(broken, fullgraph=False).run(X)) == [HALF, HALF, HALF]
     with pytest.raises(ZeroDivisionError):
-        Compiled(failing, "aot_eager", fullgraph=False).run(X)
+        Compiled(failing, fullgraph=False).run(X)
 
 
 def test_a_graph_break_inside_a_module_with_rules() -> None:
     class Broken(nn.Module):
-        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            first = x @ x
-            torch._dynamo.graph_break()
-            return first, *both(x)
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            return breaking(x)
 
     model = Broken()
-    polycast.assign(model, {"": HALVES})
-    compiled = Compiled(lambda x: model(x), "aot_eager", fullgraph=False)
+    polycast.assign(model, HALVES)
+    compiled = Compiled(lambda x: model(x), fullgraph=False)
     for _ in range(3):
         with polycast.autocast("cpu"):
             assert types(compiled.run(X)) == [HALF, HALF, HALF]
@@ -149,7 +161,7 @@ def test_a_graph_break_inside_a_module_with_rules() -> None:
 def test_as_many_policies_in_one_function_as_one_likes() -> None:
     policies = [Policy({"sort": "float16", f"aten::{op}": "fp32"}) for op in polycast.policy.ops("cpu", "fp32")[:50]]
 
-    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def function(x: Tensor) -> tuple[Tensor, ...]:
         for policy in policies:
             with polycast.autocast("cpu", policy=policy):
                 x = torch.sort(x).values
@@ -158,105 +170,92 @@ def test_as_many_policies_in_one_function_as_one_likes() -> None:
     assert types(Compiled(function, "eager").run(X)) == [HALF]
 
 
-def test_compiled_code_after_more_policies_than_numbers() -> None:
-    for op in polycast.policy.ops("cpu", "fp32")[:50]:
-        with polycast.autocast("cpu", policy=Policy({"sort": "bfloat16", f"aten::{op}": "fp32"})):
-            pass
-    assert types(Compiled(decorated, "eager").run(X)) == [HALF, HALF]
-
-
 def test_a_policy_outlives_an_equal_one() -> None:
     """Compiled code names a policy by what it does, which is what equal policies share."""
     first, second = Policy({"mm": "fp32"}), Policy({"mm": "fp32"})
     del first
 
-    @torch.compile(backend="eager", fullgraph=True)
-    def run(x: torch.Tensor) -> torch.Tensor:
+    def run(x: Tensor) -> tuple[Tensor, ...]:
         with polycast.autocast("cpu", policy=second):
-            return torch.mm(x, x)
+            return (torch.mm(x, x),)
 
-    assert run(X).dtype is F32
+    assert types(Compiled(run, "eager").run(X)) == [F32]
 
 
-def test_a_region_made_outside_breaks_the_graph_and_holds() -> None:
-    region = polycast.autocast("cpu", policy=HALVES)
+def test_a_region_made_outside_breaks_the_graph_and_holds_unless_it_has_no_policy() -> None:
+    def within(region: AbstractContextManager[object]) -> Callable[[Tensor], tuple[Tensor, ...]]:
+        def function(x: Tensor) -> tuple[Tensor, ...]:
+            with region:
+                return both(x)
 
-    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        with region:
-            return both(x)
+        return function
 
+    ruled = within(polycast.autocast("cpu", policy=HALVES))
     for _ in range(2):
-        assert types(Compiled(function, "aot_eager", fullgraph=False).run(X)) == [HALF, HALF]
+        assert types(Compiled(ruled, fullgraph=False).run(X)) == [HALF, HALF]
     torch._dynamo.reset()
     with pytest.raises(torch._dynamo.exc.Unsupported, match="a policy that was made outside of compiled code; make it"):
-        Compiled(function, "aot_eager").run(X)
+        Compiled(ruled).run(X)
+    torch._dynamo.reset()
+    assert types(Compiled(within(polycast.autocast("cpu", dtype="fp16"))).run(X)) == [HALF, F32]
 
 
-def test_a_region_without_a_policy_made_outside_is_traced() -> None:
-    region = polycast.autocast("cpu", dtype="fp16")
-
-    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        with region:
-            return both(x)
-
-    assert types(Compiled(function, "aot_eager").run(X)) == [HALF, F32]
-
-
-@pytest.mark.parametrize("policy", [{"matmul": "float16", "sort": "fp16"}, "float16", torch.float16])
-def test_compiled_code_makes_a_policy_of_what_one_is_made_of(policy: dict[str, str] | str | torch.dtype) -> None:
-    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+@pytest.mark.parametrize("policy", [{"matmul": "float16", "sort": "fp16"}, torch.float16])
+def test_compiled_code_makes_a_policy_of_what_one_is_made_of(policy: dict[str, str] | torch.dtype) -> None:
+    def function(x: Tensor) -> tuple[Tensor, ...]:
         with polycast.autocast("cpu", "bf16", policy=policy):
             return (x @ x,)
 
-    compiled = Compiled(function, "aot_eager")
+    compiled = Compiled(function)
     for _ in range(2):
         assert types(compiled.run(X)) == [HALF]
     assert compiled.count == 1
 
 
-def test_compiled_code_follows_the_policy_of_the_process() -> None:
-    compiled = Compiled(both, "aot_eager")
-    found = []
-    for policy in (None, WIDE, HALVES, None):
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a thread"])
+def test_compiled_code_follows_the_policy_of_the_process(beside: bool) -> None:
+    """Beside another thread, which may be running it, compiled code is not freed."""
+    compiled, found, done = Compiled(both), [], threading.Event()
+    other = threading.Thread(target=done.wait, daemon=True)
+    if beside:
+        other.start()
+    for policy in (None, WIDE, HALVES, None, WIDE):
         polycast.use(policy)
         with polycast.autocast("cpu"):
-            found.append(types(compiled.run(X)))
-    assert found == [[BF16, F32], [F32, F32], [HALF, HALF], [BF16, F32]]
+            found += [types(compiled.run(X)), types(compiled.run(X))]
+    done.set()
+    assert found[::2] == found[1::2] == [[BF16, F32], [F32, F32], [HALF, HALF], [BF16, F32], [F32, F32]]
 
 
 ON_DISK = """
-import torch, polycast
+import torch, polycast, warnings
 from torch._dynamo.utils import counters
+warnings.simplefilter("ignore")
 torch._inductor.config.fx_graph_cache = True
-def both(x): return x @ x, torch.sort(x).values
-A, B = polycast.Policy({"matmul": "float16"}), polycast.Policy({"matmul": "fp32", "sort": "bfloat16"})
-compiled = torch.compile(both, fullgraph=True)
-for policy in (A, B, polycast.Policy(), A):
-    with polycast.autocast("cpu", policy=policy):
-        print(*(str(t.dtype)[6:] for t in compiled(torch.eye(4))), end="; ")
-hits = counters["aot_autograd"]["autograd_cache_hit"]
-polycast.use(B)
-with polycast.autocast("cpu"):
-    print(*(str(t.dtype)[6:] for t in compiled(torch.eye(4))))
-print(hits)
+policies = {"A": polycast.Policy({"matmul": "float16"}), "B": polycast.Policy({"matmul": "fp32"})}
+compiled = torch.compile(lambda x: x @ x, fullgraph=True)
+for name in "%s":
+    with polycast.autocast("cpu", policy=policies[name]):
+        print(name, compiled(torch.eye(4)).dtype)
+print(counters["aot_autograd"]["autograd_cache_hit"])
 """
 
 
 def test_a_second_process_takes_from_the_disk_what_its_policy_compiled(tmp_path: os.PathLike[str]) -> None:
-    program = "import warnings; warnings.simplefilter('ignore')\n" + ON_DISK
+    """In the other order, in which the scopes have other numbers."""
     environment = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1", "TORCH_LOGS": "-all"}
-    casts = "float16 float32; float32 bfloat16; bfloat16 float32; float16 float32; float32 bfloat16"
-    assert python(program, **environment).splitlines() == [casts, "0"]
-    assert python(program, **environment).splitlines() == [casts, "3"]
+    first, second = "A torch.float16", "B torch.float32"
+    assert python(ON_DISK % "AB", **environment).splitlines() == [first, second, "0"]
+    assert python(ON_DISK % "BA", **environment).splitlines() == [second, first, "2"]
 
 
 class Regions(nn.Module):
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         return regions(x)
 
 
 class Base(nn.Module):
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         with polycast.autocast("cpu"):
             return both(x)
 
@@ -264,29 +263,60 @@ class Base(nn.Module):
 @pytest.mark.parametrize("strict", [False, True])
 def test_an_exported_program_has_no_place_for_a_policy(strict: bool) -> None:
     assigned = Base()
-    polycast.assign(assigned, {"": WIDE})
+    polycast.assign(assigned, WIDE)
     for model in (Regions(), assigned):
         with pytest.raises(Exception, match="has no place for a policy"):
             torch.export.export(model, (X,), strict=strict)
     program = torch.export.export(Base(), (X,), strict=strict)
-    polycast.use(WIDE)
-    try:
+    with polycast.use(WIDE):
         assert types(program.module()(X)) == [F32, F32]
-    finally:
-        polycast.use(None)
     assert types(program.module()(X)) == [BF16, F32]
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-def test_a_region_with_a_policy_decorates_inside_of_compiled_code(backend: str) -> None:
-    policy = Policy({"matmul": "fp32"})
+MORE_THAN_NUMBERS = """
+import polycast, torch
+from polycast import Policy
+torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 1000
+kinds = {"fp32": torch.float32, "float64": torch.float64}
+names = [name for name in polycast.policy.ops("cpu", "fp32") if name != "matmul"]
+policies = [(Policy({f"aten::{name}": "fp32", "matmul": kind}), kinds[kind]) for kind in kinds for name in names]
+square = torch.compile(lambda x: x @ x, backend="eager")
+whole = torch.compile(lambda x: x @ x + 1, backend="eager", fullgraph=True)
+print(len(policies) > 60)
+for policy, kind in policies[:60] * 2:
+    with polycast.autocast("cpu", policy=policy):
+        assert square(torch.eye(2)).dtype == kind
+for number in (0, 59, 0):
+    try:
+        with polycast.autocast("cpu", policy=policies[number][0]):
+            print(whole(torch.eye(2)).dtype)
+    except RuntimeError as error:
+        print(str(error).splitlines()[0])
+"""
 
-    def function(x: torch.Tensor) -> torch.Tensor:
-        @polycast.autocast("cpu", policy=policy)
-        def product(x: torch.Tensor) -> torch.Tensor:
-            return x @ x
 
-        return product(x)
+def test_scopes_beyond_those_that_torch_compile_can_tell_apart_run_uncompiled() -> None:
+    lines = python(MORE_THAN_NUMBERS, TORCH_LOGS="-all").splitlines()
+    assert lines[:2] + lines[3:] == ["True", "torch.float32", "torch.float32"]
+    assert lines[2].startswith("torch.compile has met as many scopes of policies in this process as it can tell apart")
 
-    assert torch.compile(function, backend=backend)(torch.eye(2)).dtype == torch.float32
-    torch._dynamo.reset()
+
+def test_policies_change_while_another_thread_imports_the_compiler() -> None:
+    python("""
+import threading, polycast, torch
+policy = polycast.Policy({"linear": "fp32"})
+layer, x = torch.nn.Linear(2, 2), torch.ones(2, 2)
+thread = threading.Thread(target=lambda: torch.compile(layer, backend="eager")(x))
+thread.start()
+while thread.is_alive():
+    polycast.use(policy)
+    polycast.use(None)
+""")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_threads_that_compile_enter_fork_and_use_at_once() -> None:
+    command = [sys.executable, "-m", "tests.policies.stress", os.environ.get("STRESS", "5")]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr[-3000:]

@@ -57,8 +57,13 @@ def tensor(device: str, dtype: torch.dtype) -> Tensor:
     return torch.empty(2, dtype=dtype, device=device_type_of(device))
 
 
-@pytest.mark.parametrize("value", ["lower_precision_fp", "fp32", "promote", "input_dtype", "float64", "float16"])
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("device", "value"),
+    [
+        *((device, "lower_precision_fp") for device in DEVICES),
+        *(("cpu", value) for value in ("fp32", "promote", "input_dtype", "float64", "float16")),
+    ],
+)
 def test_lists_and_optional_tensors(device: str, value: str) -> None:
     lower = polycast._compiled.DEVICES[device].lower_precision[0]
     wanted = {"float64": F64, "float16": HALF}.get(value, lower)

@@ -29,11 +29,6 @@ def test_two_releases(capsys: pytest.CaptureFixture[str]) -> None:
     assert " ".join(reason).startswith("[1] " + REASON)
 
 
-def test_the_other_way_round(capsys: pytest.CaptureFixture[str]) -> None:
-    _, row, *_ = shown(capsys, "torch-2.12", "torch-2.11", "--device", "cuda")
-    assert row == "rms_norm  cuda    fp32        unlisted    [1]"
-
-
 def test_over_several_releases(capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(capsys, "torch-2.9", "torch-2.15", "--device", "cpu")
     rows = {line.split()[0]: line for line in lines[: lines.index("")]}
@@ -44,10 +39,6 @@ def test_over_several_releases(capsys: pytest.CaptureFixture[str]) -> None:
     assert "absent: that torch has no such op or overload." in lines
     changed = {"cholesky", "index_copy.dimname", "linalg_matrix_sqrth", "prod.dim_Dimname", "qr"}
     assert {*rows} == {"op", *changed}  # and nothing that the cpu lists in neither, as softmax.Dimname
-
-
-def test_two_releases_that_do_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    assert shown(capsys, "torch-2.10", "torch-2.11") == ["torch-2.10 and torch-2.11 do the same."]
 
 
 def test_a_device_that_one_side_has_no_record_of(capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,57 +65,21 @@ def test_two_devices(capsys: pytest.CaptureFixture[str]) -> None:
     assert "mm" not in cells
 
 
-def test_the_base_and_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(
-        "ops: {relu: {cpu: {as: fp32, note: A reason of mine.}}, linear: lower_precision_fp}\n", encoding="utf-8"
-    )
-    head, row, *_ = shown(capsys, "built-in", str(path))
-    assert head.split() == ["op", "device", "built-in", str(path), "why"]
+def test_a_file_over_the_base_beside_the_base_and_a_release(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text("ops: {relu: {cpu: {as: fp32, note: Mine.}}, linear: lower_precision_fp}\n")
+    head, row, *_ = shown(capsys, "built-in", "mine.yaml")
+    assert head.split() == ["op", "device", "built-in", "mine.yaml", "why"]
     assert " ".join(row.split()) == "relu cpu, tpu unlisted fp32 [1]"
+    rows = {line.split()[0]: line.split()[1:4] for line in shown(capsys, "torch-2.9", "mine.yaml") if line}
+    assert rows["relu"][0] == "cpu" and rows["conv1d.padding"][0] == "cuda,"
 
 
-def test_a_release_and_a_file_over_the_base(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text("ops: {relu: fp32}\n", encoding="utf-8")
-    rows = {line.split()[0]: line.split()[1:4] for line in shown(capsys, "torch-2.9", str(path)) if line}
-    assert "relu" in rows
-    assert rows["conv1d.padding"][0] == "cuda,"
-
-
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (
-            "built torch-2.11",
-            "error: 'built' is neither built-in, a release, a device nor a file; did you mean 'built-in'?",
-        ),
-        (
-            "built-in zzz",
-            "error: 'zzz' is neither built-in, a release, a device nor a file; files of rules end in .yaml",
-        ),
-        (
-            "cuda built-in",
-            "error: 'cuda' is a device and 'built-in' is none",
-        ),
-        ("gpu cpu", "error: 'cpu' is a device and 'gpu' is none; did you mean 'cuda'?"),
-        ("cuda xpu --device mps", "error: 'cuda' and 'xpu' are devices already; leave out --device"),
-        ("built-in torch-2.11 --device cudda", "error: unknown device 'cudda'; did you mean 'cuda'?"),
-        (
-            "built-in torch-2.11 --device xla",
-            "error: torch-2.11 has no record of xla; it has cpu, cuda, maia, mps, mtia, xpu",
-        ),
-        (
-            "built-in torch-2.16",
-            "error: unknown release 'torch-2.16'; did you mean 'torch-2.15', 'torch-2.14', "
-            "'torch-2.13' or 'torch-2.12'?",
-        ),
-        ("built-in no.yaml", "no.yaml:1:1: error: cannot be read: no such file or directory; name a readable file"),
-    ],
-)
-def test_a_mistake_is_one_line_and_exit_status_2(words: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diff", *words.split()]) == 2
-    assert capsys.readouterr() == ("", f"{error}\n")
+def test_a_mistake_is_one_line_and_exit_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", "gpu", "cpu"]) == 2
+    assert capsys.readouterr() == ("", "error: 'cpu' is a device and 'gpu' is none; did you mean 'cuda'?\n")
 
 
 def test_an_interrupt_prints_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,6 @@ ALL = " ".join(DEVICES)
 # rules: what each device gets. An op stands for all overloads that are listed with it.
 RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     "an op": ({"layer_norm": "input_dtype"}, {ALL: "layer_norm input_dtype"}),
-    "an op with its namespace": ({"aten::layer_norm": "fp32"}, {ALL: "layer_norm fp32"}),
-    "an op as torch prints it": ({"torch.ops.aten.layer_norm": "fp32"}, {ALL: "layer_norm fp32"}),
     "an overload": ({"pow.Tensor_Scalar": "bfloat16"}, {ALL: "pow.Tensor_Scalar bfloat16"}),
     "the default overload": ({"cat.default": "fp32"}, {ALL: "cat fp32"}),
     "all overloads": (
@@ -24,9 +22,6 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     ),
     "the overloads that can take it": ({"add": "promote"}, {ALL: "add.Tensor promote"}),
     "a function": ({"torch.nn.functional.layer_norm": "fp32"}, {ALL: "layer_norm fp32"}),
-    "a function that no row names": ({"torch.nn.functional.gelu": "fp32"}, {ALL: "gelu fp32"}),
-    "a function of linalg": ({"torch.linalg.det": "fp32"}, {ALL: "linalg_det fp32"}),
-    "a method": ({"torch.Tensor.erf": "float64"}, {ALL: "erf float64"}),
     "what runs several ops": (
         {"torch.nn.CrossEntropyLoss": {"cpu": "promote"}},
         {CPU: "cross_entropy_loss promote, nll_loss promote, nll_loss2d promote"},

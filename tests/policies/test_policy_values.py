@@ -1,6 +1,7 @@
-"""Policies as values: joined, compared, printed, written, read, and sent to other processes."""
+"""Policies as values: read as dicts, joined, compared, printed, written, and sent to other processes."""
 
 import copy
+import json
 import pickle
 from pathlib import Path
 
@@ -14,6 +15,31 @@ import tests.policies.library  # noqa: F401
 from tests.policies.test_policy_rules import RULES
 from tests.support.process import python
 
+MINE = Policy({"softmax": "fp32", "pow.Scalar": {"cuda": "half"}})
+READ = {"softmax": "fp32", "pow.Scalar": {"cuda": "float16"}}
+
+
+def test_a_policy_reads_as_a_dict() -> None:
+    assert len(MINE) == 2 and [*MINE] == [*READ] and [*MINE.items()] == [*READ.items()]
+    assert {**MINE} == READ == MINE.rules == json.loads(json.dumps(MINE.rules))
+    assert MINE["softmax"] == MINE["torch.softmax"] == MINE.get("F.softmax") == "fp32"
+    assert "pow.Scalar" in MINE and "pow" not in MINE and "nonsense" not in MINE
+    assert MINE.get("nonsense") is None and MINE.get("gelu", "none") == "none"
+
+
+def test_a_policy_equals_what_does_the_same() -> None:
+    assert MINE == READ == MINE == Policy(MINE) == {"torch.softmax": "float32", "pow.Scalar": {"cuda": "fp16"}}
+    assert Policy({"pow.Scalar": {"cuda": "fp16"}, "torch.softmax": torch.float32}) == MINE  # in another order
+    assert MINE != {"softmax": "fp32"} and MINE != {"sofmax": "fp32"} and MINE != {} and MINE != "fp32"
+    assert {MINE: 1}[Policy(READ)] == 1 and len({MINE, Policy(READ), Policy()}) == 2
+    assert bool(MINE) and not Policy()
+
+
+def test_the_category_of_an_op_is_asked_of_a_policy_over_the_built_in_one() -> None:
+    assert MINE.category("pow.Scalar", "cuda") == "float16"
+    assert MINE.category("softmax")["xla"] == "fp32" and MINE.category("mm", "cpu") == "lower_precision_fp"
+    assert Policy({"mm": "unlisted"}).category("mm", "cpu") == "unlisted" == MINE.category("add", "cpu")
+
 
 @pytest.mark.parametrize("rules", [rules for rules, _ in RULES.values()], ids=RULES)
 def test_a_policy_comes_back_from_its_rules_a_file_and_a_pickle(tmp_path: Path, rules: dict[str, object]) -> None:
@@ -22,7 +48,7 @@ def test_a_policy_comes_back_from_its_rules_a_file_and_a_pickle(tmp_path: Path, 
     for other in (Policy(made.rules), Policy.load(tmp_path / "mine.yaml"), pickle.loads(pickle.dumps(made))):
         assert other == made and hash(other) == hash(made)
         assert [rule[:4] for rule in sorted(other.by_overload())] == [rule[:4] for rule in sorted(made.by_overload())]
-    assert copy.deepcopy(made) == made == eval(repr(made))
+    assert copy.copy(made) == copy.deepcopy(made) == made == eval(repr(made))
 
 
 def test_notes_and_sources_are_kept_and_no_part_of_what_a_policy_is(tmp_path: Path) -> None:
@@ -30,56 +56,28 @@ def test_notes_and_sources_are_kept_and_no_part_of_what_a_policy_is(tmp_path: Pa
     made = Policy({"mv": {"as": "fp32", "note": note}})
     made.save(tmp_path / "mine.yaml")
     read = Policy.load(tmp_path / "mine.yaml")
-    assert {rule.note for rule in read.by_overload()} == {note}
-    assert {rule.source for rule in read.by_overload()} == {f"{tmp_path / 'mine.yaml'}:3:9"}
+    assert {(rule.note, rule.source) for rule in read.by_overload()} == {(note, f"{tmp_path / 'mine.yaml'}:3:9")}
     assert read == made == Policy({"mv": "fp32"})
 
 
-def test_a_file_that_polycast_tune_wrote_still_loads(tmp_path: Path) -> None:
-    (tmp_path / "tuned.yaml").write_text(
-        "# Rules that polycast tune proved.\n"
-        "#\n"
-        "# tuned:\n"
-        "#   device: cpu, which has the rules of cpu\n"
-        "ops:\n"
-        "  scaled_dot_product_attention:\n"
-        "    cpu:\n"
-        "      as: fp32\n"
-        "      note: calls=6 smallest=2.01e-07 largest=5.04 overflow=0 flushed=0 error=0.00582 fp32_ms=3.27\n"
-    )
-    assert Policy.load(tmp_path / "tuned.yaml") == Policy({"scaled_dot_product_attention": {"cpu": "fp32"}})
-
-
-# one policy, another, and the rules of both joined
+# One policy, another, and the rules of both joined.
 JOINED: dict[str, tuple[dict[str, object], dict[str, object], dict[str, object]]] = {
     "other ops": ({"mv": "fp32"}, {"mm": "fp32"}, {"mv": "fp32", "mm": "fp32"}),
     "the later wins": ({"mv": "fp32"}, {"torch.mv": "float16"}, {"mv": "float16"}),
-    "where it says something": (
-        {"mv": "fp32"},
-        {"mv": {"xpu": "promote"}},
-        {"mv": {"xpu": "promote", "others": "fp32"}},
-    ),
-    "an op wins over an earlier overload": ({"pow.Scalar": "float16"}, {"pow": "fp32"}, {"pow": "fp32"}),
-    "an overload wins over an earlier op": (
+    "on its device": ({"mv": "fp32"}, {"mv": {"xpu": "promote"}}, {"mv": {"xpu": "promote", "others": "fp32"}}),
+    "an op over an overload": ({"pow.Scalar": "float16"}, {"pow": "fp32"}, {"pow": "fp32"}),
+    "an overload over an op": (
         {"pow": "fp32"},
         {"pow.Scalar": "float16"},
         {"pow.Scalar": "float16", "pow": "fp32"},
     ),
-    "nothing": ({"mv": "fp32"}, {}, {"mv": "fp32"}),
 }
 
 
 @pytest.mark.parametrize(("one", "two", "both"), JOINED.values(), ids=JOINED)
 def test_policies_join(one: dict[str, object], two: dict[str, object], both: dict[str, object]) -> None:
-    assert Policy(one) | Policy(two) == Policy(both)
-
-
-def test_equal_policies_do_the_same() -> None:
-    made = Policy({"softmax": "fp32", "mv": {"cuda": "fp32"}})
-    assert made == Policy({"mv": {"cuda": "fp32"}, "torch.softmax": torch.float32})
-    assert made != Policy({"softmax": "fp32"}) and made != "softmax"
-    assert len({made, Policy(made.rules), Policy()}) == 2
-    assert bool(made) and not Policy()
+    assert Policy(one) | Policy(two) == Policy(one) | two == one | Policy(two) == both
+    assert Policy(one) | None == one
 
 
 def test_a_policy_cannot_change() -> None:
@@ -87,8 +85,6 @@ def test_a_policy_cannot_change() -> None:
     for name in ("digest", "rules", "note"):
         with pytest.raises(AttributeError):
             setattr(made, name, "")
-        with pytest.raises(AttributeError):
-            delattr(made, name)
     made.rules.clear()
     assert made.rules == {"mv": "fp32"}
 
@@ -100,11 +96,6 @@ def test_in_another_process_a_policy_has_the_same_digest_and_needs_no_library() 
     digest, _, *lines = python(code, PYTHONHASHSEED="7").splitlines()
     assert digest == Policy(rules).digest
     assert [line.split()[0] for line in lines] == ["library::attention.default", "library::attention.fast"]
-
-
-def test_a_ban_says_who_bans() -> None:
-    ((*_, message, _),) = Policy({"mv": {"mps": "banned"}}).kernels.rules()
-    assert message == "'mv' is banned on mps by Policy: mv.mps"
 
 
 TABLE = """\
@@ -124,18 +115,14 @@ unlisted: autocast leaves it alone; the ops that it runs follow their own rules.
 
 
 def test_a_policy_prints_as_a_table() -> None:
-    rules = {
-        "mv": {"mps": "input_dtype", "xla": "fp32", "cpu": "fp32"},
-        "library::mean": "bfloat16",
-        "torch.add": {"mps": "promote"},
-    }
-    assert str(Policy(rules)) == TABLE
+    mv = {"mps": "input_dtype", "xla": "fp32", "cpu": "fp32"}
+    assert str(Policy({"mv": mv, "library::mean": "bfloat16", "torch.add": {"mps": "promote"}})) == TABLE
 
 
 def test_a_difference_prints_as_a_table() -> None:
     made = Policy({"mv": {"cpu": "fp32"}, "dot": {"cpu": "fp32"}})
     assert made.diff(Policy({"dot": {"cpu": "fp32"}, "dist": {"xla": "fp32"}, "mv": {"cpu": "float16"}})) == DIFF
-    assert made.diff(made) == Policy().diff() == ""
+    assert made.diff(made) == Policy().diff() == "" and "stack" in MINE.diff("torch-2.11")
 
 
 def test_a_policy_for_everything_that_the_built_in_policy_lists() -> None:
@@ -148,19 +135,9 @@ def test_a_policy_for_everything_that_the_built_in_policy_lists() -> None:
     assert {rule.op for rule in Policy("fp32_append_dtype").by_overload()} == {"norm"}
 
 
-@pytest.mark.parametrize("category", ["fp32", "promote", "float64", "fp32_set_opt_dtype"])
+@pytest.mark.parametrize("category", ["fp32", "promote", "fp32_set_opt_dtype"])
 def test_a_policy_for_everything_comes_back_from_its_rules(category: str) -> None:
     assert Policy(Policy(category).rules) == Policy(category)
-
-
-def test_an_unknown_category_for_everything() -> None:
-    with pytest.raises(ValueError, match="unknown category, release or file 'fp23'; did you mean 'fp32'"):
-        Policy("fp23")
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_without_a_policy_the_rules_are_the_built_in_ones(device: str) -> None:
-    assert [*policy.resolved(device=device)] == sorted(rule for rule in BUILT_IN if rule.device == device)
 
 
 def test_a_listing_says_where_each_category_is_said() -> None:
@@ -170,6 +147,6 @@ def test_a_listing_says_where_each_category_is_said() -> None:
     assert said["library::mean"] == "fp32 Policy: library::mean"
     assert said["mm"] == "lower_precision_fp policy.yaml"
     assert next(rule.note for rule in rows if rule.op == "addr").startswith("PyTorch/XLA: ")
-    lines = [line.split() for line in str(rows).splitlines()]
-    assert lines[0] == ["op", "device", "category", "from"]
-    assert ["mv", "xla", "fp32", "Policy:", "mv"] in lines
+    assert ["mv", "xla", "fp32", "Policy:", "mv"] in [line.split() for line in str(rows).splitlines()]
+    for device in DEVICES:
+        assert [*policy.resolved(device=device)] == sorted(rule for rule in BUILT_IN if rule.device == device)

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from typing import Any
 
 import polycast
 import pytest
@@ -38,7 +39,7 @@ class Outer(nn.Module):
 LOST = "records no casts.*, so the rules of this {} would be lost; use torch.compile"
 
 
-@pytest.mark.parametrize(("name", "kind"), [("", "Outer"), ("inner", "Inner"), ("inner.linear", "Linear")])
+@pytest.mark.parametrize(("name", "kind"), [("", "Outer"), ("inner.linear", "Linear")])
 def test_jit_trace_raises_outside_of_a_region(name: str, kind: str) -> None:
     model = Outer()
     polycast.assign(model, {name: "fp32"})
@@ -64,25 +65,16 @@ def test_jit_trace_holds_the_casts_of_a_region_and_says_where() -> None:
         torch.testing.assert_close(outside, model(X))
 
 
+@pytest.mark.parametrize("trace", [torch.fx.symbolic_trace, torch.fx.Tracer().trace, torch.jit.script])
 @pytest.mark.parametrize(("name", "kind"), [("", "Outer"), ("inner", "Inner")])
-@pytest.mark.parametrize("trace", [torch.fx.symbolic_trace, lambda model: torch.fx.Tracer().trace(model)])
-def test_fx_raises(name: str, kind: str, trace: Callable[[nn.Module], object]) -> None:
+def test_fx_and_jit_script_raise(name: str, kind: str, trace: Callable[[nn.Module], object]) -> None:
     model = Outer()
     polycast.assign(model, {name: "fp32"})
     with pytest.raises(RuntimeError, match=LOST.format(kind)):
         trace(model)
     polycast.assign(model, {name: None})
-    assert trace(model)
-
-
-@pytest.mark.parametrize(("name", "kind"), [("", "Outer"), ("inner", "Inner")])
-def test_jit_script_raises(name: str, kind: str) -> None:
-    model = Outer()
-    polycast.assign(model, {name: "fp32"})
-    with pytest.raises(RuntimeError, match=LOST.format(kind)):
-        torch.jit.script(model)
-    polycast.assign(model, {name: None})
-    assert torch.equal(torch.jit.script(model)(X), model(X))
+    traced: Any = trace(model)
+    assert isinstance(traced, torch.fx.Graph) or torch.equal(traced(X), model(X))
 
 
 def test_modules_that_fx_leaves_whole_keep_their_rules() -> None:
@@ -113,7 +105,7 @@ def test_an_export_to_onnx_keeps_the_casts() -> None:
     assert output.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
 
 
-@pytest.mark.parametrize("rules", ["fp32", {"linear": "fp32"}, polycast.Policy({"linear": "fp32"}), torch.float32])
+@pytest.mark.parametrize("rules", [{"linear": "fp32"}, torch.float32])
 def test_a_compiled_function_assigns(rules: polycast.policy.policy.PolicyLike) -> None:
     model = Outer()
 
