@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from hypothesis import strategies as st
 from polycast._compiled import DEVICES_LIKE
@@ -82,41 +82,15 @@ class State:
         return {"lower_precision_fp": self.dtype, "fp32": "float32"}.get(value, value)
 
 
-class Node:
-    """A part of a program: what it has to give, and how it is written."""
-
-    def expect(self, state: State, found: list[str]) -> None:
-        raise NotImplementedError
-
-    def write(self, to: "Writer") -> None:
-        raise NotImplementedError
-
-
-Block: TypeAlias = tuple[Node, ...]
-
-
-def expect(block: Block, state: State, found: list[str]) -> None:
-    for node in block:
-        node.expect(state, found)
-
-
-@dataclass(frozen=True)
-class Op(Node):
+class Op(NamedTuple):
     name: str
     given: str
 
-    def expect(self, state: State, found: list[str]) -> None:
-        found.append(state.computed(self.name, GIVEN[self.given]))
 
-    def write(self, to: "Writer") -> None:
-        to.line(f"out.append({CALLS[self.name].format(self.given)})")
-
-
-@dataclass(frozen=True)
-class Region(Node):
+class Region(NamedTuple):
     """One of polycast, with a policy or without, or of torch; decorating a function, or around a block."""
 
-    body: Block
+    body: "Block"
     rules: Rules | None = None
     dtype: str | None = None
     enabled: bool = True
@@ -127,157 +101,89 @@ class Region(Node):
         regions = (*state.regions, self.rules) if self.rules is not None else state.regions
         return replace(state, enabled=self.enabled, dtype=self.dtype or state.dtype, regions=regions)
 
-    def call(self, to: "Writer") -> str:
-        dtype = "" if self.dtype is None else f", dtype=torch.{self.dtype}"
-        policy = "" if self.rules is None else f", policy={to.policy(self.rules)}"
-        place = "torch" if self.is_torchs else "polycast"
-        return f'{place}.autocast("{to.device}"{dtype}, enabled={self.enabled}{policy})'
 
-    def expect(self, state: State, found: list[str]) -> None:
-        expect(self.body, self.inside(state), found)
-
-    def write(self, to: "Writer") -> None:
-        if not self.decorates:
-            to.inside(f"with {self.call(to)}:", self.body)
-            return
-        to.line(f"@{self.call(to)}")
-        name = to.name("decorated")
-        to.inside(f"def {name}(out):", self.body)
-        to.line(f"{name}(out)")
-
-
-@dataclass(frozen=True)
-class Module(Node):
+class Module(NamedTuple):
     """A module whose forward is a block, with rules of its own; made above all blocks, so that nobody compiles that."""
 
-    body: Block
+    body: "Block"
     rules: Rules
 
-    def expect(self, state: State, found: list[str]) -> None:
-        expect(self.body, replace(state, modules=(*state.modules, self.rules)), found)
 
-    def write(self, to: "Writer") -> None:
-        inner = Writer(to.device, count=to.count + 100)
-        name = inner.name("module")
-        with inner.indented(f"class {name}(torch.nn.Module):"):
-            inner.inside("def forward(self, out):", self.body)
-        to.count = inner.count
-        to.made += [*inner.made, *inner.lines, f"    {name} = {name}()"]
-        to.made.append(f"    polycast.assign({name}, {{'': {to.policy(self.rules)}}})")
-        if not any(isinstance(node, Suspended) for node in self.body):
-            to.line(f"{name}(out)")
-            return
-        to.line(f"{name}_before = len(suspended)")
-        to.line(f"try: {name}(out)")
-        to.line("finally:")
-        to.line(f"    while len(suspended) > {name}_before: suspended.pop().close()")
-
-
-@dataclass(frozen=True)
-class Suspended(Node):
+class Suspended(NamedTuple):
     """In a generator's first step, a region that it leaves only after the module around it has ended."""
 
     region: Region
-    rest: Block
-
-    def expect(self, state: State, found: list[str]) -> None:
-        expect(self.region.body + self.rest, self.region.inside(state), found)
-
-    def write(self, to: "Writer") -> None:
-        to.line(f"suspended.append({to.generator(self.region)})")
-        to.line("next(suspended[-1])")
-        to.block(self.rest)
+    rest: "Block"
 
 
-@dataclass(frozen=True)
-class Use(Node):
-    """The process's rules, for as long as a block runs."""
-
-    body: Block
-    rules: Rules
-
-    def expect(self, state: State, found: list[str]) -> None:
-        expect(self.body, replace(state, process=self.rules), found)
-
-    def write(self, to: "Writer") -> None:
-        to.inside(f"with polycast.use({to.policy(self.rules)}):", self.body)
-
-
-@dataclass(frozen=True)
-class Threads(Node):
-    """A block in a thread each, all at once."""
-
-    bodies: tuple[Block, ...]
-
-    def expect(self, state: State, found: list[str]) -> None:
-        for body in self.bodies:
-            expect(body, started(state.device, state.process), found)
-
-    def write(self, to: "Writer") -> None:
-        names = [to.function("thread", body) for body in self.bodies]
-        to.line(f"out.extend(together({', '.join(names)}))")
-
-
-@dataclass(frozen=True)
-class Generator(Node):
+class Generator(NamedTuple):
     """A region that a generator enters and leaves, with a block between, which runs in it all the same."""
 
     region: Region
-    between: Block
-
-    def expect(self, state: State, found: list[str]) -> None:
-        expect(self.region.body + self.between + self.region.body, self.region.inside(state), found)
-
-    def write(self, to: "Writer") -> None:
-        name = to.name("run")
-        to.line(f"{name} = {to.generator(self.region, self.region.body)}")
-        to.line(f"next({name})")
-        to.block(self.between)
-        to.line(f"next({name}, None)")
+    between: "Block"
 
 
-@dataclass(frozen=True)
-class Try(Node):
+class Use(NamedTuple):
+    """The process's rules, for as long as a block runs."""
+
+    body: "Block"
+    rules: Rules
+
+
+class Threads(NamedTuple):
+    """A block in a thread each, all at once."""
+
+    bodies: "tuple[Block, ...]"
+
+
+class Try(NamedTuple):
     """A block that may raise inside of what it has entered."""
 
-    body: Block
-
-    def expect(self, state: State, found: list[str]) -> None:
-        with suppress(StoppedError):
-            expect(self.body, state, found)
-
-    def write(self, to: "Writer") -> None:
-        to.inside("with suppress(StoppedError):", self.body)
+    body: "Block"
 
 
-@dataclass(frozen=True)
-class Raise(Node):
+class Raise(NamedTuple):
     """The error of a Try around it."""
 
-    def expect(self, state: State, found: list[str]) -> None:  # noqa: ARG002
-        raise StoppedError
 
-    def write(self, to: "Writer") -> None:
-        to.line("raise StoppedError")
-
-
-@dataclass(frozen=True)
-class Compiled(Node):
+class Compiled(NamedTuple):
     """A block that is compiled, called here, in a region, and here again."""
 
-    body: Block
+    body: "Block"
     region: Region
 
-    def expect(self, state: State, found: list[str]) -> None:
-        for inside in (state, self.region.inside(state), state):
-            expect(self.body, inside, found)
 
-    def write(self, to: "Writer") -> None:
-        name = to.function("compiled", self.body)
-        to.line(f"{name} = compile_anew({name})")
-        to.line(f"out.extend({name}())")
-        to.line(f"with {self.region.call(to)}: out.extend({name}())")
-        to.line(f"out.extend({name}())")
+Node: TypeAlias = Op | Region | Module | Suspended | Generator | Use | Threads | Try | Raise | Compiled
+Block: TypeAlias = tuple[Node, ...]
+
+
+def expect(block: Block, state: State, found: list[str]) -> None:  # noqa: C901
+    """Add the dtype that each op of a block gives."""
+    for node in block:
+        match node:
+            case Op(name, given):
+                found.append(state.computed(name, GIVEN[given]))
+            case Region(body):
+                expect(body, node.inside(state), found)
+            case Module(body, rules):
+                expect(body, replace(state, modules=(*state.modules, rules)), found)
+            case Suspended(region, rest):
+                expect(region.body + rest, region.inside(state), found)
+            case Generator(region, between):
+                expect(region.body + between + region.body, region.inside(state), found)
+            case Use(body, rules):
+                expect(body, replace(state, process=rules), found)
+            case Threads(bodies):
+                for body in bodies:
+                    expect(body, started(state.device, state.process), found)
+            case Try(body):
+                with suppress(StoppedError):
+                    expect(body, state, found)
+            case Raise():
+                raise StoppedError
+            case Compiled(body, region):
+                for inside in (state, region.inside(state), state):
+                    expect(body, inside, found)
 
 
 def started(device: str, process: Rules) -> State:
@@ -302,14 +208,15 @@ class Writer:
     indent: int = 1
     count: int = 0
 
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.indent + text)
+    def line(self, *texts: str) -> None:
+        self.lines += ["    " * self.indent + text for text in texts]
 
     @contextmanager
-    def indented(self, text: str) -> Iterator[None]:
+    def inside(self, text: str) -> Iterator[None]:
         self.line(text)
         self.indent += 1
         yield
+        self.line("pass")
         self.indent -= 1
 
     def name(self, kind: str) -> str:
@@ -321,19 +228,16 @@ class Writer:
         self.made.append(f"    {name} = polycast.Policy({rules!r})")
         return name
 
-    def block(self, block: Block) -> None:
-        for node in block:
-            node.write(self)
-
-    def inside(self, text: str, block: Block, last: str = "pass") -> None:
-        with self.indented(text):
-            self.block(block)
-            self.line(last)
+    def region(self, region: Region) -> str:
+        dtype = "" if region.dtype is None else f", dtype=torch.{region.dtype}"
+        policy = "" if region.rules is None else f", policy={self.policy(region.rules)}"
+        place = "torch" if region.is_torchs else "polycast"
+        return f'{place}.autocast("{self.device}"{dtype}, enabled={region.enabled}{policy})'
 
     def function(self, kind: str, body: Block) -> str:
         """Write a function that returns the results of a block."""
         name = self.name(kind)
-        with self.indented(f"def {name}():"):
+        with self.inside(f"def {name}():"):
             self.line("out = []")
             self.block(body)
             self.line("return out")
@@ -342,11 +246,66 @@ class Writer:
     def generator(self, region: Region, after: Block = ()) -> str:
         """Write a generator that yields once in a region, and return its call."""
         name = self.name("generator")
-        with self.indented(f"def {name}():"), self.indented(f"with {region.call(self)}:"):
+        with self.inside(f"def {name}():"), self.inside(f"with {self.region(region)}:"):
             self.block(region.body)
             self.line("yield")
             self.block(after)
         return f"{name}()"
+
+    def module(self, module: Module) -> str:
+        inner = Writer(self.device, count=self.count + 100)
+        name = inner.name("module")
+        with inner.inside(f"class {name}(torch.nn.Module):"), inner.inside("def forward(self, out):"):
+            inner.block(module.body)
+        self.count = inner.count
+        self.made += [*inner.made, *inner.lines, f"    {name} = {name}()"]
+        self.made.append(f"    polycast.assign({name}, {{'': {self.policy(module.rules)}}})")
+        return name
+
+    def block(self, block: Block) -> None:  # noqa: C901
+        for node in block:
+            match node:
+                case Op(name, given):
+                    self.line(f"out.append({CALLS[name].format(given)})")
+                case Region(body, decorates=False):
+                    with self.inside(f"with {self.region(node)}:"):
+                        self.block(body)
+                case Region(body):
+                    name = self.name("decorated")
+                    self.line(f"@{self.region(node)}")
+                    with self.inside(f"def {name}(out):"):
+                        self.block(body)
+                    self.line(f"{name}(out)")
+                case Module(body):
+                    name = self.module(node)
+                    if any(isinstance(part, Suspended) for part in body):
+                        self.line("before = len(suspended)", f"try: {name}(out)", "finally:")
+                        self.line("    while len(suspended) > before: suspended.pop().close()")
+                    else:
+                        self.line(f"{name}(out)")
+                case Suspended(region, rest):
+                    self.line(f"suspended.append({self.generator(region)})", "next(suspended[-1])")
+                    self.block(rest)
+                case Generator(region, between):
+                    run = self.name("run")
+                    self.line(f"{run} = {self.generator(region, region.body)}", f"next({run})")
+                    self.block(between)
+                    self.line(f"next({run}, None)")
+                case Use(body, rules):
+                    with self.inside(f"with polycast.use({self.policy(rules)}):"):
+                        self.block(body)
+                case Threads(bodies):
+                    threads = [self.function("thread", body) for body in bodies]
+                    self.line(f"out.extend(together({', '.join(threads)}))")
+                case Try(body):
+                    with self.inside("with suppress(StoppedError):"):
+                        self.block(body)
+                case Raise():
+                    self.line("raise StoppedError")
+                case Compiled(body, region):
+                    name = self.function("compiled", body)
+                    self.line(f"{name} = compile_anew({name})", f"out.extend({name}())")
+                    self.line(f"with {self.region(region)}: out.extend({name}())", f"out.extend({name}())")
 
 
 def source_of(block: Block, device: str) -> str:
@@ -407,7 +366,7 @@ def blocks(depth: int, kinds: str = "utgsrc") -> st.SearchStrategy[Block]:
         nodes.append(st.builds(Module, suspending, drawn_rules()))
     if "r" in kinds:
         raising = st.builds(lambda body: (*body, Raise()), within)
-        region = st.builds(replace, regions(within), body=raising)
+        region = st.builds(Region._replace, regions(within), body=raising)
         nodes.append(st.builds(Try, st.tuples(ops, region | st.builds(Module, raising, drawn_rules()), ops)))
     if "c" in kinds:
         nodes.append(st.builds(Compiled, blocks(min(depth - 1, 2), ""), regions(blocks(0))))

@@ -241,6 +241,7 @@ print(counters["aot_autograd"]["autograd_cache_hit"])
 """
 
 
+@pytest.mark.slow
 def test_a_second_process_takes_from_the_disk_what_its_policy_compiled(tmp_path: os.PathLike[str]) -> None:
     """In the other order, in which the scopes have other numbers."""
     environment = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1", "TORCH_LOGS": "-all"}

@@ -1,12 +1,9 @@
 """`python -m polycast diff`: what two policies, releases or devices do differently."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from polycast.command_line.commands import main
-from polycast.policy import sides
 
 from tests.support.cases import RELEASE
 
@@ -75,23 +72,3 @@ def test_a_file_over_the_base_beside_the_base_and_a_release(
     assert " ".join(row.split()) == "relu cpu, tpu unlisted fp32 [1]"
     rows = {line.split()[0]: line.split()[1:4] for line in shown(capsys, "torch-2.9", "mine.yaml") if line}
     assert rows["relu"][0] == "cpu" and rows["conv1d.padding"][0] == "cuda,"
-
-
-def test_a_mistake_is_one_line_and_exit_status_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diff", "gpu", "cpu"]) == 2
-    assert capsys.readouterr() == ("", "error: 'cpu' is a device and 'gpu' is none; did you mean 'cuda'?\n")
-
-
-def test_an_interrupt_prints_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> object:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(sides, "_side", interrupt)
-    assert main(["diff", "built-in", "torch-2.11"]) == 130
-    assert capsys.readouterr() == ("", "")
-
-
-def test_a_reader_that_has_read_enough_gets_no_traceback() -> None:
-    command = f"{sys.executable} -m polycast diff built-in torch-2.9 | head -1"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
-    assert (done.stdout.split()[:2], done.stderr) == (["op", "device"], "")
