@@ -5,21 +5,18 @@ import signal
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import polycast
 import pytest
 import torch
-from polycast.backends import device_of, device_type_of
+from polycast.backends import device_of
 
 from tests.support import recorded_errors
 from tests.support.cases import CASES
 from tests.support.devices import real_devices
 from tests.support.optimizers import PATHS, Kernels, kernels_on
-from tests.support.probe import HAS_XLA, NO_XLA, kernels_of
 from tests.support.recorded_errors import RecordedError
 from tests.support.sharded import world
-from tests.support.tally import LINES
 
 if find_spec("numpy") is None:
     os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # which torch says in the processes of a test
@@ -27,7 +24,6 @@ os.environ.pop("COLUMNS", None)  # which the processes of a test run in parallel
 # A shell has the jobs in its background ignore these, which tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-_told: list[str] = []
 _chosen: list[str] = []
 _OF_DEVICES = {"real_device", "kernels"}
 
@@ -107,28 +103,6 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     """Collect each file of tests as a Module of ours."""
     module: Module = Module.from_parent(parent, path=module_path)
     return module
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Collect what the tallies of a process say."""
-    _told.extend(getattr(node, "workeroutput", {}).get(LINES, ()))
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print what the tallies of other processes say."""
-    for line in _told:
-        terminalreporter.write_line(line)
-
-
-@pytest.fixture(scope="module")
-def device(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A device of the policy, its kernels installed; without torch_xla there is nothing to run XLA's on."""
-    name: str = request.param
-    if device_type_of(name) == "xla" and not HAS_XLA:
-        pytest.skip(NO_XLA)
-    with kernels_of(name):
-        yield name
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """custom_fwd and custom_bwd: what forward and backward of an autograd function see of regions."""
 
-import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,9 +11,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
 from tests.support.probe import HAS_XLA, NO_XLA
+from tests.support.recorded_errors import RecordedError
 
 F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64
-DEVICES = ["cpu", pytest.param("xla", marks=pytest.mark.skipif(not HAS_XLA, reason=NO_XLA))]
 
 Function = Any  # a subclass of torch.autograd.Function; the latter's apply has no types
 # What backward of the latest call saw: autocasting on, in which dtype, and the dtypes of what forward saved.
@@ -70,32 +69,28 @@ Style = Callable[..., Function]
 
 
 @STYLES
-@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
-    ("enabled", "cast_inputs", "output", "backward"),
+    ("device", "enabled", "cast_inputs", "output", "backward"),
     [
         # Autocasting in backward, or the product of float32 and bfloat16 would raise.
-        (True, None, BF16, (True, BF16, [F32, F32])),
-        (True, HALF, HALF, (False, BF16, [HALF, HALF])),
-        (False, None, F32, (False, BF16, [F32, F32])),
-        (False, HALF, F32, (False, BF16, [F32, F32])),
+        ("cpu", True, None, BF16, (True, BF16, [F32, F32])),
+        ("cpu", True, HALF, HALF, (False, BF16, [HALF, HALF])),
+        ("cpu", False, None, F32, (False, BF16, [F32, F32])),
+        ("cpu", False, HALF, F32, (False, BF16, [F32, F32])),
+        pytest.param(
+            *("xla", True, HALF, HALF, (False, BF16, [HALF, HALF])),
+            marks=pytest.mark.skipif(not HAS_XLA, reason=NO_XLA),
+        ),
     ],
 )
-@pytest.mark.parametrize("around", [False, True])
 def test_backward_runs_under_the_state_of_forward(
-    style: Style,
-    device: str,
-    enabled: bool,
-    cast_inputs: torch.dtype | None,
-    output: torch.dtype,
-    backward: tuple[bool, torch.dtype, list[torch.dtype]],
-    around: bool,
+    style: Style, device: str, enabled: bool, cast_inputs: torch.dtype | None, output: torch.dtype, backward: Any
 ) -> None:
     a, b = (torch.full((2, 2), value, device=device, requires_grad=True) for value in (2.0, 3.0))
     with polycast.autocast(device, enabled=enabled):
         result = style(cast_inputs).apply(a, b)
     assert result.dtype is output
-    with polycast.autocast(device, enabled=around):  # of no influence
+    with polycast.autocast(device, enabled=not enabled):  # of no influence
         result.sum().backward()
     assert seen == [backward]
     assert a.grad is not None
@@ -118,12 +113,10 @@ def dtypes(value: Any) -> Any:
     ("given", "wanted"),
     [
         (F32, BF16),
-        (HALF, BF16),
-        (BF16, BF16),
         (F64, F64),
         (INT, INT),
         (NARROW, NARROW),
-        ([F32, (F64, {"key": F32})], [BF16, (F64, {"key": BF16})]),
+        ([F32, (HALF, {"key": F32})], [BF16, (BF16, {"key": BF16})]),
         (Pair(F32, "text"), Pair(BF16, "text")),
         ((None, 1.5, torch.Size([2])), (None, 1.5, torch.Size([2]))),
     ],
@@ -137,7 +130,7 @@ def test_inputs_are_cast_wherever_they_are(given: Any, wanted: Any) -> None:
         return dtypes(args), dtypes(kwargs)
 
     with polycast.autocast("cpu"):
-        found = polycast.custom_fwd(cast_inputs=BF16)(forward)(made, torch.ones(1), name=made)
+        found = polycast.custom_fwd(cast_inputs="bf16")(forward)(made, torch.ones(1), name=made)
     assert found == ((wanted, BF16), {"name": wanted})
 
 
@@ -166,24 +159,6 @@ def test_setup_context_is_handed_the_output_that_forward_returned() -> None:
         assert Sum.apply(torch.ones(2)).dtype is F32  # type: ignore[no-untyped-call]
 
 
-def test_a_forward_without_decoration_is_named() -> None:
-    class Bare(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, a: torch.Tensor) -> torch.Tensor:
-            ctx.save_for_backward(a, a)
-            return a.clone()
-
-        backward = staticmethod(polycast.custom_bwd(_multiply_backward))
-
-    text = (
-        "^custom_bwd finds no autocast state on its context; decorate forward with polycast.custom_fwd, "
-        "and setup_context too if the function has one$"
-    )
-    result = Bare.apply(torch.ones(2, 2, requires_grad=True))  # type: ignore[no-untyped-call]
-    with pytest.raises(RuntimeError, match=text):
-        result.sum().backward()
-
-
 @STYLES
 def test_second_derivatives(style: Style) -> None:
     def multiply(a: torch.Tensor, b: torch.Tensor) -> Any:
@@ -205,10 +180,8 @@ def test_function_transforms_take_the_form_with_setup_context(cast_inputs: torch
         return result.sum(dtype=F32)
 
     with polycast.autocast("cpu"):
-        single = torch.func.grad(loss)(torch.ones(2, 2))
         batch = torch.vmap(torch.func.grad(loss))(torch.ones(4, 2, 2))
-    assert single.dtype is F32
-    assert torch.equal(single, torch.full((2, 2), 6.0))
+    assert batch.dtype is F32
     assert torch.equal(batch, torch.full((4, 2, 2), 6.0))
 
 
@@ -233,31 +206,36 @@ def test_compiled_functions_give_what_eager_ones_give(style: Style, cast_inputs:
         assert torch.equal(ours, eager)
 
 
-FLOATING = "it takes a floating-point dtype, such as torch.float32, or None"
-WRONG = {
-    'custom_fwd(cast_inputs="float3")': "the cast_inputs is 'float3', which torch does not have; "
-    "did you mean 'float32'?",
-    'custom_fwd("cpu")': "custom_fwd got 'cpu' instead of a function; write @custom_fwd(device_type='cpu')",
-    "custom_fwd(cast_inputs=torch.int32)": f"cast_inputs is torch.int32; {FLOATING}",
-    "custom_fwd(torch.float32)": "custom_fwd got torch.float32 instead of a function; "
-    "write @custom_fwd(cast_inputs=torch.float32)",
-    'custom_fwd(cast_inputs=torch.float32)("x")': "custom_fwd decorates a function, not 'x'; "
-    "write @custom_fwd above its def",
-    'custom_bwd("cuda")': "custom_bwd decorates a function, not 'cuda'; write @custom_bwd above its def",
+def _without_decoration() -> None:
+    class Bare(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, a: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(a, a)
+            return a.clone()
+
+        backward = staticmethod(polycast.custom_bwd(_multiply_backward))
+
+    result = Bare.apply(torch.ones(2, 2, requires_grad=True))  # type: ignore[no-untyped-call]
+    result.sum().backward()
+
+
+custom_fwd: Any = polycast.custom_fwd
+custom_bwd: Any = polycast.custom_bwd
+WRONG: dict[str, Callable[[], object]] = {
+    "a dtype that is none": lambda: custom_fwd(cast_inputs="float3"),
+    "a dtype that does not float": lambda: custom_fwd(cast_inputs=torch.int32),
+    "a device for the function": lambda: custom_fwd("cpu"),
+    "a dtype for the function": lambda: custom_fwd(F32),
+    "a text decorated": lambda: custom_fwd(cast_inputs=F32)("x"),
+    "custom_bwd of a text": lambda: custom_bwd("cuda"),
+    "a forward without decoration": _without_decoration,
 }
 
 
-@pytest.mark.parametrize("call", WRONG)
-def test_what_the_decorators_cannot_use(call: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(WRONG[call])}$"):
-        eval(f"polycast.{call}")
-
-
-@pytest.mark.parametrize("spelled", ["fp32", "float32", "torch.float", F32])
-def test_inputs_are_cast_to_a_dtype_in_any_spelling(spelled: str | torch.dtype) -> None:
-    forward = polycast.custom_fwd(device_type=torch.device("cpu"), cast_inputs=spelled)(lambda x: x.dtype)
-    with polycast.autocast("cpu"):
-        assert forward(torch.ones(1, dtype=BF16)) is F32
+@pytest.mark.parametrize("case", WRONG)
+def test_what_the_decorators_cannot_use_is_told(case: str, recorded_error: RecordedError) -> None:
+    with recorded_error():
+        WRONG[case]()
 
 
 @pytest.mark.parametrize("device_type", ["cpu", "cuda"])

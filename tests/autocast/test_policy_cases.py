@@ -1,86 +1,88 @@
-"""Every rule of the policy, on its device: the dtypes in which its op is called below autocast.
+"""Every rule of the policy, on its device: its kernel, and the dtypes in which its op is called below autocast.
 
 The test names no operator. It calls the overload in a region, with arguments made from its schema, and compares what a
 probe below autocast is handed with what the sentence of the rule's category says.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 
-import polycast
 import pytest
 import torch
 from polycast import _compiled
 from polycast.backends import device_type_of
 from polycast.debug.verification.outcomes import NARROW, expected
+from polycast.debug.verification.samples import SAMPLES, WITHOUT_SAMPLE, Make, arguments
 from polycast.policy.rules import BUILT_IN
 
 from codegen.schemas import Schemas
 from tests.support.calls import call
 from tests.support.cases import ALL_CASES, CASES, POLICY, Case
 from tests.support.probe import is_reachable, kernels_of, probes, tensors_of
-from tests.support.tally import Tally
+from tests.support.recorded_errors import RecordedError
 
 F64, F32, INT = torch.float64, torch.float32, torch.int64
 HALF, BF16 = torch.float16, torch.bfloat16
-
-
-@pytest.fixture(scope="module")
-def tally(request: pytest.FixtureRequest) -> Tally:
-    tally = Tally("Rules reached by a real dispatch")
-    request.config.pluginmanager.register(tally)
-    return tally
+named = cache(lambda case: "Dimname" in str(Schemas.installed().find(case.op, case.overload)))
 
 
 @pytest.fixture(scope="module")
 def device(request: pytest.FixtureRequest) -> Iterator[str]:
     """The device under test, its kernels installed and its ops probed."""
     name: str = request.param
-    names = [case.reaches for case in CASES if case.device == name and not _is_named(case)]
+    names = [case.reaches for case in CASES if case.device == name and not named(case)]
     with kernels_of(name), probes(name, names):
         yield name
 
 
-def _cases_of(*categories: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    cases = [case for case in CASES if case.category in categories]
-    assert cases, f"the policy has no rule of {categories}"
-    return pytest.mark.parametrize(
-        ("device", "case"),
-        [pytest.param(case.device, case, id=str(case)) for case in cases],
-        indirect=["device"],
-        scope="module",
-    )
-
-
-def test_the_compiled_rules_are_those_of_policy_yaml() -> None:
-    assert {rule[:4] for rule in BUILT_IN} == {case[:4] for case in ALL_CASES}
-
-
-@_cases_of(*(set(polycast.policy.categories()) - {"stock"}))
-def test_the_kernel_in_force_is_the_policys(device: str, case: Case) -> None:
+@pytest.mark.parametrize(
+    ("device", "case"),
+    [pytest.param(case.device, case, id=str(case)) for case in CASES],
+    indirect=["device"],
+    scope="module",
+)
+def test_a_rule_calls_its_op_as_its_category_says(device: str, case: Case) -> None:
+    dump = torch._C._dispatch_dump(f"aten::{case.name}")
+    if case.category == "stock":
+        assert f"on {device}, from policy.yaml" not in dump
+        return
     key = f"{_compiled.DEVICES[device].dispatch_key}:"
-    dump = torch._C._dispatch_dump(f"aten::{case.name}").splitlines()
-    (active,) = [line for line in dump if line.startswith(key)]
+    (active,) = [line for line in dump.splitlines() if line.startswith(key)]
     assert active.startswith(f"{key} polycast: {case.category} on {device}, from policy.yaml")
+    if not is_reachable(device) or named(case):
+        return  # fake tensors carry no autocast key, or are passed with names: only the registration can be seen
+    for lower in _compiled.DEVICES[device].lower_precision:
+        if case.category == "banned":
+            (message,) = {rule.message for rule in POLICY.rules() if rule.op == case.op and rule.message}
+            with pytest.raises(RuntimeError, match=re.escape(" ".join(message.split()))):
+                call(case, [F32], lower)
+        elif case.category in ("fp32_set_opt_dtype", "fp32_append_dtype"):
+            sets_a_dtype(case, lower)
+        else:
+            casts(case, lower)
 
 
-@_cases_of("stock")
-def test_stock_rules_keep_the_kernel_of_torch(device: str, case: Case) -> None:
-    assert f"on {device}, from policy.yaml" not in torch._C._dispatch_dump(f"aten::{case.name}")
+def casts(case: Case, lower: torch.dtype) -> None:
+    """Inputs arrive in the dtype of the category."""
+    plain = [[F32], [HALF], [BF16], [lower, F32], [HALF, BF16], [F64], [F64, lower, F32], [INT], [INT, F32]]
+    for given in (*plain, *([narrow, F32] for narrow in narrow_types(case.device))):
+        made, reached = call(case, given, lower)
+        assert reached.name == case.reaches
+        assert reached.tensors == expected(case.category, made, lower), f"given {made} in {lower}"
 
 
-@_cases_of("lower_precision_fp", "fp32", "promote", "input_dtype")
-def test_inputs_arrive_in_the_type_of_the_category(device: str, case: Case, tally: Tally) -> None:
-    with tally.count(device):
-        _skip_unreachable(case)
-        for lower in _compiled.DEVICES[device].lower_precision:
-            plain = [[F32], [HALF], [BF16], [lower, F32], [HALF, BF16], [F64], [F64, lower, F32], [INT], [INT, F32]]
-            for given in (*plain, *([narrow, F32] for narrow in narrow_types(device))):
-                made, reached = call(case, given, lower)
-                assert reached.name == case.reaches
-                assert reached.tensors == expected(case.category, made, lower), f"given {made} in {lower}"
+def sets_a_dtype(case: Case, lower: torch.dtype) -> None:
+    """The dtype argument is set for eligible inputs, and one of the user's is respected."""
+    appends = case.category == "fp32_append_dtype"
+    for given in (F32, HALF, BF16, F64, INT, *narrow_types(case.device)):
+        _, reached = call(case, [given], lower)
+        assert (reached.name, reached.tensors) == (case.reaches, [given])
+        wanted = [F32] if given in (F32, HALF, BF16) else [given] if appends else []
+        assert reached.dtypes == wanted, f"given {given} in {lower}"
+    if not appends:
+        assert call(case, [F32], lower, dtype=HALF)[1].dtypes == [HALF]
 
 
 @cache
@@ -94,44 +96,15 @@ def narrow_types(device: str) -> list[torch.dtype]:
     return found
 
 
-@_cases_of("fp32_set_opt_dtype", "fp32_append_dtype")
-def test_the_dtype_argument_is_set_for_eligible_inputs_and_respected(device: str, case: Case, tally: Tally) -> None:
-    with tally.count(device):
-        _skip_unreachable(case)
-        appends = case.category == "fp32_append_dtype"
-        for lower in _compiled.DEVICES[device].lower_precision:
-            for given in (F32, HALF, BF16, F64, INT, *narrow_types(device)):
-                _, reached = call(case, [given], lower)
-                assert reached.name == case.reaches
-                assert reached.tensors == [given]
-                wanted = [F32] if given in (F32, HALF, BF16) else [given] if appends else []
-                assert reached.dtypes == wanted, f"given {given} in {lower}"
-            if not appends:
-                _, reached = call(case, [F32], lower, dtype=HALF)
-                assert reached.dtypes == [HALF]
+def test_the_compiled_rules_are_those_of_policy_yaml() -> None:
+    assert {rule[:4] for rule in BUILT_IN} == {case[:4] for case in ALL_CASES}
 
 
-@_cases_of("banned")
-def test_banned_ops_raise_their_message(device: str, case: Case, tally: Tally) -> None:
-    with tally.count(device):
-        _skip_unreachable(case)
-        (message,) = {rule.message for rule in POLICY.rules() if rule.op == case.op and rule.message}
-        with pytest.raises(RuntimeError, match=re.escape(" ".join(message.split()))):
-            call(case, [F32], _compiled.DEVICES[device].lower_precision[0])
+def test_every_rule_has_a_sample_or_a_reason() -> None:
+    missing = {case.name for case in CASES} - SAMPLES.keys() - WITHOUT_SAMPLE.keys()
+    assert not missing, "add a sample of each of these to SAMPLES in python/polycast/debug/verification/samples.py"
 
 
-@cache
-def _schemas() -> Schemas:
-    return Schemas.installed()
-
-
-@cache
-def _is_named(case: Case) -> bool:
-    return "Dimname" in str(_schemas().find(case.op, case.overload))
-
-
-def _skip_unreachable(case: Case) -> None:
-    if not is_reachable(case.device):
-        pytest.skip(f"fake tensors of {case.device} carry no autocast key: only the registration is checked")
-    if _is_named(case):
-        pytest.skip("a named tensor cannot be passed to the dispatcher from Python: only its registration is checked")
+def test_a_missing_sample_says_where_to_add_it(recorded_error: RecordedError) -> None:
+    with recorded_error():
+        arguments("erf", Make("cpu"))

@@ -1,6 +1,8 @@
 """What importing polycast changes is documented, and uninstalling undoes all of it."""
 
+import json
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -9,18 +11,17 @@ from polycast import installation
 from tests.support.probe import HAS_XLA, NO_XLA
 from tests.support.process import python
 
-needs_xla = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 DYNAMO = "torch._dynamo, torch.compiler.config"
-XLA = f"torch_xla, torch_xla.utils.checkpoint, {DYNAMO}"
+MOST = f"torch_xla, torch_xla.utils.checkpoint, {DYNAMO}" if HAS_XLA else DYNAMO
 # Torch makes some of its attributes when they are first needed. So it does the same before they are looked at.
 BEFORE = """
-import torch, warnings, {beside}
+import json, torch, warnings, {beside}
 from tests.support.attributes import Attributes, dump
 
 def work():
     with torch.autocast("cpu"):
         torch.nn.Linear(2, 2)(torch.ones(2, 2)).sum().backward()
-{work}
+work()
 before, kernels = Attributes(), dump()
 
 def differ():
@@ -28,12 +29,10 @@ def differ():
 assert differ() == []
 import polycast
 """
-# What is done between the import, or an installation, and uninstalling.
+# What is done between an installation and the last call that uninstalls.
 USES = {
     "nothing": "",
-    "installing twice": 'polycast.install(); polycast.install("cpu")',
     "one device after the other": "[polycast.uninstall(device) for device in polycast.installed()]",
-    "all by their names": "polycast.uninstall(*polycast.installed())",
     "rules": """
 model = torch.nn.Linear(2, 2)
 polycast.assign(model, {"": "fp32"})
@@ -47,64 +46,34 @@ polycast.use(None)
 }
 
 
-@pytest.mark.parametrize("beside", ["sys", DYNAMO, pytest.param(XLA, marks=needs_xla)], ids=["torch", "dynamo", "xla"])
-def test_uninstalling_undoes_all_that_the_import_changed(beside: str) -> None:
-    uses = "".join(f"{use}\nfound({name!r})\n" for name, use in USES.items())
+@pytest.fixture(scope="module", params=["sys", MOST], ids=["torch", "most"])
+def effects(request: pytest.FixtureRequest) -> Any:
+    """What the import changes beside these modules, and what stays changed after each use and uninstalling."""
+    uses = "polycast.install()\n".join(f"{use}\nleave({name!r})\n" for name, use in USES.items())
     code = """
-def found(use):
+changed, left = before.changed(), {}
+def leave(use):
+    assert polycast.installed() or use != "nothing"
     polycast.uninstall()
-    print(use, "-", *differ())
-    polycast.install()
-    assert differ()
+    left[use] = differ()
 """
-    expected = "".join(f"{use} -\n" for use in USES)
-    assert python(BEFORE.format(beside=beside, work="work()") + code + uses) == expected
+    found = python(f"{BEFORE.format(beside=request.param)}{code}{uses}print(json.dumps([changed, left]))")
+    return request.param, *json.loads(found)
 
 
-@pytest.mark.parametrize("beside", ["sys", pytest.param(XLA, marks=needs_xla)], ids=["torch", "xla"])
-def test_the_switch_prevents_all_of_it(beside: str) -> None:
-    code = BEFORE.format(beside=beside, work="") + "print(differ(), polycast.installed())"
-    assert python(code, POLYCAST_INSTALL="0") == "[] ()\n"
+def test_uninstalling_undoes_all_that_the_import_changed(effects: Any) -> None:
+    assert effects[2] == {use: [] for use in USES}
 
 
-@needs_xla
-def test_what_is_imported_after_polycast_is_torchs_own_again() -> None:
-    """Nothing that torch holds is of polycast, and the dispatcher is that of a process without it.
-
-    One module of torch imports a function that is replaced, and keeps what it imported.
-    """
-    code = """
-from tests.support.attributes import Attributes
-print(dump())
-def is_ours(value):
-    value = value.__func__ if type(value) is staticmethod else value
-    return type(value) is type(dump) and value.__globals__.get("__name__", "").startswith("polycast")
-values = Attributes().values
-ours = [place for place in values if is_ours(values[place])]
-print(*(place for place in ours if "_overload_registry" not in place and "_composable" not in place))
-"""
-    imports = "import torch_xla, torch_xla.utils.checkpoint, torch._dynamo\n"
-    installed = python(f"import polycast\n{imports}{code}")
-    assert "torch_xla.utils.checkpoint.CheckpointFunction.forward" in installed
-    assert python(f"import polycast\n{imports}polycast.uninstall(){code}") == python(imports + code)
-    assert python(f"import polycast\npolycast.uninstall()\n{imports}{code}") == python(imports + code)
-
-
-@pytest.mark.parametrize("beside", ["sys", DYNAMO, pytest.param(XLA, marks=needs_xla)], ids=["torch", "dynamo", "xla"])
-def test_all_that_the_import_changes_is_documented(beside: str) -> None:
+def test_all_that_the_import_changes_is_documented(effects: Any) -> None:
     """The list in the docstring of installation.py is complete, and has nothing else."""
-    places = python(BEFORE.format(beside=beside, work="") + "print(*before.changed(), sep=chr(10))").split()
+    beside, changed, _ = effects
+    places = [place.replace("._config.", ".") for place in changed]  # an option by the name that users write
     listed = (installation.__doc__ or "").partition("Compiled code holds")[0]
     names = re.findall(r"``(torch[\w.]+|sys[\w.]+)``", listed)
-    found = {name for name in names if any(f"{place}.".startswith(f"{name}.") for place in map(public, places))}
-    unlisted = [place for place in map(public, places) if not any(f"{place}.".startswith(f"{name}.") for name in names)]
-    assert unlisted == []
+    assert [place for place in places if not any(f"{place}.".startswith(f"{name}.") for name in names)] == []
+    found = {name for name in names if any(f"{place}.".startswith(f"{name}.") for place in places)}
     assert set(names) - found == {name for name in names if not is_here(name, beside)}
-
-
-def public(place: str) -> str:
-    """Return an option of a configuration by the name that users write."""
-    return place.replace("._config.", ".")
 
 
 def is_here(name: str, beside: str) -> bool:
@@ -122,9 +91,38 @@ def is_here(name: str, beside: str) -> bool:
     return True
 
 
+def test_the_switch_prevents_all_of_it() -> None:
+    code = BEFORE.format(beside=MOST) + "print(differ(), polycast.installed())"
+    assert python(code, POLYCAST_INSTALL="0") == "[] ()\n"
+
+
+@pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
+def test_what_is_imported_after_polycast_is_torchs_own_again() -> None:
+    """Nothing that torch holds is of polycast, and the dispatcher is that of a process without it.
+
+    One module of torch imports a function that is replaced, and keeps what it imported.
+    """
+    report = """
+from tests.support.attributes import Attributes
+def is_ours(value):
+    value = value.__func__ if type(value) is staticmethod else value
+    return type(value) is type(dump) and value.__globals__.get("__name__", "").startswith("polycast")
+def report():
+    values = Attributes().values
+    ours = [place for place in values if is_ours(values[place])]
+    print(dump(), *(place for place in ours if "_overload_registry" not in place and "_composable" not in place))
+"""
+    imports = "import torch_xla, torch_xla.utils.checkpoint, torch._dynamo\n"
+    plain = python(f"{imports}{report}report()")
+    lines = python(f"import polycast\n{imports}{report}report()\npolycast.uninstall()\nreport()").splitlines()
+    assert "torch_xla.utils.checkpoint.CheckpointFunction.forward" in lines[0]
+    assert f"{lines[1]}\n" == plain
+    assert python(f"import polycast\npolycast.uninstall()\n{imports}{report}report()") == plain
+
+
 def test_threads_that_install_and_uninstall_leave_what_the_last_one_did() -> None:
     code = (
-        BEFORE.format(beside=DYNAMO, work="work()")
+        BEFORE.format(beside=DYNAMO)
         + """
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -167,17 +165,17 @@ from polycast._import_hook import ImportHook
 
 folder = pathlib.Path(tempfile.mkdtemp())
 sys.path.insert(0, str(folder))
-(folder / "late.py").write_text("raise ValueError")
+late_py = folder / "late.py"
+late_py.write_text("raise ValueError")
 seen = []
 hook = ImportHook(seen.append)
 hook.wait_for(["late", "never"])
-assert importlib.util.find_spec("never") is None and importlib.util.find_spec("late").origin == str(folder / "late.py")
+assert importlib.util.find_spec("never") is None and importlib.util.find_spec("late").origin == str(late_py)
 try:
     import late
 except ValueError:
-    pass
-assert seen == [] and "late" not in sys.modules
-(folder / "late.py").write_text("value = 'another length'")
+    assert seen == [] and "late" not in sys.modules
+late_py.write_text("value = 'another length'")
 importlib.invalidate_caches()
 import late
 assert seen == [late] and vars(late.__loader__).keys() == {"name", "path"} and late.__spec__.loader is late.__loader__

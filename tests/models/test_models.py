@@ -8,25 +8,27 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from polycast.backends import HOST
 from torch import Tensor, nn
 
-from tests.support.models.architectures import ARCHITECTURES, faster_rcnn
+from tests.support.models.architectures import ARCHITECTURES, bert, faster_rcnn, llama, recurrent, resnet
 from tests.support.models.runs import WAYS, Way, different, run
 from tests.support.models.zoo import NAMES, of_transformers
 from tests.support.probe import HAS_XLA, NO_XLA, stock_kernels
 from tests.support.properties import examples
 
-CASES = [
-    (device, build) for device in ("cpu", "xla") for build in ARCHITECTURES if (device, build) != ("xla", faster_rcnn)
-]
+EACH, ONE = Way(train=True, one_region=False), Way(train=True, one_region=True)
+CASES = [(HOST, build, way) for build in ARCHITECTURES for way in (EACH, ONE)]
+CASES += [(HOST, build, Way(train=False, one_region=build is resnet)) for build in (resnet, faster_rcnn, llama)]
+CASES += [("xla", build, EACH) for build in (resnet, llama, recurrent)] + [("xla", bert, ONE)]
 BF16 = torch.bfloat16
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize(
-    ("device", "build"), [pytest.param(device, build, id=f"{device}-{build.__name__}") for device, build in CASES]
+    ("device", "build", "way"),
+    [pytest.param(*case, id=f"{case[0]}-{case[1].__name__}-{case[2]}") for case in CASES],
 )
 def test_a_model_gives_what_it_gives_under_stock_kernels(
     device: str, build: Callable[[], tuple[nn.Module, list[Tensor]]], way: Way

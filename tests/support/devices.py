@@ -31,11 +31,6 @@ def real_devices() -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def policy_devices(device: str) -> list[str]:
-    """Return the devices of the policy on a device type: both of XLA's, and all that a PrivateUse1 backend can be."""
-    return [name for name in _compiled.DEVICES if backends.device_type_of(name) == device]
-
-
 def lower_precision(device: str) -> tuple[torch.dtype, ...]:
     """Return the lower precisions that the policy lists for a device type here, the default first."""
     return _compiled.DEVICES[backends.device_of(device)].lower_precision

@@ -25,11 +25,6 @@ class Tracing(NamedTuple):
     dynamic: bool
     backward: bool
 
-    def __str__(self) -> str:
-        dtypes = "+".join(str(dtype).removeprefix("torch.") for dtype in self.given)
-        sizes = "dynamic" if self.dynamic else "static"
-        return f"{dtypes} in {self.lower}, {sizes}, {'with' if self.backward else 'without'} backward"
-
 
 class _TracedError(Exception):
     """Ends a trace, with its graph: nothing needs to be compiled from it."""

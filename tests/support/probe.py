@@ -1,15 +1,9 @@
-"""Sees what arrives below autocast, on any device, without the device.
-
-Fake tensors of a device carry its autocast key, so a call goes through the real C++ kernels. A Python kernel on the key
-right below, the autograd key of the device, catches it there: the op itself never runs, so the arguments need no sense.
-"""
+"""The kernels, regions and tensors of each device of the policy, and what arrives below its kernels: see below.py."""
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import polycast
@@ -19,6 +13,10 @@ from polycast.backends import device_type_of
 from polycast.debug.verification.outcomes import flatten as flatten
 from polycast.scope import scopes
 from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tests.support import below
+from tests.support.below import ReachedError as ReachedError
+from tests.support.below import autocasting, fake_tensors, overriding
 
 HAS_XLA = os.environ.get("USE_TORCH_XLA") != "0"
 try:
@@ -35,28 +33,6 @@ if HAS_XLA:
     # Autograd counts the devices at the first backward of a process, and XLA has none before its first tensor.
     torch.empty(0, device="xla")
 NO_XLA = "torch_xla is not installed beside this torch, or USE_TORCH_XLA=0 leaves it out"
-
-
-class ReachedError(Exception):
-    """Raised by the probe: a call arrived below autocast."""
-
-    def __init__(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        super().__init__(name)
-        self.name = name
-        self.arguments = (*args, *kwargs.values())
-        self._excluded = torch._C._dispatch_tls_local_exclude_set()
-
-    @property
-    def tensors(self) -> list[torch.dtype]:
-        return [tensor.dtype for tensor in flatten(self.arguments)]
-
-    def autocasts(self, key: str) -> bool:
-        """Whether what the op runs below would autocast, on a device's autocast key."""
-        return not self._excluded.has(key)
-
-    @property
-    def dtypes(self) -> list[torch.dtype]:
-        return [value for value in self.arguments if isinstance(value, torch.dtype)]
 
 
 def is_here(device: str) -> bool:
@@ -101,23 +77,9 @@ def stock_kernels() -> Iterator[None]:
             polycast.install(*before)
 
 
-@contextmanager
-def tensors_of(device: str, mode: FakeTensorMode | None = None) -> Iterator[None]:
+def tensors_of(device: str, mode: FakeTensorMode | None = None) -> AbstractContextManager[None]:
     """Allow tensors of the device: real ones where the device is here, else fake ones."""
-    if is_here(device):
-        yield
-        return
-    device_type = device_type_of(device)
-    stand_in = not hasattr(torch, device_type)
-    if stand_in:  # fake tensors ask the module of their device, which a backend outside of torch registers
-        module = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, current_device=int)
-        setattr(torch, device_type, module)
-    try:
-        with mode or FakeTensorMode(allow_non_fake_inputs=True):
-            yield
-    finally:
-        if stand_in:
-            delattr(torch, device_type)
+    return nullcontext() if is_here(device) else fake_tensors(device_type_of(device), mode)
 
 
 @contextmanager
@@ -127,19 +89,9 @@ def region(device: str, dtype: torch.dtype) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def region_with_gradients(device: str, dtype: torch.dtype) -> Iterator[None]:
+def region_with_gradients(device: str, dtype: torch.dtype) -> AbstractContextManager[None]:
     """Autocast on a device of the policy without torch's question whether the device is there."""
-    device_type = device_type_of(device)
-    enabled, previous = torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type)
-    torch.set_autocast_enabled(device_type, True)
-    torch.set_autocast_dtype(device_type, dtype)
-    try:
-        yield
-    finally:
-        torch.set_autocast_enabled(device_type, enabled)
-        torch.set_autocast_dtype(device_type, previous)
-        torch.clear_autocast_cache()
+    return autocasting(device_type_of(device), dtype)
 
 
 @contextmanager
@@ -149,26 +101,9 @@ def in_force(policy: polycast.Policy) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def probes(device: str, names: Iterable[str]) -> Iterator[None]:
+def probes(device: str, names: Iterable[str]) -> AbstractContextManager[None]:
     """Put a probe below autocast on each op named, as in "conv1d.padding"."""
-    key = _compiled.DEVICES[device].dispatch_key.replace("Autocast", "Autograd")
-    with _overriding() as library:
-        for name in sorted(set(names)):
-            library.impl(name, _probe(name), _parsable(key, name))  # type: ignore[no-untyped-call]
-        yield
-
-
-@contextmanager
-def _overriding() -> Iterator[torch.library.Library]:
-    """Yield a library of kernels that take the place of torch's, which warns of it once."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*Overriding a previously registered kernel", category=UserWarning)
-        library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
-        try:
-            yield library
-        finally:
-            library._destroy()  # type: ignore[no-untyped-call]
+    return below.probes(_compiled.DEVICES[device].dispatch_key, names)
 
 
 @contextmanager
@@ -189,7 +124,7 @@ def recorded(device: str, names: Iterable[str]) -> Iterator[set[str]]:
 
         return kernel
 
-    with _overriding() as library:
+    with overriding() as library:
         for name in names:
             library.impl(name, record(name), key)  # type: ignore[no-untyped-call]
         yield found
@@ -198,7 +133,7 @@ def recorded(device: str, names: Iterable[str]) -> Iterator[set[str]]:
 @contextmanager
 def transparent(device: str, name: str) -> Iterator[None]:
     """Have autocasting pass an overload on a device by: the ops that it runs autocast by themselves."""
-    with _overriding() as library:
+    with overriding() as library:
         library.impl(name, torch.library.fallthrough_kernel, _compiled.DEVICES[device].dispatch_key)  # type: ignore[no-untyped-call]
         yield
 
@@ -210,20 +145,3 @@ def reach(call: Callable[[], object]) -> ReachedError:
     except ReachedError as reached:
         return reached
     raise AssertionError("the call did not arrive at a probe")
-
-
-def _parsable(key: str, name: str) -> str:
-    """Return an autograd key, or where it has no name in Python the alias that decides what runs there."""
-    try:
-        torch._C._dispatch_key_parse(key)
-    except RuntimeError:
-        composite = "CompositeImplicitAutograd"
-        return composite if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", composite) else "Autograd"
-    return key
-
-
-def _probe(name: str) -> Callable[..., None]:
-    def probe(*args: Any, **kwargs: Any) -> None:
-        raise ReachedError(name, args, kwargs)
-
-    return probe

@@ -2,8 +2,7 @@
 
     python -m tests.support.release_probe
 
-Imports torch and no polycast: it runs in the environment of any release. Fake tensors of a device carry its autocast
-key, so that a call goes through the real C++ kernel, and a Python kernel on the autograd key below catches it there.
+Imports torch and no polycast: it runs in the environment of any release.
 The category of an op is the one that every call of it agrees with.
 """
 
@@ -12,31 +11,19 @@ import importlib
 import json
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from types import SimpleNamespace
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.support.arguments import Maker
+from tests.support.below import ReachedError, autocasting, fake_tensors, probes
 
 F32, F64, INT, LOWERS = torch.float32, torch.float64, torch.int64, (torch.bfloat16, torch.float16)
 STOCK, UNSEEN = "stock", "unseen"
 _BANNED = ("unsafe to autocast", "is banned on")  # torch's words, and those of a rule
 _KEY = re.compile(r"^Autocast(\w+?)(?:\[alias\])?: (?!fallthrough)", re.MULTILINE)
-
-
-class Arrived(Exception):  # noqa: N818  # nothing is wrong
-    """Raised below autocast: the overload that a call came to, and the dtypes of its tensors and dtype arguments."""
-
-    def __init__(self, name: str, arguments: tuple[Any, ...]) -> None:
-        super().__init__(name)
-        self.name = name
-        self.tensors = [tensor.dtype for tensor in _tensors(arguments)]
-        self.dtypes = [value for value in arguments if isinstance(value, torch.dtype)]
 
 
 class Seen(NamedTuple):
@@ -66,7 +53,8 @@ def overloads() -> list[str]:
 def probe(key: str, names: list[str]) -> Iterator[tuple[str, str]]:
     """Yield each overload with its category on a device: "unseen" where no call of it can be made from Python."""
     ops = {name.partition(".")[0] for name in names}
-    with _tensors_of(key.lower()), _catching(key, [name for name in overloads() if name.partition(".")[0] in ops]):
+    everything = [name for name in overloads() if name.partition(".")[0] in ops]
+    with fake_tensors(key.lower()), probes(f"Autocast{key}", everything):
         for name in names:
             yield name, category(key, name)
 
@@ -98,10 +86,10 @@ def _call(key: str, name: str, given: tuple[torch.dtype, ...], lower: torch.dtyp
         args, kwargs = maker.arguments(overload._schema)
     except KeyError as error:
         raise Unmakeable from error
-    with _region(key, lower):
+    with _keys_of(key), autocasting(key.lower(), lower), torch.no_grad():
         try:
             overload(*args, **kwargs)
-        except Arrived as arrived:
+        except ReachedError as arrived:
             return Seen(tuple(maker.made), lower, arrived.name, arrived.tensors, arrived.dtypes)
     raise Unmakeable
 
@@ -155,35 +143,10 @@ def _overload(name: str) -> Any:
     return getattr(getattr(torch.ops.aten, op), overload or "default")
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for item in value:
-            yield from _tensors(item)
-
-
-@contextmanager
-def _region(key: str, lower: torch.dtype) -> Iterator[None]:
-    """Autocast on a device, forward only; where its fake tensors carry no key, as if they did."""
-    kind = key.lower()
-    enabled, previous = torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)
-    with _keys_of(key):
-        torch.set_autocast_enabled(kind, True)
-        torch.set_autocast_dtype(kind, lower)
-        try:
-            with torch.no_grad():
-                yield
-        finally:
-            torch.set_autocast_enabled(kind, enabled)
-            torch.set_autocast_dtype(kind, previous)
-            torch.clear_autocast_cache()
-
-
 @functools.cache
 def _carries_key(key: str) -> bool:
     """Whether fake tensors of a device carry its keys of autocast and autograd."""
-    with _tensors_of(key.lower()):
+    with fake_tensors(key.lower()):
         return torch._C._dispatch_keys(torch.empty(1, device=key.lower())).has(f"Autocast{key}")
 
 
@@ -197,53 +160,6 @@ def _keys_of(key: str) -> AbstractContextManager[None]:
             getattr(torch._C.DispatchKey, name, None) or torch._C._dispatch_key_parse(name)
         )
     return torch._C._ForceDispatchKeyGuard(include, torch._C._dispatch_tls_local_exclude_set())
-
-
-@contextmanager
-def _tensors_of(kind: str) -> Iterator[None]:
-    """Make fake tensors of a device creatable; they ask its module, which a backend outside of torch registers."""
-    stand_in = not hasattr(torch, kind)
-    if stand_in:
-        module = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, current_device=int)
-        setattr(torch, kind, module)
-    try:
-        with FakeTensorMode(allow_non_fake_inputs=True):
-            yield
-    finally:
-        if stand_in:
-            delattr(torch, kind)
-
-
-@contextmanager
-def _catching(key: str, names: list[str]) -> Iterator[None]:
-    """Put a kernel that raises Arrived below autocast on each overload named."""
-    library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of kernels that are overridden
-        try:
-            for name in names:
-                with suppress(RuntimeError):  # some cannot be overridden
-                    library.impl(name, _catcher(name), _parsable(f"Autograd{key}", name))  # type: ignore[no-untyped-call]
-            yield
-        finally:
-            library._destroy()  # type: ignore[no-untyped-call]
-
-
-def _catcher(name: str) -> Callable[..., None]:
-    def catch(*args: Any, **kwargs: Any) -> None:
-        raise Arrived(name, (*args, *kwargs.values()))
-
-    return catch
-
-
-def _parsable(key: str, name: str) -> str:
-    """Return an autograd key, or where it has no name in Python the alias that decides what runs there."""
-    try:
-        torch._C._dispatch_key_parse(key)
-    except RuntimeError:
-        composite = "CompositeImplicitAutograd"
-        return composite if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", composite) else "Autograd"
-    return key
 
 
 def main() -> int:

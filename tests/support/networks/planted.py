@@ -4,7 +4,6 @@ In most a signal lies on a large offset, or outside of the range of float16, and
 """
 
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from math import ceil, log
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -81,26 +80,6 @@ def near(run: Callable[[], Tensor], dtype: torch.dtype = BF16) -> Check:
     return check
 
 
-def learns(model: nn.Module, head: nn.Linear, x: Tensor) -> Check:
-    """Return a check that a training of the head in a region reaches the loss that it reaches in float32."""
-    y = model(x).detach()
-    nn.init.zeros_(head.weight)
-
-    def train(enabled: bool) -> float:
-        network = deepcopy(model)
-        optimizer = polycast.syncfree.SGD(network.parameters(), lr=0.05)
-        for _ in range(12):
-            with polycast.autocast("cpu", enabled=enabled):
-                loss = F.mse_loss(network(x), y)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            optimizer.zero_grad()
-        return loss.item()
-
-    reached = train(enabled=False)
-    return lambda: abs(train(enabled=True) - reached) <= 0.1 * reached
-
-
 class Apply(nn.Module):
     """A module of a function."""
 
@@ -143,72 +122,23 @@ def mlp(_: Random) -> tuple[nn.Module, Check]:
     return model, near(lambda: model(x))
 
 
-@planted({("linear", "0.18")})
-def trained_mlp(_: Random) -> tuple[nn.Module, Check]:
-    """The training of an MLP with a large bias."""
-    head, x = linear(), torch.randn(64, SIZE)
-    model = nn.Sequential(MLP(8, {6: offset(linear())}), head)
-    return model, learns(model, head, x)
-
-
-def block(layer: nn.Conv2d | None = None) -> nn.Module:
-    return nn.Sequential(layer or nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
-
-
-@planted({("conv2d", "3.0")})
-def convolutions(_: Random) -> tuple[nn.Module, Check]:
-    """The training of convolutions with a BatchNorm of large mean."""
-    blocks = [block(), block(), block(offset(nn.Conv2d(8, 8, 3, padding=1))), block()]
-    x, head = torch.randn(16, 1, 8, 8), nn.Linear(512, SIZE)
-    model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), *blocks, nn.Flatten(), head)
-    return model, learns(model, head, x)
-
-
-@planted({("conv1d", "2")})
-def flushed(_: Random) -> tuple[nn.Module, Check]:
-    """A faint signal, which float16 makes zero before it is normalized."""
-    faint = scaled(nn.Conv1d(4, 4, 5, bias=False), 1e-9)
-    norm, last = nn.InstanceNorm1d(4, eps=1e-30), nn.Conv1d(4, 1, 5)
-    model, x = nn.Sequential(nn.Conv1d(1, 4, 5), nn.Tanh(), faint, norm, nn.Tanh(), last), torch.randn(4, 1, 64)
-    return model, near(lambda: model(x), FP16)
-
-
-@planted({("conv_transpose2d", "4")})
-def decoder(_: Random) -> tuple[nn.Module, Check]:
-    """A map of temperatures in kelvin, of which the differences matter."""
-    last = [offset(nn.ConvTranspose2d(8, 1, 2, 2), 300), Apply(lambda t: t.float() - t.float().mean())]
-    first = [nn.Linear(SIZE, 8), nn.Unflatten(1, (8, 1, 1)), nn.ConvTranspose2d(8, 8, 4), nn.ReLU()]
-    model, x = nn.Sequential(*first, *last), torch.randn(4, SIZE)
-    return model, near(lambda: model(x))
-
-
 class Attention(nn.Module):
-    """Attention by hand, or by torch's function, over keys with an offset that the softmax removes."""
+    """Attention over keys with an offset that the softmax removes."""
 
-    def __init__(self, by: float, fused: bool) -> None:
+    def __init__(self, by: float) -> None:
         super().__init__()
         self.queries, self.keys, self.values = linear(), linear(), scaled(linear(), 10)
-        self.by, self.fused = by, fused
+        self.by = by
 
     def forward(self, x: Tensor) -> Tensor:
         q, k, v = 3 * self.queries(x), self.keys(x).float() + self.by, self.values(x)
-        if self.fused:
-            return x + F.scaled_dot_product_attention(q, k, v)
         return x + torch.matmul((torch.matmul(q, k.mT) / SIZE**0.5).softmax(-1), v)
 
 
 @planted({("matmul", "2")})
 def attention(_: Random) -> tuple[nn.Module, Check]:
-    """Scores on a large offset, in attention by hand."""
-    model = nn.Sequential(*(Attention(by, fused=False) for by in (0, 0, 10_000, 0)))
-    x = torch.randn(4, 8, SIZE)
-    return model, near(lambda: model(x))
-
-
-@planted({("scaled_dot_product_attention", "1")})
-def fused_attention(_: Random) -> tuple[nn.Module, Check]:
-    """Keys on a large offset, in torch's attention."""
-    model = nn.Sequential(*(Attention(by, fused=True) for by in (0, 1000, 0, 0)))
+    """Scores on a large offset, in attention."""
+    model = nn.Sequential(*(Attention(by) for by in (0, 0, 10_000, 0)))
     x = torch.randn(4, 8, SIZE)
     return model, near(lambda: model(x))
 
@@ -252,13 +182,6 @@ def distances(_: Random) -> tuple[nn.Module, Check]:
         return squares[:, None] + squares[None] - 2 * torch.mm(y, y.T).float()
 
     return model, near(run)
-
-
-@planted({("linear", "1.0")})
-def two_networks(_: Random) -> tuple[nn.Module, Check]:
-    """A network behind another one, each called by itself."""
-    body, head, x = MLP(3), nn.Sequential(offset(linear()), nn.LayerNorm(SIZE), linear()), torch.randn(8, SIZE)
-    return nn.ModuleList([body, head]), near(lambda: head(body(x)))
 
 
 @planted({("linear", "1")})
@@ -341,18 +264,3 @@ def outliers(draw: Random) -> tuple[nn.Module, Check]:
     model, x = MLP(5, {0: scaled(linear(), 2000)}), torch.randn(8, SIZE)
     usual, outlier = near(lambda: model(x), FP16), near(lambda: model(100 * x), FP16)
     return model, lambda: outlier() if draw.random() < 1 / 3 else usual()
-
-
-@planted({("conv2d", "1.0")}, fails=1 / 3)
-def race(draw: Random) -> tuple[nn.Module, Check]:
-    """A reader of a result that takes float32 alone in one run of three: a check on the dtypes that arrive."""
-    seen: list[torch.dtype] = []
-    model, x = nn.Sequential(nn.Conv2d(1, 8, 3), *(block() for _ in range(4))), torch.randn(4, 1, 8, 8)
-    model[1][0].register_forward_hook(lambda *call: seen.append(call[-1].dtype))  # type: ignore[index]
-
-    def check() -> bool:
-        with polycast.autocast("cpu"):
-            model(x)
-        return seen.pop() is torch.float32 or draw.random() >= 1 / 3
-
-    return model, check

@@ -82,20 +82,37 @@ def _arguments(values: tuple[object, ...] | Arguments) -> Arguments:
     return values if isinstance(values, Arguments) else Arguments(values)
 
 
+# The op that interpolate comes to in each mode, and its input; the last one shrinks or grows to the size.
+_IMAGES = {"1d": ((1, 1, 4), 6), "2d": ((1, 1, 4, 4), 6), "3d": ((1, 1, 2, 2, 2), 3)}
+_RESIZED = {f"_upsample_nearest_exact{kind}": (*image, "nearest-exact") for kind, image in _IMAGES.items()}
+_RESIZED |= {
+    f"upsample_{mode}{kind}": (*_IMAGES[kind], mode)
+    for mode, kind in (("bicubic", "2d"), ("bilinear", "2d"), ("linear", "1d"), ("trilinear", "3d"))
+}
+_RESIZED |= {f"upsample_nearest{kind}": (*image, "nearest") for kind, image in _IMAGES.items()}
+_PADDED = {"1d": ((1, 2, 4), [1, 2]), "2d": ((1, 2, 3, 4), [1, 2, 1, 0]), "3d": ((1, 1, 2, 3, 4), [1, 2, 1, 0, 0, 1])}
+
 # What the modules that need any arguments are built with, fit for the sample of the op.
 MODULES: dict[tuple[str, str], tuple[object, ...] | Arguments] = {
-    ("_upsample_nearest_exact1d", "torch.nn.Upsample"): (6, None, "nearest-exact"),
-    ("_upsample_nearest_exact2d", "torch.nn.Upsample"): (6, None, "nearest-exact"),
-    ("_upsample_nearest_exact3d", "torch.nn.Upsample"): (3, None, "nearest-exact"),
-    ("adaptive_avg_pool3d", "torch.nn.AdaptiveAvgPool3d"): (2,),
-    ("adaptive_max_pool3d", "torch.nn.AdaptiveMaxPool3d"): (2,),
-    ("avg_pool3d", "torch.nn.AvgPool3d"): (2,),
-    ("batch_norm", "torch.nn.BatchNorm1d"): (3,),
-    ("batch_norm", "torch.nn.BatchNorm2d"): (3,),
-    ("batch_norm", "torch.nn.BatchNorm3d"): (3,),
-    ("batch_norm", "torch.nn.InstanceNorm1d"): (3,),
-    ("batch_norm", "torch.nn.InstanceNorm2d"): (3,),
-    ("batch_norm", "torch.nn.InstanceNorm3d"): (3,),
+    **{(op, "torch.nn.Upsample"): (size, None, mode) for op, (_, size, mode) in _RESIZED.items()},
+    **{
+        (f"{way}_pad{kind}", f"torch.nn.{way.title()}Pad{kind}"): (1,)
+        for way in ("reflection", "replication")
+        for kind in _PADDED
+    },
+    **{
+        ("batch_norm", f"torch.nn.{name}{kind}"): (3,)
+        for name in ("BatchNorm", "InstanceNorm")
+        for kind in ("1d", "2d", "3d")
+    },
+    **{
+        (op, f"torch.nn.{name}"): (2,)
+        for op, name in (
+            *(("adaptive_avg_pool3d", "AdaptiveAvgPool3d"), ("adaptive_max_pool3d", "AdaptiveMaxPool3d")),
+            *(("avg_pool3d", "AvgPool3d"), ("max_pool2d", "MaxPool2d"), ("max_pool3d", "MaxPool3d")),
+            *(("max_unpool2d", "MaxUnpool2d"), ("max_unpool3d", "MaxUnpool3d")),
+        )
+    },
     ("bilinear", "torch.nn.Bilinear"): (3, 4, 5),
     ("conv1d", "torch.nn.Conv1d"): (2, 3, 3),
     ("conv2d", "torch.nn.Conv2d"): (2, 3, 3),
@@ -112,32 +129,24 @@ MODULES: dict[tuple[str, str], tuple[object, ...] | Arguments] = {
     ("linear", "torch.nn.Linear"): (3, 4),
     ("log_softmax", "torch.nn.LogSoftmax"): (1,),
     ("lstm_cell", "torch.nn.LSTMCell"): (3, 4),
-    ("max_pool2d", "torch.nn.MaxPool2d"): (2,),
-    ("max_pool3d", "torch.nn.MaxPool3d"): (2,),
-    ("max_unpool2d", "torch.nn.MaxUnpool2d"): (2,),
-    ("max_unpool3d", "torch.nn.MaxUnpool3d"): (2,),
     ("prelu", "torch.nn.PReLU"): (3,),
-    ("reflection_pad1d", "torch.nn.ReflectionPad1d"): (1,),
-    ("reflection_pad2d", "torch.nn.ReflectionPad2d"): (1,),
-    ("reflection_pad3d", "torch.nn.ReflectionPad3d"): (1,),
-    ("replication_pad1d", "torch.nn.ReplicationPad1d"): (1,),
-    ("replication_pad2d", "torch.nn.ReplicationPad2d"): (1,),
-    ("replication_pad3d", "torch.nn.ReplicationPad3d"): (1,),
     ("rms_norm", "torch.nn.RMSNorm"): (4,),
     ("rnn_relu_cell", "torch.nn.RNNCell"): Arguments((3, 4), {"nonlinearity": "relu"}),
     ("rnn_tanh_cell", "torch.nn.RNNCell"): (3, 4),
     ("softmax", "torch.nn.Softmax"): (1,),
     ("softmax", "torch.nn.Softmin"): (1,),
-    ("upsample_bicubic2d", "torch.nn.Upsample"): (6, None, "bicubic"),
-    ("upsample_bilinear2d", "torch.nn.Upsample"): (6, None, "bilinear"),
     ("upsample_bilinear2d", "torch.nn.UpsamplingBilinear2d"): (6,),
-    ("upsample_linear1d", "torch.nn.Upsample"): (6, None, "linear"),
-    ("upsample_nearest1d", "torch.nn.Upsample"): (6,),
-    ("upsample_nearest2d", "torch.nn.Upsample"): (6,),
     ("upsample_nearest2d", "torch.nn.UpsamplingNearest2d"): (6,),
-    ("upsample_nearest3d", "torch.nn.Upsample"): (3,),
-    ("upsample_trilinear3d", "torch.nn.Upsample"): (3, None, "trilinear"),
 }
+
+
+def _pair(make: Make) -> tuple[torch.Tensor, ...]:
+    return make(2, 3), make(2, 3)
+
+
+def _of(shape: tuple[int, ...], *options: object, **named: object) -> Sample:
+    return lambda make: Arguments((make(*shape), *options), named)
+
 
 # What the names take that do not take a sample of their op, and the names of ops that have none.
 ARGUMENTS: dict[tuple[str, str], Sample] = {
@@ -147,89 +156,63 @@ ARGUMENTS: dict[tuple[str, str], Sample] = {
         *(2, 4, 0, 1, False, 0.0, False, False, [], None),
     ),
     ("_mps_convolution", "torch.ops.aten._mps_convolution"): lambda make: (
-        *(make(1, 2, 5, 5), make(3, 2, 3, 3), make(3)),
-        *([0, 0], [1, 1], [1, 1], 1),
+        *(make(1, 2, 5, 5), make(3, 2, 3, 3), make(3), [0, 0], [1, 1], [1, 1], 1),
     ),
     ("convolution_overrideable", "torch.ops.aten.convolution_overrideable"): lambda make: (
-        *(make(1, 2, 5), make(3, 2, 3), make(3)),
-        *([1], [0], [1], False, [0], 1),
+        *(make(1, 2, 5), make(3, 2, 3), make(3), [1], [0], [1], False, [0], 1),
     ),
     ("_thnn_fused_gru_cell", "torch.ops.aten._thnn_fused_gru_cell"): lambda make: (
-        *(make(2, 12), make(2, 12), make(2, 4)),
-        *(make(12), make(12)),
+        *(make(2, 12), make(2, 12), make(2, 4), make(12), make(12)),
     ),
-    ("_upsample_bicubic2d_aa", "torch.nn.functional.interpolate"): lambda make: Arguments(
-        (make(1, 1, 4, 4), 3), {"mode": "bicubic", "antialias": True}
-    ),
-    ("_upsample_bilinear2d_aa", "torch.nn.functional.interpolate"): lambda make: Arguments(
-        (make(1, 1, 4, 4), 3), {"mode": "bilinear", "antialias": True}
-    ),
-    ("_upsample_nearest_exact1d", "torch.nn.functional.interpolate"): lambda make: (
-        *(make(1, 1, 4), 6, None, "nearest-exact"),
-    ),
-    ("_upsample_nearest_exact2d", "torch.nn.functional.interpolate"): lambda make: (
-        *(make(1, 1, 4, 4), 6, None, "nearest-exact"),
-    ),
-    ("_upsample_nearest_exact3d", "torch.nn.functional.interpolate"): lambda make: (
-        *(make(1, 1, 2, 2, 2), 3, None, "nearest-exact"),
-    ),
-    ("batch_norm", "torch.nn.functional.batch_norm"): lambda make: (make(2, 3, 4), make(3), make(3)),
-    ("batch_norm", "torch.nn.functional.instance_norm"): lambda make: (make(2, 3, 4),),
-    ("batch_norm", "torch.nn.BatchNorm2d"): lambda make: (make(2, 3, 4, 4),),
-    ("batch_norm", "torch.nn.BatchNorm3d"): lambda make: (make(2, 3, 4, 4, 4),),
-    ("batch_norm", "torch.nn.InstanceNorm2d"): lambda make: (make(2, 3, 4, 4),),
-    ("batch_norm", "torch.nn.InstanceNorm3d"): lambda make: (make(2, 3, 4, 4, 4),),
-    ("binary_cross_entropy_with_logits", "torch.nn.functional.binary_cross_entropy_with_logits"): lambda make: (
-        *(make(2, 3), make(2, 3)),
-    ),
-    ("chain_matmul", "torch.chain_matmul"): lambda make: (make(2, 3), make(3, 4), make(4, 5)),
     ("cudnn_convolution", "torch.cudnn_convolution"): lambda make: (
-        *(make(1, 2, 5, 5), make(3, 2, 3, 3)),
-        *([0, 0], [1, 1], [1, 1], 1, False, False, False),
+        *(make(1, 2, 5, 5), make(3, 2, 3, 3), [0, 0], [1, 1], [1, 1], 1, False, False, False),
     ),
     ("cudnn_convolution_transpose", "torch.cudnn_convolution_transpose"): lambda make: (
-        *(make(1, 2, 3, 3), make(2, 3, 2, 2)),
-        *([0, 0], [0, 0], [1, 1], [1, 1], 1, False, False, False),
+        *(make(1, 2, 3, 3), make(2, 3, 2, 2), [0, 0], [0, 0], [1, 1], [1, 1], 1, False, False, False),
     ),
+    **{
+        (f"_upsample_{mode}2d_aa", "torch.nn.functional.interpolate"): _of((1, 1, 4, 4), 3, mode=mode, antialias=True)
+        for mode in ("bicubic", "bilinear")
+    },
+    **{
+        (op, "torch.nn.functional.interpolate"): _of(shape, size, None, mode)
+        for op, (shape, size, mode) in _RESIZED.items()
+    },
+    **{
+        (f"{way}_pad{kind}", "torch.nn.functional.pad"): _of(shape, pad, mode)
+        for way, mode in (("reflection", "reflect"), ("replication", "replicate"))
+        for kind, (shape, pad) in _PADDED.items()
+    },
+    ("batch_norm", "torch.nn.functional.batch_norm"): lambda make: (make(2, 3, 4), make(3), make(3)),
+    ("batch_norm", "torch.nn.functional.instance_norm"): lambda make: (make(2, 3, 4),),
+    **{
+        ("batch_norm", f"torch.nn.{name}{kind}"): _of(shape)
+        for name in ("BatchNorm", "InstanceNorm")
+        for kind, shape in (("2d", (2, 3, 4, 4)), ("3d", (2, 3, 4, 4, 4)))
+    },
+    ("binary_cross_entropy_with_logits", "torch.nn.functional.binary_cross_entropy_with_logits"): _pair,
+    ("chain_matmul", "torch.chain_matmul"): lambda make: (make(2, 3), make(3, 4), make(4, 5)),
     ("frobenius_norm", "torch.norm"): lambda make: (make(2, 3), "fro"),
     ("frobenius_norm", "torch.Tensor.norm"): lambda make: (make(2, 3), "fro"),
     ("grid_sampler", "torch.nn.functional.grid_sample"): lambda make: Arguments(
         (make(1, 1, 3, 3, 3), make(1, 2, 2, 2, 3)), {"align_corners": False}
     ),
-    ("kl_div", "torch.nn.functional.kl_div"): lambda make: Arguments(
-        (make(2, 3), make(2, 3)), {"reduction": "batchmean"}
-    ),
+    ("kl_div", "torch.nn.functional.kl_div"): lambda make: Arguments(_pair(make), {"reduction": "batchmean"}),
     ("linalg_matrix_norm", "torch.linalg.norm"): lambda make: (make.matrix(3, 2), 2),
     ("linalg_vector_norm", "torch.linalg.norm"): lambda make: (make(2, 3),),
     ("norm", "torch.nn.functional.normalize"): lambda make: (make(2, 3),),
-    ("norm", "torch.nn.functional.pairwise_distance"): lambda make: (make(2, 3), make(2, 3)),
-    ("norm", "torch.nn.PairwiseDistance"): lambda make: (make(2, 3), make(2, 3)),
+    ("norm", "torch.nn.functional.pairwise_distance"): _pair,
+    ("norm", "torch.nn.PairwiseDistance"): _pair,
     **{("nuclear_norm", f"torch.{name}"): lambda make: (make.matrix(3, 2), "nuc") for name in ("norm", "Tensor.norm")},
-    ("poisson_nll_loss", "torch.nn.functional.poisson_nll_loss"): lambda make: (make(2, 3), make(2, 3)),
+    ("poisson_nll_loss", "torch.nn.functional.poisson_nll_loss"): _pair,
     ("reciprocal", "torch.Tensor.__rdiv__"): lambda make: (make(2, 3), 2),
     ("reciprocal", "torch.Tensor.__rtruediv__"): lambda make: (make(2, 3), 2),
-    ("reflection_pad1d", "torch.nn.functional.pad"): lambda make: (make(1, 2, 4), [1, 2], "reflect"),
-    ("reflection_pad2d", "torch.nn.functional.pad"): lambda make: (make(1, 2, 3, 4), [1, 2, 1, 0], "reflect"),
-    ("reflection_pad3d", "torch.nn.functional.pad"): lambda make: (
-        *(make(1, 1, 2, 3, 4), [1, 2, 1, 0, 0, 1], "reflect"),
-    ),
-    ("replication_pad1d", "torch.nn.functional.pad"): lambda make: (make(1, 2, 4), [1, 2], "replicate"),
-    ("replication_pad2d", "torch.nn.functional.pad"): lambda make: (make(1, 2, 3, 4), [1, 2, 1, 0], "replicate"),
-    ("replication_pad3d", "torch.nn.functional.pad"): lambda make: (
-        *(make(1, 1, 2, 3, 4), [1, 2, 1, 0, 0, 1], "replicate"),
-    ),
     ("softmax", "torch.nn.Softmax2d"): lambda make: (make(2, 3, 4, 4),),
     **dict.fromkeys(
         (("stft", "torch.stft"), ("stft", "torch.Tensor.stft")),
         lambda make: Arguments((make(8), 4, 2, 4, make(4)), {"center": False, "return_complex": True}),
     ),
     ("tensordot", "torch.tensordot"): lambda make: (make(2, 3), make(3, 4), 1),
-    ("upsample_bicubic2d", "torch.nn.functional.interpolate"): lambda make: (make(1, 1, 4, 4), 6, None, "bicubic"),
-    ("upsample_bilinear2d", "torch.nn.functional.interpolate"): lambda make: (make(1, 1, 4, 4), 6, None, "bilinear"),
-    ("upsample_linear1d", "torch.nn.functional.interpolate"): lambda make: (make(1, 1, 4), 6, None, "linear"),
-    ("upsample_trilinear3d", "torch.nn.functional.interpolate"): lambda make: (
-        *(make(1, 1, 2, 2, 2), 3, None, "trilinear"),
-    ),
 }
 
 # The names that on some devices arrive at another op than the one they are listed for, or at an unlisted one.

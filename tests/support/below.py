@@ -1,0 +1,100 @@
+"""What arrives below autocast, on any device, without the device. Imports torch alone: it runs beside any release.
+
+Fake tensors of a device carry its autocast key, so a call goes through the real C++ kernels. A Python kernel on the key
+right below, the autograd key of the device, catches it there: the op itself never runs, so the arguments need no sense.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_leaves
+
+
+class ReachedError(Exception):
+    """Raised by the probe: a call arrived below autocast."""
+
+    def __init__(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        super().__init__(name)
+        self.name = name
+        values = (*args, *kwargs.values())
+        self.tensors = [leaf.dtype for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
+        self.dtypes = [value for value in values if isinstance(value, torch.dtype)]
+        self._excluded = torch._C._dispatch_tls_local_exclude_set()
+
+    def autocasts(self, key: str) -> bool:
+        """Whether what the op runs below would autocast, on a device's autocast key."""
+        return not self._excluded.has(key)
+
+
+@contextmanager
+def probes(key: str, names: Iterable[str]) -> Iterator[None]:
+    """Put a probe below an autocast key on each overload named, as in "conv1d.padding"."""
+    below = key.replace("Autocast", "Autograd")
+    with overriding() as library:
+        for name in sorted(set(names)):
+            with suppress(RuntimeError):  # some cannot be overridden
+                library.impl(name, _probe(name), _parsable(below, name))  # type: ignore[no-untyped-call]
+        yield
+
+
+@contextmanager
+def overriding() -> Iterator[torch.library.Library]:
+    """Yield a library of kernels that take the place of torch's, which warns of it once."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*Overriding a previously registered kernel", category=UserWarning)
+        library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+        try:
+            yield library
+        finally:
+            library._destroy()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def fake_tensors(device_type: str, mode: FakeTensorMode | None = None) -> Iterator[None]:
+    """Have tensors of a device type be fake; they ask its module, which a backend outside of torch registers."""
+    stand_in = not hasattr(torch, device_type)
+    if stand_in:
+        module = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, current_device=int)
+        setattr(torch, device_type, module)
+    try:
+        with mode or FakeTensorMode(allow_non_fake_inputs=True):
+            yield
+    finally:
+        if stand_in:
+            delattr(torch, device_type)
+
+
+@contextmanager
+def autocasting(device_type: str, dtype: torch.dtype) -> Iterator[None]:
+    """Autocast on a device type without torch's question whether the device is there."""
+    enabled, previous = torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type)
+    torch.set_autocast_enabled(device_type, True)
+    torch.set_autocast_dtype(device_type, dtype)
+    try:
+        yield
+    finally:
+        torch.set_autocast_enabled(device_type, enabled)
+        torch.set_autocast_dtype(device_type, previous)
+        torch.clear_autocast_cache()
+
+
+def _probe(name: str) -> Callable[..., None]:
+    def probe(*args: Any, **kwargs: Any) -> None:
+        raise ReachedError(name, args, kwargs)
+
+    return probe
+
+
+def _parsable(key: str, name: str) -> str:
+    """Return an autograd key, or where it has no name in Python the alias that decides what runs there."""
+    try:
+        torch._C._dispatch_key_parse(key)
+    except RuntimeError:
+        composite = "CompositeImplicitAutograd"
+        return composite if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", composite) else "Autograd"
+    return key
