@@ -28,17 +28,17 @@ def _multiply_backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torc
     return grad.mm(b.t()), a.t().mm(grad)
 
 
-def context_first(cast_inputs: torch.dtype | None = None) -> Function:
+def context_first(cast_inputs: torch.dtype | None = None, library: Any = polycast, **device: str) -> Function:
     """Return a product whose forward takes the context."""
 
     class Multiply(torch.autograd.Function):
         @staticmethod
-        @polycast.custom_fwd(cast_inputs=cast_inputs)
+        @library.custom_fwd(cast_inputs=cast_inputs, **device)  # type: ignore[untyped-decorator]
         def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
             ctx.save_for_backward(a, b)
             return a.mm(b)
 
-        backward = staticmethod(polycast.custom_bwd(_multiply_backward))
+        backward = staticmethod(library.custom_bwd(**device)(_multiply_backward))
 
     return Multiply
 
@@ -244,21 +244,9 @@ def test_torchs_spelling_means_what_it_means_there(device_type: str, cast_inputs
     """With the device of another region than the one that is open, too."""
 
     def outcome(library: Any) -> list[Any]:
-        class Multiply(torch.autograd.Function):
-            @staticmethod
-            @library.custom_fwd(device_type=device_type, cast_inputs=cast_inputs)  # type: ignore[untyped-decorator]
-            def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-                ctx.save_for_backward(a, b)
-                return a.mm(b)
-
-            @staticmethod
-            @library.custom_bwd(device_type=device_type)  # type: ignore[untyped-decorator]
-            def backward(ctx: Any, grad: torch.Tensor) -> Any:
-                return _multiply_backward(ctx, grad)
-
         pair: list[Any] = [torch.full((2, 2), number).bfloat16().requires_grad_() for number in (1.0, 3.0)]
         with polycast.autocast("cpu"):
-            result: Any = Multiply.apply(*pair)  # type: ignore[no-untyped-call]
+            result: Any = context_first(cast_inputs, library, device_type=device_type).apply(*pair)
         result.sum().backward()
         return [result.dtype, result.tolist(), *(tensor.grad.tolist() for tensor in pair), *seen[0]]
 

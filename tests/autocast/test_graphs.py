@@ -46,7 +46,7 @@ def cells(draw: st.DrawFn) -> tuple[Case, Tracing]:
 
 
 @given(cell=cells())
-@examples(100)
+@examples(60)
 def test_the_graph_of_an_op_is_that_of_stock_torch(cell: tuple[Case, Tracing]) -> None:
     case, _ = cell
     with kernels_of(case.device):
