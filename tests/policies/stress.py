@@ -22,7 +22,7 @@ OPS = polycast.policy.ops("cpu", "fp32")
 KINDS = {"fp32": torch.float32, "float16": torch.float16, "float64": torch.float64, "bfloat16": torch.bfloat16}
 
 
-def policy(rng: random.Random) -> tuple[Policy, torch.dtype]:
+def drawn(rng: random.Random) -> tuple[Policy, torch.dtype]:
     """Return one of hundreds of policies, and the dtype that matmul has under it."""
     kind = rng.choice(list(KINDS))
     return Policy({"matmul": kind, f"aten::{rng.choice(OPS)}": rng.choice(("fp32", "float64"))}), KINDS[kind]
@@ -36,8 +36,7 @@ def function() -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 def enters(rng: random.Random) -> None:
-    outer, kind = policy(rng)
-    inner, other = policy(rng)
+    (outer, kind), (inner, other) = drawn(rng), drawn(rng)
     with polycast.autocast("cpu", policy=outer):
         assert (X @ X).dtype == kind
         with polycast.autocast("cpu", policy=inner):
@@ -47,14 +46,13 @@ def enters(rng: random.Random) -> None:
 
 def compiles(rng: random.Random) -> None:
     compiled = torch.compile(function(), backend="eager")
-    for rules, kind in (policy(rng), policy(rng)):
+    for rules, kind in (drawn(rng), drawn(rng)):
         with polycast.autocast("cpu", policy=rules):
             assert compiled(X).dtype == kind
 
 
 def compiles_a_region(rng: random.Random) -> None:
-    rules, kind = policy(rng)
-    inner = function()
+    (rules, kind), inner = drawn(rng), function()
 
     def outer(x: torch.Tensor) -> torch.Tensor:
         with polycast.autocast("cpu", policy=rules):
@@ -64,8 +62,7 @@ def compiles_a_region(rng: random.Random) -> None:
 
 
 def forks(rng: random.Random) -> None:
-    child = os.fork()
-    if child == 0:
+    if (child := os.fork()) == 0:
         code = 1
         try:
             enters(rng)
@@ -76,33 +73,29 @@ def forks(rng: random.Random) -> None:
     while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
         if time.monotonic() > end:
             os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
             raise AssertionError("a forked child hangs")
         time.sleep(0.005)
     assert ended[1] == 0
 
 
 def uses(rng: random.Random) -> None:
-    rules = {"sort": rng.choice(list(KINDS)), "relu": "fp32", "tril": "float64", f"aten::{rng.choice(OPS)}": "float64"}
-    polycast.use(Policy(rules))
+    polycast.use({"sort": rng.choice(list(KINDS)), "relu": "fp32", f"aten::{rng.choice(OPS)}": "float64"})
     polycast.use(None)
 
 
-def calls(rng: random.Random) -> None:  # noqa: ARG001
+def calls(_: random.Random) -> None:
     with polycast.autocast("cpu"):
         for _ in range(50):
-            torch.relu(X), torch.tril(X), torch.sort(X), X @ X
-
-
-ROLES = (enters, compiles, compiles_a_region, forks, uses, calls)
+            torch.relu(X), torch.sort(X), X @ X
 
 
 def run(seconds: float) -> list[str]:
     """Return the errors of threads that do one of these each, for so long."""
+    roles = (enters, compiles, compiles_a_region, forks, uses, calls)
     torch.set_num_threads(1)  # a forked child has no thread pool
     # Once before: two threads that import dynamo at once fail in torch. And torch looks up an operator at its first
     # call; a child that is forked meanwhile waits for ever when it calls that operator.
-    for role in ROLES:
+    for role in roles:
         role(random.Random(role.__name__))
     end = time.monotonic() + seconds
     errors: list[str] = []
@@ -115,7 +108,7 @@ def run(seconds: float) -> list[str]:
         except BaseException:
             errors.append(traceback.format_exc())
 
-    threads = [threading.Thread(target=repeat, args=(role,)) for role in ROLES]
+    threads = [threading.Thread(target=repeat, args=(role,)) for role in roles]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -124,8 +117,5 @@ def run(seconds: float) -> list[str]:
 
 
 if __name__ == "__main__":
-    faulthandler.enable()
     faulthandler.dump_traceback_later(2 * float(sys.argv[1]) + 300, exit=True)  # a deadlock
-    found = run(float(sys.argv[1]))
-    print(*found)
-    sys.exit(bool(found))
+    sys.exit("\n".join(run(float(sys.argv[1]))))

@@ -75,9 +75,8 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
 
 def held(rules: dict[str, object]) -> dict[str, list[str]]:
     """Return what each device gets."""
-    made = Policy(rules)
     found: dict[str, list[str]] = {}
-    for rule in made.by_overload():
+    for rule in Policy(rules).by_overload():
         found.setdefault(rule.device, []).append(f"{rule.name} {rule.category}")
     return {device: sorted(found[device]) for device in DEVICES if device in found}
 

@@ -1,6 +1,5 @@
 """Policies as values: read as dicts, joined, compared, printed, written, and sent to other processes."""
 
-import copy
 import json
 import pickle
 from pathlib import Path
@@ -12,7 +11,6 @@ from polycast._compiled import DEVICES
 from polycast.policy.rules import BUILT_IN
 
 import tests.policies.library  # noqa: F401
-from tests.policies.test_policy_rules import RULES
 from tests.support.process import python
 
 MINE = Policy({"softmax": "fp32", "pow.Scalar": {"cuda": "half"}})
@@ -39,16 +37,6 @@ def test_the_category_of_an_op_is_asked_of_a_policy_over_the_built_in_one() -> N
     assert MINE.category("pow.Scalar", "cuda") == "float16"
     assert MINE.category("softmax")["xla"] == "fp32" and MINE.category("mm", "cpu") == "lower_precision_fp"
     assert Policy({"mm": "unlisted"}).category("mm", "cpu") == "unlisted" == MINE.category("add", "cpu")
-
-
-@pytest.mark.parametrize("rules", [rules for rules, _ in RULES.values()], ids=RULES)
-def test_a_policy_comes_back_from_its_rules_a_file_and_a_pickle(tmp_path: Path, rules: dict[str, object]) -> None:
-    made = Policy(rules)
-    made.save(tmp_path / "mine.yaml")
-    for other in (Policy(made.rules), Policy.load(tmp_path / "mine.yaml"), pickle.loads(pickle.dumps(made))):
-        assert other == made and hash(other) == hash(made)
-        assert [rule[:4] for rule in sorted(other.by_overload())] == [rule[:4] for rule in sorted(made.by_overload())]
-    assert copy.copy(made) == copy.deepcopy(made) == made == eval(repr(made))
 
 
 def test_notes_and_sources_are_kept_and_no_part_of_what_a_policy_is(tmp_path: Path) -> None:
@@ -133,11 +121,7 @@ def test_a_policy_for_everything_that_the_built_in_policy_lists() -> None:
     kept = {rule.key for rule in BUILT_IN if rule.category in ("banned", "stock")}
     assert {(*key, device) for key in listed for device in DEVICES} - made.keys() == kept
     assert {rule.op for rule in Policy("fp32_append_dtype").by_overload()} == {"norm"}
-
-
-@pytest.mark.parametrize("category", ["fp32", "promote", "fp32_set_opt_dtype"])
-def test_a_policy_for_everything_comes_back_from_its_rules(category: str) -> None:
-    assert Policy(Policy(category).rules) == Policy(category)
+    assert Policy(Policy("promote").rules) == Policy("promote")
 
 
 def test_a_listing_says_where_each_category_is_said() -> None:

@@ -1,5 +1,6 @@
 """Rules of any form, valid and broken: they come to rules that fit, or each problem names its place."""
 
+import copy
 import pickle
 import re
 from collections.abc import Callable, Hashable
@@ -121,8 +122,10 @@ def check(made: Callable[[], Policy], place: str, folder: Path) -> None:
     like = {(*key, device) for *key, other in held for device in DEVICES if DEVICES_LIKE[device] == other}
     assert like <= held | kept, mine
     mine.save(folder / "saved.yaml")
-    others = (Policy(mine.rules), Policy.load(folder / "saved.yaml"), pickle.loads(pickle.dumps(mine)), mine | mine)
-    assert all(other == mine for other in others), mine
+    others = [Policy(mine.rules), Policy.load(folder / "saved.yaml"), eval(repr(mine), {"Policy": Policy}), mine | mine]
+    others += [pickle.loads(pickle.dumps(mine)), copy.deepcopy(mine)]
+    for other in others:
+        assert (other, hash(other), len(other.by_overload())) == (mine, hash(mine), len(mine.by_overload()))
     assert mine.diff(others[0]) == "" and str(mine) and policy.resolved(mine, device="cpu")
 
 

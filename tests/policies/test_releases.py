@@ -14,7 +14,6 @@ from polycast.policy.rules import BUILT_IN
 
 from tests.support.cases import RELEASE
 from tests.support.probe import in_force, kernels_of
-from tests.support.process import python
 from tests.support.properties import TIMES
 from tests.support.release_probe import STOCK, probe
 
@@ -36,6 +35,7 @@ def test_every_rule_is_that_of_the_release(record: Release) -> None:
                 assert (held.get((op, overload), "unlisted"), op, overload, device) == (wanted, op, overload, device)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("record", PROBED, ids=lambda record: record.name)
 def test_the_kernels_under_the_policy_of_a_release_do_what_is_recorded(record: Release) -> None:
     """Of the release that runs; TIMES=2 compares those of the others, too, as far as this torch has their ops."""
@@ -94,11 +94,6 @@ def test_a_pin_is_a_policy(tmp_path: Path) -> None:
 def test_a_release_without_a_change_has_the_policy_of_the_one_before_it() -> None:
     assert polycast.Policy("torch-2.11") == polycast.Policy("torch-2.10") == polycast.Policy("2.11")
     assert polycast.Policy("torch-2.12") != polycast.Policy("torch-2.11")
-
-
-def test_a_process_is_pinned_from_outside() -> None:
-    code = "import polycast; print(polycast.policy.in_force() == polycast.Policy('torch-2.11'))"
-    assert python(code, POLYCAST_POLICY="torch-2.11") == "True\n"
 
 
 def test_what_the_built_in_policy_keeps_stock_has_no_rule() -> None:
