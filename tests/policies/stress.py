@@ -83,7 +83,7 @@ def uses(rng: random.Random) -> None:
     polycast.use(None)
 
 
-def calls(_: random.Random) -> None:
+def calls(rng: random.Random) -> None:  # noqa: ARG001
     with polycast.autocast("cpu"):
         for _ in range(50):
             torch.relu(X), torch.sort(X), X @ X
