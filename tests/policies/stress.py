@@ -118,4 +118,4 @@ def run(seconds: float) -> list[str]:
 
 if __name__ == "__main__":
     faulthandler.dump_traceback_later(2 * float(sys.argv[1]) + 300, exit=True)  # a deadlock
-    sys.exit("\n".join(run(float(sys.argv[1]))))
+    sys.exit("\n".join(run(float(sys.argv[1]))) or 0)
