@@ -4,16 +4,15 @@ import importlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import polycast
 import pytest
 import torch
-from torch import Tensor
 
 from tests.support.cases import ROOT
-from tests.workflows.loops import data, loss_fn, network
 
 EXAMPLES = sorted(path.stem.removeprefix("with_") for path in (ROOT / "examples" / "integrations").glob("with_*.py"))
 
@@ -27,35 +26,33 @@ def test_an_example_is_killed_and_resumes(name: str) -> None:
     assert "killed, and started again" in done.stdout
 
 
+@pytest.fixture
+def accelerate() -> Iterator[tuple[Any, Any]]:
+    """Accelerate and our integration, without a trace of the accelerators that a test makes."""
+    integration = pytest.importorskip("polycast.integrations.accelerate", exc_type=ModuleNotFoundError)
+    yield importlib.import_module("accelerate"), integration
+    importlib.import_module("accelerate.state").AcceleratorState._reset_state(True)
+
+
 @pytest.mark.parametrize("precision", ["no", "bf16"])
-def test_an_accelerator_that_needs_no_scaler_is_refused(precision: str) -> None:
-    integration = pytest.importorskip("polycast.integrations.accelerate", exc_type=ModuleNotFoundError)
-    accelerator = importlib.import_module("accelerate").Accelerator(cpu=True, mixed_precision=precision)
-    try:
-        with pytest.raises(ValueError, match=f"mixed_precision is '{precision}', which needs no gradient scaler"):
-            integration.use(accelerator)
-    finally:
-        accelerator.free_memory()
-        importlib.import_module("accelerate.state").AcceleratorState._reset_state(True)
+def test_an_accelerator_that_needs_no_scaler_is_refused(accelerate: tuple[Any, Any], precision: str) -> None:
+    package, integration = accelerate
+    with pytest.raises(ValueError, match=f"mixed_precision is '{precision}', which needs no gradient scaler"):
+        integration.use(package.Accelerator(cpu=True, mixed_precision=precision))
 
 
-def test_an_accelerators_handlers_configure_ours() -> None:
+def test_an_accelerators_handlers_configure_ours(accelerate: tuple[Any, Any]) -> None:
     """The scaler takes the options of ``GradScalerKwargs``, its regions those of ``AutocastKwargs``."""
-    integration = pytest.importorskip("polycast.integrations.accelerate", exc_type=ModuleNotFoundError)
-    package = importlib.import_module("accelerate")
+    package, integration = accelerate
     handlers = [package.GradScalerKwargs(init_scale=64.0, growth_interval=7), package.AutocastKwargs(enabled=False)]
     accelerator = package.Accelerator(cpu=True, mixed_precision="fp16", kwargs_handlers=handlers)
-    try:
-        scaler = integration.use(accelerator, growth_interval=9)
-        assert (scaler.get_scale(), scaler.get_growth_interval(), scaler.get_backoff_factor()) == (64.0, 9, 0.5)
-        layer = torch.nn.Linear(2, 2)
-        with accelerator.autocast():
-            assert layer(torch.ones(1, 2)).dtype is torch.float32
-        with accelerator.autocast(package.AutocastKwargs(enabled=True)):
-            assert layer(torch.ones(1, 2)).dtype is torch.float16
-    finally:
-        accelerator.free_memory()
-        importlib.import_module("accelerate.state").AcceleratorState._reset_state(True)
+    scaler = integration.use(accelerator, growth_interval=9)
+    assert (scaler.get_scale(), scaler.get_growth_interval(), scaler.get_backoff_factor()) == (64.0, 9, 0.5)
+    layer = torch.nn.Linear(2, 2)
+    with accelerator.autocast():
+        assert layer(torch.ones(1, 2)).dtype is torch.float32
+    with accelerator.autocast(package.AutocastKwargs(enabled=True)):
+        assert layer(torch.ones(1, 2)).dtype is torch.float16
 
 
 TRAINER = """
@@ -105,44 +102,6 @@ def test_the_trainer_that_takes_xla_trains_there_and_on_the_host_if_told(tmp_pat
         weights.append(torch.load(folder / "weights.pt"))
     for host, xla in zip(*weights, strict=True):
         torch.testing.assert_close(xla, host, rtol=0.02, atol=0.02)
-
-
-class Holding:
-    """A scaler as DeiT, MAE, ConvNeXt, Swin and BEiT write it: timm's, with the norm of the gradients returned."""
-
-    def __init__(self, scaler: Any) -> None:
-        self._scaler = scaler
-
-    def __call__(self, loss: Tensor, optimizer: Any, clip_grad: float | None, params: Any) -> Tensor:
-        self._scaler.scale(loss).backward(create_graph=False)
-        self._scaler.unscale_(optimizer)
-        norm: Tensor = torch.nn.utils.clip_grad_norm_(params, float("inf") if clip_grad is None else clip_grad)
-        self._scaler.step(optimizer)
-        self._scaler.update()
-        return norm
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("clip_grad", [None, 0.5])
-def test_a_scaler_in_a_class_of_the_program_is_torchs_bit_for_bit(clip_grad: float | None, seed: int) -> None:
-    """Losses, norms, parameters and the scale, with torch's optimizer and a skipped step."""
-
-    def trained(scaler: Any) -> list[Tensor]:
-        model = network("cpu", seed)
-        params = list(model.parameters())
-        optimizer, loss_scaler = torch.optim.AdamW(params, lr=0.01), Holding(scaler)
-        results = []
-        for number, (inputs, targets) in enumerate(data("cpu")):
-            with torch.autocast("cpu", dtype=torch.float16):
-                loss = loss_fn(model(inputs), targets)
-            norm = loss_scaler(loss * (float("inf") if number == 3 else 1.0), optimizer, clip_grad, params)
-            optimizer.zero_grad()
-            results += [loss.detach(), norm]
-        return [*results, *(param.detach() for param in params), torch.tensor(loss_scaler._scaler.get_scale())]
-
-    stock, ours = trained(torch.amp.grad_scaler.GradScaler("cpu")), trained(polycast.GradScaler())
-    assert [a.tolist() for a in ours if a.isfinite().all()] == [a.tolist() for a in stock if a.isfinite().all()]
-    assert len(ours) == len(stock)
 
 
 def test_timm_makes_the_optimizers_that_it_names() -> None:
