@@ -111,7 +111,7 @@ def test_an_infinite_sum_of_gradients_is_found_by_a_watch() -> None:
                 for _ in range(30):
                     state = cell(x, state)
                 y = state[0]
-            (y.float().sum() * 3000).backward()
+            (y.float().sum() * 3000).backward()  # type: ignore[no-untyped-call]
         return observer, [weight.grad for weight in cell.parameters() if weight.grad is not None]
 
     (_, plain), (found, observed) = trained(lambda _: nullcontext()), trained(polycast.debug.watch)
