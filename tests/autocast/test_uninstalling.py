@@ -97,6 +97,7 @@ def test_the_switch_prevents_all_of_it() -> None:
     assert python(code, POLYCAST_INSTALL="0") == "() True\n"
 
 
+@pytest.mark.slow  # of late imports; the undoing is that of early ones
 @pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 def test_what_is_imported_after_polycast_is_torchs_own_again() -> None:
     """Nothing that torch holds is of polycast, and the dispatcher is that of a process without it.
