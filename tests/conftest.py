@@ -25,11 +25,11 @@ os.environ.pop("COLUMNS", None)  # which the processes of a test run in parallel
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 _chosen: list[str] = []
-_OF_DEVICES = {"real_device", "kernels"}
+_OF_DEVICES = {"real_device", "kernels", "operators"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    text = "run the tests of real_device and kernels only, on these torch device types, as in cpu,cuda"
+    text = "run the tests of real_device, kernels and operators only, on these torch device types, as in cpu,cuda"
     parser.addoption("--real-devices", metavar="TYPES", help=text)
     parser.addoption("--rewrite-errors", action="store_true", help="write the errors.txt of the folders that run")
 
@@ -56,6 +56,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(names, pairs, ids=ids, indirect=["real_device"], scope="module")
     elif "real_device" in metafunc.fixturenames:
         metafunc.parametrize("real_device", _chosen, indirect=True, scope="module")
+    if "operators" in metafunc.fixturenames:
+        metafunc.parametrize("operators", kernels_on(_chosen, ("fused", "composition")), ids=str, indirect=True)
     if "kernels" in metafunc.fixturenames:
         metafunc.parametrize("kernels", kernels_on(_chosen), ids=str, indirect=True)
 
@@ -77,6 +79,13 @@ def real_device(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.fixture
 def kernels(request: pytest.FixtureRequest) -> Iterator[Kernels]:
     """The kernels that steps run on: on the CPU ours, and then what runs on devices without ours; each device's own."""
+    with PATHS[request.param.path]():
+        yield request.param
+
+
+@pytest.fixture
+def operators(request: pytest.FixtureRequest) -> Iterator[Kernels]:
+    """The kernels of operators: as `kernels`, but that of the paths without ours one has all of them."""
     with PATHS[request.param.path]():
         yield request.param
 

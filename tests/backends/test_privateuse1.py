@@ -4,6 +4,7 @@ It is that of tests/support/backend. Where the name is that of a vendor's backen
 """
 
 import polycast
+import pytest
 from polycast import _compiled
 
 from tests.support.backend import NAME
@@ -11,6 +12,79 @@ from tests.support.backend.__main__ import installed
 from tests.support.cases import ALL_CASES, CASES, FIRST_ON_KEY, Case
 from tests.support.process import python
 from tests.support.samples.backends import LISTS
+
+BEFORE = """
+import warnings
+import torch
+import polycast
+key = "AutocastPrivateUse1"
+has_fallback = lambda: torch._C._dispatch_has_backend_fallback(torch._C._dispatch_key_parse(key))
+"""
+# What a program does, and what it prints. Each is a process of its own: a fallback stays registered.
+PROGRAMS: dict[str, tuple[str, list[str]]] = {
+    "it is installed on request only, by either name, and its fallback is taken back": (
+        """
+before = dump()
+print("privateuse1" in polycast.installed(), has_fallback())
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    polycast.autocast("mine")
+print(*(warning.message for warning in caught))
+polycast.install("mine")
+polycast.install("mine")
+print("privateuse1" in polycast.installed(), has_fallback())
+polycast.uninstall("mine")
+print(has_fallback(), dump() == before)
+polycast.install("privateuse1")
+print("privateuse1" in polycast.installed())
+""",
+        [
+            "False False",
+            f"the policy's kernels for {NAME} are not installed, so its regions run torch's own; "
+            f"call polycast.install('{NAME}')",
+            "True True",
+            "False True",
+            "True",
+        ],
+    ),
+    "a fallback of its own is left alone": (
+        """
+library = torch.library.Library("_", "IMPL", key)
+library.fallback(torch.library.fallthrough_kernel)
+polycast.install("mine")
+polycast.uninstall("mine")
+print(has_fallback())
+""",
+        ["True"],
+    ),
+    "a region by its name autocasts and lets other ops through": (
+        """
+polycast.install("mine")
+with torch.no_grad():
+    x = torch.ones(2, 2, device="mine")
+    for region in (polycast.autocast("mine"), polycast.autocast("mine:0", dtype=torch.bfloat16)):
+        with region:
+            print((x @ x).dtype, (x + x).dtype, torch.exp(x.half()).dtype)
+try:
+    polycast.autocast("mine", dtype=torch.float64)
+except ValueError as error:
+    print(error)
+""",
+        [
+            "torch.float16 torch.float32 torch.float32",
+            "torch.bfloat16 torch.float32 torch.float32",
+            f"autocast on {NAME} runs in torch.float16 and torch.bfloat16; torch.float64 is not one of its lower "
+            "precisions, and enabled=False runs without casts",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("title", PROGRAMS)
+def test_the_test_backend(title: str) -> None:
+    code, printed = PROGRAMS[title]
+    assert python(BEFORE + code.replace("mine", NAME), PYTHONPATH=str(installed())).splitlines() == printed
+
 
 NAMED = """
 import types
@@ -23,95 +97,6 @@ torch._register_device_module("NAME", types.SimpleNamespace(
     is_available=lambda: True, is_initialized=lambda: True, current_device=lambda: 0,
 ))
 """
-BACKEND = """
-import torch
-import polycast
-key = "AutocastPrivateUse1"
-has_fallback = lambda: torch._C._dispatch_has_backend_fallback(torch._C._dispatch_key_parse(key))
-"""
-
-
-def with_backend(code: str) -> str:
-    return python(BACKEND + code.replace("mine", NAME), PYTHONPATH=str(installed()))
-
-
-def test_it_is_installed_on_request_only_and_by_its_own_name() -> None:
-    code = """
-print("privateuse1" in polycast.installed())
-polycast.install("mine")
-print("privateuse1" in polycast.installed())
-polycast.uninstall("mine")
-polycast.install("privateuse1")
-print("privateuse1" in polycast.installed())
-"""
-    assert with_backend(code) == "False\nTrue\nTrue\n"
-
-
-def test_its_fallback_is_registered_where_there_is_none_and_taken_back() -> None:
-    code = """
-before = dump()
-print(has_fallback())
-polycast.install("mine")
-polycast.install("mine")
-print(has_fallback())
-polycast.uninstall("mine")
-print(has_fallback(), dump() == before)
-"""
-    assert with_backend(code) == "False\nTrue\nFalse True\n"
-
-
-def test_its_own_fallback_is_left_alone() -> None:
-    code = """
-library = torch.library.Library("_", "IMPL", key)
-library.fallback(torch.library.fallthrough_kernel)
-polycast.install("mine")
-polycast.uninstall("mine")
-print(has_fallback())
-"""
-    assert with_backend(code) == "True\n"
-
-
-def test_a_region_by_its_name_autocasts_and_lets_other_ops_through() -> None:
-    code = """
-polycast.install("mine")
-with torch.no_grad():
-    x = torch.ones(2, 2, device="mine")
-    for region in (polycast.autocast("mine"), polycast.autocast("mine:0", dtype=torch.bfloat16)):
-        with region:
-            print((x @ x).dtype, (x + x).dtype, torch.exp(x.half()).dtype)
-"""
-    assert with_backend(code) == (
-        "torch.float16 torch.float32 torch.float32\ntorch.bfloat16 torch.float32 torch.float32\n"
-    )
-
-
-def test_a_dtype_that_the_device_cannot_have_is_an_error_with_its_name() -> None:
-    code = """
-try:
-    polycast.autocast("mine", dtype=torch.float64)
-except ValueError as error:
-    print(error)
-"""
-    assert with_backend(code) == (
-        f"autocast on {NAME} runs in torch.float16 and torch.bfloat16; "
-        "torch.float64 is not one of its lower precisions, and enabled=False runs without casts\n"
-    )
-
-
-def test_a_region_before_it_is_installed_says_so() -> None:
-    code = """
-import warnings
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    polycast.autocast("mine")
-print(*(warning.message for warning in caught))
-"""
-    assert with_backend(code) == (
-        f"the policy's kernels for {NAME} are not installed, so its regions run torch's own; "
-        f"call polycast.install('{NAME}')\n"
-    )
-
-
 ARRIVALS = """
 from torch._subclasses.fake_tensor import FakeTensorMode
 with FakeTensorMode(), torch.no_grad(), polycast.autocast("NAME") as region:

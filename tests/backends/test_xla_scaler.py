@@ -1,7 +1,5 @@
 """GradScaler on XLA: nothing is compiled anew, and what torch_xla does with gradients; the rest is tests/scaler's."""
 
-import warnings
-
 import polycast
 import pytest
 import torch
@@ -50,18 +48,3 @@ def test_gradients_reduced_before_the_step() -> None:
     scaler.update()
     sync()
     assert weight.tolist() == [-2.0, -2.0]
-
-
-def test_torch_optimizers_are_told_of_the_remedy_once() -> None:
-    weight = nn.Parameter(torch.ones(2, device="xla"))
-    optimizer, scaler = torch.optim.SGD([weight], lr=1.0), polycast.GradScaler()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for _ in range(2):
-            scaler.scale(weight.sum()).backward()  # type: ignore[no-untyped-call]
-            scaler.step(optimizer)
-            scaler.update()
-            optimizer.zero_grad()
-    (text,) = [str(warning.message) for warning in caught]
-    assert text.startswith("each step of SGD waits") and "an optimizer of polycast.syncfree does not" in text
-    assert weight.tolist() == [-1.0, -1.0]

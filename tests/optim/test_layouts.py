@@ -3,22 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
-import polycast
 import pytest
 import torch
 from torch import Tensor
 
 from tests.support.devices import has_float64
-from tests.support.optimizers import KINDS, OURS, THEIRS, Kernels, make, set_grads
+from tests.support.optimizers import OURS, THEIRS, Kernels, make, set_grads
 
 SHARING: dict[str, Callable[[Tensor], list[Tensor]]] = {
     "the same memory": lambda memory: [memory.view(-1), memory.view(-1)],
     "one element in common": lambda memory: [memory.view(-1)[:20], memory.view(-1)[19:30]],
-    "one within the other": lambda memory: [memory, memory[3:5]],
     "strided, in common": lambda memory: [memory.view(-1)[::2], memory.view(-1)[::3]],
     "the third with the first": lambda memory: [memory[:4], memory[4:6], memory[3:4]],
-    "columns": lambda memory: [memory[:, :4], memory[:, 4:]],
-    "rows": lambda memory: [memory[:3], memory[3:]],
     "strided, apart": lambda memory: [memory[:4, :3], memory[:2, 3:], memory[2:4, 3::2], memory[2:4, 4::2]],
 }
 
@@ -28,8 +24,8 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
 
 
 @pytest.mark.parametrize("case", SHARING)
-@pytest.mark.parametrize("kind", KINDS)
-def test_parameters_on_one_storage_step_one_after_the_other(kind: str, case: str, kernels: Kernels) -> None:
+@pytest.mark.parametrize("kind", ["SGD nesterov", "AdamW"])
+def test_parameters_on_one_storage_step_one_after_the_other(kind: str, case: str, real_device: str) -> None:
     """As by torch.optim, also where they have elements in common; what lies between them stays."""
 
     def weights(library: dict[str, Any], device: str) -> Tensor:
@@ -41,7 +37,7 @@ def test_parameters_on_one_storage_step_one_after_the_other(kind: str, case: str
             optimizer.step()
         return memory.cpu()
 
-    torch.testing.assert_close(weights(OURS, kernels.device), weights(THEIRS, "cpu"), rtol=3e-6, atol=3e-6)
+    torch.testing.assert_close(weights(OURS, real_device), weights(THEIRS, "cpu"), rtol=3e-6, atol=3e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
@@ -91,17 +87,3 @@ def test_parameters_that_are_copied_on_write(kind: str) -> None:
         assert memory[0].equal(numbers(3, 5))
         weights.append(params)
     torch.testing.assert_close(*weights)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
-def test_a_sparse_momentum_buffer_decays_as_torchs(dtype: torch.dtype) -> None:
-    """A buffer whose dtype is not the one of the arithmetic is a new tensor after each step."""
-    found = []
-    for kind in (polycast.syncfree.SGD, torch.optim.SGD):
-        param = torch.zeros(3, dtype=dtype, requires_grad=True)
-        optimizer = kind([param], lr=1.0, momentum=0.5)
-        for grad in ([1.0, 0.0, 2.0], [0.0, 0.0, 0.0]):
-            param.grad = torch.tensor(grad, dtype=dtype).to_sparse()
-            optimizer.step()
-        found.append((optimizer.state[param]["momentum_buffer"].to_dense(), param.detach()))
-    torch.testing.assert_close(*found, rtol=0, atol=0)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import polycast
-import pytest
 import torch
 from polycast import syncfree
 from torch import Tensor
@@ -21,14 +20,12 @@ OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "fused": lambda params: torch.optim.AdamW(params, lr=0.01, eps=1e-2, fused=True),
     "for-loop": lambda params: torch.optim.AdamW(params, lr=0.01, eps=1e-2, foreach=False, fused=False),
 }
-KINDS = pytest.mark.parametrize("kind", OPTIMIZERS)
 # What looks at the gradients before the step, if anything.
 LOOKS: dict[str, Look] = {
     "step": lambda scaler, optimizer: None,  # noqa: ARG005
     "unscale_": lambda scaler, optimizer: scaler.unscale_(optimizer),
     "clip_grad_norm": lambda scaler, optimizer: scaler.clip_grad_norm(optimizer, 1.0),
 }
-EACH_LOOK = pytest.mark.parametrize("look", LOOKS)
 
 
 def started(scaler: Any = None, **options: Any) -> Any:
@@ -44,6 +41,21 @@ def give(params: list[Tensor], seed: int, bad: float | None = None, scale: float
     if bad is not None:
         assert params[-1].grad is not None
         params[-1].grad.view(-1)[-1] = bad
+
+
+class Wrapper(torch.optim.Optimizer):
+    """Has an optimizer, as the wrappers of trainers do, and the scaler that steps it, if any."""
+
+    def __init__(self, optimizer: Any, scaler: Any = None) -> None:
+        self.optimizer, self.scaler, self.called = optimizer, scaler, 0
+
+    @property
+    def param_groups(self) -> Any:  # type: ignore[override]
+        return self.optimizer.param_groups
+
+    def step(self, closure: Any = None) -> Any:
+        self.called += 1
+        return self.scaler.step(self.optimizer, closure) if self.scaler else self.optimizer.step(closure)
 
 
 class Loop:

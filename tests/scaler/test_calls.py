@@ -1,29 +1,31 @@
-"""Calls that an iteration makes on accelerators with fused kernels of torch's, beside torch's own; here on the CPU.
+"""What an iteration costs: calls of operators, functions of ours, and reads, which are told once.
+
+Calls are those on accelerators with fused kernels of torch's, beside torch's own; here on the CPU.
 
 A call is one operator of torch that launches work, whatever it calls in turn; views, allocations and conversions that
 convert nothing are none, nor is the value of a learning rate on the host.
 """
 
+import os
+import sys
+import warnings
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import polycast
 import pytest
 import torch
-from polycast import syncfree
+from polycast import backends, syncfree
 from torch.amp.grad_scaler import GradScaler as TorchScaler
 
+from tests.scaler.common import Loop, started
 from tests.support.optimizers import composition
+from tests.support.xla import EACH_DEVICE
 
 VIEWS = ("detach", "detach_", "reshape", "view", "split", "split_with_sizes", "expand", "unbind")
 IDLE = {"aten::" + name for name in (*VIEWS, "empty", "empty_like", "new_empty", "lift_fresh", "item")}
-
-
-@pytest.fixture(autouse=True)
-def kernels_of_an_accelerator() -> Iterator[None]:
-    with composition():
-        yield
 
 
 def calls(event: Any) -> Counter[str]:
@@ -45,21 +47,17 @@ def parameters(number: int, dtype: torch.dtype) -> list[torch.Tensor]:
 
 def counted(iteration: Any) -> Counter[str]:
     """Return the calls of the second iteration, when all state is there."""
-    iteration()
-    with torch.autograd.profiler.profile() as profile:  # type: ignore[no-untyped-call]
+    with composition():
         iteration()
+        with torch.autograd.profiler.profile() as profile:  # type: ignore[no-untyped-call]
+            iteration()
     return sum((calls(event) for event in profile.function_events if event.cpu_parent is None), Counter())
-
-
-def started(scaler: Any) -> Any:
-    scaler.scale(torch.ones(1))
-    return scaler
 
 
 def ours(number: int, dtype: torch.dtype, groups: int, **options: Any) -> Counter[str]:
     params = parameters(number * groups, dtype)
     optimizer = syncfree.AdamW([{"params": params[group::groups]} for group in range(groups)], **options)
-    scaler = started(polycast.GradScaler())
+    scaler = started()
 
     def iteration() -> None:
         scaler.clip_grad_norm(optimizer, 1.0)
@@ -106,5 +104,60 @@ def test_calls_are_no_more_than_torchs(case: str, more: int) -> None:
     assert few.total() <= torchs(1, groups).total() + more, few
 
 
-def test_many_parameters_take_as_many_calls_as_two() -> None:
-    assert ours(4000, torch.float32, 1) == ours(2, torch.float32, 1)
+MOST = {"cpu": 32, "xla": 45}
+PACKAGE = os.path.dirname(polycast.__file__)  # noqa: PTH120 -- co_filename is text
+
+
+@contextmanager
+def frames() -> Iterator[list[str]]:
+    """Yield a list of the calls of Python functions whose code lies in the package."""
+    called: list[str] = []
+
+    def note(frame: Any, event: str, _: object) -> None:
+        is_function = not frame.f_code.co_name.startswith("<")  # newer Pythons inline comprehensions
+        if event == "call" and is_function and frame.f_code.co_filename.startswith(PACKAGE):
+            called.append(f"{os.path.relpath(frame.f_code.co_filename, PACKAGE)}: {frame.f_code.co_name}")
+
+    sys.setprofile(note)
+    yield called
+    sys.setprofile(None)
+
+
+@EACH_DEVICE
+@pytest.mark.parametrize("kind", ["SGD", "AdamW"])
+def test_a_step_takes_few_functions(kind: str, device: str) -> None:
+    params = [torch.ones(2, 3, device=device).requires_grad_() for _ in range(3)]
+    optimizer, scaler = getattr(syncfree, kind)(params, lr=0.1), started()
+    for _ in range(3):  # the state and what XLA compiles are there by then
+        scaler.scale(torch.ones(1, device=device))
+        for param in params:
+            param.grad = torch.ones_like(param)
+        with frames() as called:
+            scaler.step(optimizer)
+        scaler.update()
+    assert len(called) <= MOST[device], called
+
+
+READS = (
+    "each step of SGD waits until the device has told whether to skip it; an optimizer of polycast.syncfree does not"
+)
+
+
+@pytest.mark.parametrize(
+    ("stalls", "library", "texts"), [(True, torch.optim, [READS]), (True, syncfree, []), (False, torch.optim, [])]
+)
+def test_where_a_read_stalls_the_remedy_is_named_once(
+    stalls: bool, library: Any, texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backends, "reads_stall", lambda kind: stalls and kind == "cpu")
+    loop = Loop(polycast.GradScaler(), library)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            loop.iterate(1.0)
+    found = [(str(warning.message), warning.filename) for warning in caught]
+    assert found == [(text, __file__.replace("test_calls", "common")) for text in texts]
+
+
+def test_reads_stall_on_xla_only() -> None:
+    assert [kind for kind in ("cpu", "cuda", "xpu", "xla") if backends.reads_stall(kind)] == ["xla"]

@@ -4,11 +4,11 @@ import pytest
 import torch
 from polycast import syncfree
 
-from tests.scaler.common import EACH_LOOK, INF, LOOKS, NAN, OPTIMIZERS, SCALE, SHAPES, started
+from tests.scaler.common import INF, LOOKS, OPTIMIZERS, SCALE, SHAPES, started
 from tests.support.optimizers import parameters, set_grads
 
 
-@pytest.mark.parametrize("norm_type", [1.0, 2, 3.0, 0.5, INF])
+@pytest.mark.parametrize("norm_type", [2, 0.5, INF])
 def test_an_empty_gradient_adds_nothing_to_the_norm(norm_type: float) -> None:
     """Torch's clip_grad_norm_ raises for the norm of an empty gradient if norm_type is infinity."""
     params = parameters(*SHAPES, (2, 0))
@@ -18,9 +18,11 @@ def test_an_empty_gradient_adds_nothing_to_the_norm(norm_type: float) -> None:
     torch.testing.assert_close(norm, torch.nn.utils.get_total_norm(grads, norm_type) / SCALE)
 
 
-@EACH_LOOK
-@pytest.mark.parametrize("coalesced", [False, True])
-def test_sparse_gradients_train_as_dense_ones(coalesced: bool, look: str) -> None:
+@pytest.mark.parametrize(
+    ("look", "coalesced"),
+    [("step", False), ("unscale_", False), ("clip_grad_norm", False), ("clip_grad_norm", True)],
+)
+def test_sparse_gradients_train_as_dense_ones(look: str, coalesced: bool) -> None:
     weights = [torch.ones(5, 3, requires_grad=True) for _ in range(2)]
     scalers, optimizers = [started() for _ in weights], [syncfree.SGD([weight], lr=0.1) for weight in weights]
     for bad in (None, INF, None):
@@ -41,7 +43,7 @@ def test_sparse_gradients_train_as_dense_ones(coalesced: bool, look: str) -> Non
     assert not torch.equal(weights[0], torch.ones(5, 3))
 
 
-@pytest.mark.parametrize("bad", [None, INF, NAN])
+@pytest.mark.parametrize("bad", [None, INF])
 def test_float16_gradients_are_unscaled_in_registers(bad: float | None) -> None:
     """In float16 the scaled gradients are multiples of 2 ** -14, the unscaled ones would be too small to tell apart."""
     scale = 1024.0

@@ -15,7 +15,6 @@ from torch.amp.grad_scaler import GradScaler as Scaler
 
 from tests.scaler.common import INF, NAN, SHAPES, Loop, give, started
 from tests.support.optimizers import clones, parameters, same_bits
-from tests.support.process import python
 
 OPTIONS: dict[str, Any] = {"init_scale": 1024.0, "growth_factor": 1.7, "backoff_factor": 0.4, "growth_interval": 3}
 SMALLEST = torch.finfo(torch.float32).tiny
@@ -33,10 +32,10 @@ def gradients(number: int) -> Iterator[float]:
 
 
 @pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
-def test_5000_scales_are_torchs_through_checkpoints_and_changes_of_the_rule(library: Any) -> None:
+def test_3000_scales_are_torchs_through_checkpoints_and_changes_of_the_rule(library: Any) -> None:
     ours, theirs = Loop(polycast.GradScaler(**OPTIONS), library), Loop(Scaler("cpu", **OPTIONS), torch.optim)
     scales = []
-    for number, grad in enumerate(gradients(5000)):
+    for number, grad in enumerate(gradients(3000)):
         scales.append(ours.iterate(grad))
         assert scales[-1] == theirs.iterate(grad), number
         assert ours.scaler.state_dict() == theirs.scaler.state_dict()
@@ -74,8 +73,10 @@ def test_the_scale_stays_within_its_bounds(bounds: dict[str, Any], grads: list[f
     assert [loop.iterate(grad) for grad in grads] == scales
 
 
-@pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
-@pytest.mark.parametrize("way", ["skips", "update", "load_state_dict"])
+@pytest.mark.parametrize(
+    ("way", "library"),
+    [("skips", syncfree), ("skips", torch.optim), ("update", syncfree), ("load_state_dict", syncfree)],
+)
 def test_the_scale_is_never_0_and_a_good_batch_after_it_is_stepped(way: str, library: Any) -> None:
     """With a scale of 0 torch's scaler writes NaN to the weights."""
     weight = torch.ones(2, requires_grad=True)
@@ -93,15 +94,14 @@ def test_the_scale_is_never_0_and_a_good_batch_after_it_is_stepped(way: str, lib
     assert scaler.get_scale() == 8 * SMALLEST
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_a_scale_of_1_is_a_guard(dtype: torch.dtype) -> None:
+def test_a_scale_of_1_is_a_guard() -> None:
     """It changes no bit of a step and skips what is not finite; bfloat16 needs no more, and nothing warns of it."""
     params = parameters(*SHAPES)
     others = clones(params)
     guard = started(init_scale=1.0, min_scale=1.0, max_scale=1.0)
     optimizer, other = syncfree.SGD(params, lr=0.1), syncfree.SGD(others, lr=0.1)
     with polycast.autocast("cpu", torch.bfloat16):
-        assert same_bits(guard.scale(params[0].to(dtype)), params[0].to(dtype))
+        assert same_bits(guard.scale(params[0].bfloat16()), params[0].bfloat16())
     for number, bad in enumerate([None, INF, None, NAN]):
         for leaves in (params, others):
             give(leaves, number, bad, scale=1.0)
@@ -115,8 +115,10 @@ def test_a_scale_of_1_is_a_guard(dtype: torch.dtype) -> None:
     assert guard.skip_count(optimizer).item() == 2
 
 
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda scaler: pickle.loads(pickle.dumps(scaler))])
-@pytest.mark.parametrize("is_started", [False, True])
+@pytest.mark.parametrize(
+    ("duplicate", "is_started"),
+    [(copy.deepcopy, False), (copy.deepcopy, True), (lambda scaler: pickle.loads(pickle.dumps(scaler)), True)],
+)
 def test_a_copy_goes_on_by_itself(duplicate: Any, is_started: bool) -> None:
     scaler = polycast.GradScaler(init_scale=8.0, growth_interval=2, max_scale=16.0, skip_on_host=True)
     if is_started:
@@ -134,20 +136,6 @@ def test_the_settings_are_shown() -> None:
     scaler = polycast.GradScaler("cpu", min_scale=1.0)
     assert repr(scaler) == f"GradScaler(device='cpu', init_scale=65536, {settings}, skip_on_host=False)"
     assert repr(polycast.GradScaler(enabled=False)) == "GradScaler(enabled=False)"
-
-
-def test_what_is_wrong_is_raised_without_assertions_too() -> None:
-    code = """
-import torch, polycast
-scaler = polycast.GradScaler()
-scaler.scale(torch.ones(1))
-for call in (scaler.update, lambda: scaler.step(polycast.syncfree.SGD([torch.ones(1)]))):
-    try:
-        call()
-    except AssertionError as error:
-        print(str(error)[:25], scaler._get_growth_tracker())
-"""
-    assert python(code, PYTHONOPTIMIZE="1").splitlines() == ["No inf checks were record 0"] * 2
 
 
 def test_what_is_asked_without_an_optimizer_is_asked_of_the_one_there_is() -> None:
@@ -181,9 +169,6 @@ def test_a_state_is_text_and_numbers_as_torchs() -> None:
         scaler.update(128.0)
         states.append(json.dumps(scaler.state_dict()))
     assert states[0] == states[1]
-
-
-def test_a_new_scale_may_be_a_whole_number() -> None:
-    scaler = started()
-    scaler.update(128)
-    assert scaler.get_scale() == 128.0
+    ours = started()
+    ours.update(128)  # a whole number
+    assert json.dumps(ours.state_dict()["scale"]) == "128.0"

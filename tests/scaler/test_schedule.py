@@ -1,7 +1,6 @@
 """SkipAwareLR: learning rates as LambdaLR's, which do not advance at skipped steps."""
 
 import math
-import re
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -22,15 +21,10 @@ SKIPS = (0, 3, 4, 9, 13)
 # Functions of tensors, and the same of numbers.
 FUNCTIONS: dict[str, tuple[Callable[[Tensor], Any], Callable[[int], float]]] = {
     "exponential": (lambda n: 0.7**n, lambda n: 0.7**n),
-    "steps": (lambda n: 0.5 ** (n // 3), lambda n: 0.5 ** (n // 3)),
     "warm-up": (lambda n: torch.where(n < 5, (n + 1) / 5, 1.0), lambda n: (n + 1) / 5 if n < 5 else 1.0),
     "cosine": (
         lambda n: (1 + torch.cos(math.pi * n.clamp(max=9) / 9)) / 2,
         lambda n: (1 + math.cos(math.pi * min(n, 9) / 9)) / 2,
-    ),
-    "inverse root": (
-        lambda n: torch.minimum((n + 1) / 4, (n + 1) ** -0.5),
-        lambda n: min((n + 1) / 4, (n + 1) ** -0.5),
     ),
     "constant": (lambda n: 0.5, lambda n: 0.5),  # noqa: ARG005
 }
@@ -84,7 +78,7 @@ def test_it_is_lambda_lr_stepped_at_steps_taken(name: str, device: str) -> None:
 
 
 @NEEDS_XLA
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", ["exponential", "cosine"])
 def test_on_xla_rates_compile_nothing_and_read_nothing(name: str) -> None:
     loop = Loop(syncfree.AdamW, device="xla")
     schedule = polycast.SkipAwareLR(loop.optimizer, FUNCTIONS[name][0], loop.scaler)
@@ -104,9 +98,11 @@ OPTIMIZERS: dict[str, Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", OPTIMIZERS)
-@pytest.mark.parametrize("lr", [0.1, torch.tensor(0.1)], ids=["number", "tensor"])
-def test_every_optimizer_that_takes_a_tensor_is_stepped(lr: Any, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "lr"),
+    [("sync-free", 0.1), ("sync-free", torch.tensor(0.1)), ("fused", 0.1), ("for-loop", torch.tensor(0.1))],
+)
+def test_every_optimizer_that_takes_a_tensor_is_stepped(kind: str, lr: Any) -> None:
     loop, theirs = Loop(OPTIMIZERS[kind], lr=lr), Loop(OPTIMIZERS["for-loop"], lr=float(lr))
     schedule, theirs_schedule = halving(loop), lr_scheduler.LambdaLR(theirs.optimizer, lambda n: 0.5**n)
     tensors = [group["lr"] for group in loop.optimizer.param_groups]
@@ -123,33 +119,7 @@ def test_every_optimizer_that_takes_a_tensor_is_stepped(lr: Any, kind: str) -> N
     assert float(lr) == pytest.approx(0.1)
 
 
-WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "torch's scaler": (
-        lambda: polycast.SkipAwareLR(
-            Loop().optimizer,
-            lambda n: 0.5**n,
-            torch.amp.grad_scaler.GradScaler("cpu"),  # type: ignore[arg-type]
-        ),
-        TypeError,
-        "scaler: expected a polycast.GradScaler, got torch.amp.grad_scaler.GradScaler",
-    ),
-    "too few functions": (
-        lambda: polycast.SkipAwareLR(Loop().optimizer, [lambda n: 0.5**n], polycast.GradScaler()),
-        ValueError,
-        "Expected 2 lr_lambdas, but got 1",
-    ),
-    "no state": (lambda: halving(Loop()).load_state_dict({}), KeyError, "'base_lrs'"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_named(name: str) -> None:
-    call, error, text = WRONG[name]
-    with pytest.raises(error, match=f"^{re.escape(text)}"):
-        call()
-
-
-@pytest.mark.parametrize("saved_at", [0, 1, 6])
+@pytest.mark.parametrize("saved_at", [0, 6])
 @pytest.mark.parametrize("optimizer_first", [False, True])
 def test_a_checkpoint_goes_on_where_it_was(optimizer_first: bool, saved_at: int) -> None:
     first, second = Loop(), Loop()
@@ -185,11 +155,20 @@ def test_a_learning_rate_is_of_one_type_in_all_checkpoints() -> None:
     assert all(type(a["lr"]) is type(b["lr"]) and a["lr"].shape == b["lr"].shape for a, b in groups)
 
 
-def test_each_call_counts_but_after_a_skipped_step() -> None:
+@pytest.mark.parametrize(
+    ("enabled", "counts"),
+    [
+        (True, [(True, 0), (False, 2), (True, 2), (None, 2), (False, 4), (None, 6)]),
+        (False, [(False, 2), (False, 4)]),
+    ],
+)
+def test_each_call_counts_but_after_a_skipped_step(enabled: bool, counts: list[tuple[bool | None, int]]) -> None:
     """As stock's schedulers count: a trainer may call once for each of its processes."""
     loop = Loop()
+    if not enabled:
+        loop.scaler = polycast.GradScaler(enabled=False)
     schedule = halving(loop)
-    for skip, count in ((True, 0), (False, 2), (True, 2), (None, 2), (False, 4), (None, 6)):
+    for skip, count in counts:
         if skip is not None:
             loop.iterate(skip)
         for _ in range(2):
@@ -208,16 +187,6 @@ def test_it_is_a_scheduler_as_trainers_look_for_it() -> None:
     schedule.step()
     assert schedule.last_epoch == 2
     assert schedule.get_last_lr() == pytest.approx([0.025, 0.005])
-
-
-def test_a_disabled_scaler_skips_nothing() -> None:
-    loop = Loop()
-    loop.scaler = polycast.GradScaler(enabled=False)
-    schedule = halving(loop)
-    for count in range(1, 4):
-        loop.iterate(skip=False)
-        schedule.step()
-        assert loop.rates() == pytest.approx([0.1 * 0.5**count, 0.02 * 0.5**count])
 
 
 def test_copies_advance_with_their_own_steps() -> None:

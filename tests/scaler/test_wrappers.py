@@ -6,24 +6,8 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast import backends
 
-from tests.scaler.common import EACH_LOOK, INF, KINDS, LOOKS, OPTIMIZERS, SCALE, SHAPES, give, started
-
-
-class Wrapper(torch.optim.Optimizer):
-    """Has an optimizer, as the wrappers of trainers do, and the scaler that steps it, if any."""
-
-    def __init__(self, optimizer: Any, scaler: Any = None) -> None:
-        self.optimizer, self.scaler, self.called = optimizer, scaler, 0
-
-    @property
-    def param_groups(self) -> Any:  # type: ignore[override]
-        return self.optimizer.param_groups
-
-    def step(self, closure: Any = None) -> Any:
-        self.called += 1
-        return self.scaler.step(self.optimizer, closure) if self.scaler else self.optimizer.step(closure)
+from tests.scaler.common import INF, LOOKS, OPTIMIZERS, SCALE, SHAPES, Wrapper, give, started
 
 
 class Training:
@@ -44,8 +28,10 @@ class Training:
         self.scaler.update(SCALE)
 
 
-@KINDS
-@EACH_LOOK
+@pytest.mark.parametrize(
+    ("kind", "look"),
+    [("sync-free", "step"), ("sync-free", "clip_grad_norm"), ("fused", "step"), ("for-loop", "unscale_")],
+)
 @pytest.mark.parametrize("has_scaler", [True, False], ids=["steps by the scaler", "is stepped by it"])
 def test_it_is_trained_as_without_wrapper(kind: str, look: str, has_scaler: bool) -> None:
     plain, training = Training(kind), Training(kind)
@@ -65,29 +51,6 @@ def test_it_is_trained_as_without_wrapper(kind: str, look: str, has_scaler: bool
     assert inner.called == (4 if has_scaler else 3)
 
 
-@KINDS
-def test_what_is_asked_twice_is_refused_of_both(kind: str) -> None:
-    training = Training(kind)
-    wrapped, scaler = Wrapper(training.optimizer), training.scaler
-    give(training.params, 0)
-    scaler.unscale_(wrapped)
-    with pytest.raises(RuntimeError, match=r"^unscale_\(\) has already been called on this optimizer"):
-        scaler.unscale_(training.optimizer)
-    with pytest.raises(ValueError, match=r"^step_together was given one optimizer twice; name each once$"):
-        scaler.step_together(wrapped, training.optimizer)
-    scaler.step_together(wrapped)
-    with pytest.raises(RuntimeError, match=r"^step\(\) has already been called since the last update"):
-        scaler.step(training.optimizer)
-
-
-@KINDS
-def test_a_scaler_that_steps_what_steps_by_itself_again_is_refused(kind: str) -> None:
-    training = Training(kind)
-    give(training.params, 0)
-    with pytest.raises(RuntimeError, match=r"^step\(\) has already been called since the last update"):
-        training.scaler.step(Wrapper(training.optimizer, training.scaler))
-
-
 def test_what_holds_an_optimizer_of_other_groups_is_not_taken_for_its_wrapper() -> None:
     one, other = Training("sync-free"), Training("sync-free")
     holder: Any = deepcopy(other.optimizer)
@@ -105,12 +68,3 @@ def test_a_schedule_follows_a_wrapped_optimizer() -> None:
         training.iterate(number, "clip_grad_norm", wrapped, wrapped, INF if number == 2 else None)
         schedule.step()
     assert schedule.get_last_lr() == pytest.approx([0.01 * 0.5**3])
-
-
-@pytest.mark.parametrize("device", [None, "cpu"])
-def test_the_scale_is_made_on_the_device_that_a_scaler_names(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where a checkpoint is loaded before the first batch."""
-    monkeypatch.setattr(backends, "current", lambda: "cpu")
-    scaler: Any = polycast.GradScaler(device, init_scale=SCALE)
-    scaler._lazy_init_scale_growth_tracker(scaler._device)
-    assert (scaler.get_scale(), scaler._device) == (SCALE, "cpu")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import chain, product
+from itertools import chain
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -75,35 +75,10 @@ class Kernels(NamedTuple):
         return self.path if self.device == backends.HOST else self.device
 
 
-def kernels_on(devices: Iterable[str]) -> list[Kernels]:
-    """Return all kernels of these device types."""
-    return [Kernels(each, path) for each in devices for path in (PATHS if each == backends.HOST else ["fused"])]
+def kernels_on(devices: Iterable[str], paths: Iterable[str] = tuple(PATHS)) -> list[Kernels]:
+    """Return all kernels of these device types; those of the CPU by several paths."""
+    return [Kernels(each, path) for each in devices for path in (paths if each == backends.HOST else ["fused"])]
 
-
-def combinations(**choices: Iterable[Any]) -> list[Options]:
-    return [dict(zip(choices, values, strict=True)) for values in product(*choices.values())]
-
-
-SGD_OPTIONS = [
-    options
-    for options in combinations(
-        momentum=[0, 0.9], dampening=[0, 0.3], nesterov=[False, True], weight_decay=[0, 0.1], maximize=[False, True]
-    )
-    if not options["nesterov"] or (options["momentum"] and not options["dampening"])
-]
-ADAM_OPTIONS = [
-    {**options, **more}
-    for options in combinations(
-        amsgrad=[False, True], weight_decay=[0, 0.1], maximize=[False, True], lr=[0.01, torch.tensor(0.01)]
-    )
-    for more in ({"betas": (0.9, 0.999), "eps": 1e-8}, {"betas": (0.3, 0.7), "eps": 1e-3})
-]
-# Without weight decay AdamW is Adam.
-OPTIONS = {
-    "SGD": SGD_OPTIONS,
-    "Adam": ADAM_OPTIONS,
-    "AdamW": [options for options in ADAM_OPTIONS if options["weight_decay"]],
-}
 
 SHAPES = ((7,), (3, 5), ())
 # One of each kind, where every combination would prove no more.
