@@ -40,21 +40,11 @@ def pytest_sessionfinish():
     assert not {"polycast", "codegen"} & {*sys.modules}
 """.replace("NAME", NAME)
 
-NO_FLOAT64 = """
-import torch
-zeros = torch.zeros
-def zeros_but_in_float64(*size, **options):
-    if options.get("dtype") is torch.float64:
-        raise RuntimeError("Not here.")
-    return zeros(*size, **options)
-torch.zeros = zeros_but_in_float64
-"""
 
-
-def run(folder: Path, *command: str, autoload: str = "1") -> str:
+def run(folder: Path, *command: str) -> str:
     """Run Python with the backend, and return what it prints and its exit status."""
     environment = {**os.environ, "PYTHONPATH": f"{installed()}{os.pathsep}{folder}", "USE_TORCH_XLA": "0"}
-    environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = autoload
+    environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "1"
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run([sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True)
     return f"{done.stdout}{done.stderr}status {done.returncode}"
@@ -78,9 +68,9 @@ def write(folder: Path, unlisted: str, *names: str) -> None:
     assert main(["--backend", str(described), "--standalone", *(str(folder / name) for name in names)]) == 0
 
 
-def run_tests(folder: Path, *options: str, autoload: str = "1") -> str:
+def run_tests(folder: Path, *options: str) -> str:
     command = f"-m pytest -q -W error -p no:cacheprovider -c {os.devnull} --rootdir .".split()
-    return run(folder, *command, *options, autoload=autoload)
+    return run(folder, *command, *options)
 
 
 def test_the_registration_compiles_and_passes_its_test_on_the_backend(folder: Path) -> None:
@@ -96,11 +86,3 @@ def test_the_test_of_a_backend_finds_what_drifted(folder: Path) -> None:
     printed = run_tests(folder, "test_drifted.py")
     assert {*re.findall(r"^FAILED test_drifted.py::\w+\[(\w+)\]", printed, re.MULTILINE)} == {"log", "mm"}
     assert "regions have torch.bfloat16 unless they name a dtype: call torch.set_autocast_dtype(" in printed
-
-
-def test_without_the_backend_or_its_float64_the_test_says_so(folder: Path) -> None:
-    printed = run_tests(folder, "test_ops.py", "--noconftest", autoload="0")
-    assert "the backend is not loaded: import it in conftest.py" in printed and "1 error in" in printed
-    (folder / "no_float64.py").write_text(NO_FLOAT64, encoding="utf-8")
-    printed = run_tests(folder, "test_ops.py", "-p", "no_float64", "-rs")
-    assert printed.endswith("status 0") and "the backend has no float64: Not here." in printed, printed

@@ -92,11 +92,7 @@ def test_a_step_on_tensors_without_memory_reads_nothing(kind: str, device: str) 
     with without_memory(device):
         params = [torch.ones(3, 2, device=device), torch.ones(4, device=device)]
         optimizer: Any = make(OURS, kind, params)
-        for scalars in (
-            {},
-            {"found_inf": torch.ones((), device=device)},
-            {"grad_scale": torch.ones((), device=device)},
-        ):
+        for scalars in ({}, {"found_inf": torch.ones((), device=device), "grad_scale": torch.ones((), device=device)}):
             for param in params:
                 param.grad = torch.ones_like(param)
             versions = [param._version for param in params]

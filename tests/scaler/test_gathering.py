@@ -54,36 +54,35 @@ def test_an_iteration_gathers_once(look: str) -> None:
         assert [param.asked for param in params] == [1, 1, 1]
 
 
-def another(optimizer: Any, params: list[Tensor]) -> None:  # noqa: ARG001
-    params[0].grad = torch.full_like(params[0], 7.0)
+def set_grad(index: int, grad: Callable[[Tensor], Tensor | None]) -> Callable[[Any, list[Tensor]], None]:
+    def change(_: Any, params: list[Tensor]) -> None:
+        params[index].grad = grad(params[index])
+
+    return change
 
 
-def none(optimizer: Any, params: list[Tensor]) -> None:  # noqa: ARG001
-    params[1].grad = None
-
-
-def first_one(optimizer: Any, params: list[Tensor]) -> None:  # noqa: ARG001
-    params[2].grad = torch.ones_like(params[2])
-
-
-def another_group(optimizer: Any, params: list[Tensor]) -> None:
+def added(optimizer: Any, params: list[Tensor], place: Callable[[Any, Tensor], None]) -> None:
     params.append(torch.ones(2, requires_grad=True))
     params[-1].grad = torch.ones(2)
-    optimizer.add_param_group({"params": params[-1:]})
+    place(optimizer, params[-1])
 
 
-def another_parameter(optimizer: Any, params: list[Tensor]) -> None:
-    params.append(torch.ones(2, requires_grad=True))
-    params[-1].grad = torch.ones(2)
-    optimizer.param_groups[0]["params"][0] = params[-1]
+CHANGES: dict[str, Callable[[Any, list[Tensor]], None]] = {
+    "another gradient": set_grad(0, lambda param: torch.full_like(param, 7.0)),
+    "no gradient": set_grad(1, lambda _: None),
+    "a first gradient": set_grad(2, torch.ones_like),
+    "other values": set_grad(0, lambda param: param.grad.mul_(2)),  # type: ignore[union-attr]
+    "another group": lambda optimizer, params: added(
+        optimizer, params, lambda it, param: it.add_param_group({"params": [param]})
+    ),
+    "another parameter": lambda optimizer, params: added(
+        optimizer, params, lambda it, param: it.param_groups[0]["params"].__setitem__(0, param)
+    ),
+}
 
 
-def other_values(optimizer: Any, params: list[Tensor]) -> None:  # noqa: ARG001
-    params[0].grad = params[0].grad.mul_(2)  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize("change", [another, none, first_one, another_group, another_parameter, other_values])
-def test_a_change_between_look_and_step_is_seen(change: Callable[[Any, list[Tensor]], None]) -> None:
+@pytest.mark.parametrize("title", CHANGES)
+def test_a_change_between_look_and_step_is_seen(title: str) -> None:
     """The step is that of the gradients as they are, whatever was gathered before."""
     stepped = []
     for look in (True, False):
@@ -93,7 +92,7 @@ def test_a_change_between_look_and_step_is_seen(change: Callable[[Any, list[Tens
         if look:
             scaler.scale(params[0].detach())
             scaler.clip_grad_norm(optimizer, float("inf"))
-        change(optimizer, params)
+        CHANGES[title](optimizer, params)
         if look:
             scaler.step(optimizer)
         else:

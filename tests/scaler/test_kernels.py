@@ -38,7 +38,7 @@ def test_one_element_is_found_at_every_position(dtype: torch.dtype, operators: K
         memory[:, offset : offset + size].fill_diagonal_(value)
         rows = [row[offset : offset + size] for row in memory.to(operators.device).unbind()]
         finite = torch.ones(size, dtype=dtype, device=operators.device)
-        assert_found(rows if size < 300 else rows[:: size // 64], finite)
+        assert_found(rows if size < 300 else [*rows[:: size // 64], rows[-1]], finite)
 
 
 def assert_found(rows: list[Tensor], finite: Tensor) -> None:
@@ -51,25 +51,6 @@ def assert_found(rows: list[Tensor], finite: Tensor) -> None:
     assert OP.norm(tensors, 2.0)[2].cpu().equal(wanted)
     assert OP.unscale_(tensors, found_inf, torch.ones((), device=finite.device)).cpu().equal(wanted)
     assert found_inf.item() == 1
-
-
-@pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
-def test_every_size_and_every_position(dtype: torch.dtype) -> None:
-    """All of 0 to 1100: the bad element moves through the sizes, so that each block and each remainder is met."""
-    for value in NON_FINITE:
-        memory = torch.ones(1101, dtype=dtype)
-        for size in range(1101):
-            tensor = memory[1101 - size :]
-            assert not OP.find_non_finite([tensor])[0]
-            for position in {0, size // 2, size - 1} if size else ():
-                tensor[position] = value
-                assert OP.find_non_finite([tensor])[0]
-                tensor[position] = 1
-    whole = torch.ones(1100, dtype=dtype)
-    for position in range(1100):
-        whole[position] = NON_FINITE[position % 3]
-        assert OP.find_non_finite([whole])[0]
-        whole[position] = 1
 
 
 @pytest.fixture
@@ -142,23 +123,6 @@ def test_norms_have_the_range_of_their_type(
     wanted = torch.linalg.vector_norm(wide / wide.max(), norm_type) * wide.max()
     torch.testing.assert_close(total.cpu(), wanted.to(F64 if F64 in dtypes else F32), rtol=1e-5, atol=0.0)
     assert found_inf.item() == 0.0
-
-
-@pytest.mark.parametrize("dtype", [F32, HALF], ids=str)
-def test_a_norm_near_the_largest_and_the_smallest_value_is_finite_and_not_0(
-    dtype: torch.dtype, real_device: str
-) -> None:
-    needs_ours(real_device)
-    info = torch.finfo(dtype)
-    for value in (info.smallest_normal, info.max / 8):
-        tensors = [
-            torch.full((16,), value, dtype=dtype),
-            torch.zeros(5, dtype=dtype),
-            -torch.full((4,), value).to(dtype),
-        ]
-        norm, found_inf, _ = OP.norm([tensor.to(real_device) for tensor in tensors], 2.0)
-        assert found_inf.item() == 0
-        torch.testing.assert_close(norm.item(), abs(tensors[0][0].item()) * math.sqrt(20), rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize(

@@ -99,36 +99,6 @@ def test_a_captured_iteration_does_what_the_iteration_does(real_device: str) -> 
         torch.testing.assert_close(after, wanted, rtol=1e-3, atol=1e-5)
 
 
-def test_steps_together_do_not_sync(real_device: str) -> None:
-    a, b = [nn.Parameter(torch.ones(2, device=real_device)) for _ in range(2)]
-    optimizers = [syncfree.SGD([param], lr=1.0) for param in (a, b)]
-    scaler = polycast.GradScaler()
-    factors = [torch.tensor([factor]).to(real_device) for factor in (INF, 1.0)]
-    with no_syncs_of_steps(real_device):
-        for factor in factors:
-            scaler.scale(a.sum() * factor + b.sum()).backward()  # type: ignore[no-untyped-call]
-            scaler.step_together(*optimizers)
-            scaler.update()
-            synchronize(real_device)
-            for optimizer in optimizers:
-                optimizer.zero_grad()
-    assert (a.tolist(), b.tolist()) == ([0.0, 0.0], [0.0, 0.0])
-    assert scaler.skip_count(optimizers[1]).item() == 1
-
-
-def test_unscaled_gradients_are_clipped_as_documented(real_device: str) -> None:
-    weight, slopes = nn.Parameter(torch.ones(2, device=real_device)), torch.tensor([3.0, 4.0]).to(real_device)
-    optimizer, scaler = syncfree.SGD([weight], lr=1.0), polycast.GradScaler()
-    with no_syncs_of_steps(real_device):
-        scaler.scale((weight * slopes).sum()).backward()  # type: ignore[no-untyped-call]
-        scaler.unscale_(optimizer)
-        torch.nn.utils.clip_grad_norm_([weight], 1.0)
-        scaler.step(optimizer)
-        scaler.update()
-        synchronize(real_device)
-    assert weight.tolist() == pytest.approx([0.4, 0.2])
-
-
 def scaled_steps(device: str, dtype: torch.dtype, look: str, optim: Any = syncfree) -> list[Any]:
     """Return norms, and a parameter after each of three steps; the gradient of the second one is not finite."""
     weight = torch.ones(2, device=device, dtype=dtype)
