@@ -54,22 +54,20 @@ def test_bfloat16_has_errors_of_its_rounding_and_float32_has_none(real_device: s
     assert max(row.so_far or 0 for row in lower) > 1e-2
     assert {row.site.phase for row in errors} == {"forward", "backward"}
     assert {row.site.module for row in errors} >= {"conv1", "layer1.0.bn1", "fc"}
+    growth = [(row.so_far or 0) - row.before for row in errors.worst()]
+    assert growth == sorted(growth, reverse=True)
+    assert len(errors.table(count=7).splitlines()) == 8
 
 
-@pytest.mark.parametrize("build", [bert, keys_of_attention])
-def test_a_program_beside_itself_has_no_error_so_far(
-    build: Callable[[], tuple[nn.Module, list[Tensor]]], real_device: str
-) -> None:
-    model, run = program(build, real_device)
+def test_a_program_beside_itself_has_no_error_so_far(real_device: str) -> None:
+    model, run = program(bert, real_device)
     errors = polycast.debug.compare(run, model.train(), reference=polycast.Policy())
     assert errors.missing == 0
     assert {row.so_far for row in errors} == {0.0}
 
 
-@pytest.mark.parametrize("build", [resnet, before_a_normalization])
-def test_the_program_is_as_if_it_had_run_once(
-    build: Callable[[], tuple[nn.Module, list[Tensor]]], real_device: str
-) -> None:
+def test_the_program_is_as_if_it_had_run_once(real_device: str) -> None:
+    build = before_a_normalization
     model, run = program(build, real_device)
     alone, run_alone = program(build, real_device)
     run_alone()
@@ -82,23 +80,23 @@ def test_the_program_is_as_if_it_had_run_once(
     assert all(torch.equal(*pair) for pair in zip(model.buffers(), alone.buffers(), strict=True))
 
 
-@pytest.mark.parametrize("cell", ["LSTM", "GRU"])
-def test_a_backward_that_reads_its_forwards_workspace_is_not_run_again(cell: str) -> None:
+def test_a_backward_that_reads_its_forwards_workspace_is_not_run_again() -> None:
     """In another dtype a kernel would misread the workspace, and write out of bounds."""
-    code = f"""
+    code = """
 import torch, polycast
-model, batch = torch.nn.{cell}(64, 64), torch.randn(50, 8, 64)
-def run():
-    with polycast.autocast("cpu"):
-        output, _ = model(batch)
-    output.float().sum().backward()
-for _ in range(3):
-    with polycast.debug.watch(model) as found:
-        run()
-    errors = polycast.debug.compare(run, model)
-print(found.findings, max(row.local for row in errors if row.local is not None) < 0.01)
+for cell in torch.nn.LSTM, torch.nn.GRU:
+    model, batch = cell(64, 64), torch.randn(50, 8, 64)
+    def run():
+        with polycast.autocast("cpu"):
+            output, _ = model(batch)
+        output.float().sum().backward()
+    for _ in range(3):
+        with polycast.debug.watch(model) as found:
+            run()
+        errors = polycast.debug.compare(run, model)
+    print(found.findings, max(row.local for row in errors if row.local is not None) < 0.01)
 """
-    assert python(code) == "[] True\n"
+    assert python(code) == "[] True\n[] True\n"
 
 
 def test_of_a_program_without_a_region_the_comparison_says_so() -> None:
@@ -136,14 +134,6 @@ def test_rules_of_modules_and_regions_do_not_hold_in_the_reference(real_device: 
     assert row.so_far > 1e-4
 
 
-def test_a_table_has_the_errors_that_grow_most() -> None:
-    model, run = program(resnet)
-    errors = polycast.debug.compare(run, model)
-    growth = [(row.so_far or 0) - row.before for row in errors.worst()]
-    assert growth == sorted(growth, reverse=True)
-    assert len(errors.table(count=7).splitlines()) == 8
-
-
 @pytest.mark.parametrize("mean", [3e3, 1e5])
 def test_an_error_of_a_normalization_is_that_of_its_result_not_of_its_statistics(mean: float) -> None:
     torch.manual_seed(0)
@@ -158,7 +148,7 @@ def test_an_error_of_a_normalization_is_that_of_its_result_not_of_its_statistics
     assert errors.worst()[0] == row
 
 
-@pytest.mark.parametrize("build", [before_a_normalization, keys_of_attention, bert])
+@pytest.mark.parametrize("build", [before_a_normalization, keys_of_attention])
 def test_a_gradient_that_is_zero_in_theory_has_no_error_of_its_rounding(
     build: Callable[[], tuple[nn.Module, list[Tensor]]], real_device: str
 ) -> None:
@@ -206,30 +196,12 @@ def test_a_program_that_steps_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "text"),
-    [
-        ({"run": 3}, TypeError, "the program is 3; give a function without arguments, as in: lambda: model"),
-        ({"run": nn.Tanh()}, TypeError, "the program is the module Tanh; give a function without arguments"),
-        ({"model": "resnet"}, TypeError, "model: expected a torch.nn.Module or None, got str"),
-        ({"reference": "flaot32"}, ValueError, "did you mean 'float32'?"),
-        ({"reference": "torch-1.0"}, ValueError, "unknown release 'torch-1.0'"),
-        ({"reference": "no.yaml"}, ValueError, "no.yaml:1:1: error: cannot be read"),
-        ({"reference": 32}, TypeError, "the policy is 32; give a dict of rules"),
-    ],
+    ("reference", "is_equal"), [({"linear": "fp32"}, False), ("torch-2.11", True), (torch.float32, False)]
 )
-def test_what_cannot_be_compared_is_refused(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        polycast.debug.compare(**{"run": lambda: None, **arguments})
-
-
-@pytest.mark.parametrize(
-    "reference", [{"linear": "fp32"}, polycast.Policy("torch-2.11"), "torch-2.11", torch.float32, "bf16"]
-)
-def test_what_stands_for_a_policy_is_a_reference(reference: Any) -> None:
+def test_what_stands_for_a_policy_is_a_reference(reference: Any, is_equal: bool) -> None:
     model = nn.Linear(2, 2)
     errors = polycast.debug.compare(
         polycast.autocast("cpu")(lambda: model(torch.ones(1, 2))), model, reference=reference
     )
     (row,) = [row for row in errors if row.site.op == "addmm"]
-    assert row.so_far is not None
-    assert (row.so_far == 0) == (reference in ("torch-2.11", "bf16", polycast.Policy("torch-2.11")))
+    assert row.so_far is not None and (row.so_far == 0) is is_equal

@@ -109,15 +109,11 @@ def test_a_program_gives_the_same(
     assert same(result(real_device, name, around), plain)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_can_be_compared(name: str, real_device: str) -> None:
-    if name == "a custom operator of one dtype":
-        pytest.skip("its operator refuses what the reference gives it")
-    with required(real_device):
-        result(real_device, name, lambda _: Passing())  # type: ignore[no-untyped-call]
-    with torch.device(real_device):
-        model, x = make(), X.to(real_device)
-        polycast.debug.compare(polycast.autocast(real_device)(lambda: PROGRAMS[name](model, x)), model)
+# The other's operator refuses what the reference gives it.
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "a custom operator of one dtype"])
+def test_a_program_can_be_compared(name: str) -> None:
+    model = make()
+    polycast.debug.compare(polycast.autocast("cpu")(lambda: PROGRAMS[name](model, X)), model)
 
 
 def test_a_layer_takes_the_way_that_it_takes_without_hooks() -> None:
@@ -172,24 +168,6 @@ def test_a_masked_infinity_hides_no_finding() -> None:
         torch.where(y > 9, torch.log(y * 0), 0.0)
         torch.softmax(torch.full((4,), -math.inf).half() + y.detach()[0, 0], -1)
     assert "_softmax" in {finding.site.op for finding in found.findings}
-
-
-@pytest.mark.parametrize("kind", [torch.amp.grad_scaler.GradScaler, polycast.GradScaler])
-def test_a_step_that_is_skipped_is_read(kind: Any) -> None:
-    model = make()
-    model[2].weight.data.fill_(1e5)  # type: ignore[index]
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    scaler = kind("cpu", init_scale=2.0**10)
-    with polycast.debug.watch(model, optimizer) as found:
-        for _ in range(5):
-            optimizer.zero_grad()
-            with polycast.autocast("cpu", torch.float16):
-                loss = model(X).float().square().mean()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-        assert found.steps == 5
-        assert {finding.step for finding in found.findings} == {0, 1, 2, 3, 4}
 
 
 def test_masks_do_not_hide_errors() -> None:

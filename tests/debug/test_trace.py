@@ -15,12 +15,11 @@ from polycast.debug.tracing import trace
 from polycast.debug.values import Op, Values
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounter
-from torch.nn.functional import cross_entropy, linear, mse_loss, relu
+from torch.nn.functional import linear, mse_loss
 
 from tests.support.devices import RESIZES, required
-from tests.support.models.architectures import ARCHITECTURES, bert, llama, recurrent, resnet, yolos
+from tests.support.models.architectures import ARCHITECTURES, bert, recurrent, resnet
 from tests.support.models.runs import Way, different, run
-from tests.support.probe import stock_kernels
 from tests.support.properties import TIMES
 
 BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
@@ -45,7 +44,6 @@ CALLS: list[tuple[Callable[[], object], str, str, list[torch.dtype], list[torch.
     (lambda: torch.cat([ONES, HALF]), "cat", "promote", [F32, BF16], [F32, F32], 1, "its rule is promote"),
     (lambda: ONES + HALF, "add.Tensor", "unlisted", [F32, BF16], [F32, BF16], 0, "no rule is for it on cpu"),
     (lambda: linear(ONES.double(), ONES.double()), "linear", "lower_precision_fp", [F64] * 2, [F64] * 2, 0, "no cast"),
-    (lambda: relu(HALF), "relu", "unlisted", [BF16], [BF16], 0, "no rule is for it on cpu"),
 ]
 
 
@@ -73,7 +71,7 @@ def test_calls_with_symbolic_sizes_are_ignored(capfd: pytest.CaptureFixture[str]
 
 
 def test_under_stock_kernels_casts_are_seen_too() -> None:
-    with stock_kernels(), polycast.debug.trace() as t, torch.autocast("cpu", BF16):
+    with polycast.uninstall(), polycast.debug.trace() as t, torch.autocast("cpu", BF16):
         linear(ONES, ONES)
     assert [(call.rule, call.origin, call.arrived) for call in t.calls] == [("stock", "torch", (BF16, BF16))]
 
@@ -90,7 +88,7 @@ def test_a_cast_says_whether_the_cache_had_it(real_device: str) -> None:
     assert [call.site.n for call in t.calls] == [0, 1]
 
 
-@pytest.mark.parametrize("build", [resnet, bert, llama, yolos, recurrent])
+@pytest.mark.parametrize("build", [resnet, bert, recurrent])
 def test_the_types_of_a_models_calls_are_those_below(
     build: Callable[[], tuple[nn.Module, list[Tensor]]], real_device: str
 ) -> None:
@@ -130,11 +128,11 @@ def test_sums_are_those_of_the_calls() -> None:
     assert len(t.table().splitlines()) == len(t.calls) + 1
 
 
-@pytest.mark.parametrize("build", ARCHITECTURES)
+@pytest.mark.parametrize("build", ARCHITECTURES if TIMES >= 10 else (resnet, recurrent))
 def test_a_traced_model_gives_the_same_bits(
     build: Callable[[], tuple[nn.Module, list[Tensor]]], real_device: str
 ) -> None:
-    if real_device == "xla" and TIMES == 1 and build is not ARCHITECTURES[0]:
+    if real_device == "xla" and TIMES == 1 and build is not resnet:
         pytest.skip("a step of each model is compiled, which takes minutes; TIMES=10 runs them")
     with required(real_device):
         plain = run(build, real_device, TRAIN, lambda: polycast.autocast(real_device))
@@ -175,8 +173,7 @@ def test_an_error_ends_the_trace_and_keeps_what_was_seen() -> None:
     assert [call.site.module for call in traced(lambda: linear(ONES, ONES)).calls] == [""]
 
 
-@pytest.mark.parametrize("inner", ["trace", "watch"])
-@pytest.mark.parametrize("outer", ["trace", "watch"])
+@pytest.mark.parametrize(("outer", "inner"), [("trace", "watch"), ("watch", "trace")])
 def test_two_at_once_are_refused_by_their_names(outer: str, inner: str) -> None:
     model = nn.Linear(2, 2)
     first, second = getattr(polycast.debug, outer), getattr(polycast.debug, inner)
@@ -214,7 +211,8 @@ def test_lines_are_found_at_any_depth() -> None:
     with polycast.debug.trace(lines=True) as t, polycast.autocast("cpu"):
         dive()
     assert {call.site.op for call in t.calls} == {"linear"}
-    assert all(call.source.startswith(__file__) for call in t.calls)
+    assert {call.source.rpartition(":")[0] for call in t.calls} == {__file__}
+    assert "line" in t.table().splitlines()[0]
 
 
 def test_a_trace_that_another_thread_ends_records_no_more() -> None:
@@ -238,16 +236,19 @@ def test_a_trace_that_another_thread_ends_records_no_more() -> None:
         assert len(again.calls) == 1
 
 
-def test_what_is_no_model_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"model: expected a torch.nn.Module or None, got str"):
-        polycast.debug.trace("resnet")  # type: ignore[arg-type]
-
-
-def test_lines_are_those_of_the_program() -> None:
-    with polycast.debug.trace(lines=True) as t, polycast.autocast("cpu"):
-        cross_entropy(linear(ONES, ONES), torch.tensor([0, 1]))
-    assert {call.source.rpartition(":")[0] for call in t.calls} == {__file__}
-    assert "line" in t.table().splitlines()[0]
+def test_what_a_trace_does_not_show_is_said(real_device: str) -> None:
+    ones = ONES.to(real_device).requires_grad_()
+    with polycast.debug.trace() as t:
+        linear(ones, ones)
+    assert "autocast met no call" in str(t)
+    with polycast.debug.trace(limit=2) as t, polycast.autocast(real_device):
+        linear(ones, ones).sum().backward()  # type: ignore[no-untyped-call]
+        linear(ones, ones)
+    assert len(t.calls) == 2 and "were not recorded" in str(t)
+    with polycast.debug.trace() as t, polycast.autocast(real_device):
+        linear(ones, ones).sum().backward()  # type: ignore[no-untyped-call]
+    assert {call.site.phase for call in t.calls} == {"forward", "backward"}
+    assert "of the calls are of backward" in str(t)
 
 
 def test_the_table_of_many_calls_takes_time_by_their_number() -> None:
@@ -264,35 +265,6 @@ def test_the_table_of_many_calls_takes_time_by_their_number() -> None:
     assert min(seconds(10_000) for _ in range(3)) < 30 * min(seconds(1_000) for _ in range(3))
 
 
-def test_a_trace_of_nothing_says_what_may_be_the_reason() -> None:
-    with polycast.debug.trace() as t:
-        linear(ONES, ONES)
-    assert "autocast met no call" in str(t)
-
-
-def test_calls_beyond_the_limit_are_not_recorded_and_that_is_said() -> None:
-    with polycast.debug.trace(limit=2) as t, polycast.autocast("cpu"):
-        for _ in range(4):
-            linear(ONES, ONES)
-    assert len(t.calls) == 2
-    assert "were not recorded" in str(t)
-    with pytest.raises(ValueError, match="the limit is 0; give the number of calls"):
-        polycast.debug.trace(limit=0)
-
-
-def test_a_trace_that_has_not_ended_says_so() -> None:
-    with pytest.raises(RuntimeError, match="the trace has not ended"):
-        polycast.debug.trace().by_op()
-
-
-def test_calls_of_backward_inside_of_the_region_are_counted(real_device: str) -> None:
-    model = nn.Linear(2, 2).to(real_device)
-    with polycast.debug.trace(model) as t, polycast.autocast(real_device):
-        model(ONES.to(real_device)).sum().backward()
-    assert {call.site.phase for call in t.calls} == {"forward", "backward"}
-    assert "of the calls are of backward" in str(t)
-
-
 def test_a_trace_reads_as_its_calls() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(2, 2))
     traced = polycast.debug.trace(model)
@@ -300,8 +272,6 @@ def test_a_trace_reads_as_its_calls() -> None:
         model(torch.ones(1, 2))
     assert traced and len(traced) == len(traced.calls) and traced[-1] is traced.calls[-1]
     assert ("0", "linear") in [(call.module, call.op) for call in traced]
-    with pytest.raises(TypeError, match=r"^a trace decorates nothing; write with polycast\.debug\.trace\(model\) as t"):
-        traced(model)
 
 
 def test_without_a_model_calls_are_named_after_classes_and_wrappers_have_no_part_in_names() -> None:

@@ -1,0 +1,55 @@
+"""What trace, watch, compare, bisect and verify refuse; errors.txt has the texts."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polycast
+import pytest
+import torch
+from polycast.debug import bisect, compare, trace, watch
+from polycast.debug.command import run
+from torch import nn
+
+from tests.support.recorded_errors import RecordedError
+
+
+def wrong() -> bool:
+    raise RuntimeError("no such file")
+
+
+def nothing() -> None:
+    pass
+
+
+ERRORS: dict[str, Callable[[], object]] = {
+    "trace: no model": lambda: trace("resnet"),  # type: ignore[arg-type]
+    "trace: no limit": lambda: trace(limit=0),
+    "trace: not ended": lambda: trace().by_op(),
+    "trace: a decorator": lambda: trace(nn.ReLU())(nn.ReLU()),
+    "watch: no model": lambda: watch("resnet"),  # type: ignore[arg-type]
+    "watch: an optimizer for a model": lambda: watch(torch.optim.SGD([torch.ones(1)])),  # type: ignore[arg-type]
+    "watch: no optimizer": lambda: watch(nn.ReLU(), "adam"),  # type: ignore[arg-type]
+    "compare: no function": lambda: compare(3),  # type: ignore[arg-type]
+    "compare: a module": lambda: compare(nn.Tanh()),
+    "compare: no model": lambda: compare(nothing, "resnet"),  # type: ignore[arg-type]
+    "compare: no policy": lambda: compare(nothing, reference=32),  # type: ignore[arg-type]
+    "bisect: bad in good": lambda: bisect(list),  # type: ignore[arg-type]
+    "bisect: raises in good": lambda: bisect(wrong),
+    "bisect: good in bad": lambda: bisect(lambda: 1),
+    "bisect: good in all of bad": lambda: bisect(lambda: 1, repeat=3),
+    "bisect: no answer": lambda: bisect(nothing),  # type: ignore[arg-type]
+    "bisect: the same ends": lambda: bisect(list, good=None),  # type: ignore[arg-type]
+    "bisect: no runs": lambda: bisect(list, repeat=True),  # type: ignore[arg-type]
+    "bisect: the built-in policy, mistyped": lambda: bisect(list, bad="builtin"),  # type: ignore[arg-type]
+    "bisect: rules for modules": lambda: bisect(list, bad={"models": {"Net": {"": "fp32"}}}),  # type: ignore[arg-type]
+    "bisect: no policy": lambda: bisect(list, bad="softmax"),  # type: ignore[arg-type]
+    "a command: no program": lambda: run(["no-such-program"], polycast.Policy(), "/dev/null"),
+    "a command: a folder": lambda: run(["/"], polycast.Policy(), "/dev/null"),
+    "a command: a script": lambda: run([str(Path(__file__))], polycast.Policy(), "/dev/null"),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_what_is_refused(name: str, recorded_error: RecordedError) -> None:
+    with recorded_error():
+        ERRORS[name]()
