@@ -1,10 +1,13 @@
-"""`python -m polycast trace` runs a script as it is, and prints at its end what autocasting did."""
+"""`polycast trace` runs a script as it is, and prints at its end what autocasting did."""
 
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+
+from tests.command_line.forks import ran
 
 SCRIPT = """
 import sys
@@ -16,82 +19,65 @@ if __name__ == "__main__":
     print(sys.argv[1:], sys.path[0] == sys.argv[0].rpartition("/")[0])
     sys.exit(3)
 """
+RAISES = "def fail():\n    raise ValueError('mine')\ntry:\n    fail()\nexcept ValueError:\n    1 / 0\n"
+INTERRUPTED = SCRIPT.replace("sys.exit(3)", "import os, signal; os.kill(os.getpid(), signal.SIGINT)")
 
 
-def traced(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "polycast", "trace", *arguments], capture_output=True, text=True, check=False
-    )
+class Case(NamedTuple):
+    """A script, the words of the command before and after it, and how it ends."""
+
+    source: str
+    before: str
+    after: str
+    status: int
+    printed: str
+    said: str
 
 
-@pytest.fixture
-def script(tmp_path: Path) -> str:
-    path = tmp_path / "script.py"
-    path.write_text(SCRIPT)
-    return str(path)
+CASES = {
+    "with arguments": Case(SCRIPT, "", "--lr 3", 3, "['--lr', '3'] True\n", "linear  lower_precision_fp  1      3"),
+    "a table": Case(SCRIPT, "--table", "", 3, "[] True\n", "Linear  linear  0  lower_precision_fp"),
+    "lines": Case(SCRIPT, "--lines", "", 3, "[] True\n", "SCRIPT:7\n"),
+    "an interrupt": Case(INTERRUPTED, "", "", 130, "[] True\n", "interrupted; until then:\n\nop "),
+    "no Python": Case("def", "", "", 1, "", "SyntaxError: "),
+    "null bytes": Case("\0", "", "", 1, "", "null bytes"),
+    "a text as status": Case("raise SystemExit('no')", "", "", 1, "", "\nno\n"),
+    "no status": Case("import sys; sys.exit()", "", "", 0, "", ""),
+    # What would fail at the end fails before.
+    "no limit": Case(SCRIPT, "--limit 0", "", 2, "", "the limit is 0"),
+    "a script for a module": Case(SCRIPT, "-m", "", 2, "", "' is a script; leave -m out"),
+    "no module": Case("", "-m no_such_module", "", 2, "", "there is no module 'no_such_module'"),
+    "no script": Case("", "--table", "", 2, "", "the following arguments are required: script\n"),
+    "a mistyped script": Case("", "scirpt.py", "", 2, "", "there is no script 'scirpt.py'; with -m it "),
+    "an error": Case(RAISES, "", "", 1, "", ""),
+}
 
 
-def test_a_script_runs_with_its_arguments_and_its_status_and_is_summed_up(script: str) -> None:
-    done = traced(script, "--lr", "3")
-    assert (done.stdout, done.returncode) == ("['--lr', '3'] True\n", 3)
-    assert "linear  lower_precision_fp  1      3" in done.stderr
-    assert "Linear  linear  0  lower_precision_fp" in traced("--table", script).stderr
+@pytest.fixture(scope="module")
+def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, str]]:
+    """How each case ended: its status, and what it wrote."""
+    folder = tmp_path_factory.mktemp("scripts")
+    commands = []
+    for place, case in enumerate(CASES.values()):
+        script = folder / f"{place}.py"
+        script.write_text(case.source)
+        words = [*case.before.split(), *([str(script)] if case.source else []), *case.after.split()]
+        commands.append((["trace", *words], f"{place}.out"))
+    found = ran(commands, folder)
+    return {
+        name: (status, (folder / f"{place}.out").read_text(), said.replace(str(folder / f"{place}.py"), "SCRIPT"))
+        for place, (name, (status, said)) in enumerate(zip(CASES, found, strict=True))
+    }
 
 
-def test_lines_alone_are_printed(script: str) -> None:
-    assert f"{script}:7\n" in traced("--lines", script).stderr
+@pytest.mark.parametrize("name", [name for name in CASES if name != "an error"])
+def test_a_script_runs_as_it_is_and_is_summed_up(name: str, ends: dict[str, tuple[int, str, str]]) -> None:
+    status, printed, said = ends[name]
+    assert (status, printed) == (CASES[name].status, CASES[name].printed)
+    assert CASES[name].said in said and "Traceback" not in said
 
 
-def test_an_error_of_the_script_is_all_that_is_shown(tmp_path: Path) -> None:
-    path = tmp_path / "script.py"
-    path.write_text("def fail():\n    raise ValueError('mine')\ntry:\n    fail()\nexcept ValueError:\n    1 / 0\n")
-    alone = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
-    done = traced(str(path))
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", alone.stderr)
-
-
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ("def", "SyntaxError: "),
-        ("\0", "null bytes"),
-        ("raise SystemExit('no')", "\nno\n"),
-        ("import sys; sys.exit()", ""),
-    ],
-)
-def test_what_cannot_run_ends_as_python_ends_it(code: str, said: str, tmp_path: Path) -> None:
-    path = tmp_path / "script.py"
-    path.write_text(code)
-    alone = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
-    done = traced(str(path))
-    assert done.returncode == alone.returncode
-    assert said in done.stderr and "Traceback" not in done.stderr
-
-
-def test_an_interrupted_script_is_summed_up(tmp_path: Path) -> None:
-    path = tmp_path / "script.py"
-    path.write_text(SCRIPT.replace("sys.exit(3)", "import os, signal; os.kill(os.getpid(), signal.SIGINT)"))
-    done = traced(str(path))
-    assert done.returncode == 130
-    assert "interrupted; until then:\n\nop " in done.stderr and "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (("--limit", "0", __file__), "the limit is 0"),
-        (("-m", "no_such_module"), "there is no module 'no_such_module'"),
-        (("-m", __file__), f"'{__file__}' is a script; leave -m out, which is for the name of a module"),
-        (("--table",), "the following arguments are required: script\n"),
-    ],
-)
-def test_what_would_fail_at_the_end_fails_before(arguments: tuple[str, ...], text: str) -> None:
-    done = traced(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert text in done.stderr
-
-
-def test_a_script_that_is_not_there_is_named() -> None:
-    done = traced("scirpt.py")
-    assert done.stderr == "error: there is no script 'scirpt.py'; with -m it would be a module\n"
-    assert done.returncode == 2
+def test_an_error_of_the_script_is_all_that_is_shown(tmp_path: Path, ends: dict[str, tuple[int, str, str]]) -> None:
+    (tmp_path / "script.py").write_text(RAISES)
+    alone = subprocess.run([sys.executable, tmp_path / "script.py"], capture_output=True, text=True, check=False)
+    assert ends["an error"] == (1, "", alone.stderr.replace(str(tmp_path / "script.py"), "SCRIPT"))
