@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from polycast.command_line.commands import main
 
 from tests.command_line.forks import ran
 
@@ -86,11 +87,20 @@ def test_output_that_cannot_be_written_is_one_line(output: str, unbuffered: str,
     assert found == dict.fromkeys(found, (1, line))
 
 
-def test_wrong_arguments_say_so_and_end_with_status_2(folder: Path) -> None:
-    found = ran([(words, "/dev/null") for words, _ in WRONG], folder)
-    assert [(words, status) for (words, _), (status, _) in zip(WRONG, found, strict=True)] == WRONG
-    assert tracebacks([said for _, said in found]) == 0
-    assert all("error: " in said or said.startswith("usage: ") for _, said in found)
+@pytest.mark.parametrize(("words", "status"), WRONG, ids=lambda value: ascii(value))
+def test_wrong_arguments_say_so_in_their_status(
+    words: list[str],
+    status: int,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """No exception leaves main, so that there is no traceback."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    assert main(words) == status
+    said = capfd.readouterr().err
+    assert "error: " in said or said.startswith("usage: ")
 
 
 # A program of another name, as a trainer's console script or a file without suffix may have.
