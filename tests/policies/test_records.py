@@ -79,13 +79,6 @@ def flow(values: dict[str, str]) -> str:
     return f"{{{', '.join(f'{key}: {value}' for key, value in values.items())}}}"
 
 
-def test_what_differs_from_a_record_is_told_as_its_lines() -> None:
-    rules = {("mm", "default", "cpu"): "fp32", ("pow", "Scalar", "cpu"): "fp32", ("dot", "default", "cpu"): "fp32"}
-    found = {"devices": {"cpu": {"mm": "fp32", "dot": "banned"}, "cuda": {"mv": "fp32"}}, "overloads": ["mm", "dot"]}
-    lines = lines_that_differ(Release("torch-2.9", {}, ("cpu", "cuda"), rules), found)
-    assert lines == ["    dot: {cpu: banned}", "    mv: absent", "    pow.Scalar: absent"]
-
-
 FILE = """\
 torch-2.9:
   recorded: {torch: 2.9.0}
