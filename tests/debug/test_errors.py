@@ -33,16 +33,16 @@ ERRORS: dict[str, Callable[[], object]] = {
     "compare: a module": lambda: compare(nn.Tanh()),
     "compare: no model": lambda: compare(nothing, "resnet"),  # type: ignore[arg-type]
     "compare: no policy": lambda: compare(nothing, reference=32),  # type: ignore[arg-type]
-    "bisect: bad in good": lambda: bisect(list),  # type: ignore[arg-type]
+    "bisect: bad in good": lambda: bisect(list),
     "bisect: raises in good": lambda: bisect(wrong),
     "bisect: good in bad": lambda: bisect(lambda: 1),
     "bisect: good in all of bad": lambda: bisect(lambda: 1, repeat=3),
-    "bisect: no answer": lambda: bisect(nothing),  # type: ignore[arg-type]
-    "bisect: the same ends": lambda: bisect(list, good=None),  # type: ignore[arg-type]
-    "bisect: no runs": lambda: bisect(list, repeat=True),  # type: ignore[arg-type]
-    "bisect: the built-in policy, mistyped": lambda: bisect(list, bad="builtin"),  # type: ignore[arg-type]
-    "bisect: rules for modules": lambda: bisect(list, bad={"models": {"Net": {"": "fp32"}}}),  # type: ignore[arg-type]
-    "bisect: no policy": lambda: bisect(list, bad="softmax"),  # type: ignore[arg-type]
+    "bisect: no answer": lambda: bisect(nothing),
+    "bisect: the same ends": lambda: bisect(list, good=None),
+    "bisect: no runs": lambda: bisect(list, repeat=True),
+    "bisect: the built-in policy, mistyped": lambda: bisect(list, bad="builtin"),
+    "bisect: rules for modules": lambda: bisect(list, bad={"models": {"Net": {"": "fp32"}}}),
+    "bisect: no policy": lambda: bisect(list, bad="softmax"),
     "a command: no program": lambda: run(["no-such-program"], polycast.Policy(), "/dev/null"),
     "a command: a folder": lambda: run(["/"], polycast.Policy(), "/dev/null"),
     "a command: a script": lambda: run([str(Path(__file__))], polycast.Policy(), "/dev/null"),
