@@ -25,12 +25,12 @@ demo: build
 
 # Lint, types and the site are checked in the reference environment only. The tests of real devices run a second time, on
 # the backend of tests/support/backend.
-test: build $(if $(filter .venv,$(VENV)),lint $(VENV)/docs)
+test: build $(if $(filter .venv,$(VENV)),lint docs)
 	$(RUN) -m pytest $(PARALLEL)
 	$(RUN) -m tests.support.backend -m pytest $(PARALLEL) --real-devices mimic
 
 # All tests, the slow ones included.
-test-all: build $(if $(filter .venv,$(VENV)),lint $(VENV)/docs)
+test-all: build $(if $(filter .venv,$(VENV)),lint docs)
 	$(RUN) -m pytest $(PARALLEL) -m ''
 	$(RUN) -m tests.support.backend -m pytest $(PARALLEL) -m '' --real-devices mimic
 
