@@ -1,18 +1,22 @@
 """The settings of properties: `make test` draws the same examples each time, TIMES=100 draws 100 times as many."""
 
 import os
+from typing import TYPE_CHECKING
 
-from hypothesis import HealthCheck, Phase, settings
+if TYPE_CHECKING:
+    from hypothesis import settings
 
 TIMES = int(os.environ.get("TIMES", "1"))
 
 
-def examples(count: int, *, shrinks: bool = True) -> settings:
+def examples(count: int, *, shrinks: bool = True) -> "settings":
     """Return the settings of a property that has this many examples in `make test`.
 
     With TIMES=100 in the environment it has 100 times as many. Only those of `make test` are the same at each run.
     An example that fails is made smaller first; leave that out where it takes minutes.
     """
+    from hypothesis import HealthCheck, Phase, settings  # tests without properties run where it is not installed
+
     left_out = {Phase.explain} if shrinks else {Phase.explain, Phase.shrink}
     return settings(
         max_examples=count * TIMES,
