@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from contextlib import suppress
 from multiprocessing.queues import Queue
 from pathlib import Path
@@ -92,8 +93,18 @@ class Runner:
             with log.open("w") as file:
                 os.dup2(file.fileno(), 1)
                 os.dup2(file.fileno(), 2)
+            for name in [name for name in sys.modules if name.partition(".")[0] in ("tests", "polycast", "codegen")]:
+                del sys.modules[name]  # the copy's own are imported
             options = ["-q", "-x", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
-            os._exit(pytest.main([*options, *(f"--deselect={path}" for path in LEFT_OUT), *tests]))
+            options += ["-W", "ignore:Module already imported"]
+            status = 1
+            try:
+                status = int(pytest.main([*options, *(f"--deselect={path}" for path in LEFT_OUT), *tests]))
+            except BaseException:
+                traceback.print_exc()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
         status, deadline = 0, time.monotonic() + self.limit
         while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
             time.sleep(0.05)
