@@ -182,3 +182,10 @@ def test_it_is_a_scheduler_as_trainers_look_for_it() -> None:
     schedule.step()
     assert schedule.last_epoch == 2
     assert schedule.get_last_lr() == pytest.approx([0.025, 0.005])
+
+
+def test_the_first_group_may_be_empty() -> None:
+    groups: list[dict[str, Any]] = [{"params": []}, {"params": [torch.nn.Parameter(torch.ones(1))]}]
+    optimizer = polycast.syncfree.SGD(groups, lr=1.0)
+    schedule = polycast.SkipAwareLR(optimizer, lambda steps: 0.5**steps, polycast.GradScaler("cpu"))
+    assert schedule.get_last_lr() == [1.0, 1.0]

@@ -57,7 +57,8 @@ class SkipAwareLR(LRScheduler):
         """Continue where ``state_dict`` was called, with the functions that this scheduler was given."""
         self.base_lrs, self.last_epoch = list(state_dict["base_lrs"]), state_dict["steps_taken"]
         self._step_count = self.last_epoch + 1
-        self._set_lr(torch.tensor([self.last_epoch]).to(self.optimizer.param_groups[0]["params"][0].device))
+        devices = [param.device for group in self.optimizer.param_groups for param in group["params"]]
+        self._set_lr(torch.tensor([self.last_epoch]).to(next(iter(devices), None)))
 
     def _set_lr(self, count: Tensor) -> None:
         self._count = count  # on the device, for one rounding; torch_xla compiles again for some values of 0-d tensors

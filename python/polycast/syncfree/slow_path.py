@@ -29,8 +29,7 @@ def is_skipped(scalars: Scalars) -> bool:
     for name, scalar in scalars.items():
         if scalar is not None:
             check_scalar(name, scalar)
-    found_inf = scalars["found_inf"]
-    return found_inf is not None and found_inf.item() != 0
+    return scalars["found_inf"] is not None and scalars["found_inf"].item() != 0
 
 
 def step_by_torch(optimizer: Any, groups: list[Collected], scalars: Scalars) -> None:
