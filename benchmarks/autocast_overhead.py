@@ -81,9 +81,9 @@ def kernels(case: str, named: dict[str, object]) -> dict[str, Measure]:
 
 def policies(case: str, named: dict[str, object]) -> dict[str, Measure]:
     """Return a case under no policy and under the rule."""
-    statement, op, _, beside = POLICY_CASES[case]
+    statement, op, _, is_in_region = POLICY_CASES[case]
     policy = polycast.Policy({op: "lower_precision_fp"})
-    none = partial(polycast.autocast, "cpu", enabled=beside)
+    none = partial(polycast.autocast, "cpu", enabled=is_in_region)
     return loops(statement, named, {"none": none, "policy": partial(polycast.autocast, "cpu", policy=policy)})
 
 
@@ -138,7 +138,7 @@ def main() -> None:
         times = [f"{record.median() * 1e6:.2f}" for record in records.values()]
         table.append([name, *times, str(spread), verdict(spread.median, RATIO_TARGET)])
     print_table(["", "torch us", "polycast us", "polycast / torch (middle half)", ""], table)
-    print("\na policy in force, beside none; target: nanoseconds that it adds to a call")
+    print("\na call under a policy and under none; target: nanoseconds that it adds to a call")
     table = []
     for name, records in ruled.items():
         added, target = difference(records["policy"], records["none"]) * 1e9, POLICY_CASES[name][2]

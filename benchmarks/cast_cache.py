@@ -77,7 +77,7 @@ def inputs(name: str, batch: int) -> Tensor:
 
 
 class AdaptedLinear(nn.Module):
-    """A frozen linear layer with a low-rank one beside it."""
+    """A frozen linear layer plus a trainable low-rank one."""
 
     def __init__(self, base: nn.Linear, rank: int = 8) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ def inference(name: str, batch: int, device: str, one_region: bool) -> Case:
             if not one_region:
                 return module(x)
             for _ in range(BATCHES):
-                out = module(x)  # of what nobody holds, XLA computes nothing
+                out = module(x)  # XLA computes only what a variable holds
                 finish(device)
                 del out
             return None
@@ -182,7 +182,7 @@ def seconds(run: Callable[[], object], way: str, device: str, clock: Callable[[]
         finish(device)
         start = clock()
         for _ in range(number):
-            out = run()  # of what nobody holds, XLA computes nothing
+            out = run()  # XLA computes only what a variable holds
             finish(device)
             del out
         return (clock() - start) / number
@@ -192,7 +192,7 @@ def seconds(run: Callable[[], object], way: str, device: str, clock: Callable[[]
 
 
 def measure(case: Case, rounds: int, device: str, clock: Callable[[], float]) -> Ratios:
-    """Run all ways in every round, print the medians, and return the time of each by that of stock."""
+    """Run all ways in every round, print the medians, and return each time divided by stock's."""
     name, runs = case
     loops = {way: partial(seconds, run, way, device, clock) for way, run in runs.items()}
     records = interleave({way: looped(loop, LOOP_SECONDS) for way, loop in loops.items()}, rounds, f"{name:34}")
@@ -216,7 +216,7 @@ def draw(cases: dict[str, Ratios], path: Path) -> None:
             axes.barh(row + 0.3 - 0.2 * index, taken, 0.2, color=COLORS[way])
     axes.set_yticks(range(len(cases)), [*reversed(cases)])
     axes.axvline(1, color="black", linewidth=0.5)
-    axes.set_xlabel("time by that of stock autocast")
+    axes.set_xlabel("time / time of stock autocast")
     figure.legend(handles=[Patch(color=color, label=way) for way, color in COLORS.items()], loc="outside right upper")
     figure.savefig(path, dpi=120)
 

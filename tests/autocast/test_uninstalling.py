@@ -48,7 +48,7 @@ polycast.use(None)
 
 @pytest.fixture(scope="module", params=["sys", MOST], ids=["torch", "most"])
 def effects(request: pytest.FixtureRequest) -> Any:
-    """What the import changes beside these modules, and what stays changed after each use and uninstalling."""
+    """What the import changes next to these modules, and what stays changed after each use and uninstalling."""
     uses = "polycast.install()\n".join(f"{use}\nleave({name!r})\n" for name, use in USES.items())
     code = """
 changed, left = before.changed(), {}
@@ -97,7 +97,7 @@ def test_the_switch_prevents_all_of_it() -> None:
     assert python(code, POLYCAST_INSTALL="0") == "() True\n"
 
 
-@pytest.mark.slow  # of late imports; the undoing is that of early ones
+@pytest.mark.slow  # late imports are undone by the code of early ones
 @pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 def test_what_is_imported_after_polycast_is_torchs_own_again() -> None:
     """Nothing that torch holds is of polycast, and the dispatcher is that of a process without it.

@@ -16,7 +16,7 @@ Train = Callable[[nn.Module, Tensor], object]
 
 
 class Network(nn.Module):
-    """Layers around one cell, some of them used more than once, and one whose weight is also that of the output."""
+    """Layers around one cell, some of them used more than once, and one whose weight is also the output's."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ def _lines(rules: tuple[Rule, ...]) -> list[str]:
 # A cast, the overloads of its op tally, else the op is fold; the rules: overload, device, category, releases.
 CASTS = {
     "one category is for every device": ("promote", "", "fold cuda promote, fold xla promote, fold cpu promote"),
-    "a device that is not named takes that of the one it is like": (
+    "a device that is not named takes the category of the device it is like": (
         "{cuda: promote}",
         "",
         "fold cuda promote, fold xla promote",

@@ -137,7 +137,7 @@ def test_the_cases_are_the_rules(tmp_path: Path) -> None:
     ]
 
 
-# A device and how many lines it may add beside the op reference: one in the table, one for each op that
+# A device and how many lines it may add next to the op reference: one in the table, one for each op that
 # `others: unlisted` keeps from it, and at most two for each exception; a rule also changes its test case.
 ADDED = {
     "like: cuda": 10,

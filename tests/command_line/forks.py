@@ -34,7 +34,7 @@ for place, (words, output) in enumerate(json.load(sys.stdin)):
 def ran(cases: list[tuple[list[str], str]], folder: Path, unbuffered: str = "") -> list[tuple[int, str]]:
     """Run commands in a folder; return the status and the standard error of each.
 
-    Each has a word for its standard output: a file, "closed", or "pipe", which is one that nobody reads.
+    Each has a word for its standard output: a file, "closed", or "pipe", which has no reader.
     """
     command = [sys.executable, "-c", FORKS]
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}

@@ -24,7 +24,7 @@ COMMANDS = {
     "diff --help": ["diff", "--help"],
     "--version": ["--version"],
 }
-# Words that nobody should type: with status 2, but for problems that were found.
+# Wrong words end with status 2, except for problems that were found.
 WRONG = [
     ([*command, *words], 2)
     for command in (["op"], ["diff"], ["trace"], ["verify"], ["bisect"], ["help"], [])

@@ -41,7 +41,7 @@ ROUNDS = 12  # in which their advice is followed
 
 
 class Plant(TorchDispatchMode):
-    """Spoils the result of one call of the program: of those that compute, the one with this number."""
+    """Spoils the result of one call of the program: the call with this number, of the calls that compute."""
 
     def __init__(self, number: int, spoil: Spoil) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -124,7 +124,7 @@ class Place(NamedTuple):
 
 
 def places(train: Training, run: Callable[[], None], *, twice: bool) -> list[Place]:
-    """Return the calls of a run whose results are not zero; with `twice` those that give the same when run again."""
+    """Return the calls of a run whose results are not zero; `twice`: that are the same in a second run."""
     found: list[Place] = []
     sizes: list[Tensor] = []
     count = 0
@@ -175,7 +175,7 @@ def test_watch_names_the_op_that_makes_an_infinity_or_a_nan(real_device: str, da
 
 
 class Branch(nn.Module):
-    """A pre-norm branch beside a residual, which stays in float32."""
+    """A pre-norm branch next to a residual, which stays in float32."""
 
     def __init__(self, activation: Any, norm: Any, attends: bool, dropout: float, gain: float) -> None:
         super().__init__()

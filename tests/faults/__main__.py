@@ -42,7 +42,7 @@ def measured(faults: list[Fault], jobs: int, limit: float) -> Iterator[Outcome]:
     numbers = context.Queue()
     for number in range(jobs):
         numbers.put(number)
-    # Those that are compiled last: a build leaves objects for the next one.
+    # Compiled ones come last: a build leaves objects for the next one.
     ordered = sorted(faults, key=lambda fault: fault.file.startswith(COMPILED))
     with ProcessPoolExecutor(jobs, context, begin, (numbers, FOLDER, limit)) as pool:
         for done in as_completed([pool.submit(run, fault) for fault in ordered]):

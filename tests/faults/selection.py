@@ -1,4 +1,4 @@
-"""Which tests a fault is run against: those that execute its line, those of its area first.
+"""Which tests a fault is run against: the tests that execute its line, tests of its area first.
 
 ``record`` runs the suite once with coverage.py and keeps the lines of each test and its duration. A line that runs at
 import, in another process or in C++ is none of these: it is run against all tests of its area.

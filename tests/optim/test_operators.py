@@ -137,7 +137,7 @@ def test_an_older_instruction_set_computes_the_same(capability: str) -> None:
 
 
 UPDATES: dict[str, tuple[float, int, float, float]] = {
-    # scale, tracker, found_inf -> scale; the tracker starts anew
+    # scale, tracker, found_inf -> scale; the tracker starts again
     "grows": (8.0, 1, 0.0, 16.0),
     "backs off from a NaN": (8.0, 1, float("nan"), 4.0),
     "backs off to the floor": (1.5, 1, 1.0, 1.0),

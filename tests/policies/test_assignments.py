@@ -167,7 +167,7 @@ def test_apply_assigns() -> None:
 
 
 class Attends(nn.Module):
-    """nn.MultiheadAttention beside a list of layers that is called one by one."""
+    """nn.MultiheadAttention next to a list of layers that is called one by one."""
 
     def __init__(self) -> None:
         super().__init__()

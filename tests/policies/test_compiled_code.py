@@ -214,7 +214,7 @@ def test_compiled_code_makes_a_policy_of_what_one_is_made_of(policy: dict[str, s
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a thread"])
 def test_compiled_code_follows_the_policy_of_the_process(beside: bool) -> None:
-    """Beside another thread, which may be running it, compiled code is not freed."""
+    """While another thread may be running it, compiled code is not freed."""
     compiled, found, done = Compiled(both), [], threading.Event()
     other = threading.Thread(target=done.wait, daemon=True)
     if beside:

@@ -21,11 +21,11 @@ RULES: dict[str, dict[Any, object]] = {
     # Names
     "an unknown op": {"sofmax": "fp32"},
     "a misspelt op with its namespace": {"aten::sofmax": "fp32"},
-    "a device in the place of an op": {"xpuu": {"cpu": "bf16"}},
+    "a device instead of an op": {"xpuu": {"cpu": "bf16"}},
     "the beginning of several names": {"conv": "fp32", "conv_trans": "fp32"},
     "several similar names": {"gleu": "fp32", "aten::gelo": "fp32"},
     "public names that are no op": {"torch.nn.GELU": "fp32", "gumbel_softmax": "fp32"},
-    "operators that nobody registered": {"nobody::asked": "fp32", "torch.ops.nobody.else": "fp32"},
+    "operators that no library registered": {"nobody::asked": "fp32", "torch.ops.nobody.else": "fp32"},
     "a misspelt custom operator": {"library::atention": "fp32"},
     "an unknown overload": {"pow.Tensor_Scaler": "fp32"},
     "objects that are no op": {torch.nn.GELU: "fp32", len: "fp32"},

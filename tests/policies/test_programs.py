@@ -1,4 +1,4 @@
-"""Random nested programs of rules beside an oracle that casts by hand; TIMES=100 runs 4,000."""
+"""Random nested programs of rules against an oracle that casts by hand; TIMES=100 runs 4,000."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 """What an iteration costs: calls of operators, and reads, which are told once.
 
-Calls are those on accelerators with fused kernels of torch's, beside torch's own; here on the CPU.
+Calls are those on accelerators with fused kernels of torch's, compared with torch's own; here on the CPU.
 
 A call is one operator of torch that launches work, whatever it calls in turn; views, allocations and conversions that
 convert nothing are none, nor is the value of a learning rate on the host.

@@ -1,4 +1,4 @@
-"""What arrives below autocast, on any device, without the device. Imports torch alone: it runs beside any release.
+"""What arrives below autocast, on any device, without the device. Imports torch alone: it runs with any release.
 
 Fake tensors of a device carry its autocast key, so a call goes through the real C++ kernels. A Python kernel on the key
 right below, the autograd key of the device, catches it there: the op itself never runs, so the arguments need no sense.

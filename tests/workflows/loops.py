@@ -110,7 +110,7 @@ def typical(amp: Amp) -> list[Tensor]:
 
 
 def without_scaler(amp: Amp) -> list[Tensor]:
-    """That of the XPU document: bfloat16 needs no scaler."""
+    """The loop of the XPU document: bfloat16 needs no scaler."""
 
     def step(_: Any, optimizer: Any, loss: Any) -> None:
         loss.backward()

@@ -1,4 +1,4 @@
-"""Accelerate, unmodified, with our scaler and optimizers in the place of torch's.
+"""Accelerate, unmodified, with our scaler and optimizers instead of torch's.
 
 More trainers, and more that they do: tests/slow/ecosystem.
 """

@@ -34,7 +34,7 @@ FAST = ("attention", "distances", "either_of_two", "best_of_two", "outliers", "p
 
 @pytest.mark.parametrize("name", PLANTED if TIMES >= 10 else FAST)
 def test_planted_culprits_are_found(name: str) -> None:
-    """One rule, pairs, and those that fail one run in three. TIMES=10 searches for the others, too."""
+    """One rule, pairs, and rules that fail one run in three. TIMES=10 searches for the others, too."""
     planted = PLANTED[name]
     model, check = planted.make(seed=0)
     found = bisect(check, bad=planted.bad, repeat=planted.repeat, model=model)

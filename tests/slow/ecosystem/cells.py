@@ -71,7 +71,7 @@ def trainer(
 
 
 def outcome(cell: Cell) -> Outcome:
-    """Run a cell: beside stock with our parts alone, then with the one line, if it is needed."""
+    """Run a cell: against stock with our parts alone, then with the one line, if it is needed."""
     differs, why = float("nan"), ""
     try:
         stock = trained(cell.beside, Kit(replace(cell.recipe, resume=0), ours=False, line=False, folder=Path()))

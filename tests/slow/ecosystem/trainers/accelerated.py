@@ -84,7 +84,7 @@ def sharded_on_a_rank(kit: Kit) -> Trained:
 
 LINE = "`accelerate.use(accelerator)`"
 accelerated = partial(loop, make=Accelerated)
-# Accelerate runs float16 on the CPU in float32, so torch's own loop stands beside it.
+# Accelerate runs float16 on the CPU in float32, so it is compared with torch's own loop.
 for each in RECIPES:
     trainer("accelerate", accelerated, plain if each.scales else accelerated, line=LINE, recipes=[each])
 SHARDED = named("bfloat16", "float16, clipped", "float16, a skip", "float16, resumed")

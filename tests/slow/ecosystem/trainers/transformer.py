@@ -84,7 +84,7 @@ def transformers_trainer(kit: Kit) -> Trained:
     return kit.trained(runner.model, runner.optimizer)
 
 
-# The Trainer runs float16 on the CPU in float32, so torch's own loop stands beside it.
+# The Trainer runs float16 on the CPU in float32, so it is compared with torch's own loop.
 for each in RECIPES:
     beside = plain if each.scales else transformers_trainer
     line = "`class Mine(ScalerMixin, Trainer)`"
