@@ -30,26 +30,16 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import polycast
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.amp.grad_scaler import GradScaler
 
-from benchmarks import side_by_side
-from benchmarks.side_by_side import WORKLOADS, Results, Workload, new_parser, parse
+from benchmarks.side_by_side import Contestants, Spread, Workload, compare, machine, measure, new_parser, parse
 from tests.support.optimizers import PATHS
 
 TARGETS = {"64 x 1M": 1.35, "GPT-2 small": 1.35, "4000 x 64": 20.0}
-BOUNDED, BOUND_TARGET = WORKLOADS["64x1M"], 1.2
 ELEMENTS_MOVED = 8
 IMPLEMENTATIONS: dict[str, dict[str, Any]] = {"torch fused": {"fused": True}, "torch for-loop": {"foreach": False}}
 SCALER: dict[str, Any] = {"init_scale": 1.0, "growth_interval": 2**31 - 1}
-
-
-def parameters(workload: Workload, grads: list[Tensor]) -> list[nn.Parameter]:
-    """Return new parameters, with gradients of their own that equal the ones given."""
-    params = [nn.Parameter(tensor) for tensor in workload.random(grads[0].device)]
-    for param, grad in zip(params, grads, strict=True):
-        param.grad = grad.clone()
-    return params
 
 
 def polycast_step(params: list[nn.Parameter], max_norm: float) -> Callable[[], None]:
@@ -66,7 +56,7 @@ def polycast_step(params: list[nn.Parameter], max_norm: float) -> Callable[[], N
     return iterate
 
 
-def torch_step(params: list[nn.Parameter], max_norm: float, implementation: dict[str, Any]) -> Callable[[], None]:
+def torch_step(params: list[nn.Parameter], max_norm: float, **implementation: Any) -> Callable[[], None]:
     """Return the iteration of the documents."""
     scaler = GradScaler(params[0].device.type, **SCALER)
     optimizer = torch.optim.AdamW(params, lr=1e-3, **implementation)
@@ -81,21 +71,20 @@ def torch_step(params: list[nn.Parameter], max_norm: float, implementation: dict
     return iterate
 
 
-def report(workload: Workload, rounds: int, device: str) -> Results:
+def report(workload: Workload, rounds: int, device: str) -> dict[str, Spread]:
     """Measure polycast's iteration and torch's, and print the table of one workload."""
     grads = workload.random(device)
     max_norm = 0.999 * torch.nn.utils.get_total_norm(grads).item()
 
-    def ours() -> Callable[[], None]:
-        return polycast_step(parameters(workload, grads), max_norm)
+    def make(step: Callable[..., Callable[[], None]], **implementation: Any) -> Callable[[], None]:
+        params = [nn.Parameter(tensor) for tensor in workload.random(device)]
+        for param, grad in zip(params, grads, strict=True):
+            param.grad = grad.clone()
+        return step(params, max_norm, **implementation)
 
-    def theirs(implementation: dict[str, Any]) -> Callable[[], None]:
-        return torch_step(parameters(workload, grads), max_norm, implementation)
-
-    contestants: dict[str, Callable[[], Callable[[], None]]] = {"polycast": ours}
-    contestants |= {name: partial(theirs, choice) for name, choice in IMPLEMENTATIONS.items()}
-    target = BOUND_TARGET if workload is BOUNDED and device == "cpu" else None
-    return side_by_side.report(workload, contestants, ELEMENTS_MOVED, rounds, device, target)
+    contestants: Contestants = {"polycast": partial(make, polycast_step)}
+    contestants |= {name: partial(make, torch_step, **choice) for name, choice in IMPLEMENTATIONS.items()}
+    return measure(workload, contestants, ELEMENTS_MOVED, rounds, device)
 
 
 def main() -> None:
@@ -104,10 +93,11 @@ def main() -> None:
     options, workloads = parse(parser)
     if options.device == "xla":
         parser.error("--device xla: torch has no scaler to compare with there")
-    reports = [partial(report, workload, options.rounds, options.device) for workload in workloads]
-    targets = TARGETS if options.device == "cpu" else {}
+    print(machine(options.device), flush=True)
+    rest = (options.rounds, options.device)
+    reports = {workload.title: partial(report, workload, *rest) for workload in workloads}
     with PATHS[options.route]():
-        side_by_side.compare("Unscale, clip, AdamW, update", targets, reports, options.device)
+        compare("Unscale, clip, AdamW, update", TARGETS if options.device == "cpu" else {}, reports)
 
 
 if __name__ == "__main__":

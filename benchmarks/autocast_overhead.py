@@ -1,4 +1,4 @@
-"""What polycast's autocast kernels cost beside torch's own, and policies beside none; what its import costs and gains.
+"""What polycast's autocast kernels cost beside torch's own, and policies beside none; what its import costs.
 
 How it is measured: benchmarks/side_by_side.py. Where the control is not near 1, the machine was too busy to tell.
 
@@ -20,9 +20,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import polycast
 import torch
-from torch import nn
 
-from benchmarks.side_by_side import Measure, Record, Seconds, interleave, looped, machine, print_table, ratio
+from benchmarks.side_by_side import Measure, Record, interleave, looped, machine, print_table, ratio
 
 LOOP_SECONDS = 2e-3
 RATIO_TARGET = 1.05
@@ -87,78 +86,49 @@ def policies(case: str, named: dict[str, object]) -> dict[str, Measure]:
     return loops(statement, named, {"none": none, "policy": partial(polycast.autocast, "cpu", policy=policy)})
 
 
-def import_seconds(package: str) -> Seconds:
+def import_seconds(package: str) -> float:
     """Return how long a fresh interpreter takes to import the package."""
     program = f"from time import perf_counter as now; start = now(); import {package}; print(now() - start)"
-    return (float(subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout),)
-
-
-def convolution() -> dict[str, Measure]:
-    """Return one convolution in float32 and under bfloat16 autocast, on the CPU and without gradients."""
-    layer = nn.Conv2d(64, 128, (3, 3), stride=(2, 2), padding=(1, 1), bias=False)
-    images = torch.rand(64, 64, 224, 224)
-    timer = Timer("layer(images)", globals={"layer": layer, "images": images})
-
-    def measure(autocast: bool) -> Seconds:
-        with torch.no_grad(), polycast.autocast("cpu", torch.bfloat16, enabled=autocast):
-            return (timer.timeit(1),)
-
-    measure(True)  # warms up
-    return {"float32": partial(measure, False), "bfloat16": partial(measure, True)}
+    return float(subprocess.check_output([sys.executable, "-c", program], text=True))
 
 
 def verdict(value: float, target: float) -> str:
     return "pass" if value <= target else "over"
 
 
-def main() -> None:
-    """Measure, then print two tables and two lines."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=200, help="rounds of each case of autocast (default: 200)")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the rounds, to see that it runs")
-    options = parser.parse_args()
-    if options.rounds < 10:
-        parser.error(f"--rounds {options.rounds}: a median needs at least 10")
-    rounds, few = (options.rounds // 10, 3) if options.quick else (options.rounds, 11)
-
-    def measured(name: str, measures: Mapping[str, Measure], rounds: int = rounds) -> dict[str, Record]:
-        return interleave(measures, rounds, f"{name:22}")
-
-    named = tensors()
-    rows = {name: measured(name, kernels(name, named)) for name in CASES}
-    polycast.install("cpu")
-    ruled = {name: measured(name, policies(name, named)) for name in POLICY_CASES}
-    imports = measured("import", {name: partial(import_seconds, name) for name in ("torch", "polycast")}, few)
-    gain = measured("convolution", convolution(), few)
-
-    print(f"autocast on the CPU, bfloat16, medians of {rounds} rounds; target: ratio <= {RATIO_TARGET}")
-    table = []
-    for name, records in rows.items():
-        spread = ratio(records["polycast"], records["torch"])
-        times = [f"{record.median() * 1e6:.2f}" for record in records.values()]
-        table.append([name, *times, str(spread), verdict(spread.median, RATIO_TARGET)])
-    print_table(["", "torch us", "polycast us", "polycast / torch (middle half)", ""], table)
-    print("\na call under a policy and under none; target: nanoseconds that it adds to a call")
-    table = []
-    for name, records in ruled.items():
-        added, target = difference(records["policy"], records["none"]) * 1e9, POLICY_CASES[name][2]
-        times = [f"{record.median() * 1e6:.2f}" for record in records.values()]
-        table.append([name, *times, f"{added:.0f}", f"<= {target}: {verdict(added, target)}"])
-    print_table(["", "none us", "policy us", "adds ns", ""], table)
-    extra = difference(imports["polycast"], imports["torch"])
-    torchs, ours = (record.median() for record in imports.values())
-    print(f"\nimport, medians of {few} rounds; target: polycast adds <= {IMPORT_TARGET} s")
-    print(f"torch {torchs:.2f} s, polycast {ours:.2f} s (with torch), ", end="")
-    print(f"difference {extra:.2f} s  {verdict(extra, IMPORT_TARGET)}")
-    print(f"\nConv2d(64, 128, 3, stride 2) on 64 x 64 x 224 x 224, medians of {few} rounds, no target")
-    times = [f"{name} {record.median():.2f} s" for name, record in gain.items()]
-    print(f"{', '.join(times)} under autocast, ratio {ratio(gain['bfloat16'], gain['float32'])}")
-    print(machine())
-
-
-def difference(more: Record, less: Record) -> float:
+def added(more: Record, less: Record) -> float:
     """Return the median over the rounds of what one took more than the other."""
-    return median(one[0] - other[0] for one, other in zip(more.rounds, less.rounds, strict=True))
+    return median(one - other for one, other in zip(more, less, strict=True))
+
+
+def main() -> None:
+    """Measure, then print two tables and a line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=200, help="rounds of each case (default: 200)")
+    rounds = parser.parse_args().rounds
+    if rounds < 10:
+        parser.error(f"--rounds {rounds}: a median needs at least 10")
+    named, table = tensors(), []
+    for name in CASES:
+        records = interleave(kernels(name, named), rounds, f"{name:22}")
+        spread = ratio(records["polycast"], records["torch"])
+        times = [f"{median(record) * 1e6:.2f}" for record in records.values()]
+        table.append([name, *times, str(spread), verdict(spread.median, RATIO_TARGET)])
+    print(f"autocast on the CPU, bfloat16, medians of {rounds} rounds; target: ratio <= {RATIO_TARGET}")
+    print_table(["", "torch us", "polycast us", "polycast / torch (middle half)", ""], table)
+    polycast.install("cpu")
+    table = []
+    for name, (*_, target, _) in POLICY_CASES.items():
+        records = interleave(policies(name, named), rounds, f"{name:22}")
+        times = [f"{median(record) * 1e6:.2f}" for record in records.values()]
+        more = added(records["policy"], records["none"]) * 1e9
+        table.append([name, *times, f"{more:.0f}", f"<= {target}: {verdict(more, target)}"])
+    print("\na call under a policy and under none; target: nanoseconds that it adds to a call")
+    print_table(["", "none us", "policy us", "adds ns", ""], table)
+    imports = interleave({name: partial(import_seconds, name) for name in ("torch", "polycast")}, 11, "import")
+    more = added(imports["polycast"], imports["torch"])
+    print(f"\nimport, medians of 11 rounds: torch {median(imports['torch']):.2f} s; polycast adds {more:.2f} s", end="")
+    print(f", target <= {IMPORT_TARGET} s: {verdict(more, IMPORT_TARGET)}\n{machine()}")
 
 
 if __name__ == "__main__":

@@ -8,27 +8,19 @@ the model in bfloat16, without autocast.
 import argparse
 import gc
 import os
-import resource
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
 from statistics import median
-from time import perf_counter, process_time
+from time import perf_counter
 
-if __name__ == "__main__":  # ahead of the imports that take seconds, so that Ctrl-C ends those in one line too
-    signal.signal(signal.SIGINT, lambda *_: sys.exit("\nStopped."))
-
-import polycast
 import torch
 from polycast import _compiled, cast_cache
 from torch import Tensor, nn
 
 from benchmarks.side_by_side import finish, interleave, looped, ratio
-from tests.support.progress import progress
 
 COLORS = {"pure": "#4daf4a", "stock": "#999999", "polycast": "#377eb8", "kept": "#ff7f00"}
 LOOP_SECONDS = 0.05
@@ -147,23 +139,8 @@ def training(name: str, batch: int, device: str, adapters: bool = False) -> Case
     return f"{kind}, {name}, batch {batch}", {way: step(each, x, device) for way, each in models.items()}
 
 
-def region(name: str, device: str, layers: int = 0, grad: bool = True) -> Case:
-    """A region with nothing in it, or with a single layer."""
-    layer, x = nn.Linear(64, 64).to(device), torch.rand(1, 64, device=device)
-
-    def call() -> None:
-        with torch.set_grad_enabled(grad), torch.autocast(device, torch.bfloat16):
-            for _ in range(layers):
-                layer(x)
-
-    return name, {"stock": call, "polycast": call}
-
-
 def cases(device: str, quick: bool) -> Iterator[Callable[[], Case]]:
     """Yield what makes each case, so that one model lives at a time."""
-    yield partial(region, "an empty region", device)
-    yield partial(region, "one layer, training", device, 1)
-    yield partial(region, "one layer, no_grad", device, 1, False)
     for name in MODELS:
         for batch in (1,) if quick or device != "cpu" else (1, 16, 128):
             yield partial(inference, name, batch, device, False)
@@ -173,30 +150,30 @@ def cases(device: str, quick: bool) -> Iterator[Callable[[], Case]]:
     yield partial(training, "transformer", 1, device, True)
 
 
-def seconds(run: Callable[[], object], way: str, device: str, clock: Callable[[], float], number: int) -> float:
+def seconds(run: Callable[[], object], way: str, device: str, number: int) -> float:
     """Return how long one call of a way takes, after one that warms up."""
     if way == "stock":
         _compiled.uninstall_kernels(device)
     try:
         run()
         finish(device)
-        start = clock()
+        start = perf_counter()
         for _ in range(number):
             out = run()  # XLA computes only what a variable holds
             finish(device)
             del out
-        return (clock() - start) / number
+        return (perf_counter() - start) / number
     finally:
         if way == "stock":
             _compiled.install_kernels(device, False)
 
 
-def measure(case: Case, rounds: int, device: str, clock: Callable[[], float]) -> Ratios:
+def measure(case: Case, rounds: int, device: str) -> Ratios:
     """Run all ways in every round, print the medians, and return each time divided by stock's."""
     name, runs = case
-    loops = {way: partial(seconds, run, way, device, clock) for way, run in runs.items()}
+    loops = {way: partial(seconds, run, way, device) for way, run in runs.items()}
     records = interleave({way: looped(loop, LOOP_SECONDS) for way, loop in loops.items()}, rounds, f"{name:34}")
-    figures = "".join(f"{way:>10}{record.median() * 1e3:9.3f} ms" for way, record in records.items())
+    figures = "".join(f"{way:>10}{median(record) * 1e3:9.3f} ms" for way, record in records.items())
     stock, others = records["stock"], [way for way in records if way != "stock"]
     ratios = ", ".join(f"stock / {way} {ratio(stock, records[way]).median:.2f}" for way in others)
     pure = f", kept / pure {ratio(records['kept'], records['pure']).median:.2f}" if "pure" in runs else ""
@@ -221,26 +198,6 @@ def draw(cases: dict[str, Ratios], path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def peak_memory(rounds: int) -> float:
-    """Return the ratio of the peak memory of training under polycast to that under stock, of separate processes."""
-    peaks: dict[str, list[int]] = {"stock": [], "polycast": []}
-    for _ in progress(range(rounds), "peak memory"):
-        for way in peaks:
-            command = [sys.executable, "-m", "benchmarks.cast_cache", "--peak", way]
-            peaks[way].append(int(subprocess.run(command, capture_output=True, check=True, text=True).stdout))
-    return median(peaks["polycast"]) / median(peaks["stock"])
-
-
-def report_peak(way: str) -> None:
-    """Train in this process and print its peak memory in KiB."""
-    if way == "stock":
-        polycast.uninstall("cpu")
-    run = step(MODELS["transformer"](), inputs("transformer", 16), "cpu")
-    for _ in range(10):
-        run()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-
-
 def main() -> None:
     """Measure case after case, print each, and draw them all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -248,32 +205,25 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="rounds of each case (default: 15)")
     parser.add_argument("--only", default="", help="measure the cases whose names contain this")
     parser.add_argument("--quick", action="store_true", help="3 rounds at batch 1, to see that it runs")
-    parser.add_argument("--busy", action="store_true", help="one thread, processor time: for a machine with other work")
     parser.add_argument("--picture", type=Path, default=Path("cast_cache.png"))
-    parser.add_argument("--peak", choices=("stock", "polycast"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: give 1 or more")
-    if options.peak:
-        report_peak(options.peak)
-        return
     if options.device == "xla":
         os.environ.setdefault("PJRT_DEVICE", "CPU")
         import torch_xla  # noqa: F401 -- brings the device
-    if options.busy:
-        torch.set_num_threads(1)
-    clock = process_time if options.busy else perf_counter
     rounds, measured = 3 if options.quick else options.rounds, {}
     for make in cases(options.device, options.quick):
         case = make()
         if options.only in case[0]:
-            measured[case[0]] = measure(case, rounds, options.device, clock)
+            measured[case[0]] = measure(case, rounds, options.device)
         del case  # lets the models go
         gc.collect()
-    if options.device == "cpu" and options.only in "peak memory":
-        print(f"peak memory of training, polycast / stock: {peak_memory(5):.3f}")
     draw(measured, options.picture)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("\nStopped.")

@@ -1,8 +1,8 @@
 """What the benchmarks share: interleaved rounds, medians, ratios, workloads, the machine's bandwidth, tables.
 
 In a round everyone runs once, in an order that changes from round to round, so that whatever else the machine does
-meets all alike. A ratio is the median of the ratios of the rounds. Beside it stands the middle half of them: where that
-is wide, the machine was too busy to tell.
+meets all alike. A ratio is the median of the ratios of the rounds. Next to it is the middle half of them: where that is
+wide, the machine was too busy to tell.
 """
 
 import gc
@@ -10,11 +10,10 @@ import os
 import platform
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from pathlib import Path
-from statistics import fmean, median, quantiles
+from statistics import median, quantiles
 from time import perf_counter
 from typing import NamedTuple, TypeAlias
 
@@ -27,9 +26,9 @@ LOOP_SECONDS = 10e-3
 WARM_UP = 3
 STREAM_ELEMENTS = 64 * 2**20
 
-Seconds: TypeAlias = tuple[float, ...]  # one figure or several, the longest of them last
-Measure: TypeAlias = Callable[[], Seconds]
-Contestants: TypeAlias = Mapping[str, Callable[[], Callable[[], object]]]  # what makes each, and returns a call of it
+Measure: TypeAlias = Callable[[], float]  # the seconds of one call
+Record: TypeAlias = list[float]  # those of every round
+Contestants: TypeAlias = dict[str, Callable[[], Callable[[], object]]]  # what makes each, and returns a call of it
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 
@@ -44,23 +43,9 @@ class Spread(NamedTuple):
         return f"{self.median:.3g} ({self.low:.3g} to {self.high:.3g})"
 
 
-class Record(NamedTuple):
-    """The seconds that one contestant took in every round."""
-
-    rounds: list[Seconds]
-
-    def median(self, figure: int = 0) -> float:
-        return median(seconds[figure] for seconds in self.rounds)
-
-
-Results: TypeAlias = dict[str, dict[str, Spread]]  # ratios to the peer, by rows of measurements and by contestants
-
-
-def ratio(dividend: Record, divisor: Record, figure: int = 0) -> Spread:
+def ratio(dividend: Record, divisor: Record) -> Spread:
     """Return how many times longer the first took than the second, round by round; both ran in the same rounds."""
-    pairs = zip(dividend.rounds, divisor.rounds, strict=True)
-    ratios = [over[figure] / under[figure] for over, under in pairs]
-    low, middle, high = quantiles(ratios * 2 if len(ratios) == 1 else ratios, method="inclusive")  # which takes two
+    low, middle, high = quantiles([a / b for a, b in zip(dividend, divisor, strict=True)], method="inclusive")
     return Spread(middle, low, high)
 
 
@@ -77,7 +62,8 @@ def finish(device: str) -> None:
 def timed(call: Callable[[], object], device: str = "cpu") -> Measure:
     """Return a measurement of the call: the mean of as many as last about LOOP_SECONDS. It is warmed up here.
 
-    The device takes the calls one after the other, and the host waits for the last one only.
+    The device takes the calls one after the other, and the host waits for the last one only; on XLA for each, which
+    would otherwise become one program.
     """
 
     def loop(number: int) -> float:
@@ -85,6 +71,8 @@ def timed(call: Callable[[], object], device: str = "cpu") -> Measure:
         start = perf_counter()
         for _ in range(number):
             call()
+            if device == "xla":
+                finish(device)
         finish(device)
         return (perf_counter() - start) / number
 
@@ -93,45 +81,29 @@ def timed(call: Callable[[], object], device: str = "cpu") -> Measure:
     return looped(loop, LOOP_SECONDS)
 
 
-def repeated(once: Measure) -> Measure:
-    """Return the measurement that takes the mean of as many as last about LOOP_SECONDS. It is warmed up here."""
-    longest = min([once()[-1] for _ in range(1 + WARM_UP)][1:])
-    number = max(1, round(LOOP_SECONDS / longest))
-    return lambda: tuple(map(fmean, zip(*[once() for _ in range(number)], strict=True)))
-
-
 def looped(loop: Callable[[int], float], seconds: float, trial: int = 1) -> Measure:
-    """Return the measurement by a function that runs something so many times, and tells the seconds of one.
+    """Return the measurement by a function that runs something so many times, and returns the seconds of one.
 
     A trial of so many tells how many last as long as asked for.
     """
     number = max(1, int(seconds / loop(trial)))
-    return lambda: (loop(number),)
+    return lambda: loop(number)
 
 
 def interleave(measures: Mapping[str, Measure], rounds: int, title: str) -> dict[str, Record]:
-    """Measure everyone once per round, without the garbage collector in between."""
-    records = {name: Record([]) for name in measures}
+    """Measure everyone once per round, each first equally often, without the garbage collector in between."""
+    records: dict[str, Record] = {name: [] for name in measures}
     names = list(measures)
     gc.collect()
     gc.disable()
     try:
         for number in progress(range(rounds), title):
-            for place in order(number, len(names)):
-                records[names[place]].rounds.append(measures[names[place]]())
+            first = number % len(names)
+            for name in (names[first:] + names[:first])[:: -1 if number // len(names) % 2 else 1]:
+                records[name].append(measures[name]())
     finally:
         gc.enable()
     return records
-
-
-def order(number: int, count: int) -> list[int]:
-    """Return who runs when in a round, so that each runs first, and next after each other one, equally often.
-
-    Source: E. J. Williams: Experimental designs balanced for the estimation of residual effects of treatments, 1949.
-    """
-    zigzag = [count - place // 2 - 1 if place % 2 else place // 2 for place in range(count)]
-    places = [(place + number) % count for place in zigzag]
-    return places[::-1] if number // count % 2 else places
 
 
 def machine(device: str = "cpu") -> str:
@@ -140,15 +112,11 @@ def machine(device: str = "cpu") -> str:
     busy = " (too busy for figures to rely on)" if load > cores / 2 else ""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if sys.platform == "linux" else []
     name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-    xla = sys.modules.get("torch_xla")
-    runtime = f", torch_xla {xla.__version__} on {os.environ['PJRT_DEVICE']} with its own threads" if xla else ""
-    on = ""
-    if device not in ("cpu", "xla"):
-        named = getattr(torch.get_device_module(device), "get_device_name", None)
-        on = f"{named()} ({device}), " if named else f"{device}, "
+    named = getattr(torch.get_device_module(device), "get_device_name", None) if device not in ("cpu", "xla") else None
+    on = "" if device == "cpu" else f"{named()} ({device}), " if named else f"{device}, "
     return (
         f"{on}{cores} cores of {name} ({torch.backends.cpu.get_cpu_capability()}), load {load:.1f}{busy}; torch "
-        f"{torch.__version__} with {torch.get_num_threads()} threads{runtime}"
+        f"{torch.__version__} with {torch.get_num_threads()} threads"
     )
 
 
@@ -159,12 +127,8 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         print("  ".join([name.ljust(first), *(cell.rjust(width) for cell, width in zip(cells, others, strict=True))]))
 
 
-# The parameters of models, computed from their published numbers, as workloads of optimizers.
-
-
-@dataclass(frozen=True)
-class Workload:
-    """The parameters of a model, or as many tensors of one shape, in one dtype."""
+class Workload(NamedTuple):
+    """The parameters of a model, computed from its published numbers, or as many tensors of one shape."""
 
     title: str
     shapes: Shapes
@@ -178,23 +142,10 @@ class Workload:
         dtype = str(self.dtype).removeprefix("torch.")
         return f"{self.title}, {dtype}: {len(self.shapes)} tensors, {self.elements / 1e6:.1f}M elements"
 
-    def random(self, device: torch.device | str = "cpu") -> list[Tensor]:
-        """Return tensors of these shapes on the device, filled with normally distributed numbers.
-
-        XLA gets those of the host, because it would compile a program for each shape.
-        """
-        drawn = "cpu" if torch.device(device).type == "xla" else device
+    def random(self, device: str) -> list[Tensor]:
+        """Return normally distributed tensors; XLA gets the CPU's: it would compile a program for each shape."""
+        drawn = "cpu" if device == "xla" else device
         return [torch.randn(shape, device=drawn).to(device, self.dtype) for shape in self.shapes]
-
-    def within(self, elements: float) -> "Workload":
-        """Return as many of its tensors as hold so many elements of float32. The title says if any is left out."""
-        tensors = len(self.shapes)
-        while tensors > 1 and sum(map(prod, self.shapes[:tensors])) > elements:
-            tensors -= 1
-        if tensors == len(self.shapes):
-            return self
-        kept = replace(self, shapes=self.shapes[:tensors])
-        return replace(kept, title=f"{self.title}, {kept.elements / self.elements:.0%} of them")
 
 
 def resnet_50() -> Shapes:
@@ -235,7 +186,7 @@ WORKLOADS = {
     "4000x64": Workload("4000 x 64", ((64,),) * 4000),
     "64x1M-bf16": Workload("64 x 1M bf16", ((MEBI,),) * 64, torch.bfloat16),
 }
-# Small enough that XLA compiles and runs them on the host in seconds.
+# Small enough that XLA compiles and runs them on the CPU in seconds.
 XLA_WORKLOADS = {
     "20x256x256": Workload("20 x 256x256", ((256, 256),) * 20),
     "100x256x256": Workload("100 x 256x256", ((256, 256),) * 100),
@@ -244,28 +195,18 @@ XLA_WORKLOADS = {
 assert (WORKLOADS["resnet50"].elements, WORKLOADS["gpt2"].elements) == (25_557_032, 124_439_808)  # as published
 
 
-def free_bytes(device: str) -> int:
-    """Return the free memory of the device, or half of the host's, which other programs use, too."""
-    module = torch.get_device_module(device)
-    if hasattr(module, "mem_get_info"):
-        free: int = module.mem_get_info()[0]
-        return free
-    lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-    return next(int(line.split()[1]) * 512 for line in lines if line.startswith("MemAvailable:"))
-
-
 def new_parser(description: str | None) -> ArgumentParser:
     """Return a parser of the options that the benchmarks over these workloads share."""
     parser = ArgumentParser(description=description, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu", help="a device type of torch (default: cpu)")
     names = f"on xla {', '.join(XLA_WORKLOADS)}; elsewhere {', '.join(WORKLOADS)} (default: all of these)"
     parser.add_argument("--workload", nargs="+", metavar="NAME", help=names)
-    parser.add_argument("--rounds", type=int, default=30, help="multiples of 6 balance the order (default: 30)")
+    parser.add_argument("--rounds", type=int, default=30, help="(default: 30)")
     return parser
 
 
 def parse(parser: ArgumentParser) -> tuple[Namespace, list[Workload]]:
-    """Return the options and the workloads that they choose, made to fit the device, or exit saying what is wrong."""
+    """Return the options and the workloads that they choose, or exit saying what is wrong."""
     options = parser.parse_args()
     known = XLA_WORKLOADS if options.device == "xla" else WORKLOADS
     for name in options.workload or ():
@@ -273,37 +214,31 @@ def parse(parser: ArgumentParser) -> tuple[Namespace, list[Workload]]:
             parser.error(f"--workload {name}: on {options.device} there are {', '.join(known)}")
     if options.rounds < 3:
         parser.error(f"--rounds {options.rounds}: quartiles need at least 3")
-    chosen = [known[name] for name in options.workload or known]
     if options.device == "xla":
         os.environ.setdefault("PJRT_DEVICE", "CPU")
         import torch_xla  # noqa: F401
-
-        return options, chosen
     try:
         torch.empty(0, device=options.device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         parser.error(f"--device {options.device}: {str(error).splitlines()[0]}")
-    # Parameters, gradients and states of all contestants, and what torch's lists return: 16 times what is stepped.
-    elements = 0.8 * free_bytes(options.device) / (16 * torch.float32.itemsize)
-    return options, [workload.within(elements) for workload in chosen]
+    return options, [known[name] for name in options.workload or known]
 
 
-def report(
-    workload: Workload, contestants: Contestants, elements_moved: int, rounds: int, device: str, target: float | None
-) -> Results:
-    """Measure one workload and print its table: medians, ratios to torch's best, bandwidths.
+def measure(
+    workload: Workload, contestants: Contestants, elements_moved: int, rounds: int, device: str
+) -> dict[str, Spread]:
+    """Measure one workload and print its table: medians, ratios to torch's best, bandwidths; return the ratios.
 
     The contestants are "polycast", and torch's with the best first; each has to move so many elements for each of the
-    workload's. The line below the table is polycast's distance from what the triad's bandwidth allows.
-
-    The bandwidth of copy and triad over three tensors stands for the machine's. Source: John D. McCalpin: STREAM,
-    sustainable memory bandwidth in high performance computers, whose count this is: a write counts once, although a
-    cache may read the line before.
+    workload's. The bandwidth of copy and triad over three tensors stands for the machine's. Source: John D. McCalpin:
+    STREAM, sustainable memory bandwidth in high performance computers, whose count this is: a write counts once,
+    although a cache may read the line before.
     """
-    a, b, c = (torch.full((STREAM_ELEMENTS,), value, device=device) for value in (0.0, 1.0, 2.0))
     measures = {name: timed(make(), device) for name, make in contestants.items()}
-    measures["copy"] = timed(lambda: a.copy_(b), device)
-    measures["triad"] = timed(lambda: torch.add(b, c, alpha=3.0, out=a), device)
+    if device != "xla":
+        a, b, c = (torch.full((STREAM_ELEMENTS,), value, device=device) for value in (0.0, 1.0, 2.0))
+        measures["copy"] = timed(lambda: a.copy_(b), device)
+        measures["triad"] = timed(lambda: torch.add(b, c, alpha=3.0, out=a), device)
     records = interleave(measures, rounds, workload.title)
     size = workload.dtype.itemsize * elements_moved
     moved = dict.fromkeys(contestants, size * workload.elements)
@@ -313,23 +248,16 @@ def report(
     print(f"\n{workload}, {size} bytes each; {rounds} rounds")
     rows = []
     for name, record in records.items():
-        speed = f"{moved[name] / record.median() / 1e9:.3g}"
-        rows.append([name, f"{record.median() * 1e3:.3f}", str(faster.get(name, "")), speed])
+        seconds = median(record)
+        rows.append([name, f"{seconds * 1e3:.3f}", str(faster.get(name, "")), f"{moved[name] / seconds / 1e9:.3g}"])
     print_table(["", "median ms", f"{peer} / this (middle half)", "GB/s"], rows)
-    share = moved["triad"] / moved["polycast"]
-    distance = Spread(*(figure * share for figure in ratio(records["polycast"], records["triad"])))
-    said = "" if target is None else f", target <= {target}: {'pass' if distance.median <= target else 'over'}"
-    print(f"polycast's time / (bytes to move / triad bandwidth of the round): {distance}{said}", flush=True)
-    return {workload.title: faster}
+    return faster
 
 
-def compare(title: str, targets: Mapping[str, float], reports: Iterable[Callable[[], Results]], device: str) -> None:
-    """Run each report, which prints a table, then print all ratios, and whether polycast's keeps its target."""
-    print(machine(device), flush=True)
+def compare(title: str, targets: Mapping[str, float], reports: Mapping[str, Callable[[], dict[str, Spread]]]) -> None:
+    """Run the report of each workload, which prints a table, then print all ratios, and whether polycast's suffices."""
     torch.manual_seed(0)
-    results = Results()
-    for each in reports:
-        results |= each()
+    results = {label: report() for label, report in reports.items()}
     names = list(next(iter(results.values())))
     rows = []
     for label, row in results.items():

@@ -2,152 +2,102 @@
 
     python benchmarks/traffic.py
 
-Not a measurement: each operator that an iteration calls is recorded, and its tensors are counted by its schema, what
-it takes as read and what it returns or writes to as written. An operator that only fills a tensor does not count as
-reading it, nor torch's fused step as writing gradients that it was told no scale for, nor polycast's on the CPU, whose
-schema says that gradients may be written for the sake of other devices. What lies in a cache between two
-operators counts too.
+Not a measurement: the tensors of each operator that an iteration calls are counted by its schema, what it takes as read
+and what it returns or writes to as written. An operator that only fills a tensor does not count as reading it, nor
+torch's fused step as writing gradients that it was told no scale for, nor polycast's on the CPU, whose schema says that
+gradients may be written for the sake of other devices. What lies in a cache between two operators counts too.
 """
 
-import json
-import re
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import polycast
 import torch
+from polycast.scaler import torch_foreach  # noqa: F401 -- it registers the operators of a scaler for other devices
 from torch.amp.grad_scaler import GradScaler
-from torch.profiler import ExecutionTraceObserver
-
-from tests.support.optimizers import PATHS
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 NUMEL, NUMBER = 1 << 20, 4
-ROUTES = {
-    "fused": "polycast's kernels (CPU)",
-    "composition": "torch's kernels for lists (CUDA)",
-}
-SIZES = {"float": 4, "double": 8, "c10::BFloat16": 2, "c10::Half": 2, "long int": 8, "int": 4, "bool": 1}
-VIEWS = {"detach", "reshape", "as_strided", "expand", "unbind", "empty", "empty_like", "new_empty", "to", "view"}
-FILLS = {"copy_", "_foreach_copy_", "fill_", "zero_", "ne_out"}
-Node = dict[str, Any]
-Iteration = Callable[[], None]
+ELSEWHERE = torch._C.DispatchKeySet(torch._C.DispatchKey.XPU)  # without kernels of ours
+WAYS = ("no clipping", "clip in the step", "unscale, clip")
+FREE = {"detach", "as_strided", "expand", "unbind", "empty", "empty_like", "new_empty", "view"}
+FILLS = {"copy_", "_foreach_copy_", "fill_", "zero_", "ne"}
 
 
-def parameters(dtype: torch.dtype) -> list[torch.Tensor]:
+class Traffic(TorchDispatchMode):
+    """Counts the bytes that operators read and write; those of polycast composed of torch's, if asked for."""
+
+    def __init__(self, composes: bool) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.moved, self.composes = 0, composes
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if self.composes and func.namespace == "polycast":
+            with self:
+                return func.redispatch(ELSEWHERE, *args, **kwargs)
+        results = func(*args, **kwargs)
+        schema, name = func._schema, func._schema.name.split("::")[1]
+        if name in FREE:
+            return results
+        scales = name != "adam_step_" and (not name.startswith("_fused") or kwargs.get("grad_scale") is not None)
+        given = {argument.name: value for argument, value in zip(schema.arguments, args, strict=False)} | kwargs
+        for argument in schema.arguments:
+            size, writes = sizes(given.get(argument.name)), argument.is_write
+            self.moved += size * (not (writes and name in FILLS)) + size * (
+                writes and (scales or argument.name != "grads")
+            )
+        if not schema.is_mutable:  # otherwise it returns what it has written
+            self.moved += sizes(results)
+        return results
+
+
+def sizes(values: Any) -> int:
+    """Return the bytes of the tensors among values."""
+    return sum(leaf.nbytes for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor))
+
+
+def per_parameter(ours: bool, dtype: torch.dtype, way: str, composes: bool) -> float:
+    """Return the bytes of the second iteration: clipping in the step, none, or after unscaling in place."""
     params = [torch.zeros(NUMEL, dtype=dtype).requires_grad_() for _ in range(NUMBER)]
     for param in params:
         param.grad = torch.ones_like(param, requires_grad=False)
-    return params
-
-
-def ours(dtype: torch.dtype, way: str) -> Iteration:
-    """Return polycast's iteration: clipping in the step, none, or after unscaling in place, as torch's users do."""
-    params = parameters(dtype)
-    scaler, optimizer = polycast.GradScaler(), polycast.syncfree.AdamW(params, state_dtype=torch.float32)
+    scaler: Any = polycast.GradScaler() if ours else GradScaler("cpu")
+    optimizer: Any = torch.optim.AdamW(params, fused=True)
+    if ours:
+        optimizer = polycast.syncfree.AdamW(params, state_dtype=torch.float32)
     scaler.scale(torch.ones(1))
 
     def iterate() -> None:
-        if way == "clip in the step":
+        if way == "clip in the step" and ours:
             scaler.clip_grad_norm(optimizer, 1.0)
-        elif way == "unscale, clip":
+        elif way != "no clipping":
             scaler.unscale_(optimizer)
             torch.nn.utils.clip_grad_norm_(params, 1.0)
         scaler.step(optimizer)
         scaler.update()
 
-    return iterate
-
-
-def torchs(dtype: torch.dtype, way: str) -> Iteration:
-    params = parameters(dtype)
-    scaler, optimizer = GradScaler("cpu"), torch.optim.AdamW(params, fused=True)
-    scaler.scale(torch.ones(1))
-
-    def iterate() -> None:
-        if way != "no clipping":
-            scaler.unscale_(optimizer)
-            torch.nn.utils.clip_grad_norm_(params, 1.0)
-        scaler.step(optimizer)
-        scaler.update()
-
-    return iterate
-
-
-def recorded(iterate: Iteration) -> list[Node]:
-    """Return the calls of an iteration whose state is there."""
     iterate()
-    observer = ExecutionTraceObserver()
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.json"
-        observer.register_callback(str(path))
-        observer.start()
+    traffic = Traffic(composes)
+    with traffic:
         iterate()
-        observer.stop()
-        observer.unregister_callback()
-        nodes: list[Node] = json.loads(path.read_text())["nodes"]
-    return nodes
+    return traffic.moved / (NUMEL * NUMBER)
 
 
-def tensors(shapes: Any, types: str) -> Iterator[int]:
-    """Yield the bytes of each tensor of one argument."""
-    names = re.findall(r"Tensor\(([^)]*)\)", types)
-    for shape, name in zip(shapes if types.startswith("GenericList") else [shapes], names, strict=False):
-        yield torch.Size(shape).numel() * SIZES[name]
-
-
-def moved(node: Node) -> int:
-    """Return the bytes that one call reads and writes."""
-    schema = next(attr["value"] for attr in node["attrs"] if attr["name"] == "op_schema")
-    name = node["name"].split("::")[1]
-    if name in VIEWS or not schema:
-        return 0
-    arguments = torch._C.parse_schema(schema).arguments
-    inputs = node["inputs"]
-    total, scaled = 0, node["name"] != "polycast::adam_step_"
-    if name.startswith("_fused"):
-        scaled = inputs["types"][[argument.name for argument in arguments].index("grad_scale")].startswith("Tensor")
-    for argument, shapes, types in zip(arguments, inputs["shapes"], inputs["types"], strict=False):
-        size = sum(tensors(shapes, types)) if "Tensor(" in types else 0
-        writes = argument.alias_info is not None and argument.alias_info.is_write
-        total += size * (not (writes and name in FILLS)) + size * (writes and (scaled or argument.name != "grads"))
-    if "!" not in schema:  # otherwise it returns what it has written
-        outputs = node["outputs"]
-        total += sum(sum(tensors(*output)) for output in zip(outputs["shapes"], outputs["types"], strict=True))
-    return total
-
-
-def per_parameter(iterate: Iteration, prefix: str) -> float:
-    """Return the bytes for each parameter; only the outermost calls of one kind count."""
-    nodes = recorded(iterate)
-    parents = {node["id"]: node for node in nodes}
-
-    def is_inner(node: Node) -> bool:
-        parent = parents.get(node["ctrl_deps"])
-        return parent is not None and parent is not node and (parent["name"].startswith(prefix) or is_inner(parent))
-
-    calls = [node for node in nodes if node["name"].startswith(prefix) and not is_inner(node)]
-    return sum(map(moved, calls)) / (NUMEL * NUMBER)
+ROWS = {
+    "polycast's kernels (CPU)": (True, torch.float32, False),
+    "torch's kernels for lists (CUDA)": (True, torch.float32, True),
+    "polycast's kernels (CPU), bfloat16 with states of float32": (True, torch.bfloat16, False),
+    "torch's kernels for lists (CUDA), bfloat16 with states of float32": (True, torch.bfloat16, True),
+    "torch's fused AdamW": (False, torch.float32, False),
+}
 
 
 def main() -> None:
     """Print the table."""
-    ways = ("no clipping", "clip in the step", "unscale, clip")
-    rows: list[tuple[str, list[float]]] = []
-    for dtype in (torch.float32, torch.bfloat16):
-        title = "" if dtype is torch.float32 else ", bfloat16 with states of float32"
-        for path, route in ROUTES.items():
-            with PATHS[path]():
-                prefixes = ("aten::", "polycast::") if path == "fused" else ("aten::",)
-                found = [sum(per_parameter(ours(dtype, way), prefix) for prefix in prefixes) for way in ways]
-            rows.append((route + title, found))
-    rows.append(("torch's fused AdamW", [per_parameter(torchs(torch.float32, way), "aten::") for way in ways]))
-    print(f"Bytes for each parameter, AdamW  {'  '.join(ways)}")
-    for name, found in rows:
+    print(f"Bytes for each parameter, AdamW  {'  '.join(WAYS)}")
+    for name, (ours, dtype, composes) in ROWS.items():
+        found = [per_parameter(ours, dtype, way, composes) for way in WAYS]
         print(f"{name:<64}{'  '.join(f'{number:8.1f}' for number in found)}")
 
 
