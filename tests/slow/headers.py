@@ -10,17 +10,19 @@ import subprocess
 import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 from tests.support.cpp import EXTENSION, standard
-from tests.support.progress import progress
 
 ROOT = Path(__file__).parents[2]
 HEADERS = ROOT / "build" / "headers"
+FOLDERS = ("csrc", "generated", "tests/support/backend")
 # Releases up to 2.11 are for macOS 11 and later, those from 2.12 on for macOS 14.
 WHEEL = ["--no-deps", "--only-binary=:all:", "--platform=macosx_11_0_arm64", "--platform=macosx_14_0_arm64"]
+OPTIONS = ["-fsyntax-only", "-Wall", "-Werror", "-DAT_PER_OPERATOR_HEADERS", "-fvisibility=hidden", "-Icsrc"]
 
 
 def main(versions: list[str]) -> int:
@@ -28,9 +30,11 @@ def main(versions: list[str]) -> int:
     failed = False
     for version in versions:
         headers = fetch(newest() if version == "newest" else version)
-        errors = check(headers)
-        print(f"torch {headers.name} ({standard(headers)}): {len(sources())} files, {'errors' if errors else 'ok'}")
-        print("".join(errors), end="")
+        sources = [path.relative_to(ROOT) for top in FOLDERS for path in sorted((ROOT / top).rglob("*.cpp"))]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            errors = "".join(pool.map(errors_of, sources, repeat(headers)))
+        print(f"torch {headers.name} ({standard(headers)}): {len(sources)} files, {'errors' if errors else 'ok'}")
+        print(errors, end="", flush=True)
         failed = failed or bool(errors)
     return int(failed)
 
@@ -51,37 +55,19 @@ def fetch(version: str) -> Path:
             (wheel,) = Path(staging).glob("*.whl")
             with ZipFile(wheel) as archive:
                 wanted = [name for name in archive.namelist() if name.startswith("torch/include/") or name == EXTENSION]
-                archive.extractall(Path(staging) / "headers", progress(wanted, f"headers of torch {version}"))
+                archive.extractall(Path(staging) / "headers", wanted)
             (Path(staging) / "headers").rename(folder)
     return folder
 
 
-def sources() -> list[Path]:
-    return sorted(
-        path for top in ("csrc", "generated", "tests/support/backend") for path in (ROOT / top).rglob("*.cpp")
-    )
-
-
-def check(headers: Path) -> list[str]:
-    """Return what the compiler says of each file that it refuses; warnings in our own code are errors."""
+def errors_of(source: Path, headers: Path) -> str:
+    """Return what the compiler says of a file that it refuses; warnings in our own code are errors."""
     include = headers / "torch" / "include"
     system = [include, include / "torch" / "csrc" / "api" / "include", sysconfig.get_path("include")]
-    command = ["g++", "-fsyntax-only", f"-std={standard(headers)}", "-Wall", "-Werror"]
-    command += [
-        "-DAT_PER_OPERATOR_HEADERS",
-        "-fvisibility=hidden",
-        f"-I{ROOT / 'csrc'}",
-        *(f"-isystem{path}" for path in system),
-    ]
-
-    def errors(source: Path) -> str:
-        result = subprocess.run([*command, source.relative_to(ROOT)], cwd=ROOT, capture_output=True, text=True)
-        lines = [line for line in result.stderr.splitlines(keepends=True) if "error: " in line]
-        return "".join(lines) or result.stderr if result.returncode else ""
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = progress(pool.map(errors, sources()), f"torch {headers.name}", len(sources()))
-        return list(filter(None, found))
+    command = ["g++", *OPTIONS, f"-std={standard(headers)}", *(f"-isystem{path}" for path in system), str(source)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    lines = [line for line in result.stderr.splitlines(keepends=True) if "error: " in line]
+    return "".join(lines) or result.stderr if result.returncode else ""
 
 
 def _pip(*arguments: str) -> str:

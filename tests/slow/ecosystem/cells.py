@@ -10,11 +10,11 @@ import os
 import pickle
 import sys
 import tempfile
-import traceback
 import warnings
 from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
+from functools import partial
 from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,9 +26,10 @@ from tests.slow.ecosystem.recipes import RECIPES, Kit, Recipe, Trained
 
 Train = Callable[[Kit], Trained]
 TOLERANCE = {"float32": 1e-5, "bfloat16": 1e-2, "float16": 2e-3}
-TIMEOUT = 180
 # Children of one server that has imported everything, so that each starts at once and none shares a process.
 PROCESSES = multiprocessing.get_context("forkserver")
+# Children of a training, which has imported everything and has no thread yet.
+RANKS = multiprocessing.get_context("fork")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Cell:
     recipe: Recipe
     train: Train
     beside: Train  # stock, of the same seed and data: the trainer itself, or torch's loop where it cannot
-    line: str  # what a user adds to a training that runs on stock torch, beside our optimizer and scaler
+    line: str  # what a user adds to a training that runs on stock torch, in addition to our optimizer and scaler
     needs_line: bool  # there is no way without
 
     def __str__(self) -> str:
@@ -72,22 +73,20 @@ def trainer(
 
 def outcome(cell: Cell) -> Outcome:
     """Run a cell: against stock with our parts alone, then with the one line, if it is needed."""
-    differs, why = float("nan"), ""
-    try:
-        stock = trained(cell.beside, Kit(replace(cell.recipe, resume=0), ours=False, line=False, folder=Path()))
-    except TrainingError as failure:
-        return Outcome("no", differs, f"stock: {failure}")
+    found = Outcome("no", float("nan"), "")
     for verdict in ["one line"] if cell.needs_line else ["unchanged", "one line"] if cell.line else ["unchanged"]:
         try:
+            stock = trained(cell.beside, Kit(replace(cell.recipe, resume=0), ours=False, line=False, folder=Path()))
             ours = trained(cell.train, Kit(cell.recipe, ours=True, line=verdict == "one line", folder=Path()))
-        except TrainingError as failure:
-            why = str(failure)
+        except Exception as failure:  # whatever a trainer raises, or the end of its process
+            found = Outcome("no", found.difference, f"{type(failure).__name__}: {failure}".splitlines()[0])
             continue
         differs = difference(ours, stock)
         why = mismatch(cell.recipe, ours, stock, differs)
         if not why:
-            return Outcome(verdict, differs, cell.line if verdict == "one line" else ours.notes)
-    return Outcome("no", differs, why)
+            return Outcome(verdict, differs, cell.line if verdict == "one line" else "")
+        found = Outcome("no", differs, why)
+    return found
 
 
 def difference(ours: Trained, stock: Trained) -> float:
@@ -114,79 +113,48 @@ def mismatch(recipe: Recipe, ours: Trained, stock: Trained, differs: float) -> s
     return "" if differs <= TOLERANCE[recipe.precision] else f"differs by {differs:.1e}"
 
 
-class TrainingError(Exception):
-    """A training raised, crashed or hung; the text is its last line."""
-
-
 @functools.cache
 def trained(train: Train, kit: Kit) -> Trained:
     with tempfile.TemporaryDirectory() as folder:
-        return Job(PROCESSES, train, replace(kit, folder=Path(folder))).result()
-
-
-class Job:
-    """A training in a process that has been started."""
-
-    def __init__(self, context: BaseContext, train: Train, kit: Kit, *rank: int) -> None:
-        self._receiver, sender = context.Pipe(duplex=False)
-        make: Any = context
-        self._process = make.Process(target=_train, args=(sender, train, kit, *rank))
-        self._process.start()
-        sender.close()
-
-    def result(self) -> Trained:
-        """Wait; raise TrainingError where the training raised, or the process crashed or hung."""
-        try:
-            if not self._receiver.poll(TIMEOUT):
-                raise TrainingError(f"no end within {TIMEOUT} s")
-            result, error = pickle.loads(self._receiver.recv_bytes())
-        except EOFError:
-            self._process.join()
-            raise TrainingError(f"the process ended with {self._process.exitcode}") from None
-        finally:
-            self._process.kill()
-            self._process.join()
-        if error:
-            raise TrainingError(error)
-        return result  # type: ignore[no-any-return]
-
-
-def _train(sender: Connection, train: Train, kit: Kit, rank: int = 0, size: int = 0) -> None:
-    torch.set_num_threads(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what C++ prints, too
-    if not kit.ours:
-        polycast.uninstall()
-    world: Any = torch.distributed
-    try:
-        if size:
-            warnings.filterwarnings("ignore", "TypedStorage is deprecated")  # by torch's own checkpoints
-            store, timeout = f"file://{kit.folder / 'store'}", datetime.timedelta(seconds=60)
-            world.init_process_group("gloo", init_method=store, rank=rank, world_size=size, timeout=timeout)
-        message = train(kit), ""
-        if size:
-            world.barrier()
-            world.destroy_process_group()
-    except Exception as error:
-        if "ECOSYSTEM_TRACEBACKS" in os.environ:
-            traceback.print_exc()
-        message = None, f"{type(error).__name__}: {error}".splitlines()[0]  # type: ignore[assignment]
-    sender.send_bytes(pickle.dumps(message))  # by value: the tensors outlive this process
+        return _apart(PROCESSES, [partial(_alone, train, replace(kit, folder=Path(folder)))])[0]
 
 
 def in_ranks(kit: Kit, train: Train, size: int) -> Trained:
     """Train in several processes of one world, over gloo on the CPU.
 
-    Return what rank 0 has trained, with the losses of all ranks' shares as one.
+    Return what rank 0 has trained, which all have, with the mean of the losses of all ranks' shares.
     """
-    # Forks of this process, which has imported everything and has no thread yet.
-    fork = multiprocessing.get_context("fork")
-    jobs = [Job(fork, train, kit, rank, size) for rank in range(size)]
-    return of_all([job.result() for job in jobs])
-
-
-def of_all(trained: list[Trained]) -> Trained:
-    """Return what the first rank has trained, which all have, with the mean of the losses."""
+    trained = _apart(RANKS, [partial(_as_rank, train, kit, rank, size) for rank in range(size)])
     for other in trained[1:]:
         assert all(map(torch.equal, trained[0].weights, other.weights)), "the ranks' weights differ"
     losses = torch.tensor([other.losses for other in trained]).mean(0)
     return trained[0]._replace(losses=losses.tolist())
+
+
+def _apart(context: BaseContext, trainings: list[Callable[[], Trained]]) -> list[Trained]:
+    """Run each training in a process of its own."""
+    with ProcessPoolExecutor(len(trainings), context) as pool:
+        return [pickle.loads(done) for done in pool.map(_pickled, trainings)]
+
+
+def _pickled(training: Callable[[], Trained]) -> bytes:
+    return pickle.dumps(training())  # by value: the tensors outlive this process
+
+
+def _alone(train: Train, kit: Kit) -> Trained:
+    torch.set_num_threads(1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what C++ prints, too
+    if not kit.ours:
+        polycast.uninstall()
+    return train(kit)
+
+
+def _as_rank(train: Train, kit: Kit, rank: int, size: int) -> Trained:
+    world: Any = torch.distributed
+    warnings.filterwarnings("ignore", "TypedStorage is deprecated")  # by torch's own checkpoints
+    store, timeout = f"file://{kit.folder / 'store'}", datetime.timedelta(seconds=60)
+    world.init_process_group("gloo", init_method=store, rank=rank, world_size=size, timeout=timeout)
+    done = train(kit)
+    world.barrier()
+    world.destroy_process_group()
+    return done

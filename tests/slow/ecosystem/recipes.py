@@ -1,6 +1,6 @@
 """What is trained, how, and with whose parts: the same small problem for every trainer."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,7 +62,6 @@ class Trained(NamedTuple):
     losses: list[float]
     dtype: str  # of the model's outputs
     rate: float  # the last learning rate
-    notes: str = ""
 
 
 @dataclass(frozen=True)
@@ -98,9 +97,9 @@ class Kit:
         region: Any = polycast.autocast if self.ours else torch.autocast
         return region("cpu", dtype=self.recipe.dtype if enabled else None, enabled=enabled)
 
-    def task(self, make_net: Callable[[], nn.Module] | None = None) -> "Task":
+    def task(self) -> "Task":
         torch.manual_seed(0)
-        return Task((make_net or network)(), self)
+        return Task(self)
 
     def trained(self, task: nn.Module, optimizer: Any) -> Trained:
         weights = [param.detach().clone() for param in task.parameters() if param.requires_grad]
@@ -111,9 +110,10 @@ class Kit:
 class Task(nn.Module):
     """A model with its loss; it writes down what passes, so that no trainer need be asked for it."""
 
-    def __init__(self, net: nn.Module, kit: Kit) -> None:
+    def __init__(self, kit: Kit) -> None:
         super().__init__()
-        self.net = net
+        # Smooth: one ReLU that opens in one rounding and not in the other makes half a step of difference.
+        self.net = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 2))
         self._losses, self._dtypes = kit.losses, kit.dtypes
 
     def forward(self, inputs: Tensor, labels: Tensor) -> dict[str, Tensor]:
@@ -125,31 +125,19 @@ class Task(nn.Module):
         return {"loss": loss, "logits": outputs}
 
 
-def network() -> nn.Module:
-    # Smooth: one ReLU that opens in one rounding and not in the other makes half a step of difference.
-    return nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 2))
-
-
 class Batches(torch.utils.data.Dataset[dict[str, Tensor]]):
     """The batches of all steps in their order, or of some: an item is a batch.
 
     Where ranks share them, each part of the ranks has its part of every batch.
     """
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        first: int = 0,
-        last: int = STEPS,
-        shape: tuple[int, ...] = (8,),
-        ranks_for_a_part: int = 0,
-    ) -> None:
+    def __init__(self, recipe: Recipe, first: int = 0, last: int = STEPS, ranks_for_a_part: int = 0) -> None:
         generator = torch.Generator().manual_seed(1)
         weight = torch.randn(8, 2, generator=generator)
         self.items = []
         for number in range(STEPS * recipe.accumulate):
-            inputs = torch.randn(BATCH, *shape, generator=generator)
-            labels = inputs.flatten(1)[:, :8] @ weight
+            inputs = torch.randn(BATCH, 8, generator=generator)
+            labels = inputs @ weight
             if recipe.bad is not None and number == recipe.bad * recipe.accumulate:
                 inputs[0] = float("inf")
             self.items.append({"inputs": inputs, "labels": labels})

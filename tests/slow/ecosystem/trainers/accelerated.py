@@ -1,17 +1,16 @@
-"""Accelerate: an ``Accelerator`` around the loop, alone and with FSDP2 in two processes."""
+"""Accelerate: an ``Accelerator`` around the loop."""
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import Accelerator, DistributedType, PartialState
-from accelerate.utils import FullyShardedDataParallelPlugin, GradScalerKwargs
+from accelerate import Accelerator
+from accelerate.utils import GradScalerKwargs
 from polycast.integrations import accelerate
 
-from tests.slow.ecosystem.cells import in_ranks, trainer
-from tests.slow.ecosystem.recipes import RECIPES, SCALE, Batches, Kit, Trained, named
+from tests.slow.ecosystem.cells import trainer
+from tests.slow.ecosystem.recipes import RECIPES, SCALE, Kit, Trained
 from tests.slow.ecosystem.trainers.plain import loop, plain
 
 PRECISIONS = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
@@ -20,9 +19,9 @@ PRECISIONS = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 class Accelerated:
     """A loop of Accelerate's documents."""
 
-    def __init__(self, kit: Kit, make: type[Accelerator] = Accelerator) -> None:
+    def __init__(self, kit: Kit) -> None:
         self.kit, recipe = kit, kit.recipe
-        self.accelerator = make(
+        self.accelerator = Accelerator(
             cpu=True,
             mixed_precision=PRECISIONS[recipe.precision],
             gradient_accumulation_steps=recipe.accumulate,
@@ -40,8 +39,7 @@ class Accelerated:
         clip = self.kit.recipe.clip
         for batch in batches:
             with self.accelerator.accumulate(self.task):
-                with self.accelerator.autocast():  # as it wraps models by itself, but those of FSDP2
-                    loss = self.task(**batch)["loss"]
+                loss = self.task(**batch)["loss"]
                 self.accelerator.backward(loss)
                 if clip and self.accelerator.sync_gradients:
                     self.accelerator.clip_grad_norm_(self.task.parameters(), clip)
@@ -52,7 +50,6 @@ class Accelerated:
 
     def save(self, path: Path) -> None:
         self.accelerator.save_state(path)
-        self.accelerator.wait_for_everyone()
 
     def load(self, path: Path) -> None:
         self.accelerator.load_state(path)
@@ -61,32 +58,8 @@ class Accelerated:
         return self.kit.trained(self.accelerator.unwrap_model(self.task), self.optimizer)
 
 
-class ShardingAccelerator(Accelerator):  # type: ignore[misc]
-    """Shards by FSDP2 on the CPU, which Accelerate would allow on an accelerator only; all else is its own."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        plugin = FullyShardedDataParallelPlugin(fsdp_version=2, auto_wrap_policy="no_wrap", cpu_offload=False)
-        self.state.fsdp_plugin = plugin
-        for state in (self.state, PartialState()):  # the one is brought up to date from the other
-            state.distributed_type = DistributedType.FSDP
-
-
-def sharded_on_a_rank(kit: Kit) -> Trained:
-    """Train on this rank's share; the whole of a resumed training goes through save_state and load_state."""
-    world: Any = torch.distributed
-    rank, size = str(world.get_rank()), str(world.get_world_size())
-    os.environ.update(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE=size, LOCAL_WORLD_SIZE=size, OMP_NUM_THREADS="1")
-    trained = loop(kit, partial(Accelerated, make=ShardingAccelerator), partial(Batches, ranks_for_a_part=1))
-    shards: list[Any] = trained.weights
-    return trained._replace(weights=[shard.full_tensor() for shard in shards])
-
-
 LINE = "`accelerate.use(accelerator)`"
 accelerated = partial(loop, make=Accelerated)
 # Accelerate runs float16 on the CPU in float32, so it is compared with torch's own loop.
 for each in RECIPES:
     trainer("accelerate", accelerated, plain if each.scales else accelerated, line=LINE, recipes=[each])
-SHARDED = named("bfloat16", "float16, clipped", "float16, a skip", "float16, resumed")
-sharded = partial(in_ranks, train=sharded_on_a_rank, size=2)
-trainer("accelerate, FSDP2 on 2 ranks", sharded, plain, line=LINE, recipes=SHARDED)

@@ -1,22 +1,19 @@
-"""Lightning: its Trainer, and Fabric around a loop of one's own."""
+"""Lightning: its Trainer."""
 
 import logging
 import warnings
 from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 import lightning
 import torch
-from lightning.fabric.plugins.precision import MixedPrecision as FabricPrecision
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.plugins.precision import MixedPrecision, Precision
 from polycast.integrations.lightning import Precision as OurPrecision
 
 from tests.slow.ecosystem.cells import trainer
-from tests.slow.ecosystem.recipes import SCALE, STEPS, Batches, Kit, Task, Trained
-from tests.slow.ecosystem.trainers.plain import loop, plain
+from tests.slow.ecosystem.recipes import SCALE, STEPS, Batches, Kit, Trained
+from tests.slow.ecosystem.trainers.plain import plain
 
 PRECISIONS: dict[str, Any] = {"bfloat16": "bf16-mixed", "float16": "16-mixed"}
 
@@ -87,14 +84,9 @@ def fit(kit: Kit, module: Module, steps: int, resume: Any = None) -> lightning.T
     return runner
 
 
-def quiet() -> None:
-    warnings.simplefilter("ignore")
-    for name in ("lightning", "lightning.pytorch", "lightning.fabric"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-
-
 def lightning_trainer(kit: Kit) -> Trained:
-    quiet()
+    warnings.simplefilter("ignore")
+    logging.disable()
     module, path = Module(kit), None
     if kit.recipe.resume:
         path = kit.folder / "last.ckpt"
@@ -104,49 +96,7 @@ def lightning_trainer(kit: Kit) -> Trained:
     return kit.trained(module.task, runner.optimizers[0])
 
 
-class FabricLoop:
-    """A loop of Fabric's documents."""
-
-    def __init__(self, kit: Kit) -> None:
-        quiet()
-        self.kit, precision = kit, kit.recipe.precision
-        self.scaler: Any = kit.scaler()
-        scaler = self.scaler if kit.recipe.scales else None
-        plugins = [] if precision == "float32" else [FabricPrecision(PRECISIONS[precision], "cpu", scaler)]
-        self.fabric = lightning.Fabric(accelerator="cpu", plugins=plugins)
-        self.task: Task = kit.task()
-        self.model, self.optimizer = self.fabric.setup(self.task, kit.optimizer(self.task.parameters()))
-        self.schedule = kit.schedule(self.optimizer.optimizer, self.scaler)
-
-    def state(self) -> dict[str, Any]:
-        state = {"model": self.model, "optimizer": self.optimizer, "scaler": self.scaler, "schedule": self.schedule}
-        return {name: part for name, part in state.items() if part is not None}
-
-    def run(self, batches: Any) -> None:
-        recipe = self.kit.recipe
-        for number, batch in enumerate(batches):
-            self.fabric.backward(self.model(**batch)["loss"] / recipe.accumulate)
-            if (number + 1) % recipe.accumulate:
-                continue
-            if recipe.clip:
-                self.fabric.clip_gradients(self.model, self.optimizer, max_norm=recipe.clip, error_if_nonfinite=False)
-            self.optimizer.step()
-            if self.schedule is not None:
-                self.schedule.step()
-            self.optimizer.zero_grad()
-
-    def save(self, path: Path) -> None:
-        self.fabric.save(path, self.state())
-
-    def load(self, path: Path) -> None:
-        self.fabric.load(path, self.state())
-
-    def trained(self) -> Trained:
-        return self.kit.trained(self.task, self.optimizer)
-
-
 # Lightning's own steps its schedules in skipped steps too; torch's loop does not.
 LINE = "`plugins=Precision(...)`"
 trainer("lightning.Trainer", lightning_trainer, plain, line=LINE)
 trainer("lightning.Trainer, our plugin", lightning_trainer, plain, line=LINE, needs_line=True)
-trainer("lightning.Fabric", partial(loop, make=FabricLoop), plain)

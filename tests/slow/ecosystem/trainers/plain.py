@@ -1,7 +1,6 @@
 """Torch alone: the loop of its documents."""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,9 @@ class Loop:
     def __init__(
         self,
         kit: Kit,
-        make_net: Callable[[], nn.Module] | None = None,
         wrap: Callable[[Task], nn.Module] = lambda task: task,
     ) -> None:
-        self.kit, self.task = kit, kit.task(make_net)
+        self.kit, self.task = kit, kit.task()
         self.model = wrap(self.task)
         self.optimizer = kit.optimizer([param for param in self.task.parameters() if param.requires_grad])
         self.scaler = kit.scaler()
@@ -86,5 +84,5 @@ def loop(
     return run.trained()  # type: ignore[no-any-return]
 
 
-plain = partial(loop)
+plain = loop
 trainer("torch", plain)
