@@ -80,11 +80,21 @@ EXCEPTIONS = POLICY.replace("[default, dim]", "[default, dim: {torch: '<2.13'}]"
     1,
 )
 
-# A text that means something in C++, JSON, Jinja2, YAML and Markdown.
-HOSTILE = (
-    '"; \\ \\\\ \n1 \n \r\n \t \a */ /* // ??/ ??) R"( %s {{ policy }} {% raw %} {# | \\| ` `` <b> &amp; *a* _a_ ~~a~~ '
-    "[a](b) é 中 🙂"
-)
+# A device of a backend outside of torch, and an op of each category on it.
+MINE = "  mine: {dispatch_key: AutocastPrivateUse1, lower_precision: [bfloat16], like: cuda, backend: its file}\n"
+EVERY_CATEGORY = f"""\
+{HEAD.replace("categories:", MINE + "categories:")}\
+  bend: {{cast: {{cuda: lower_precision_fp}}, public: [torch.bend]}}
+  fold: {{cast: {{cuda: {{as: input_dtype, note: Why.}}, cpu: promote}}, public: [torch.fold]}}
+  join: {{cast: {{cuda: promote}}, public: [torch.join]}}
+  size:
+    cast: {{mine: [{{overloads: [default], as: fp32_append_dtype}}, {{as: stock, note: Its own.}}]}}
+    overloads: [default: {{dtype_overload: dtype}}, dim]
+    public: [torch.size]
+  sway: {{cast: {{cuda: banned}}, public: [torch.sway], message: 'Call "bend".'}}
+  tally: {{cast: {{cuda: fp32_set_opt_dtype}}, overloads: [default, dim: {{torch: '<2.13'}}], public: [torch.tally]}}
+  turn: {{cast: {{cpu: fp32}}, overloads: [by], public: [torch.count]}}
+"""
 
 
 def read(folder: Path, text: str | bytes) -> Policy:

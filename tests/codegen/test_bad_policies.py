@@ -1,11 +1,26 @@
-"""Every problem that a policy's content can have. bad_policies.txt is the table, which --rewrite-errors rewrites."""
+"""Every problem that a policy can have. bad_policies.txt is the table of those of its content.
+
+``pytest --rewrite-errors`` rewrites it.
+"""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter
 
 import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+from polycast._grammar.categories import UNLISTED, Category
+from polycast._grammar.errors import PolicyError
 
-from tests.codegen.sample import HEAD, POLICY, edited, problems
+from codegen.devices import DTYPES
+from codegen.parse import read_policy
+from codegen.render import render
+from tests.codegen.sample import EVERY_CATEGORY, EXCEPTIONS, HEAD, POLICY, SCHEMAS, edited, problems, read
+from tests.support.mutations import damaged
+from tests.support.properties import examples
+from tests.support.recorded_errors import RecordedError
 
 TABLE = Path(__file__).with_name("bad_policies.txt")
 
@@ -48,6 +63,26 @@ def test_a_problem(name: str, tmp_path: Path, pytestconfig: pytest.Config) -> No
         assert block.endswith(f"\n{found}") and found.count("\n") + 1 == block.count("\npolicy.yaml:")
 
 
+# What makes a file that the table cannot hold.
+FILES: dict[str, Callable[[Path], object]] = {
+    "missing": lambda _: None,
+    "a folder": Path.mkdir,
+    "empty": Path.touch,
+    "too large": lambda path: path.write_bytes(bytes(5 << 20)),
+    "a control character": lambda path: path.write_text("devices: é\u2028ops: é\x07\n", encoding="utf-8"),
+    "not UTF-8": lambda path: path.write_bytes(b"devices:\n  caf\xe9: {}\n"),
+    "too deep": lambda path: path.write_text("[" * 100_000),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_no_policy(name: str, tmp_path: Path, recorded_error: RecordedError) -> None:
+    path = tmp_path / "policy.yaml"
+    FILES[name](path)
+    with recorded_error():
+        read_policy(path, "policy.yaml", SCHEMAS)
+
+
 def test_a_thousand_misspelled_ops_cost_a_hundred_guesses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     guesses = []
 
@@ -60,3 +95,36 @@ def test_a_thousand_misspelled_ops_cost_a_hundred_guesses(tmp_path: Path, monkey
     found = problems(tmp_path, HEAD + ops).splitlines()
     assert (len(found), len(guesses)) == (1000, 100)
     assert found[-1] == "policy.yaml:1014:3: error: torch has no op 'op0999'; check the spelling"
+
+
+def check(folder: Path, content: bytes) -> bool:
+    """Return whether the policy is valid; assert that it can be rendered, or that each problem is a proper one."""
+    try:
+        policy = read(folder, content)
+    except PolicyError as error:
+        text = content.decode(errors="replace")
+        lines = [*re.split("\r\n|[\n\r\x85\u2028\u2029]", text), ""]  # as YAML counts them; the last is the file's end
+        assert error.problems
+        for problem in error.problems:
+            assert re.fullmatch(r"policy\.yaml:\d+:\d+: error: \S.*; \S.*", str(problem)), problem
+            assert str(problem).isprintable(), problem
+            assert 1 <= problem.location.line <= len(lines), problem
+            assert 1 <= problem.location.column <= len(lines[problem.location.line - 1]) + 1, problem
+        return False
+    render(policy)
+    for rule in policy.rules():
+        names = (rule.op, rule.overload.name, rule.overload.dtype_overload or "default", rule.device)
+        assert all(re.fullmatch(r"\w+", name, re.ASCII) for name in names), rule  # as C++ needs them
+    return True
+
+
+TEXTS = [POLICY, EXCEPTIONS, EVERY_CATEGORY, *map(policy_of, blocks().values())]
+WORDS = [*(category.value for category in Category), UNLISTED, "others", *DTYPES]
+
+
+@given(content=st.sampled_from(TEXTS).flatmap(lambda text: damaged(text, WORDS)))
+@examples(50)
+def test_a_damaged_policy_is_valid_or_has_proper_problems(tmp_path: Path, content: bytes) -> None:
+    start = perf_counter()
+    event("valid" if check(tmp_path, content) else "has problems")
+    assert perf_counter() - start < 5
