@@ -118,7 +118,6 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 @pytest.fixture(scope="module")
 def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A world of torch.distributed that this process is all of."""
-    world.mesh.cache_clear()
     world.join(tmp_path_factory.mktemp("world"), rank=0, size=1)
     yield
     world.distributed.destroy_process_group()

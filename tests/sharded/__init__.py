@@ -1,1 +1,1 @@
-"""Checks of sharded parameters, which run in a world of one process and in one of two."""
+"""Sharded parameters (DTensors), in a world of two processes."""

@@ -1,55 +1,52 @@
-"""Models, parameters and training that the checks share."""
+"""Sharded parameters, gradients and models."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-import polycast
 import torch
-from polycast import syncfree
 from torch import Tensor, nn
 
 from tests.support.optimizers import parameters
-from tests.support.sharded.world import distributed, mesh, rank, size
+from tests.support.sharded.world import distributed, mesh, rank
 
-#: Placements, and the shape of the mesh: a 0 is as long as the world. The last parameter is a plain tensor.
+#: Placements, and the shape of the mesh: a 0 is as long as the world.
 PLACES: tuple[tuple[Any, ...], ...] = (("0",), ("1",), ("R",), ("R0", 1, 0), ("01", 0, 1), ("1R", 0, 1))
-INF = float("inf")
-SCALE = 1024.0
-#: Optimizers of either library.
-MAKERS: dict[str, Callable[[Any], Any]] = {
-    "sync-free": lambda params: syncfree.AdamW(params, lr=0.05),
-    "fused": lambda params: torch.optim.AdamW(params, lr=0.05, fused=True),
-    "foreach": lambda params: torch.optim.AdamW(params, lr=0.05, foreach=True),
-}
 
 
-def started(scale: float = SCALE, **options: Any) -> Any:
-    """Return a scaler that has scaled a loss."""
-    scaler = polycast.GradScaler("cpu", init_scale=scale, **options)
-    scaler.scale(torch.ones(1))
-    return scaler
-
-
-def placed(tensor: Tensor, text: str, *shape: int) -> Tensor:
+def placed(tensor: Tensor, text: str, *shape: int) -> Any:
     """Return a DTensor of a tensor that all ranks have; "0R" is split by rows along the first dimension of the mesh."""
     package = distributed.tensor
     placements = [package.Replicate() if letter == "R" else package.Shard(int(letter)) for letter in text]
-    result: Tensor = package.distribute_tensor(tensor, mesh(*shape or (0,)), placements)
-    return result
+    return package.distribute_tensor(tensor, mesh(*shape or (0,)), placements)
 
 
-def partial(tensor: Tensor) -> Tensor:
-    """Return a DTensor whose sum over the ranks is the tensor."""
-    share = tensor * (2.0 if rank() == 0 else -1.0) if size() > 1 else tensor
-    result: Tensor = distributed.tensor.DTensor.from_local(share, mesh(0), [distributed.tensor.Partial()])
-    return result
+def partial(share: Tensor) -> Any:
+    """Return a DTensor that is the sum of what the ranks give."""
+    return distributed.tensor.DTensor.from_local(share, mesh(0), [distributed.tensor.Partial()])
 
 
-def whole(tensor: Tensor) -> Tensor:
+def whole(tensor: Any) -> Tensor:
     """Return the whole of a DTensor, or a tensor as it is."""
-    full = getattr(tensor, "full_tensor", None)
-    result: Tensor = tensor.detach() if full is None else full().detach()
+    result: Tensor = (tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor).detach()
     return result
+
+
+def assert_same(found: Iterable[Any], wanted: Iterable[Any], tolerance: float = 1e-6) -> None:
+    for left, right in zip(found, wanted, strict=True):
+        torch.testing.assert_close(whole(left), whole(right), rtol=tolerance, atol=tolerance)
+
+
+def leaves() -> list[Any]:
+    """Return a parameter of each placement, and a plain tensor."""
+    *tensors, plain = parameters(*[(4, 3)] * (len(PLACES) + 1))
+    return [*(placed(one.detach(), *place).requires_grad_() for one, place in zip(tensors, PLACES, strict=True)), plain]
+
+
+def give(params: list[Any], seed: int) -> None:
+    """Give the leaves gradients."""
+    grads = parameters(*[(4, 3)] * len(params), seed=seed)
+    for param, grad, place in zip(params, grads, (*PLACES, None), strict=False):
+        param.grad = placed(grad.detach(), *place) if place else grad.detach()
 
 
 def model(seed: int = 0) -> nn.Module:
@@ -61,41 +58,21 @@ def model(seed: int = 0) -> nn.Module:
     return layers
 
 
-def loss(layers: nn.Module, number: int, factor: float = 1.0) -> Tensor:
+def loss(layers: nn.Module, number: int) -> Tensor:
     """Return the loss of a batch that is another one on each rank."""
     generator = torch.Generator().manual_seed(100 * number + rank())
-    result: Tensor = layers(torch.randn(4, 8, generator=generator)).square().mean() * factor
+    result: Tensor = layers(torch.randn(4, 8, generator=generator)).square().mean()
     return result
 
 
-def assert_same(found: Iterable[Tensor], wanted: Iterable[Tensor], tolerance: float = 1e-6) -> None:
-    for left, right in zip(found, wanted, strict=True):
-        torch.testing.assert_close(whole(left), whole(right), rtol=tolerance, atol=tolerance)
+def backward(layers: nn.Module, number: int = 0) -> Any:
+    """Return parameters with the gradients of a batch."""
+    loss(layers, number).backward()  # type: ignore[no-untyped-call]
+    return layers.parameters()
 
 
-def leaves(seed: int = 0) -> list[Tensor]:
-    tensors = [tensor.detach() for tensor in parameters(*[(4, 3)] * (len(PLACES) + 1), seed=seed)]
-    return [placed(one, *place).requires_grad_() for one, place in zip(tensors, PLACES, strict=False)] + [
-        tensors[-1].requires_grad_()
-    ]
-
-
-def give(params: list[Tensor], number: int) -> None:
-    for index, param in enumerate(params):
-        generator = torch.Generator().manual_seed(100 * number + index)
-        grad = torch.randn(param.shape, generator=generator)
-        param.grad = placed(grad, *PLACES[index]) if index < len(PLACES) else grad
-
-
-def fully_sharded(optimizer: Any, layers: nn.Module, steps: int, first: int = 0) -> None:
-    for number in range(first, first + steps):
-        loss(layers, number).backward()  # type: ignore[no-untyped-call]
+def train(layers: nn.Module, optimizer: Any, batches: Iterable[int]) -> None:
+    for number in batches:
+        backward(layers, number)
         optimizer.step()
         optimizer.zero_grad()
-
-
-def poison(layers: nn.Module) -> None:
-    """Put an infinity where only the last rank sees it, if it has elements there."""
-    grad: Any = next(layers.parameters()).grad
-    if rank() == size() - 1:
-        grad._local_tensor.view(-1)[0] = INF

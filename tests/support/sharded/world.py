@@ -1,15 +1,12 @@
-"""Worlds of torch.distributed, and the checks that run in them.
-
-A check is the same in every process of a world. A world of one is the tests' own process; the two processes of the
-other are started once for all checks.
-"""
+"""Worlds of torch.distributed: one that this process is all of, and one of this process and another."""
 
 import datetime
 import functools
-import json
+import os
+import pickle
 import subprocess
 import sys
-import tempfile
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,37 +17,14 @@ import torch.distributed.device_mesh
 import torch.distributed.fsdp
 import torch.distributed.tensor
 
-from tests.support.properties import TIMES
-
 distributed: Any = torch.distributed
-TIMEOUT = 60
-Check = Callable[[], None]
-CHECKS: dict[str, Check] = {}
-
-
-def check(function: Check) -> Check:
-    """Register a check."""
-    assert function.__name__ not in CHECKS
-    CHECKS[function.__name__] = function
-    return function
+TIMEOUT = datetime.timedelta(seconds=60)
 
 
 def join(folder: Path, rank: int, size: int) -> None:
-    timeout = datetime.timedelta(seconds=TIMEOUT)
-    distributed.init_process_group(
-        "gloo", init_method=f"file://{folder / 'store'}", rank=rank, world_size=size, timeout=timeout
-    )
-
-
-@functools.cache
-def results_of_two() -> list[dict[str, str]]:
-    """Run all checks in a world of two; return what went wrong on each rank, by the name of the check, or nothing."""
-    with tempfile.TemporaryDirectory() as folder:
-        commands = [[sys.executable, "-m", "tests.sharded.all", folder, str(rank)] for rank in range(2)]
-        processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
-        errors = [process.communicate(timeout=3 * TIMEOUT * TIMES)[1] for process in processes]
-        assert [process.returncode for process in processes] == [0, 0], errors
-        return [json.loads((Path(folder) / f"rank{rank}.json").read_text()) for rank in range(2)]
+    mesh.cache_clear()
+    store = f"file://{folder / 'store'}"
+    distributed.init_process_group("gloo", init_method=store, rank=rank, world_size=size, timeout=TIMEOUT)
 
 
 def rank() -> int:
@@ -65,3 +39,38 @@ def size() -> int:
 def mesh(*shape: int) -> Any:
     """Return a mesh of all ranks; a dimension of 0 is as long as the world."""
     return distributed.device_mesh.init_device_mesh("cpu", tuple(length or size() for length in shape))
+
+
+class Other:
+    """The other process of a world of two, which makes the calls that it is told, one after the other."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "tests.support.sharded.world"]
+        self.process: Any = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def begin(self, function: Callable[..., object], **arguments: Any) -> None:
+        pickle.dump((function, arguments), self.process.stdin)
+        self.process.stdin.flush()
+
+    def error(self) -> str:
+        """Return what went wrong in the call that began last, or nothing."""
+        return str(pickle.load(self.process.stdout))
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # gloo prints
+    torch.set_num_threads(1)
+    stdin: Any = sys.stdin.buffer
+    while stdin.peek():
+        function, arguments = pickle.load(stdin)
+        try:
+            error = str(function(**arguments) or "")
+        except BaseException:  # such as what pytest.raises raises
+            error = traceback.format_exc()
+        pickle.dump(error, answers)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

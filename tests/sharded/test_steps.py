@@ -1,0 +1,191 @@
+"""Steps and states: fully sharded models, and parameters placed in every other way, change as under torch.optim."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from polycast import syncfree
+from torch import Tensor
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
+
+from tests.support.optimizers import OURS, THEIRS, make
+from tests.support.sharded.models import PLACES, assert_same, give, leaves, model, partial, placed, train, whole
+from tests.support.sharded.world import distributed, rank
+
+pytestmark = pytest.mark.usefixtures("on_both_ranks")
+ADAM: dict[str, Any] = {"lr": 0.1, "weight_decay": 0.1}
+GRAD = torch.arange(12.0).reshape(4, 3)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "SGD nesterov", "SGD dampening", "Adam amsgrad", "AdamW"])
+def test_placements_meshes_and_plain_tensors_mixed(kind: str) -> None:
+    params, others = leaves(), [whole(param).clone().requires_grad_() for param in leaves()]
+    ours, theirs = make(OURS, kind, params), make(THEIRS, kind, others)
+    for number in range(6):
+        give(params, number)
+        for param, other in zip(params, others, strict=True):
+            other.grad = whole(param.grad)
+        if number in (2, 4):
+            params[1].grad = others[1].grad = params[-1].grad = others[-1].grad = None
+        ours.step()
+        theirs.step()
+    assert_same(params, others, tolerance=3e-6)
+    for mine, other in zip(params, others, strict=True):
+        for name in {"exp_avg", "momentum_buffer"} & {*ours.state[mine]}:
+            if ours.state[mine][name] is not None:
+                assert type(ours.state[mine][name]) is type(mine.detach())
+                assert_same([ours.state[mine][name]], [theirs.state[other][name]], tolerance=3e-6)
+
+
+def pending() -> Any:
+    """Return a gradient that a collective still computes."""
+    result = placed(GRAD, "R")
+    result._local_tensor = AsyncCollectiveTensor(result._local_tensor)
+    return result
+
+
+GRADS: dict[str, Callable[[], Any]] = {
+    "replicated": lambda: placed(GRAD, "R"),
+    "by columns": lambda: placed(GRAD, "1"),
+    "a sum": lambda: partial(GRAD * (2.0 if rank() == 0 else -1.0)),
+    "pending": pending,
+}
+
+
+@pytest.mark.parametrize("place", ["0", "1", "R"])
+@pytest.mark.parametrize("grad", GRADS)
+def test_gradients_placed_otherwise(grad: str, place: str) -> None:
+    param = placed(torch.ones(4, 3), place).requires_grad_()
+    param.grad = GRADS[grad]()
+    syncfree.SGD([param], lr=0.1).step()
+    assert_same([param, param.grad], [1 - 0.1 * GRAD, GRAD])
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], Callable[[], Any], str]] = {
+    "another mesh": (
+        lambda: placed(GRAD, "0"),
+        lambda: placed(GRAD, "0R", 0, 1),
+        "gradient of weight is placed as .*give it a DTensor on the same mesh",
+    ),
+    "a parameter that is a sum": (
+        lambda: partial(GRAD),
+        lambda: partial(GRAD),
+        r"weight is placed as .*Partial.*redistribute it to Replicate\(\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("title", REFUSED)
+def test_placements_that_no_step_can_use_are_refused(title: str) -> None:
+    make_param, make_grad, text = REFUSED[title]
+    param = make_param()
+    before, optimizer = whole(param).clone(), syncfree.AdamW([("weight", param.requires_grad_())])
+    param.grad = make_grad()
+    with pytest.raises((ValueError, RuntimeError), match=text):
+        optimizer.step()
+    assert_same([param], [before])
+
+
+@pytest.mark.parametrize("place", PLACES, ids=str)
+def test_a_stale_backward_raises(place: tuple[Any, ...]) -> None:
+    param = placed(torch.ones(4, 3), *place).requires_grad_()
+    optimizer: Any = syncfree.AdamW([param])
+    stale = (param * param).sum()
+    param.grad = placed(torch.ones(4, 3), *place)
+    optimizer.step()
+    state = [optimizer.state[param][name] for name in ("exp_avg", "exp_avg_sq")]
+    versions = [tensor._version for tensor in state]
+    optimizer.step(found_inf=torch.ones(()))
+    assert [tensor._version for tensor in state] == versions
+    optimizer.step(found_inf=torch.zeros(()))
+    assert all(tensor._version > version for tensor, version in zip(state, versions, strict=True))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        stale.backward()
+
+
+@pytest.mark.parametrize(
+    ("kind", "libraries", "options"),
+    [
+        ("SGD momentum", "ours to theirs", None),
+        ("SGD momentum", "ours to ours", {"full_state_dict": False}),
+        ("Adam amsgrad", "theirs to ours", None),
+        ("Adam amsgrad", "ours to theirs", {"full_state_dict": True}),
+        ("AdamW", "ours to ours", None),
+        ("AdamW", "theirs to ours", {"full_state_dict": False}),
+        ("AdamW", "theirs to ours", {"full_state_dict": True}),
+    ],
+)
+def test_checkpoints_travel_both_ways(kind: str, libraries: str, options: dict[str, bool] | None) -> None:
+    """By state_dict, and by torch.distributed's functions, which save shards or the whole."""
+    before, after = ({"ours": OURS, "theirs": THEIRS}[name] for name in libraries.split(" to "))
+    layers, others = model(), model()
+    first, reference = make(before, kind, layers.parameters()), make(THEIRS, kind, others.parameters())
+    train(layers, first, range(4))
+    resumed = make(after, kind, layers.parameters())
+    if options is None:
+        resumed.load_state_dict(first.state_dict())
+    else:
+        package = distributed.checkpoint.state_dict
+        how = package.StateDictOptions(**options)
+        saved = package.get_optimizer_state_dict(layers, first, options=how)
+        package.set_optimizer_state_dict(layers, resumed, saved, options=how)
+    train(layers, resumed, range(4, 8))
+    train(others, reference, range(8))
+    assert_same(layers.parameters(), others.parameters(), tolerance=3e-6)
+
+
+def test_fused_state_and_steps_that_are_dtensors() -> None:
+    params, others = leaves()[:3], leaves()[:3]
+    first, second = torch.optim.AdamW(others, fused=True), syncfree.AdamW(params)
+    for param, other in zip(params, others, strict=True):
+        param.grad, other.grad = torch.ones_like(param).detach(), torch.ones_like(other).detach()
+    first.step()
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    for param, other in zip(params, others, strict=True):
+        param.detach().copy_(other)
+    first.step()
+    second.step()
+    for values in second.state.values():
+        values["step"] = placed(values["step"], "R")
+        values["exp_avg"] = values["exp_avg"].redistribute(placements=[distributed.tensor.Replicate()])
+    first.step()
+    second.step()
+    assert_same([values["step"] for values in second.state.values()], [torch.tensor(3.0)] * 3)
+    for param, other in zip(params, others, strict=True):
+        assert_same([second.state[param]["exp_avg"]], [first.state[other]["exp_avg"]])
+
+
+def test_shards_that_are_replaced() -> None:
+    param, other = placed(torch.ones(4, 3), "0").requires_grad_(), torch.ones(4, 3).requires_grad_()
+    optimizer, reference = syncfree.AdamW([param], **ADAM), torch.optim.AdamW([other], **ADAM)
+    for number in range(4):
+        param.grad, other.grad = placed(torch.ones(4, 3), "0"), torch.ones(4, 3)
+        if number == 1:
+            param._local_tensor = param._local_tensor.clone() * 2
+            other.data = other.data * 2
+        if number == 2:
+            average: Any = optimizer.state[param]["exp_avg"]
+            average._local_tensor = average._local_tensor * 3
+            reference.state[other]["exp_avg"] *= 3
+        optimizer.step()
+        reference.step()
+        assert_same([param], [other])
+
+
+@pytest.mark.parametrize("state_dtype", [None, torch.float64])
+def test_a_module_that_changes_its_type_and_a_state_of_another_type(state_dtype: torch.dtype | None) -> None:
+    layers, others = model(), model()
+    ours: Any = syncfree.AdamW(layers.parameters(), **ADAM, state_dtype=state_dtype)
+    for optimizer, module in ((ours, layers), (torch.optim.AdamW(others.parameters(), **ADAM), others)):
+        train(module, optimizer, range(2))
+        if state_dtype is None:
+            module.double().float()
+            module.load_state_dict({name: value * 1.5 for name, value in module.state_dict().items()})
+        else:
+            optimizer.load_state_dict(optimizer.state_dict())
+        train(module, optimizer, range(2, 4))
+    assert_same(layers.parameters(), others.parameters(), tolerance=1e-5)
+    averages: list[Tensor] = [values["exp_avg"] for values in ours.state.values()]
+    assert {average.dtype for average in averages} == {state_dtype or torch.float32}
