@@ -61,12 +61,9 @@ class Wrapper(torch.optim.Optimizer):
 class Loop:
     """A scaler and an optimizer of one parameter; an iteration is told which gradient it finds."""
 
-    def __init__(self, scaler: Any, library: Any = syncfree) -> None:
+    def __init__(self, scaler: Any, library: Any = syncfree, lr: float = 0.0) -> None:
         self.param = torch.ones((), requires_grad=True)
-        self.optimizer: torch.optim.Optimizer = library.SGD([self.param], lr=0.0)
-        self.start(scaler)
-
-    def start(self, scaler: Any) -> None:
+        self.optimizer: torch.optim.Optimizer = library.SGD([self.param], lr=lr)
         self.scaler = started(scaler)
 
     def iterate(self, grad: float) -> float:

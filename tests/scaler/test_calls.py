@@ -1,22 +1,26 @@
-"""What an iteration costs: calls of operators, and reads, which are told once.
-
-Calls are those on accelerators with fused kernels of torch's, compared with torch's own; here on the CPU.
+"""What an iteration costs: calls of operators, and reads, which are told of once.
 
 A call is one operator of torch that launches work, whatever it calls in turn; views, allocations and conversions that
 convert nothing are none, nor is the value of a learning rate on the host.
 """
 
+import math
 import warnings
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import polycast
 import pytest
 import torch
 from polycast import backends, syncfree
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.amp.grad_scaler import GradScaler as TorchScaler
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-from tests.scaler.common import Loop, started
+from tests.scaler.common import INF, LOOKS, Loop, started
 from tests.support.optimizers import composition
 
 VIEWS = ("detach", "detach_", "reshape", "view", "split", "split_with_sizes", "expand", "unbind")
@@ -33,64 +37,105 @@ def calls(event: Any) -> Counter[str]:
     return sum(map(calls, event.cpu_children), Counter())
 
 
-def parameters(number: int, dtype: torch.dtype) -> list[torch.Tensor]:
-    params = [torch.ones(8, 4, dtype=dtype).requires_grad_() for _ in range(number)]
+def counted(number: int, groups: int, is_ours: bool = True, dtype: torch.dtype = torch.float32) -> Counter[str]:
+    """Return the calls of the second iteration, when all state is there, as on accelerators without kernels of ours."""
+    params = [torch.ones(8, 4, dtype=dtype).requires_grad_() for _ in range(number * groups)]
     for param in params:
         param.grad = torch.ones_like(param, requires_grad=False)
-    return params
-
-
-def counted(iteration: Any) -> Counter[str]:
-    """Return the calls of the second iteration, when all state is there."""
+    make: Any = (
+        partial(syncfree.AdamW, state_dtype=torch.float32) if is_ours else partial(torch.optim.AdamW, fused=True)
+    )
+    optimizer = make([{"params": params[group::groups]} for group in range(groups)])
+    scaler = started(None if is_ours else TorchScaler("cpu"))
     with composition():
-        iteration()
-        with torch.autograd.profiler.profile() as profile:  # type: ignore[no-untyped-call]
-            iteration()
+        for _ in range(2):
+            with torch.autograd.profiler.profile() as profile:  # type: ignore[no-untyped-call]
+                if is_ours:
+                    scaler.clip_grad_norm(optimizer, 1.0)
+                else:
+                    scaler.unscale_(optimizer)
+                    torch.nn.utils.clip_grad_norm_(params, 1.0)
+                scaler.step(optimizer)
+                scaler.update()
     return sum((calls(event) for event in profile.function_events if event.cpu_parent is None), Counter())
 
 
-def ours(number: int, dtype: torch.dtype, groups: int, **options: Any) -> Counter[str]:
-    params = parameters(number * groups, dtype)
-    optimizer = syncfree.AdamW([{"params": params[group::groups]} for group in range(groups)], **options)
-    scaler = started()
-
-    def iteration() -> None:
-        scaler.clip_grad_norm(optimizer, 1.0)
-        scaler.step(optimizer)
-        scaler.update()
-
-    return counted(iteration)
-
-
-def torchs(number: int, groups: int) -> Counter[str]:
-    params = parameters(number * groups, torch.float32)
-    optimizer = torch.optim.AdamW([{"params": params[group::groups]} for group in range(groups)], fused=True)
-    scaler = started(TorchScaler("cpu"))
-
-    def iteration() -> None:
-        scaler.unscale_(optimizer)
-        torch.nn.utils.clip_grad_norm_(params, 1.0)
-        scaler.step(optimizer)
-        scaler.update()
-
-    return counted(iteration)
-
-
-CASES: dict[str, tuple[torch.dtype, int, dict[str, Any]]] = {
-    "float32": (torch.float32, 1, {}),
-    "bfloat16 with states of float32": (torch.bfloat16, 1, {"state_dtype": torch.float32}),
-    "two groups": (torch.float32, 2, {}),
-}
-
-
-@pytest.mark.parametrize(("case", "more"), [("float32", 0), ("two groups", 2), ("bfloat16 with states of float32", 3)])
-def test_calls_do_not_grow_with_the_parameters_and_are_no_more_than_torchs(case: str, more: int) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "groups", "more"), [(torch.float32, 1, 0), (torch.float32, 2, 2), (torch.bfloat16, 1, 3)], ids=str
+)
+def test_calls_do_not_grow_with_the_parameters_and_are_no_more_than_torchs(
+    dtype: torch.dtype, groups: int, more: int
+) -> None:
     """States of another dtype, which torch has not, are copied; torch 2.13 saves two calls for the second group."""
-    dtype, groups, options = CASES[case]
-    one, few = ours(1, dtype, groups, **options), ours(2, dtype, groups, **options)
+    one, few = (counted(number, groups, dtype=dtype) for number in (1, 2))
     assert one.total() <= few.total()
-    assert few == ours(161, dtype, groups, **options)
-    assert one.total() <= torchs(1, groups).total() + more, one
+    assert few == counted(161, groups, dtype=dtype)
+    assert one.total() <= counted(1, groups, is_ours=False).total() + more, one
+
+
+class Ops(TorchDispatchMode):
+    """Counts the operators that are called, and raises where one makes a tensor of float64 on MPS, which has none."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count[str(func).removesuffix(".default")] += 1
+        result = func(*args, **(kwargs or {}))
+        on_mps = [leaf.dtype for leaf in tree_leaves(result) if isinstance(leaf, Tensor) and leaf.device.type == "mps"]
+        assert torch.float64 not in on_mps, func
+        return result
+
+
+def fakes(device: str) -> list[Tensor]:
+    """Return parameters with gradients; torch cannot record autograd on fake leaves of a device that is not here."""
+    params = [torch.empty(shape, device=f"{device}:0", requires_grad=True) for shape in ((4, 3), (4,), ())]
+    for param in params:
+        param.grad = torch.empty_like(param, requires_grad=False)
+    return params
+
+
+@pytest.mark.parametrize(
+    ("kind", "look", "wanted"),
+    [
+        # What was clipped is not looked at again.
+        ("SGD", "clip_grad_norm", {"sgd_step_": 4, "norm": 1, "find_non_finite": 3}),
+        ("AdamW", "unscale_", {"sgd_step_": 2, "adam_step_": 2, "unscale_": 1, "find_non_finite": 3}),
+    ],
+)
+def test_whole_iterations_on_cuda_read_nothing(kind: str, look: str, wanted: dict[str, int]) -> None:
+    """On fake tensors, where any read raises."""
+    with FakeTensorMode(), Ops() as ops:
+        optimizer, other = getattr(syncfree, kind)(fakes("cuda"), lr=0.1), syncfree.SGD(fakes("cuda"), lr=0.1)
+        scaler = polycast.GradScaler()
+        scaler.scale(torch.ones(1, device="cuda:0"))
+        schedule = polycast.SkipAwareLR(optimizer, lambda steps: (1 + torch.cos(steps * math.pi / 9)) / 2, scaler)
+        ops.count.clear()
+        results = [LOOKS[look](scaler, optimizer)]
+        scaler.step(optimizer)
+        scaler.step(other)
+        scaler.update()
+        schedule.step()
+        scaler.step_together(optimizer, other)
+        scaler.update()
+        results += [scaler.skipped(optimizer), scaler.skip_count(other), optimizer.param_groups[0]["lr"]]
+    assert {result.device.type for result in results if result is not None} == {"cuda"}
+    found = {name.removeprefix("polycast."): count for name, count in ops.count.items() if name[:9] == "polycast."}
+    assert found == {**wanted, "update_scale_": 2}
+
+
+@pytest.mark.parametrize("unscaled", [False, True])
+def test_mps_has_no_float64(unscaled: bool) -> None:
+    """All but the step, which reads and is torch.optim's there."""
+    with FakeTensorMode(), Ops():
+        optimizer, scaler = syncfree.SGD(fakes("mps"), lr=0.1), polycast.GradScaler()
+        scaler.scale(torch.ones(1, device="mps:0"))
+        if unscaled:
+            scaler.unscale_(optimizer)
+        for norm_type in (2.0, INF):
+            scaler.clip_grad_norm(optimizer, 1.0, norm_type)
+        scaler.update()
 
 
 READS = (
@@ -99,12 +144,14 @@ READS = (
 
 
 @pytest.mark.parametrize(
-    ("stalls", "library", "texts"), [(True, torch.optim, [READS]), (True, syncfree, []), (False, torch.optim, [])]
+    ("device", "library", "texts"), [("xla", torch.optim, [READS]), ("xla", syncfree, []), ("cuda", torch.optim, [])]
 )
 def test_where_a_read_stalls_the_remedy_is_named_once(
-    stalls: bool, library: Any, texts: list[str], monkeypatch: pytest.MonkeyPatch
+    device: str, library: Any, texts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backends, "reads_stall", lambda kind: stalls and kind == "cpu")
+    """Here a tensor of the host passes for one of the device."""
+    stalls = backends.reads_stall(device)
+    monkeypatch.setattr(backends, "reads_stall", lambda _: stalls)
     loop = Loop(polycast.GradScaler(), library)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -112,7 +159,3 @@ def test_where_a_read_stalls_the_remedy_is_named_once(
             loop.iterate(1.0)
     found = [(str(warning.message), warning.filename) for warning in caught]
     assert found == [(text, __file__.replace("test_calls", "common")) for text in texts]
-
-
-def test_reads_stall_on_xla_only() -> None:
-    assert [kind for kind in ("cpu", "cuda", "xpu", "xla") if backends.reads_stall(kind)] == ["xla"]

@@ -1,7 +1,8 @@
-"""check, norm and unscale_: what is not finite is found wherever it is, and nothing else is; norms are right."""
+"""find_non_finite, norm and unscale_: what is not finite is found wherever it is, nothing else is; norms are right."""
 
 import itertools
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -11,11 +12,9 @@ from tests.support.devices import has_float64
 from tests.support.optimizers import Kernels, on_host
 
 F32, F64, BF16, HALF = torch.float32, torch.float64, torch.bfloat16, torch.float16
-NON_FINITE = (float("nan"), float("inf"), float("-inf"))
-SIZES = (0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 255, 257, 1023, 1024, 1025, 1100)
+INF, NAN = math.inf, math.nan
+SIZES = (1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 255, 257, 1023, 1024, 1025, 1100)
 OP = torch.ops.polycast
-
-each_type = pytest.mark.parametrize("dtype", [F32, F64, BF16, HALF], ids=str)
 
 
 def needs(dtype: torch.dtype, operators: Kernels) -> None:
@@ -23,154 +22,128 @@ def needs(dtype: torch.dtype, operators: Kernels) -> None:
         pytest.skip(f"{operators} has no float64")
 
 
-def needs_ours(device: str) -> None:
-    if device not in ("cpu", "xla"):
-        pytest.skip(f"{device} has torch's own kernels, of less range or precision")
-
-
-@each_type
+@pytest.mark.parametrize("dtype", [F32, F64, BF16, HALF], ids=str)
 def test_one_element_is_found_at_every_position(dtype: torch.dtype, operators: Kernels) -> None:
-    """One tensor for each position, unaligned ones too; the answer names each of them."""
+    """One tensor for each position, unaligned ones too; the answer names each of them, and not the finite ones."""
     needs(dtype, operators)
-    sizes = SIZES[1:] if operators == Kernels("cpu") else (1, 9, 17) if operators.device == "cpu" else (9,)
-    for value, size, offset in itertools.product(NON_FINITE, sizes, (0, 1, 3)):
-        memory = torch.ones(size, size + 4, dtype=dtype)
-        memory[:, offset : offset + size].fill_diagonal_(value)
-        rows = [row[offset : offset + size] for row in memory.to(operators.device).unbind()]
-        finite = torch.ones(size, dtype=dtype, device=operators.device)
-        assert_found(rows if size < 300 else [*rows[:: size // 64], rows[-1]], finite)
+    is_fused, is_host = operators == Kernels("cpu"), operators.device == "cpu"
+    sizes, offsets = SIZES if is_fused else (1, 9, 17) if is_host else (9,), (0, 1, 3) if is_host else (0,)
+    for size, offset in itertools.product(sizes, offsets):
+        tensors = [torch.ones(size, dtype=dtype, device=operators.device)]
+        for value in (NAN, INF, -INF):
+            memory = torch.ones(size, size + 4, dtype=dtype)
+            memory[:, offset : offset + size].fill_diagonal_(value)
+            rows = [row[offset : offset + size] for row in memory.to(operators.device).unbind()]
+            tensors += [*rows[:: max(size // 64, 1)], rows[-1], tensors[0]]
+        wanted = torch.tensor([float(tensor is not tensors[0]) for tensor in tensors])
+        one, found_inf = torch.ones((), device=operators.device), torch.zeros((), device=operators.device)
+        assert OP.find_non_finite(tensors)[1].cpu().equal(wanted)
+        assert OP.norm(tensors, 2.0)[2].cpu().equal(wanted)
+        assert OP.unscale_(tensors, found_inf, one).cpu().equal(wanted)
+        assert found_inf.item() == 1
 
 
-def assert_found(rows: list[Tensor], finite: Tensor) -> None:
-    """Assert that each row is found, and the finite tensor between them is not."""
-    middle = len(rows) // 2
-    tensors, found_inf = [*rows[:middle], finite, *rows[middle:]], torch.zeros((), device=finite.device)
-    wanted = torch.ones(len(tensors))
-    wanted[middle] = 0
-    assert OP.find_non_finite(tensors)[1].cpu().equal(wanted)
-    assert OP.norm(tensors, 2.0)[2].cpu().equal(wanted)
-    assert OP.unscale_(tensors, found_inf, torch.ones((), device=finite.device)).cpu().equal(wanted)
-    assert found_inf.item() == 1
-
-
-@pytest.fixture
-def subnormals() -> None:
-    """Take subnormals for numbers: XLA's runtime leaves the thread that loads it in a mode that takes them for zero."""
-    torch.set_flush_denormal(False)
-
-
-def extremes(dtype: torch.dtype) -> Tensor:
-    """Return the largest and smallest finite values, subnormals and zeros."""
+def extremes(dtype: torch.dtype) -> list[Tensor]:
+    """Return the largest and smallest finite values, subnormals and zeros, in several sizes."""
     info = torch.finfo(dtype)
-    numbers = [info.max, info.min, info.tiny, info.smallest_normal / 4, 0.0, -0.0]
-    values = torch.tensor(numbers, dtype=dtype)
+    values = torch.tensor([info.max, info.min, info.tiny, info.smallest_normal / 4, 0.0, -0.0], dtype=dtype)
     assert values[3] != 0
-    return values.repeat(190)
-
-
-@pytest.mark.usefixtures("subnormals")
-@each_type
-def test_the_largest_and_the_smallest_values_are_finite(dtype: torch.dtype, operators: Kernels) -> None:
-    needs(dtype, operators)
-    for size in (6, 7, 64, 1100):
-        tensor = extremes(dtype)[:size].to(operators.device)
-        found_inf = torch.zeros((), device=operators.device)
-        assert [item.tolist() for item in OP.find_non_finite([tensor])] == [0.0, [False]]
-        for norm_type in (1.0, 2.0, 3.0, math.inf):
-            assert [item.tolist() for item in OP.norm([tensor], norm_type)[1:]] == [0.0, [False]]
-        OP.unscale_([tensor], found_inf, torch.tensor(4.0, device=operators.device))
-        assert found_inf.item() == 0
+    return [values.repeat(190)[:size] for size in (6, 7, 64, 1100)]
 
 
 @pytest.mark.parametrize(
-    ("dtype", "norm_type"),
-    [
-        *((F32, norm_type) for norm_type in (1.0, 2.0, 3.0, 0.5, math.inf)),
-        *((F64, norm_type) for norm_type in (2.0, 3.0)),
-        *((BF16, norm_type) for norm_type in (2.0, math.inf)),
-        *((HALF, norm_type) for norm_type in (1.0, 2.0)),
-    ],
+    ("dtype", "norm_types"),
+    [(F32, (1.0, 2.0, 3.0, INF)), (F64, (2.0,)), (BF16, (1.0, 2.0)), (HALF, (2.0, INF))],
     ids=str,
 )
-def test_norms(norm_type: float, dtype: torch.dtype, operators: Kernels) -> None:
-    needs(dtype, operators)
-    torch.manual_seed(0)
-    shapes: list[tuple[int, ...]] = [(), (0,), (3, 5), (1100,), (40_000,), (7, 0)]
-    rtol = 1e-12 if dtype is F64 else 1e-5 if operators.device == "cpu" and operators.path == "fused" else 1e-4
-    for tensors in ([torch.randn(shape, dtype=dtype) * 3 for shape in shapes], [torch.zeros(3, dtype=dtype)]):
-        wide = [tensor.to(F64).view(-1) for tensor in tensors]
-        wanted = torch.linalg.vector_norm(torch.cat(wide), norm_type)
-        norm, found_inf, non_finite = on_host(OP.norm([tensor.to(operators.device) for tensor in tensors], norm_type))
-        assert norm.dtype == (F64 if dtype is F64 else F32)
-        assert not found_inf.any()
-        assert not non_finite.any()
-        torch.testing.assert_close(norm.double(), wanted, rtol=rtol, atol=0)
-
-
-@pytest.mark.parametrize(
-    ("norm_type", "dtypes"),
-    [(0.5, (F32,)), (2.0, (F32,)), (2.0, (BF16, F64)), (20.0, (BF16, F64)), (math.inf, (F32,))],
-    ids=str,
-)
-@pytest.mark.parametrize("factor", [1e-30, 1e30])
-def test_norms_have_the_range_of_their_type(
-    norm_type: float, dtypes: tuple[torch.dtype, ...], factor: float, real_device: str
+def test_the_largest_and_the_smallest_values_are_finite(
+    dtype: torch.dtype, norm_types: tuple[float, ...], operators: Kernels
 ) -> None:
-    needs_ours(real_device)
-    tensors = [torch.randn(9, dtype=dtype, generator=torch.Generator().manual_seed(0)) * factor for dtype in dtypes]
-    total, found_inf, _ = OP.norm([tensor.to(real_device) for tensor in tensors], norm_type)
-    wide = torch.cat([tensor.abs().double() for tensor in tensors])
-    wanted = torch.linalg.vector_norm(wide / wide.max(), norm_type) * wide.max()
-    torch.testing.assert_close(total.cpu(), wanted.to(F64 if F64 in dtypes else F32), rtol=1e-5, atol=0.0)
-    assert found_inf.item() == 0.0
+    needs(dtype, operators)
+    torch.set_flush_denormal(False)  # XLA's runtime leaves the thread that loads it in a mode that flushes them
+    tensors = [tensor.to(operators.device) for tensor in extremes(dtype)]
+    nothing, found_inf = [0.0, [0.0] * len(tensors)], torch.zeros((), device=operators.device)
+    assert [item.tolist() for item in OP.find_non_finite(tensors)] == nothing
+    for norm_type in norm_types:
+        assert [item.tolist() for item in OP.norm(tensors, norm_type)[1:]] == nothing
+    OP.unscale_(tensors, found_inf, torch.tensor(4.0, device=operators.device))
+    assert found_inf.item() == 0
+
+
+NUMBERS: dict[str, Callable[[torch.dtype], list[Tensor]]] = {
+    "random": lambda dtype: [
+        torch.randn(shape, dtype=dtype) * 3 for shape in ((), (0,), (3, 5), (1100,), (40_000,), (7, 0))
+    ],
+    "zeros": lambda dtype: [torch.zeros(3, dtype=dtype)],
+    "an infinity": lambda dtype: [torch.ones(40_000, dtype=dtype), torch.tensor([-INF, 1], dtype=dtype)],
+    "a NaN": lambda dtype: [torch.ones(40_000, dtype=dtype), torch.tensor([NAN, 1], dtype=dtype)],
+    "both": lambda dtype: [torch.tensor([INF, NAN], dtype=dtype)],
+    "huge": lambda dtype: [torch.randn(9, dtype=dtype) * 1e30],
+    "tiny": lambda dtype: [torch.randn(9, dtype=dtype) * 1e-30],
+    "huge, of two types": lambda dtype: [torch.randn(9, dtype=each) * 1e30 for each in (BF16, dtype)],
+    "tiny, of two types": lambda dtype: [torch.randn(9, dtype=each) * 1e-30 for each in (BF16, dtype)],
+}
 
 
 @pytest.mark.parametrize(
-    ("norm_type", "values"),
+    ("numbers", "dtype", "norm_type"),
     [
-        (1.0, [-math.inf, 1]),
-        (2.0, [1, math.inf]),
-        (2.0, [math.inf, math.nan]),
-        (3.0, [math.nan, 1]),
-        (math.inf, [math.nan, 1]),
-        (math.inf, [-math.inf, 1]),
+        *(("random", F32, norm_type) for norm_type in (1.0, 2.0, 3.0, 0.5, INF)),
+        *(("random", F64, norm_type) for norm_type in (2.0, 3.0)),
+        *(("random", BF16, norm_type) for norm_type in (2.0, INF)),
+        *(("random", HALF, norm_type) for norm_type in (1.0, 2.0)),
+        *(("zeros", F32, norm_type) for norm_type in (0.5, 2.0, INF)),
+        *(("an infinity", F32, norm_type) for norm_type in (1.0, 2.0, INF)),
+        *(("a NaN", F32, norm_type) for norm_type in (3.0, INF)),
+        ("both", F32, 2.0),
+        *((numbers, F32, norm_type) for numbers in ("huge", "tiny") for norm_type in (0.5, 2.0, INF)),
+        *((f"{size}, of two types", F64, norm_type) for size in ("huge", "tiny") for norm_type in (2.0, 20.0)),
     ],
+    ids=str,
 )
-def test_norms_of_what_is_not_finite_are_torchs(values: list[float], norm_type: float, operators: Kernels) -> None:
-    tensors = [torch.ones(40_000), torch.tensor(values)]
-    norm, found_inf, non_finite = OP.norm([tensor.to(operators.device) for tensor in tensors], norm_type)
-    torch.testing.assert_close(norm.cpu(), torch.linalg.vector_norm(tensors[1], norm_type), equal_nan=True)
-    assert (found_inf.item(), non_finite.tolist()) == (1, [False, True])
+def test_norms(numbers: str, dtype: torch.dtype, norm_type: float, operators: Kernels) -> None:
+    """They have the range of their type, too."""
+    needs(dtype, operators)
+    if numbers[:4] in ("huge", "tiny") and operators not in (Kernels("cpu"), Kernels("xla")):
+        pytest.skip(f"{operators} has torch's own kernels, of less range")
+    torch.manual_seed(0)
+    tensors = NUMBERS[numbers](dtype)
+    wide = torch.cat([tensor.double().view(-1) for tensor in tensors])
+    most = wide.abs().max() if wide.any() and wide.isfinite().all() else 1.0
+    wanted = torch.linalg.vector_norm(wide / most, norm_type) * most
+    norm, found_inf, non_finite = on_host(OP.norm([tensor.to(operators.device) for tensor in tensors], norm_type))
+    flags = [float(not tensor.isfinite().all()) for tensor in tensors]
+    assert (norm.dtype, found_inf.item(), non_finite.tolist()) == (F64 if dtype is F64 else F32, max(flags), flags)
+    rtol = 1e-12 if dtype is F64 else 1e-5 if operators == Kernels("cpu") else 1e-4
+    torch.testing.assert_close(norm.double(), wanted, rtol=rtol, atol=0, equal_nan=True)
 
 
-@each_type
+@pytest.mark.parametrize("dtype", [F32, F64, BF16, HALF], ids=str)
 def test_unscaling(dtype: torch.dtype, operators: Kernels) -> None:
+    """In any layout; versions rise, and what was found stays found."""
     needs(dtype, operators)
     torch.manual_seed(0)
-    tensors = [torch.randn(shape, dtype=dtype) for shape in ((), (0,), (1100,), (3, 5))]
-    tensors += [torch.randn(6, 4, dtype=dtype), torch.randn(2, 3, 4, 5, dtype=dtype)]
+    tensors = [torch.randn(shape, dtype=dtype) for shape in ((), (0,), (1100,), (6, 4), (2, 3, 4, 5))]
     tensors = [tensor.to(operators.device) for tensor in tensors]
-    tensors[4:] = [tensors[4].t(), tensors[5][:, ::2]]
-    wanted = [(tensor * 0.125).clone() for tensor in tensors]
-    versions = [tensor._version for tensor in tensors]
+    tensors[3:] = [tensors[3].t(), tensors[4][:, ::2]]
+    wanted, versions = [tensor * 0.125 for tensor in tensors], [tensor._version for tensor in tensors]
     found_inf, factor = torch.zeros(1, device=operators.device), torch.tensor([0.125]).to(operators.device)
     OP.unscale_(tensors, found_inf, factor)
     torch.testing.assert_close(tensors, wanted, rtol=0, atol=0)
     assert found_inf.item() == 0
     assert all(tensor._version > version for tensor, version in zip(tensors, versions, strict=True))
-    tensors[2][77] = math.nan
-    version, one = found_inf._version, torch.ones((), device=operators.device)
-    assert OP.unscale_(tensors, found_inf, one).tolist() == [False, False, True, False, False, False]
+    tensors[2][77] = NAN
+    version = found_inf._version
+    assert OP.unscale_(tensors, found_inf, factor).tolist() == [0, 0, 1, 0, 0]
+    OP.unscale_(tensors[:2], found_inf, factor)
     assert found_inf.item() == 1
     assert found_inf._version > version
-    OP.unscale_(tensors[:2], found_inf, one)
-    assert found_inf.item() == 1
 
 
-def test_gradients_of_float64_are_multiplied_by_a_factor_of_float64(real_device: str) -> None:
+def test_gradients_of_float64_are_multiplied_by_a_factor_of_float64(operators: Kernels) -> None:
     """A factor of float32 is one third in its first 8 digits only."""
-    needs_ours(real_device)
+    needs(F64, operators)
     third = torch.tensor(1, dtype=F64) / 3
-    tensors = [torch.ones(3, dtype=F64, device=real_device), torch.ones(2, dtype=F32, device=real_device)]
-    OP.unscale_(tensors, torch.zeros((), device=real_device), third.to(real_device))
-    assert [tensor.tolist() for tensor in tensors] == [[third.item()] * 3, [third.float().item()] * 2]
+    tensors = [torch.ones(2, dtype=dtype, device=operators.device) for dtype in (F64, F32)]
+    OP.unscale_(tensors, torch.zeros((), device=operators.device), third.to(operators.device))
+    assert [tensor.tolist() for tensor in tensors] == [[third.item()] * 2, [third.float().item()] * 2]

@@ -1,17 +1,21 @@
-"""The scale and what is kept of it: bounds, copies, states, and questions; its rule is in the random programs."""
+"""The scale and what is kept of it: bounds, copies, states, devices, and a scaler that is disabled.
+
+The scale's rule is in the random programs.
+"""
 
 import copy
 import json
 import pickle
 from typing import Any
+from unittest import mock
 
 import polycast
 import pytest
 import torch
-from polycast import syncfree
+from polycast import backends, syncfree
 from torch.amp.grad_scaler import GradScaler as Scaler
 
-from tests.scaler.common import INF, NAN, Loop, started
+from tests.scaler.common import INF, NAN, OPTIMIZERS, Loop, started
 
 SMALLEST = torch.finfo(torch.float32).tiny
 
@@ -23,7 +27,6 @@ SMALLEST = torch.finfo(torch.float32).tiny
         ({"min_scale": 3.0}, [INF, INF, NAN, 1.0], [4.0, 3.0, 3.0, 6.0]),
         ({"max_scale": 20.0}, [1.0, 1.0, 1.0, INF], [16.0, 20.0, 20.0, 10.0]),
         ({"min_scale": 8.0, "max_scale": 8.0}, [1.0, INF], [8.0, 8.0]),
-        ({}, [1.0, INF, INF], [16.0, 8.0, 4.0]),
         ({"backoff_factor": 0.0}, [INF, 1.0], [SMALLEST, 2 * SMALLEST]),
     ],
     ids=str,
@@ -39,19 +42,14 @@ def test_the_scale_stays_within_its_bounds(bounds: dict[str, Any], grads: list[f
 )
 def test_the_scale_is_never_0_and_a_good_batch_after_it_is_stepped(way: str, library: Any) -> None:
     """With a scale of 0 torch's scaler writes NaN to the weights."""
-    weight = torch.ones(2, requires_grad=True)
-    optimizer, scaler = library.SGD([weight], lr=1.0), started(growth_interval=1, init_scale=1.0)
+    loop = Loop(polycast.GradScaler(init_scale=1.0, growth_interval=1), library, lr=1.0)
     if way == "update":
-        scaler.update(0.0)
+        loop.scaler.update(0.0)
     elif way == "load_state_dict":
-        scaler.load_state_dict(scaler.state_dict() | {"scale": 0.0})
-    for factor in [INF] * (200 if way == "skips" else 0) + [1.0] * 3:
-        scaler.scale(factor * weight.sum()).backward()
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad()
-    assert weight.tolist() == [-2.0, -2.0]
-    assert scaler.get_scale() == 8 * SMALLEST
+        loop.scaler.load_state_dict(loop.scaler.state_dict() | {"scale": 0.0})
+    for grad in [INF] * (200 if way == "skips" else 0) + [SMALLEST, 2 * SMALLEST, 4 * SMALLEST]:
+        scale = loop.iterate(grad)
+    assert (loop.param.item(), scale) == (-2.0, 8 * SMALLEST)
 
 
 @pytest.mark.parametrize(
@@ -77,37 +75,107 @@ def test_the_settings_are_shown() -> None:
     assert repr(polycast.GradScaler(enabled=False)) == "GradScaler(enabled=False)"
 
 
-def test_what_is_asked_without_an_optimizer_is_asked_of_the_one_there_is() -> None:
-    loop = Loop(polycast.GradScaler())
-    for grad in (1.0, INF):
-        loop.iterate(grad)
-    skipped, count = loop.scaler.skipped(), loop.scaler.skip_count()
-    assert (skipped.item(), skipped.dtype, count.item(), count.dtype) == (True, torch.bool, 1, torch.int64)
-    assert loop.scaler.non_finite() == ["param_groups[0]['params'][0]"]
-    disabled = Loop(polycast.GradScaler(enabled=False))
-    disabled.iterate(1.0)
-    assert (disabled.scaler.skipped(), disabled.scaler.skip_count(), disabled.scaler.non_finite()) == (False, 0, [])
+@pytest.mark.parametrize("scale", [128.0, 128])
+def test_a_state_is_text_and_numbers_as_torchs(scale: float) -> None:
+    ours, theirs = started(polycast.GradScaler("cpu")), started(Scaler("cpu"))
+    ours.update(scale)
+    theirs.update(128.0)
+    assert json.dumps(ours.state_dict()) == json.dumps(theirs.state_dict())
 
 
-def test_an_optimizer_that_is_gone_is_not_counted() -> None:
-    scaler = started()
-    for _ in range(2):
-        param = torch.ones(1, requires_grad=True)
-        param.grad = torch.full((1,), INF)
-        optimizer = syncfree.SGD([param], lr=1.0)
-        scaler.step(optimizer)
-        scaler.update()
-        assert scaler.skip_count() == 1
-        del optimizer
+@pytest.mark.parametrize("device", [None, "cpu:0"])
+def test_the_device_is_given_or_taken_from_the_first_outputs(device: str | None) -> None:
+    scaler, theirs = polycast.GradScaler(device), Scaler("cpu")
+    outputs: Any = [torch.ones(1), (torch.full((1,), 2.0), [torch.full((1,), 3.0)])]
+    assert scaler.scale(outputs) == theirs.scale(outputs)
+    scaler.update(torch.tensor(8.0))  # which has to be on the scaler's device
+    assert scaler.get_scale() == 8.0
 
 
-def test_a_state_is_text_and_numbers_as_torchs() -> None:
-    states = []
-    for scaler in (polycast.GradScaler("cpu"), Scaler("cpu")):
-        scaler.scale(torch.ones(1))
-        scaler.update(128.0)
-        states.append(json.dumps(scaler.state_dict()))
-    assert states[0] == states[1]
-    ours = started()
-    ours.update(128)  # a whole number
-    assert json.dumps(ours.state_dict()["scale"]) == "128.0"
+@pytest.mark.parametrize(("device", "made_on"), [(None, None), ("cpu", None), (None, "cpu")])
+def test_the_scale_may_be_made_before_anything_is_scaled(
+    device: Any, made_on: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a checkpoint is loaded first: on the device that the scaler names, or on one given as text."""
+    monkeypatch.setattr(backends, "current", lambda: "cpu")
+    scaler: Any = polycast.GradScaler(device)
+    scaler._lazy_init_scale_growth_tracker(made_on or scaler._device)
+    scaler.update(torch.tensor(4.0))
+    assert (scaler.get_scale(), scaler._device) == (4.0, "cpu")
+
+
+@pytest.mark.parametrize("device", ["cuda:0", torch.device("cuda", 1)])
+def test_cuda_without_cuda_is_disabled_as_torchs_is_and_xpu_is_not(
+    device: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda.amp.common, "amp_definitely_not_available", lambda: True)
+    with pytest.warns(UserWarning) as theirs:
+        Scaler("cuda")
+    with pytest.warns(UserWarning) as ours:
+        scaler = polycast.GradScaler(device)
+    assert [str(warning.message) for warning in ours] == [str(warning.message) for warning in theirs]
+    assert [warning.filename for warning in ours] == [__file__]
+    assert not scaler.is_enabled()
+    assert polycast.GradScaler("xpu").is_enabled()
+
+
+@pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
+def test_a_disabled_scaler_does_nothing_and_steps(library: Any) -> None:
+    loop, theirs, loss = (
+        Loop(polycast.GradScaler(enabled=False), library, lr=0.5),
+        Scaler("cpu", enabled=False),
+        object(),
+    )
+    scaler, optimizer, param = loop.scaler, loop.optimizer, loop.param
+    assert scaler.scale(loss) is loss
+    scaler.unscale_(optimizer)
+    scaler.unscale_(optimizer)
+    loop.iterate(3.0)
+    assert scaler.step(optimizer, closure=lambda: 7.0) == 7.0
+    scaler.step_together(optimizer)
+    assert param.item() == 1 - 3 * 0.5 * 3
+    scaler.update(3.0)
+    scaler.load_state_dict({"scale": 3.0})
+    for question in ("is_enabled", "get_scale", "_get_growth_tracker", "state_dict"):
+        assert getattr(scaler, question)() == getattr(theirs, question)()
+    for norm_type in (1.0, 2, "inf"):
+        param.grad = torch.tensor(-3.0)
+        assert (scaler.clip_grad_norm(optimizer, 1.5, norm_type).item(), param.grad.item()) == pytest.approx((3, -1.5))
+
+
+def test_a_disabled_scaler_claims_nothing_of_gradients_that_it_did_not_look_at() -> None:
+    """It skips no step, and looks where it is asked what is not finite."""
+    loop = Loop(polycast.GradScaler(enabled=False))
+    for grad, names in ((INF, ["param_groups[0]['params'][0]"]), (1.0, [])):
+        loop.param.grad = torch.tensor(grad)
+        assert loop.scaler.non_finite(loop.optimizer) == names
+        loop.scaler.step(loop.optimizer)
+        assert loop.scaler.non_finite() == names
+        assert (loop.scaler.skipped().item(), loop.scaler.skip_count(loop.optimizer).item()) == (False, 0)
+
+
+UNSCALE, CHECK, STEP = "_unscale_grads_", "_check_inf_per_device", "_maybe_opt_step"
+
+
+@pytest.mark.parametrize(
+    ("kind", "unscales", "calls"),
+    [
+        ("sync-free", False, [CHECK, STEP]),
+        ("sync-free", True, [UNSCALE, STEP]),
+        ("fused", False, [CHECK, CHECK]),
+        ("fused", True, [UNSCALE]),
+        ("for-loop", False, [UNSCALE, STEP]),
+    ],
+)
+def test_what_torchs_scaler_calls_within_itself_may_be_overridden(kind: str, unscales: bool, calls: list[str]) -> None:
+    """As trainers do in subclasses."""
+    scaler, param, called = started(), torch.ones(2, requires_grad=True), mock.Mock()
+    for name in (UNSCALE, CHECK, STEP):
+        setattr(scaler, name, mock.Mock(wraps=getattr(scaler, name)))
+        called.attach_mock(getattr(scaler, name), name)
+    optimizer, param.grad = OPTIMIZERS[kind]([param]), torch.ones(2)
+    if unscales:
+        scaler.unscale_(optimizer)
+    scaler.step(optimizer, None)  # no closure, by position, as Accelerate says it
+    assert [call[0] for call in called.mock_calls] == calls
+    assert param.tolist() != [1.0, 1.0]

@@ -8,14 +8,12 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast import syncfree
 from torch import Tensor
 from torch.optim import lr_scheduler
 
-from tests.scaler.common import INF, started
-from tests.support.xla import EACH_DEVICE, NEEDS_XLA, Traffic, sync
+from tests.scaler.common import INF, OPTIMIZERS, Wrapper, started
+from tests.support.xla import NEEDS_XLA, Traffic, sync
 
-STEPS = 12
 SKIPS = (0, 3, 4, 9, 13)
 
 # Functions of tensors, and the same of numbers.
@@ -33,10 +31,11 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Any], Callable[[int], float]]] = {
 class Loop:
     """Two groups of one parameter, and iterations that skip or do not."""
 
-    def __init__(self, make: Any = syncfree.SGD, device: str = "cpu", **options: Any) -> None:
+    def __init__(self, kind: str = "sync-free", device: str = "cpu", lr: Any = 0.1) -> None:
         self.params = [torch.ones(1, device=device, requires_grad=True) for _ in range(2)]
-        groups = [{"params": self.params[:1]}, {"params": self.params[1:], "lr": 0.02}]
-        self.optimizer = make(groups, **{"lr": 0.1} | options)
+        self.optimizer: Any = OPTIMIZERS[kind](
+            [{"params": self.params[:1], "lr": lr}, {"params": self.params[1:], "lr": 0.02}]
+        )
         self.scaler = polycast.GradScaler(init_scale=4.0)
         self.scaler.scale(torch.ones(1, device=device))
 
@@ -54,34 +53,43 @@ def halving(loop: Loop) -> polycast.SkipAwareLR:
     return polycast.SkipAwareLR(loop.optimizer, lambda steps: 0.5**steps, loop.scaler)
 
 
-@EACH_DEVICE
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_it_is_lambda_lr_stepped_at_steps_taken(name: str, device: str) -> None:
-    ours, theirs = Loop(device=device, momentum=0.9), Loop(torch.optim.SGD, momentum=0.9)
+@pytest.mark.parametrize(
+    ("name", "kind", "device", "lr"),
+    [
+        *((name, "sync-free", "cpu", 0.1) for name in FUNCTIONS),
+        ("exponential", "sync-free", "cpu", torch.tensor(0.1)),
+        ("exponential", "fused", "cpu", 0.1),
+        ("exponential", "for-loop", "cpu", torch.tensor(0.1)),
+        pytest.param("cosine", "sync-free", "xla", 0.1, marks=NEEDS_XLA),
+    ],
+)
+def test_it_is_lambda_lr_stepped_at_steps_taken(name: str, kind: str, device: str, lr: Any) -> None:
+    ours, theirs = Loop(kind, device, lr), Loop("for-loop", lr=float(lr))
     function, of_numbers = FUNCTIONS[name]
     schedule = polycast.SkipAwareLR(ours.optimizer, [function, lambda n: 0.9**n], ours.scaler)
     theirs_schedule = lr_scheduler.LambdaLR(theirs.optimizer, [of_numbers, lambda n: 0.9**n])
-    assert ours.rates() == pytest.approx(theirs.rates(), rel=1e-14)
-    seen = []
-    for number in range(STEPS + len(SKIPS)):
-        skip = number in SKIPS
-        ours.iterate(skip)
+    tensors, rtol = [group["lr"] for group in ours.optimizer.param_groups], 1e-14 if kind == "sync-free" else 1e-6
+    for number in range(17):
+        ours.iterate(skip=number in SKIPS)
         schedule.step()
-        if not skip:
-            theirs.iterate(False)
+        if number not in SKIPS:
+            theirs.iterate(skip=False)
             theirs_schedule.step()
-        seen.append((schedule.get_last_lr(), theirs_schedule.get_last_lr()))
-    for ours_rates, theirs_rates in seen:
-        assert ours_rates == pytest.approx(theirs_rates, rel=1e-14)
+        assert schedule.get_last_lr() == ours.rates() == pytest.approx(theirs.rates(), rel=rtol)
     assert [param.item() for param in ours.params] == pytest.approx([param.item() for param in theirs.params], rel=1e-5)
-    assert schedule.state_dict() == {"steps_taken": STEPS, "base_lrs": [0.1, 0.02]}
+    # Trainers look for these.
+    assert isinstance(schedule, lr_scheduler.LRScheduler)
+    assert (schedule.optimizer, schedule.last_epoch, schedule.base_lrs) == (ours.optimizer, 17, [float(lr), 0.02])
+    assert schedule.state_dict() == {"steps_taken": 12, "base_lrs": [float(lr), 0.02]}
+    # What is compiled, or captured in a graph, goes on with the same tensors. That of the user is not written.
+    assert all(group["lr"] is rate for group, rate in zip(ours.optimizer.param_groups, tensors, strict=True))
+    assert float(lr) == pytest.approx(0.1)
 
 
 @NEEDS_XLA
-@pytest.mark.parametrize("name", ["exponential", "cosine"])
-def test_on_xla_rates_compile_nothing_and_read_nothing(name: str) -> None:
-    loop = Loop(syncfree.AdamW, device="xla")
-    schedule = polycast.SkipAwareLR(loop.optimizer, FUNCTIONS[name][0], loop.scaler)
+def test_on_xla_rates_compile_nothing_and_read_nothing() -> None:
+    loop = Loop(device="xla")
+    schedule = polycast.SkipAwareLR(loop.optimizer, FUNCTIONS["cosine"][0], loop.scaler)
     traffic, counts = Traffic(), []
     for number in range(8):
         loop.iterate(skip=number == 3)
@@ -89,34 +97,6 @@ def test_on_xla_rates_compile_nothing_and_read_nothing(name: str) -> None:
         sync()
         counts.append((traffic.compiles(), traffic.reads()))
     assert counts[2:] == [counts[2]] * 6
-
-
-OPTIMIZERS: dict[str, Callable[..., Any]] = {
-    "sync-free": syncfree.AdamW,
-    "fused": lambda groups, **options: torch.optim.AdamW(groups, fused=True, **options),
-    "for-loop": lambda groups, **options: torch.optim.AdamW(groups, foreach=False, **options),
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "lr"),
-    [("sync-free", 0.1), ("sync-free", torch.tensor(0.1)), ("fused", 0.1), ("for-loop", torch.tensor(0.1))],
-)
-def test_every_optimizer_that_takes_a_tensor_is_stepped(kind: str, lr: Any) -> None:
-    loop, theirs = Loop(OPTIMIZERS[kind], lr=lr), Loop(OPTIMIZERS["for-loop"], lr=float(lr))
-    schedule, theirs_schedule = halving(loop), lr_scheduler.LambdaLR(theirs.optimizer, lambda n: 0.5**n)
-    tensors = [group["lr"] for group in loop.optimizer.param_groups]
-    for number in range(6):
-        loop.iterate(skip=number == 2)
-        schedule.step()
-        if number != 2:
-            theirs.iterate(skip=False)
-            theirs_schedule.step()
-    assert [param.item() for param in loop.params] == pytest.approx([param.item() for param in theirs.params], rel=1e-6)
-    assert loop.rates() == pytest.approx([0.1 * 0.5**5, 0.02 * 0.5**5], rel=1e-6)
-    # What is compiled, or captured in a graph, goes on with the same tensors. That of the user is not written.
-    assert all(group["lr"] is rate for group, rate in zip(loop.optimizer.param_groups, tensors, strict=True))
-    assert float(lr) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("saved_at", [0, 6])
@@ -153,12 +133,12 @@ def test_a_checkpoint_goes_on_where_it_was(optimizer_first: bool, saved_at: int)
 @pytest.mark.parametrize(
     ("enabled", "counts"),
     [
-        (True, [(True, 0), (False, 2), (True, 2), (None, 2), (False, 4), (None, 6)]),
+        (True, [(None, 2), (True, 2), (False, 4), (True, 4), (None, 4), (False, 6), (None, 8)]),
         (False, [(False, 2), (False, 4)]),
     ],
 )
 def test_each_call_counts_but_after_a_skipped_step(enabled: bool, counts: list[tuple[bool | None, int]]) -> None:
-    """As stock's schedulers count: a trainer may call once for each of its processes."""
+    """As stock's schedulers count: a trainer may call once for each of its processes, and before the first step."""
     loop = Loop()
     if not enabled:
         loop.scaler = polycast.GradScaler(enabled=False)
@@ -171,21 +151,15 @@ def test_each_call_counts_but_after_a_skipped_step(enabled: bool, counts: list[t
         assert loop.rates() == pytest.approx([0.1 * 0.5**count, 0.02 * 0.5**count])
 
 
-def test_it_is_a_scheduler_as_trainers_look_for_it() -> None:
-    loop = Loop()
-    schedule = halving(loop)
-    assert isinstance(schedule, lr_scheduler.LRScheduler)
-    assert schedule.optimizer is loop.optimizer
-    assert schedule.base_lrs == [0.1, 0.02]
-    schedule.step()  # before the first step, and before the scale is on a device
-    loop.iterate(skip=False)
-    schedule.step()
-    assert schedule.last_epoch == 2
-    assert schedule.get_last_lr() == pytest.approx([0.025, 0.005])
-
-
-def test_the_first_group_may_be_empty() -> None:
-    groups: list[dict[str, Any]] = [{"params": []}, {"params": [torch.nn.Parameter(torch.ones(1))]}]
+def test_it_follows_a_wrapped_optimizer_whose_first_group_may_be_empty() -> None:
+    weight, scaler = torch.nn.Parameter(torch.ones(1)), started()
+    groups: list[dict[str, Any]] = [{"params": []}, {"params": [weight]}]
     optimizer = polycast.syncfree.SGD(groups, lr=1.0)
-    schedule = polycast.SkipAwareLR(optimizer, lambda steps: 0.5**steps, polycast.GradScaler("cpu"))
-    assert schedule.get_last_lr() == [1.0, 1.0]
+    wrapped = Wrapper(optimizer, scaler)
+    schedule = polycast.SkipAwareLR(wrapped, lambda steps: 0.5**steps, scaler)
+    for grad in (1.0, INF, 1.0):
+        weight.grad = torch.tensor([grad])
+        wrapped.step()
+        scaler.update()
+        schedule.step()
+    assert schedule.get_last_lr() == [0.25, 0.25]

@@ -10,7 +10,6 @@ from torch import Tensor
 from tests.support.probe import HAS_XLA, NO_XLA
 
 NEEDS_XLA = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
-EACH_DEVICE = pytest.mark.parametrize("device", ["cpu", pytest.param("xla", marks=NEEDS_XLA)])
 
 
 def on_xla(tensors: Iterable[Tensor]) -> list[Tensor]:
