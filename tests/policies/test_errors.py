@@ -7,7 +7,6 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast import Policy
 from polycast._dtypes import dtype_of
 from polycast._grammar.releases import read_releases
 from polycast.policy import sides
@@ -16,71 +15,10 @@ from torch import nn
 import tests.policies.library  # noqa: F401
 from tests.support.recorded_errors import RecordedError
 
-# Rules as Python writes them.
-RULES: dict[str, dict[Any, object]] = {
-    # Names
-    "an unknown op": {"sofmax": "fp32"},
-    "a misspelt op with its namespace": {"aten::sofmax": "fp32"},
-    "a device instead of an op": {"xpuu": {"cpu": "bf16"}},
-    "the beginning of several names": {"conv": "fp32", "conv_trans": "fp32"},
-    "several similar names": {"gleu": "fp32", "aten::gelo": "fp32"},
-    "public names that are no op": {"torch.nn.GELU": "fp32", "gumbel_softmax": "fp32"},
-    "operators that no library registered": {"nobody::asked": "fp32", "torch.ops.nobody.else": "fp32"},
-    "a misspelt custom operator": {"library::atention": "fp32"},
-    "an unknown overload": {"pow.Tensor_Scaler": "fp32"},
-    "objects that are no op": {torch.nn.GELU: "fp32", len: "fp32"},
-    "a function and its name": {torch.softmax: "fp32", "torch.softmax": "fp32"},
-    "three problems of a value": {
-        "softmax": {"cuda": "fp23", "cudo": "fp32", "cpu": {"as": "fp32", "overloads": ["itn"]}}
-    },
-    "other words for devices": {"softmax": {"gpu": "fp32", "ROCm": "fp32", "xpuu": "fp32", "CUDA": "fp32"}},
-    # Values
-    "torch's own kernel": {"softmax": "stock"},
-    "a dtype that nothing is cast to": {"softmax": torch.int8},
-    "an unknown key of a cast": {"softmax": {"as": "fp32", "not": "why"}},
-    "no range of releases": {"softmax": {"as": "fp32", "torch": "soon"}},
-    "an alternative that nothing reaches": {"softmax": ["fp32", "input_dtype"]},
-    "values that say nothing": {"softmax": None, "relu": 3, "gelu": {"cuda": [b"fp32"]}, "exp": {1, 2}},
-    "keys that name nothing": {3: "fp32", None: "fp32", "softmax": {torch.float16: "fp32", (): "fp32"}},
-    "empty values": {"softmax": "", "relu": {}, "gelu": [], "exp": {"cuda": " "}},
-    "half a character": {"softmax": {"as": "fp32", "note": "\ud800"}},
-    "a key of several lines": {"soft\nmax": "fp32"},
-    # What an op can take
-    "promotion of one tensor": {"relu": "promote"},
-    "no argument for a dtype": {"torch.nn.ReLU": {"cpu": "fp32_set_opt_dtype"}},
-    "no overload for a dtype": {"library::attention": "fp32_append_dtype"},
-    "overloads that write": {"relu_": "fp32", "add_.Tensor": "fp32", "add.out": "fp32", "library::fill": "fp32"},
-    "a kernel written by hand": {"_cudnn_rnn": {"cuda": "fp32", "cpu": "fp32"}, "torch.nn.LSTM": {"cuda": "fp32"}},
-    "ops without a tensor": {"ones": "fp32", "arange.start": {"cuda": "fp32"}},
-    "ops that return views": {"squeeze": "fp32", "reshape": "float16", "chunk": {"cuda": "promote"}},
-    # Rules that disagree
-    "an op and its public name": {"softmax": "fp32", "torch.softmax": {"cpu": "bfloat16"}},
-    "an op and what runs it": {
-        "torch.nn.CrossEntropyLoss": "fp32",
-        "log_softmax": {"mps": "input_dtype", "others": "fp32"},
-    },
-    "two spellings of an overload": {"pow.Tensor_Scalar": "fp32", "aten::pow.Tensor_Scalar": "input_dtype"},
-    "rules for modules": {"models": {"Net": {"norm": "fp32"}}},
-}
-RULES["a value in itself"] = {"softmax": RULES["an unknown op"]}
-RULES["a value in itself"]["softmax"] = RULES["a value in itself"]
-# What is no policy.
-VALUES: dict[str, object] = {
-    "an unknown category": "fp23",
-    "an unknown dtype": "bf61",
-    "a misspelt release": "torch2.1l",
-    "a release that begins several": "2.1",
-    "a release that is not recorded": "torch-2.16",
-    "a release before the first": "torch-2.8",
-    "a bugfix release": "torch-2.12.1",
-    "a missing file": "no.yaml",
-    "a missing path": Path("no"),
-    "an op": "softmax",
-    "torch's own kernel": "stock",
-    "a dtype that nothing is cast to": torch.int8,
-    "pairs": [("softmax", "fp32")],
-    "a number": 3,
-}
+# Without types: most arguments below are wrong.
+Policy: Any = polycast.Policy
+use: Any = polycast.use
+of_dtype: Any = dtype_of
 
 
 class Net(nn.Module):
@@ -94,83 +32,150 @@ class Net(nn.Module):
         return x
 
 
-# Rules of modules, and files of them.
-ASSIGNED: dict[str, Any] = {
-    "an unknown module": {"d": "fp32"},
-    "a misspelt module": {"encodr": {"gelu": "fp32"}},
-    "an op": {"linear": "fp32"},
-    "a pattern of nothing": {"re:x.*": "fp32"},
-    "a glob of nothing": {"x.*": "fp32"},
-    "a broken pattern": {"re:(": "fp32"},
-    "a class of nothing": {nn.Conv2d: "fp32"},
-    "a tuple": {(nn.GELU,): "fp32"},
-    "a module of another model": {nn.Linear(2, 2): "fp32"},
-    "unknown categories": {"a": "fp23", "b": "stock"},
-    "an unknown category for the model": "disabled",
-    "an unknown op": {"a": {"linera": "fp32"}},
-    "patterns that disagree": {"re:[ab]": {"linear": "fp32"}, "re:[bc]": {"linear": "float16"}},
-    "several": {"d": {"linera": "fp32", "relu": "fp23"}, "a": 3, 3: "fp32", "re:[ab]": None},
-    "a sequence": ["a"],
-    "weights that another module reads": {"attention.out_proj": "fp32"},
-    "a module whose reader has other rules": {"re:.*proj": "fp32", "attention": "bfloat16"},
-    "a list": {"layers": "fp32"},
-    "a list by a pattern": {"re:layers|attention": "fp32"},
-    "a missing file": "no.yaml",
-}
+NET = Net()
 
 
-def assigned(path: Path) -> None:
-    polycast.assign(Net(), path)
+def assign(rules: Any, model: Any = NET) -> None:
+    polycast.assign(model, rules)
 
 
-RELEASE = "torch-2.9: {recorded: {torch: 2.9.0}, devices: [cpu, cuda], ops: {mm: {cpu: fp32}}}\n"
-# What reads a file, and the file.
-FILES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "rules: unknown names": (
-        Policy.load,
-        "ops:\n  sofmax: fp32\n  softmax: {cuda: fp23, cpu: {as: fp32, overloads: [itn]}}",
+def file(text: str) -> Path:
+    path = Path("mine.yaml")
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def load(text: str) -> None:
+    Policy.load(file(text))
+
+
+def releases(name: str, more: str) -> None:
+    first = "torch-2.9: {recorded: {torch: 2.9.0}, devices: [cpu, cuda], ops: {mm: {cpu: fp32}}}"
+    read_releases(file(f"{first}\n{name}: {{recorded: {{torch: 2.10.0}}{more}}}"))
+
+
+ITSELF: dict[str, object] = {"sofmax": "fp32"}
+ITSELF["softmax"] = ITSELF
+WRONG_VALUES = {"cuda": "fp23", "cudo": "fp32", "cpu": {"as": "fp32", "overloads": ["itn"]}}
+ERRORS: dict[str, Callable[[], object]] = {
+    # Names of ops
+    "an unknown op": lambda: Policy({"sofmax": "fp32"}),
+    "a device instead of an op": lambda: Policy({"xpuu": {"cpu": "bf16"}}),
+    "the beginning of several names": lambda: Policy({"conv": "fp32", "conv_trans": "fp32"}),
+    "several similar names": lambda: Policy({"gleu": "fp32", "aten::gelo": "fp32"}),
+    "public names that are no op": lambda: Policy({"torch.nn.GELU": "fp32", "gumbel_softmax": "fp32"}),
+    "operators of no library": lambda: Policy({"nobody::asked": "fp32", "torch.ops.nobody.else": "fp32"}),
+    "a misspelt custom operator": lambda: Policy({"library::atention": "fp32"}),
+    "an unknown overload": lambda: Policy({"pow.Tensor_Scaler": "fp32"}),
+    "objects that are no op": lambda: Policy({torch.nn.GELU: "fp32", len: "fp32"}),
+    "a function and its name": lambda: Policy({torch.softmax: "fp32", "torch.softmax": "fp32"}),
+    "keys that name nothing": lambda: Policy({3: "fp32", None: "fp32", "softmax": {torch.half: "fp32", (): "fp32"}}),
+    "a key of several lines": lambda: Policy({"soft\nmax": "fp32"}),
+    "rules for modules": lambda: Policy({"models": {"Net": {"norm": "fp32"}}}),
+    # Values of rules
+    "three problems of a value": lambda: Policy({"softmax": WRONG_VALUES}),
+    "other words for devices": lambda: Policy({"softmax": dict.fromkeys(("gpu", "ROCm", "xpuu", "CUDA"), "fp32")}),
+    "torch's own kernel": lambda: Policy({"softmax": "stock"}),
+    "a rule of a dtype that nothing is cast to": lambda: Policy({"softmax": torch.int8}),
+    "an unknown key of a cast": lambda: Policy({"softmax": {"as": "fp32", "not": "why"}}),
+    "no range of releases": lambda: Policy({"softmax": {"as": "fp32", "torch": "soon"}}),
+    "an alternative that nothing reaches": lambda: Policy({"softmax": ["fp32", "input_dtype"]}),
+    "values that say nothing": lambda: Policy({"softmax": None, "relu": 3, "gelu": {"cuda": [b"fp32"]}, "exp": {1}}),
+    "empty values": lambda: Policy({"softmax": "", "relu": {}, "gelu": [], "exp": {"cuda": " "}}),
+    "half a character": lambda: Policy({"softmax": {"as": "fp32", "note": "\ud800"}}),
+    "a value in itself": lambda: Policy(ITSELF),
+    # What an op can take
+    "promotion of one tensor": lambda: Policy({"relu": "promote"}),
+    "no argument for a dtype": lambda: Policy({"torch.nn.ReLU": {"cpu": "fp32_set_opt_dtype"}}),
+    "no overload for a dtype": lambda: Policy({"library::attention": "fp32_append_dtype"}),
+    "overloads that write": lambda: Policy(dict.fromkeys(("relu_", "add_.Tensor", "add.out", "library::fill"), "fp32")),
+    "a kernel written by hand": lambda: Policy(
+        {"_cudnn_rnn": {"cuda": "fp32", "cpu": "fp32"}, "torch.nn.LSTM": {"cuda": "fp32"}}
     ),
-    "rules: rules that disagree": (Policy.load, "ops:\n  softmax: fp32\n  torch.softmax: input_dtype"),
-    "rules: more than rules": (Policy.load, "ops: {softmax: fp32}\nmodules: {encoder: {linear: fp32}}"),
-    "rules: rules for modules": (Policy.load, "ops: {softmax: fp32}\nmodels: {Net: {encoder: {linear: fp32}}}"),
-    "rules: a list of rules": (Policy.load, "ops: [softmax]"),
-    "rules: nothing": (Policy.load, ""),
-    "rules: a key twice": (Policy.load, "ops: {softmax: fp32, softmax: input_dtype}"),
-    "rules: an alias": (Policy.load, "ops: {softmax: &all fp32, relu: *all}"),
-    "rules: broken YAML": (Policy.load, "ops: {softmax: fp32\n"),
-    "modules: problems": (assigned, "encoder.1: {gelu: fp23, sofmax: fp32}\nencodr: {gelu: fp32}\nnorm: [fp32]"),
-    "modules: a key twice": (assigned, "norm: {gelu: fp32}\nnorm: {gelu: bf16}"),
-    "modules: no value": (assigned, "norm:"),
-    "modules: broken YAML": (assigned, "*: fp32"),
-    "modules: a text": (assigned, "fp32"),
-    "modules: nothing": (assigned, ""),
-    "modules: an op": (assigned, "linear: fp32"),
-    "modules: rules for modules": (assigned, "models: {Net: {norm: {layer_norm: fp32}}}"),
-    "modules: rules for ops": (assigned, "ops: {layer_norm: fp32}"),
-    "releases: no devices": (read_releases, RELEASE + "torch-2.10: {recorded: {torch: 2.10.0}}"),
-    "releases: an unknown category": (
-        read_releases,
-        RELEASE + "torch-2.10:\n  recorded: {torch: 2.10.0}\n  devices: [cuda]\n  ops: {mm: {cuda: fp23}}",
+    "ops without a tensor": lambda: Policy({"ones": "fp32", "arange.start": {"cuda": "fp32"}}),
+    "ops that return views": lambda: Policy({"squeeze": "fp32", "reshape": "fp16", "chunk": {"cuda": "promote"}}),
+    # Rules that disagree
+    "an op and its public name": lambda: Policy({"softmax": "fp32", "torch.softmax": {"cpu": "bfloat16"}}),
+    "an op and what runs it": lambda: Policy(
+        {"torch.nn.CrossEntropyLoss": "fp32", "log_softmax": {"mps": "input_dtype", "others": "fp32"}}
     ),
-    "releases: an unknown device": (
-        read_releases,
-        RELEASE + "torch-2.10:\n  recorded: {torch: 2.10.0}\n  devices: [cuda]\n  ops: {mm: {cuba: fp32}}",
+    "two spellings of an overload": lambda: Policy(
+        {"pow.Tensor_Scalar": "fp32", "aten::pow.Tensor_Scalar": "input_dtype"}
     ),
-    "releases: no name of a release": (read_releases, RELEASE + "2.10: {recorded: {torch: 2.10.0}, devices: [cuda]}"),
-    "a file in an assignment": (lambda path: polycast.assign(Net(), {"a": path}), "ops:\n  softmaxx: fp32"),
-}
-CALLS: dict[str, Callable[[], object]] = {
-    "a number is used": lambda: polycast.use(3),  # type: ignore[arg-type]
+    # What is no policy
+    "an unknown category": lambda: Policy("fp23"),
+    "an unknown dtype": lambda: Policy("bf61"),
+    "a misspelt release": lambda: Policy("torch2.1l"),
+    "a release that begins several": lambda: Policy("2.1"),
+    "a release that is not recorded": lambda: Policy("torch-2.16"),
+    "a release before the first": lambda: Policy("torch-2.8"),
+    "a bugfix release": lambda: Policy("torch-2.12.1"),
+    "a missing file": lambda: Policy("no.yaml"),
+    "an op": lambda: Policy("softmax"),
+    "a dtype that nothing is cast to": lambda: Policy(torch.int8),
+    "pairs": lambda: Policy([("softmax", "fp32")]),
+    "a number": lambda: Policy(3),
+    # Files of rules
+    "file: unknown names": lambda: load(
+        "ops:\n  sofmax: fp32\n  softmax: {cuda: fp23, cpu: {as: fp32, overloads: [itn]}}"
+    ),
+    "file: rules that disagree": lambda: load("ops:\n  softmax: fp32\n  torch.softmax: input_dtype"),
+    "file: more than rules": lambda: load("ops: {softmax: fp32}\nmodules: {encoder: {linear: fp32}}"),
+    "file: rules for modules": lambda: load("ops: {softmax: fp32}\nmodels: {Net: {norm: {linear: fp32}}}"),
+    "file: a list of rules": lambda: load("ops: [softmax]"),
+    "file: nothing": lambda: load(""),
+    "file: a key twice": lambda: load("ops: {softmax: fp32, softmax: input_dtype}"),
+    "file: an alias": lambda: load("ops: {softmax: &all fp32, relu: *all}"),
+    "file: broken YAML": lambda: load("ops: {softmax: fp32\n"),
+    # Rules of modules
+    "assign: an unknown module": lambda: assign({"d": "fp32"}),
+    "assign: a misspelt module": lambda: assign({"encodr": {"gelu": "fp32"}}),
+    "assign: an op": lambda: assign({"linear": "fp32"}),
+    "assign: a pattern of nothing": lambda: assign({"re:x.*": "fp32"}),
+    "assign: a glob of nothing": lambda: assign({"x.*": "fp32"}),
+    "assign: a broken pattern": lambda: assign({"re:(": "fp32"}),
+    "assign: a class of nothing": lambda: assign({nn.Conv2d: "fp32"}),
+    "assign: a tuple": lambda: assign({(nn.GELU,): "fp32"}),
+    "assign: a module of another model": lambda: assign({nn.Linear(2, 2): "fp32"}),
+    "assign: unknown categories": lambda: assign({"a": "fp23", "b": "stock"}),
+    "assign: an unknown category for the model": lambda: assign("disabled"),
+    "assign: an unknown op": lambda: assign({"a": {"linera": "fp32"}}),
+    "assign: patterns that disagree": lambda: assign({"re:[ab]": {"linear": "fp32"}, "re:[bc]": {"linear": "fp16"}}),
+    "assign: several": lambda: assign({"d": {"linera": "fp32", "relu": "fp23"}, "a": 3, 3: "fp32", "re:[ab]": None}),
+    "assign: a sequence": lambda: assign(["a"]),
+    "assign: weights that another module reads": lambda: assign({"attention.out_proj": "fp32"}),
+    "assign: a module whose reader has other rules": lambda: assign({"re:.*proj": "fp32", "attention": "bfloat16"}),
+    "assign: a list": lambda: assign({"layers": "fp32"}),
+    "assign: a list by a pattern": lambda: assign({"re:layers|attention": "fp32"}),
+    "assign: a missing file": lambda: assign("no.yaml"),
+    "assign: a wrong file for a module": lambda: assign({"a": file("ops:\n  softmaxx: fp32")}),
+    "assign: the arguments swapped": lambda: assign(NET, {"linear": "fp32"}),
+    "assign: a class": lambda: assign("fp32", nn.Linear),
+    # Files of rules of modules
+    "assign: problems in a file": lambda: assign(
+        file("encoder.1: {gelu: fp23, sofmax: fp32}\nencodr: {gelu: fp32}\nnorm: [fp32]")
+    ),
+    "assign: no value": lambda: assign(file("norm:")),
+    "assign: a text": lambda: assign(file("fp32")),
+    "assign: nothing": lambda: assign(file("")),
+    "assign: an op in a file": lambda: assign(file("linear: fp32")),
+    "assign: a file of models": lambda: assign(file("models: {Net: {norm: {layer_norm: fp32}}}")),
+    "assign: a file of rules for ops": lambda: assign(file("ops: {layer_norm: fp32}")),
+    # Releases
+    "release: no devices": lambda: releases("torch-2.10", ""),
+    "release: an unknown category": lambda: releases("torch-2.10", ", devices: [cuda], ops: {mm: {cuda: fp23}}"),
+    "release: an unknown device": lambda: releases("torch-2.10", ", devices: [cuda], ops: {mm: {cuba: fp32}}"),
+    "release: no name of a release": lambda: releases("2.10", ", devices: [cuda]"),
+    # Calls
+    "a number is used": lambda: use(3),
     "an unknown op is asked of a policy": lambda: Policy({"softmax": "fp32"})["gleu"],
     "an op without a rule is asked of a policy": lambda: Policy({"softmax": "fp32"})["gelu"],
     "another word for a device": lambda: Policy().category("softmax", "gpu"),
-    "the arguments of assign swapped": lambda: polycast.assign({"linear": "fp32"}, Net()),  # type: ignore[arg-type]
-    "a class is assigned rules": lambda: polycast.assign(nn.Linear, "fp32"),  # type: ignore[arg-type]
     "a class is asked for rules": lambda: polycast.assigned(nn.Linear),  # type: ignore[arg-type]
-    "a misspelt dtype": lambda: dtype_of("bflot16"),
-    "another width of a dtype": lambda: dtype_of("fp23"),
-    "no dtype at all": lambda: dtype_of("mm"),
-    "a type of Python's": lambda: dtype_of(float),  # type: ignore[arg-type]
+    "a misspelt dtype": lambda: of_dtype("bflot16"),
+    "another width of a dtype": lambda: of_dtype("fp23"),
+    "no dtype at all": lambda: of_dtype("mm"),
+    "a type of Python's": lambda: of_dtype(float),
     "diff: half a name": lambda: sides.diff("built", "torch-2.11"),
     "diff: no name": lambda: sides.diff("built-in", "zzz"),
     "diff: a device and a policy": lambda: sides.diff("cuda", "built-in"),
@@ -187,38 +192,10 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     monkeypatch.chdir(tmp_path)
     before = polycast.policy.in_force()
     yield
-    assert polycast.policy.in_force() == before
+    assert polycast.policy.in_force() == before and not polycast.assigned(NET)
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_rules(name: str, recorded_error: RecordedError) -> None:
+@pytest.mark.parametrize("case", ERRORS)
+def test_an_error_names_the_place_and_the_remedy(case: str, recorded_error: RecordedError) -> None:
     with recorded_error():
-        Policy(RULES[name])
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_file(name: str, recorded_error: RecordedError) -> None:
-    read, text = FILES[name]
-    Path("mine.yaml").write_text(text, encoding="utf-8")
-    with recorded_error():
-        read(Path("mine.yaml"))
-
-
-@pytest.mark.parametrize("name", VALUES)
-def test_what_is_no_policy(name: str, recorded_error: RecordedError) -> None:
-    with recorded_error():
-        Policy(VALUES[name])  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("name", ASSIGNED)
-def test_rules_of_modules(name: str, recorded_error: RecordedError) -> None:
-    net = Net()
-    with recorded_error():
-        polycast.assign(net, ASSIGNED[name])
-    assert not polycast.assigned(net)
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_a_call(name: str, recorded_error: RecordedError) -> None:
-    with recorded_error():
-        CALLS[name]()
+        ERRORS[case]()
