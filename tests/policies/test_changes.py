@@ -13,36 +13,26 @@ from torch import nn
 
 from tests.cast_cache.stock import module_of
 
-KINDS = {"fp32": torch.float32, "float64": torch.float64, "float16": torch.float16}
 X = torch.eye(4)
 LAYER = nn.Linear(4, 4)
+KINDS = {"fp32": torch.float32, "float64": torch.float64, "float16": torch.float16}
+IN_FORCE: list[object] = [torch.bfloat16, *KINDS.values()]
 
 
-def product() -> torch.dtype:
+def dtype_of(call: Callable[[torch.Tensor], torch.Tensor]) -> torch.dtype:
     with polycast.autocast("cpu"):
-        return (X @ X).dtype
-
-
-def linear() -> torch.dtype:
-    with polycast.autocast("cpu"):
-        dtype: torch.dtype = LAYER(X).dtype
-        return dtype
+        return call(X).dtype
 
 
 def is_kept(tensor: torch.Tensor) -> bool:
     return tensor._cdata in cast_cache._kept
 
 
-# What makes a change, what tells what holds, and what holds before and after.
-CHANGES: dict[str, tuple[Callable[[str], Handle], Callable[[], object], object, list[object]]] = {
-    "use": (lambda kind: polycast.use({"matmul": kind}), product, torch.bfloat16, [*KINDS.values()]),
-    "assign": (
-        lambda kind: polycast.assign(LAYER, {"": {"linear": kind}}),
-        linear,
-        torch.bfloat16,
-        [*KINDS.values()],
-    ),
-    "keep": (lambda _: cast_cache.keep(LAYER), lambda: is_kept(LAYER.weight), False, [True] * 3),
+# What makes a change, what it changes, and the values before and after one of each kind.
+CHANGES: dict[str, tuple[Callable[[str], Handle], Callable[[], object], list[object]]] = {
+    "use": (lambda kind: polycast.use({"matmul": kind}), lambda: dtype_of(lambda x: x @ x), IN_FORCE),
+    "assign": (lambda kind: polycast.assign(LAYER, {"": {"linear": kind}}), lambda: dtype_of(LAYER), IN_FORCE),
+    "keep": (lambda _: cast_cache.keep(LAYER), lambda: is_kept(LAYER.weight), [False, True, True, True]),
 }
 
 
@@ -55,29 +45,23 @@ def nothing_changed() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_is_taken_back_to_what_held_before(name: str) -> None:
-    make, holds, before, after = CHANGES[name]
-    made = []
-    for kind, expected in zip(KINDS, after, strict=True):
-        made.append(make(kind))
-        assert holds() == expected
-    for handle, expected in zip(reversed(made), [after[1], after[0], before], strict=True):
+def test_a_change_is_taken_back_to_what_was_before(name: str) -> None:
+    make, found, values = CHANGES[name]
+    handles = []
+    for kind, value in zip(KINDS, values[1:], strict=True):
+        handles.append(make(kind))
+        assert found() == value
+    for handle, value in zip(reversed(handles), reversed(values[:-1]), strict=True):
         handle.remove()
-        assert holds() == expected
+        assert found() == value
     with make("fp32"):
-        assert holds() == after[0]
-        made[0].remove()  # a second time
-        assert holds() == after[0]
-    assert holds() == before
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_a_block_ends_as_it_began_whatever_happens_in_it(name: str) -> None:
-    make, holds, before, _ = CHANGES[name]
+        handles[0].remove()  # a second time
+        assert found() == values[1]
+    assert found() == values[0]
     with pytest.raises(ZeroDivisionError), make("fp32"):
         make("float64")
         raise ZeroDivisionError
-    assert holds() == before
+    assert found() == values[0]
 
 
 def test_a_change_holds_no_model_and_no_tensor() -> None:
@@ -127,7 +111,7 @@ def test_without_kernels_no_rule_holds_until_they_are_installed() -> None:
             polycast.use({"matmul": "fp32"})
         assert polycast.policy.in_force() == Policy()
     assert polycast.policy.in_force() == Policy({"matmul": "fp32"})
-    assert product() == torch.float32
+    assert dtype_of(lambda x: x @ x) == torch.float32
 
 
 def test_the_policy_of_the_process_is_restored_as_an_object() -> None:
@@ -139,15 +123,9 @@ def test_the_policy_of_the_process_is_restored_as_an_object() -> None:
     assert used_policy() is before
 
 
-SHOWN: list[tuple[Callable[[], Handle], str]] = [
-    (lambda: polycast.use(None), "<the process uses the built-in policy alone>"),
-    (lambda: polycast.use({"mm": "fp32"}), "<the process uses mm fp32>"),
-    (lambda: cast_cache.keep(LAYER), "<the casts of 2 tensors are kept>"),
-    (lambda: polycast.assign(LAYER, {"": None}), "no module has rules"),
-    (lambda: polycast.assign(LAYER, {"": {"linear": "fp32"}}), "module       rules\n(the model)  linear fp32"),
-]
-
-
-@pytest.mark.parametrize(("make", "text"), SHOWN)
-def test_a_change_says_what_it_is(make: Callable[[], Handle], text: str) -> None:
-    assert repr(make()) == text
+def test_a_change_prints_what_it_is() -> None:
+    assert repr(polycast.use(None)) == "<the process uses the built-in policy alone>"
+    assert repr(polycast.use({"mm": "fp32"})) == "<the process uses mm fp32>"
+    assert repr(cast_cache.keep(LAYER)) == "<the casts of 2 tensors are kept>"
+    assert repr(polycast.assign(LAYER, None)) == "no module has rules"
+    assert repr(polycast.assign(LAYER, {"": {"linear": "fp32"}})) == "module       rules\n(the model)  linear fp32"

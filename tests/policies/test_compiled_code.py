@@ -1,5 +1,6 @@
 """Policies under torch.compile: the right casts each time, one compile for each policy, and nothing left behind."""
 
+import json
 import os
 import subprocess
 import sys
@@ -17,10 +18,13 @@ from torch import Tensor, nn
 
 from tests.support.process import python
 
-F32, HALF, BF16 = torch.float32, torch.float16, torch.bfloat16
+F64, F32, HALF, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat16
 X = torch.eye(4)
 HALVES = Policy({"matmul": "float16", "sort": "float16"})
 WIDE = Policy({"matmul": "fp32"})
+FIFTY = [Policy({"sort": "float16", f"aten::{op}": "fp32"}) for op in polycast.policy.ops("cpu", "fp32")[:50]]
+EQUAL, OUTLIVES = Policy({"matmul": "float64"}), Policy({"matmul": "float64"})
+del EQUAL
 BACKENDS = ("aot_eager", pytest.param("inductor", marks=pytest.mark.slow))
 pytestmark = [
     pytest.mark.filterwarnings("ignore:bf16 and fp16 are mixed in the scheduler node"),
@@ -43,6 +47,11 @@ def both(x: Tensor) -> tuple[Tensor, ...]:
 
 def types(tensors: tuple[Tensor, ...]) -> list[torch.dtype]:
     return [tensor.dtype for tensor in tensors]
+
+
+def ruled(module: nn.Module, policy: Policy) -> nn.Module:
+    polycast.assign(module, policy)
+    return module
 
 
 class Compiled:
@@ -93,14 +102,37 @@ def decorates(x: Tensor) -> tuple[Tensor, ...]:
     return product(x)
 
 
-INSIDE = [
-    *((decorated, [HALF, HALF]), (decorates, [HALF, HALF])),
-    (regions, [HALF, HALF, F32, HALF, BF16, F32]),
-]
+def makes_policies(x: Tensor) -> tuple[Tensor, ...]:
+    with polycast.autocast("cpu", "bf16", policy={"matmul": "float16", "sort": "fp16"}):
+        first = both(x)
+    with polycast.autocast("cpu", "bf16", policy=torch.float16):
+        return (*first, x @ x)
+
+
+def enters_fifty(x: Tensor) -> tuple[Tensor, ...]:
+    for policy in FIFTY:
+        with polycast.autocast("cpu", policy=policy):
+            x = torch.sort(x).values
+    return (x,)
+
+
+def enters_one_that_outlives_an_equal_one(x: Tensor) -> tuple[Tensor, ...]:
+    with polycast.autocast("cpu", policy=OUTLIVES):
+        return (x @ x,)
+
+
+INSIDE: dict[Callable[..., Any], list[torch.dtype]] = {
+    decorated: [HALF, HALF],
+    decorates: [HALF, HALF],
+    regions: [HALF, HALF, F32, HALF, BF16, F32],
+    makes_policies: [HALF, HALF, HALF],
+    enters_fifty: [HALF],
+    enters_one_that_outlives_an_equal_one: [F64],
+}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("function", "expected"), INSIDE)
+@pytest.mark.parametrize(("function", "expected"), INSIDE.items())
 def test_regions_inside_compiled_code(function: Callable[..., Any], expected: list[torch.dtype], backend: str) -> None:
     compiled = Compiled(function, backend, fullgraph=function is not decorates)
     for _ in range(2):
@@ -130,56 +162,27 @@ def breaking(x: Tensor) -> tuple[Tensor, ...]:
     return first, *both(x)
 
 
-def test_a_graph_break_and_an_error_inside_a_region() -> None:
-    def broken(x: Tensor) -> tuple[Tensor, ...]:
-        with polycast.autocast("cpu", policy=HALVES):
-            return breaking(x)
-
-    def failing(x: Tensor) -> tuple[Tensor, ...]:
-        with polycast.autocast("cpu", policy=HALVES):
-            raise ZeroDivisionError(str((x @ x).shape))
-
-    assert types(Compiled(broken, fullgraph=False).run(X)) == [HALF, HALF, HALF]
-    with pytest.raises(ZeroDivisionError):
-        Compiled(failing, fullgraph=False).run(X)
+class Breaking(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return breaking(x)
 
 
-def test_a_graph_break_inside_a_module_with_rules() -> None:
-    class Broken(nn.Module):
-        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-            return breaking(x)
-
-    model = Broken()
-    polycast.assign(model, HALVES)
-    compiled = Compiled(lambda x: model(x), fullgraph=False)
+@pytest.mark.parametrize("function", [polycast.autocast("cpu", policy=HALVES)(breaking), ruled(Breaking(), HALVES)])
+def test_a_graph_break_leaves_what_is_around_it_in_force(function: Callable[..., Any]) -> None:
+    compiled = Compiled(lambda x: function(x), fullgraph=False)
     for _ in range(3):
         with polycast.autocast("cpu"):
             assert types(compiled.run(X)) == [HALF, HALF, HALF]
             assert types(both(X)) == [BF16, F32]
 
 
-def test_as_many_policies_in_one_function_as_one_likes() -> None:
-    policies = [Policy({"sort": "float16", f"aten::{op}": "fp32"}) for op in polycast.policy.ops("cpu", "fp32")[:50]]
+def test_an_error_leaves_a_region() -> None:
+    def failing(x: Tensor) -> tuple[Tensor, ...]:
+        with polycast.autocast("cpu", policy=HALVES):
+            raise ZeroDivisionError(str((x @ x).shape))
 
-    def function(x: Tensor) -> tuple[Tensor, ...]:
-        for policy in policies:
-            with polycast.autocast("cpu", policy=policy):
-                x = torch.sort(x).values
-        return (x,)
-
-    assert types(Compiled(function, "eager").run(X)) == [HALF]
-
-
-def test_a_policy_outlives_an_equal_one() -> None:
-    """Compiled code names a policy by what it does, which is what equal policies share."""
-    first, second = Policy({"mm": "fp32"}), Policy({"mm": "fp32"})
-    del first
-
-    def run(x: Tensor) -> tuple[Tensor, ...]:
-        with polycast.autocast("cpu", policy=second):
-            return (torch.mm(x, x),)
-
-    assert types(Compiled(run, "eager").run(X)) == [F32]
+    with pytest.raises(ZeroDivisionError):
+        Compiled(failing, fullgraph=False).run(X)
 
 
 def test_a_region_made_outside_breaks_the_graph_and_holds_unless_it_has_no_policy() -> None:
@@ -198,18 +201,6 @@ def test_a_region_made_outside_breaks_the_graph_and_holds_unless_it_has_no_polic
         Compiled(ruled).run(X)
     torch._dynamo.reset()
     assert types(Compiled(within(polycast.autocast("cpu", dtype="fp16"))).run(X)) == [HALF, F32]
-
-
-@pytest.mark.parametrize("policy", [{"matmul": "float16", "sort": "fp16"}, torch.float16])
-def test_compiled_code_makes_a_policy_of_what_one_is_made_of(policy: dict[str, str] | torch.dtype) -> None:
-    def function(x: Tensor) -> tuple[Tensor, ...]:
-        with polycast.autocast("cpu", "bf16", policy=policy):
-            return (x @ x,)
-
-    compiled = Compiled(function)
-    for _ in range(2):
-        assert types(compiled.run(X)) == [HALF]
-    assert compiled.count == 1
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a thread"])
@@ -250,69 +241,66 @@ def test_a_second_process_takes_from_the_disk_what_its_policy_compiled(tmp_path:
     assert python(ON_DISK % "BA", **environment).splitlines() == [second, first, "2"]
 
 
-class Regions(nn.Module):
-    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        return regions(x)
-
-
-class Base(nn.Module):
-    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        with polycast.autocast("cpu"):
-            return both(x)
-
-
-@pytest.mark.parametrize("strict", [False, True])
-def test_an_exported_program_has_no_place_for_a_policy(strict: bool) -> None:
-    assigned = Base()
-    polycast.assign(assigned, WIDE)
-    for model in (Regions(), assigned):
-        with pytest.raises(Exception, match="has no place for a policy"):
-            torch.export.export(model, (X,), strict=strict)
-    program = torch.export.export(Base(), (X,), strict=strict)
-    with polycast.use(WIDE):
-        assert types(program.module()(X)) == [F32, F32]
-    assert types(program.module()(X)) == [BF16, F32]
-
-
-MORE_THAN_NUMBERS = """
-import polycast, torch
+PROCESS = """
+import json, threading, polycast, torch
 from polycast import Policy
+
+entered, compiled, found = threading.Event(), threading.Event(), []
+def stay():
+    with polycast.autocast("cpu", policy=Policy({"matmul": "fp32"})):
+        entered.set()
+        compiled.wait()
+        found.append(str(square(torch.eye(2)).dtype))
+staying = threading.Thread(target=stay)
+staying.start()
+entered.wait()
+
+layer, x = torch.nn.Linear(2, 2), torch.ones(2, 2)
+imports = threading.Thread(target=lambda: torch.compile(layer, backend="eager")(x))
+imports.start()
+while imports.is_alive():
+    polycast.use({"linear": "fp32"})
+    polycast.use(None)
+
+square = torch.compile(lambda x: x @ x, backend="eager")
+with polycast.autocast("cpu"):
+    found.append(str(square(torch.eye(2)).dtype))
+compiled.set()
+staying.join()
+
 torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 1000
 kinds = {"fp32": torch.float32, "float64": torch.float64}
 names = [name for name in polycast.policy.ops("cpu", "fp32") if name != "matmul"]
-policies = [(Policy({f"aten::{name}": "fp32", "matmul": kind}), kinds[kind]) for kind in kinds for name in names]
-square = torch.compile(lambda x: x @ x, backend="eager")
+policies = [(Policy({f"aten::{name}": "fp32", "matmul": kind}), kinds[kind]) for kind in kinds for name in names][:60]
 whole = torch.compile(lambda x: x @ x + 1, backend="eager", fullgraph=True)
-print(len(policies) > 60)
-for policy, kind in policies[:60] * 2:
+for policy, kind in policies * 2:
     with polycast.autocast("cpu", policy=policy):
         assert square(torch.eye(2)).dtype == kind
 for number in (0, 59, 0):
     try:
         with polycast.autocast("cpu", policy=policies[number][0]):
-            print(whole(torch.eye(2)).dtype)
+            found.append(str(whole(torch.eye(2)).dtype))
     except RuntimeError as error:
-        print(str(error).splitlines()[0])
+        found.append(str(error).splitlines()[0])
+print(json.dumps(found))
 """
 
 
-def test_scopes_beyond_those_that_torch_compile_can_tell_apart_run_uncompiled() -> None:
-    lines = python(MORE_THAN_NUMBERS, TORCH_LOGS="-all").splitlines()
-    assert lines[:2] + lines[3:] == ["True", "torch.float32", "torch.float32"]
-    assert lines[2].startswith("torch.compile has met as many scopes of policies in this process as it can tell apart")
+@pytest.fixture(scope="module")
+def process() -> list[str]:
+    """What a process found that changed its policy while a thread imported the compiler."""
+    found: list[str] = json.loads(python(PROCESS, TORCH_LOGS="-all"))
+    return found
 
 
-def test_policies_change_while_another_thread_imports_the_compiler() -> None:
-    python("""
-import threading, polycast, torch
-policy = polycast.Policy({"linear": "fp32"})
-layer, x = torch.nn.Linear(2, 2), torch.ones(2, 2)
-thread = threading.Thread(target=lambda: torch.compile(layer, backend="eager")(x))
-thread.start()
-while thread.is_alive():
-    polycast.use(policy)
-    polycast.use(None)
-""")
+def test_a_thread_that_entered_before_anything_was_compiled_gets_code_of_its_scope(process: list[str]) -> None:
+    assert process[:2] == ["torch.bfloat16", "torch.float32"]
+
+
+def test_scopes_beyond_those_that_torch_compile_can_tell_apart_run_uncompiled(process: list[str]) -> None:
+    first, error, again = process[2:]
+    assert first == again == "torch.float32"
+    assert error.startswith("torch.compile has met as many scopes of policies in this process as it can tell apart")
 
 
 @pytest.mark.slow

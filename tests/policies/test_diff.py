@@ -1,5 +1,7 @@
 """`python -m polycast diff`: what two policies, releases or devices do differently."""
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,68 +9,55 @@ from polycast.command_line.commands import main
 
 from tests.support.cases import RELEASE
 
-REASON = "On the float32 list since torch 2.12 (pytorch#174824), as a bfloat16 activation"
+Shown = Callable[..., tuple[dict[str, list[str]], str]]
 
 
-def shown(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
-    assert main(["diff", *words]) == 0
-    return capsys.readouterr().out.splitlines()
+@pytest.fixture
+def diff(capsys: pytest.CaptureFixture[str]) -> Shown:
+    """Print a difference, and return the cells of its rows, by the op, and the text below."""
+
+    def shown(*words: str) -> tuple[dict[str, list[str]], str]:
+        assert main(["diff", *words]) == 0
+        table, _, below = capsys.readouterr().out.partition("\n\n")
+        cells = [[cell.strip() for cell in re.split(r"  +", line)] for line in table.splitlines()]
+        return {op: row for op, *row in cells}, " ".join(below.split())
+
+    return shown
 
 
-def test_two_releases(capsys: pytest.CaptureFixture[str]) -> None:
-    head, row, empty, footnote, *reason = shown(capsys, "torch-2.11", "torch-2.12")
-    assert head.split() == ["op", "device", "torch-2.11", "torch-2.12", "why"]
-    assert row == "rms_norm  cuda, xpu, mtia, maia  unlisted    fp32        [1]"
-    assert (empty, footnote) == (
-        "",
-        "unlisted: autocast leaves it alone; the ops that it runs follow their own rules.",
-    )
-    assert " ".join(reason).startswith("[1] " + REASON)
-
-
-def test_over_several_releases(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = shown(capsys, "torch-2.9", "torch-2.15", "--device", "cpu")
-    rows = {line.split()[0]: line for line in lines[: lines.index("")]}
-    *cells, why = rows["qr"].split()[1:]
-    assert cells == ["cpu", "fp32", "absent"]
-    assert any(line.startswith(f"{why} Gone since torch 2.14") for line in lines)
-    assert rows["linalg_matrix_sqrth"].split()[1:4] == ["cpu", "absent", "fp32"]
-    assert "absent: that torch has no such op or overload." in lines
+def test_over_several_releases(diff: Shown) -> None:
+    rows, below = diff("torch-2.9", "torch-2.15", "--device", "cpu")
     changed = {"cholesky", "index_copy.dimname", "linalg_matrix_sqrth", "prod.dim_Dimname", "qr"}
     assert {*rows} == {"op", *changed}  # and nothing that the cpu lists in neither, as softmax.Dimname
+    assert rows["qr"][:-1] == ["cpu", "fp32", "absent"] and rows["linalg_matrix_sqrth"][:3] == ["cpu", "absent", "fp32"]
+    assert "absent: that torch has no such op or overload." in below
+    assert f"{rows['qr'][-1]} Gone since torch 2.14" in below
 
 
-def test_a_device_that_one_side_has_no_record_of(capsys: pytest.CaptureFixture[str]) -> None:
-    assert shown(capsys, "torch-2.9", "torch-2.10") == [
-        "torch-2.9 and torch-2.10 do the same.",
-        "Not compared, as one has no record of it: xla.",
-    ]
+def test_a_device_that_one_side_has_no_record_of(diff: Shown) -> None:
+    rows, below = diff("torch-2.9", "torch-2.10")
+    assert [*rows] == ["torch-2.9 and torch-2.10 do the same.", "Not compared, as one has no record of it: xla."]
+    assert below == ""
 
 
-def test_the_base_has_the_ops_of_the_torch_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = {
-        line.split()[0]: line.split()[1:] for line in shown(capsys, "built-in", "torch-2.15", "--device", "cpu") if line
-    }
+def test_the_base_has_the_ops_of_the_installed_torch(diff: Shown) -> None:
+    rows, _ = diff("built-in", "torch-2.15", "--device", "cpu")
     changed = {"linalg_matrix_sqrth": ["cpu", "absent", "fp32"], "qr": ["cpu", "fp32", "absent"]}
     assert {op: rows[op][:3] for op in changed if op in rows} == (changed if RELEASE < (2, 14) else {})
 
 
-def test_two_devices(capsys: pytest.CaptureFixture[str]) -> None:
-    head, *rows = shown(capsys, "cuda", "xpu")
-    assert head.split() == ["op", "cuda", "xpu", "why"]
-    cells = {row.split()[0]: row for row in rows if row}
-    assert cells["binary_cross_entropy"].split()[1:3] == ["banned", "fp32"]
-    assert any(row.startswith("[1] Intel: auto mixed precision on GPU, torch.xpu.amp") for row in rows)
-    assert "mm" not in cells
+def test_two_devices(diff: Shown) -> None:
+    rows, below = diff("cuda", "xpu")
+    assert rows["op"] == ["cuda", "xpu", "why"] and "mm" not in rows
+    assert rows["binary_cross_entropy"][:2] == ["banned", "fp32"]
+    assert "[1] Intel: auto mixed precision on GPU, torch.xpu.amp" in below
 
 
-def test_a_file_over_the_base_beside_the_base_and_a_release(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_over_the_base(diff: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text("ops: {relu: {cpu: {as: fp32, note: Mine.}}, linear: lower_precision_fp}\n")
-    head, row, *_ = shown(capsys, "built-in", "mine.yaml")
-    assert head.split() == ["op", "device", "built-in", "mine.yaml", "why"]
-    assert " ".join(row.split()) == "relu cpu, tpu unlisted fp32 [1]"
-    rows = {line.split()[0]: line.split()[1:4] for line in shown(capsys, "torch-2.9", "mine.yaml") if line}
-    assert rows["relu"][0] == "cpu" and rows["conv1d.padding"][0] == "cuda,"
+    rows, _ = diff("built-in", "mine.yaml")
+    assert rows["op"] == ["device", "built-in", "mine.yaml", "why"]
+    assert rows["relu"] == ["cpu, tpu", "unlisted", "fp32", "[1]"] and [*rows][1] == "relu"
+    rows, _ = diff("torch-2.9", "mine.yaml")
+    assert rows["relu"][0] == "cpu" and rows["conv1d.padding"][0].startswith("cuda,")

@@ -1,10 +1,11 @@
-"""A module with rules is copied, wrapped, called and made another class as one without."""
+"""A module with rules is copied, wrapped and called as one without. Tracers keep its rules, or raise."""
 
 import copy
 import gc
+import io
 import pickle
 import types
-import warnings
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
@@ -13,11 +14,14 @@ from typing import Any
 import polycast
 import pytest
 import torch
+from polycast.policy.policy import PolicyLike
 from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.utils import parametrize
 
 HALF, BF16, F32 = torch.float16, torch.bfloat16, torch.float32
 X = torch.eye(4)
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.")
 
 
 def ruled(module: Any = None) -> Any:
@@ -38,19 +42,10 @@ def shallow(module: nn.Module) -> nn.Module:
     return twin
 
 
-def replica(module: Any) -> Any:
-    """Return what nn.DataParallel runs."""
-    twin = module._replicate_for_data_parallel()
-    for name, weight in module._parameters.items():
-        setattr(twin, name, weight)
-    return twin
-
-
 COPIES: dict[str, Callable[[Any], Any]] = {
     "copy.copy": shallow,
     "copy.deepcopy": copy.deepcopy,
     "pickle": lambda module: pickle.loads(pickle.dumps(module)),
-    "a replica": replica,
 }
 
 
@@ -58,15 +53,14 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 def test_a_copy_runs_with_its_own_weights_under_the_rules(copied: Callable[[Any], Any]) -> None:
     module = ruled()
     twin = copied(module)
-    twin.weight = nn.Parameter(torch.full((4, 4), 7.0)) if twin._parameters else torch.full((4, 4), 7.0)
+    sevens = torch.full((4, 4), 7.0)
+    twin.weight = nn.Parameter(sevens)
     with polycast.autocast("cpu"):
-        assert torch.equal(twin(X), torch.full((4, 4), 7.0, dtype=HALF))
-        assert torch.equal(twin.forward(X), torch.full((4, 4), 7.0, dtype=HALF))
+        assert torch.equal(twin(X), sevens.half()) and torch.equal(twin.forward(X), sevens.half())
         assert torch.equal(module(X), module.weight.half().T)
     assert repr(polycast.assigned(twin)) == repr(polycast.assigned(module))
     polycast.assign(twin, None)
-    assert (kind(twin), kind(module)) == (BF16, HALF)
-    assert type(twin) is nn.Linear
+    assert (kind(twin), kind(module), type(twin)) == (BF16, HALF, nn.Linear)
 
 
 def test_a_bound_forward_holds_its_module_as_long_as_it_lives() -> None:
@@ -97,45 +91,57 @@ class Listed(nn.Linear):
         raise AssertionError(name)
 
 
-@pytest.mark.parametrize("cls", [Static, Property, lambda: Listed(4, 4)])
-def test_a_forward_of_any_kind_runs_under_the_rules(cls: Callable[[], nn.Module]) -> None:
-    module = ruled(cls())
-    assert kind(module) == kind(torch.compile(module, backend="eager")) == HALF
-    polycast.assign(module, None)
-    assert kind(module) == BF16
-
-
-def wrap(module: Any) -> None:
+def wrapped(module: Any) -> Any:
     """Wrap the forward of a module as trainers do."""
     inner = module.forward
     module.forward = wraps(inner)(lambda *args: inner(*args))
+    return module
 
 
-def wrap_method(module: Any) -> None:
+def wrapped_method(module: Any) -> Any:
     inner = module.forward.__func__
     module.forward = types.MethodType(lambda self, *args: inner(self, *args), module)
+    return module
 
 
-@pytest.mark.parametrize(
-    ("wrap", "first", "compiled"),
-    [(wrap, "assign", False), (wrap, "wrap", True), (wrap_method, "wrap", False), (wrap_method, "assign", True)],
-)
-def test_a_wrapped_forward_follows_every_change_of_the_rules(
-    wrap: Callable[[Any], None], first: str, compiled: bool
-) -> None:
-    module = nn.Linear(4, 4)
-    for step in ("assign", "wrap") if first == "assign" else ("wrap", "assign"):
-        (ruled if step == "assign" else wrap)(module)
+def traced() -> Any:
+    """Return a GraphModule with rules. Each has a class of its own."""
+    return ruled(torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4))))
+
+
+# Modules that have rules.
+MADE: dict[str, Callable[[], Any]] = {
+    "a static forward": lambda: ruled(Static()),
+    "a property": lambda: ruled(Property()),
+    "a class that refuses subclasses": lambda: ruled(Listed(4, 4)),
+    "wrapped before": lambda: ruled(wrapped(nn.Linear(4, 4))),
+    "wrapped after": lambda: wrapped(ruled()),
+    "a wrapped method before": lambda: ruled(wrapped_method(nn.Linear(4, 4))),
+    "a wrapped method after": lambda: wrapped_method(ruled()),
+    "a module that becomes another class": lambda: ruled(nn.LazyLinear(4)),
+    "a graph": traced,
+    "a graph, compiled anew": lambda: (module := traced(), module.recompile())[0],
+    "copy.copy of a graph": lambda: copy.copy(traced()),
+    "copy.deepcopy of a graph": lambda: copy.deepcopy(traced()),
+    "pickle of a graph": lambda: pickle.loads(pickle.dumps(traced())),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
+def test_a_module_of_any_kind_follows_every_change_of_its_rules(made: Callable[[], Any], compiled: bool) -> None:
+    module = made()
     run = torch.compile(module, backend="eager") if compiled else module
-    assert kind(run) == HALF
+    assert (kind(run), kind(run)) == (HALF, HALF)
     assert list(polycast.assigned(module)) == [""]
     with polycast.assign(module, {"": {"linear": "fp32"}}):
         assert kind(run) == F32
     assert kind(run) == HALF
     polycast.assign(module, None)
-    assert kind(run) == BF16
-    del module.forward
-    assert (kind(module), vars(module).get("forward")) == (BF16, None)
+    assert (kind(run), kind(module)) == (BF16, BF16)
+    assert type(module) in (nn.Linear, Static, Property, Listed) or isinstance(module, torch.fx.GraphModule)
+    if vars(module).pop("forward", None):
+        assert kind(module) == BF16
 
 
 class Doubled(nn.Module):
@@ -143,33 +149,23 @@ class Doubled(nn.Module):
         return weight * 2
 
 
-@pytest.mark.parametrize("first", ["assign", "parametrize"])
+@pytest.mark.parametrize("first", ["rules", "parametrization"])
 def test_parametrizations_come_and_go_beside_rules(first: str) -> None:
-    module = nn.Linear(4, 4)
-    for step in ("assign", "parametrize") if first == "assign" else ("parametrize", "assign"):
-        if step == "assign":
-            ruled(module)
-        else:
-            parametrize.register_parametrization(module, "weight", Doubled())
+    module = ruled(nn.Linear(4, 4)) if first == "rules" else nn.Linear(4, 4)
+    parametrize.register_parametrization(module, "weight", Doubled())
+    if first != "rules":
+        ruled(module)
     parametrize.register_parametrization(module, "bias", Doubled())
     expected = module.weight.half() @ X.half() + module.bias.half()[:, None]
     for one in (module, copy.deepcopy(module)):
         with polycast.autocast("cpu"):
             torch.testing.assert_close(one(X), expected.T)
-    parametrize.remove_parametrizations(module, "bias")
-    assert kind(module) == HALF
-    polycast.assign(module, None)
-    assert kind(module) == BF16
-    ruled(module)
-    parametrize.remove_parametrizations(module, "weight")
-    assert kind(module) == HALF
-    polycast.assign(module, None)
-    assert (kind(module), type(module)) == (BF16, nn.Linear)
-
-
-def test_a_lazy_module_keeps_its_rules_when_it_becomes_another_class() -> None:
-    module = ruled(nn.LazyLinear(4))
-    assert (kind(module), kind(module)) == (HALF, HALF)
+    for name in ("bias", "weight"):
+        parametrize.remove_parametrizations(module, name)
+        assert kind(module) == HALF
+        polycast.assign(module, None)
+        assert kind(module) == BF16
+        ruled(module)
     polycast.assign(module, None)
     assert type(module) is nn.Linear
 
@@ -183,32 +179,84 @@ def test_the_class_of_a_module_with_rules_is_one_of_its_own_class() -> None:
     assert (kind(blocks), kind(blocks[:1])) == (HALF, BF16)
 
 
-GRAPH_MODULES: dict[str, Callable[[Any], Any]] = {
-    "itself, compiled anew": lambda module: (module.recompile(), module)[1],
-    "copy.copy": copy.copy,
-    "copy.deepcopy": copy.deepcopy,
-    "pickle": lambda module: pickle.loads(pickle.dumps(module)),
-}
-
-
-@pytest.mark.parametrize("made", GRAPH_MODULES.values(), ids=GRAPH_MODULES)
-def test_a_graph_module_keeps_its_rules_though_each_has_a_class_of_its_own(made: Callable[[Any], Any]) -> None:
-    module = ruled(torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4))))
-    twin = made(module)
-    assert kind(twin) == kind(module) == HALF
-    polycast.assign(twin, None)
-    assert kind(twin) == BF16
-    twin.recompile()
-    assert kind(twin) == BF16
-
-
 def test_a_module_of_torch_jit_is_refused_by_name() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch.jit is deprecated
-        traced = torch.jit.trace(nn.Linear(4, 4), X)  # type: ignore[no-untyped-call]
-    model = nn.Sequential(traced, nn.Linear(4, 4))
+    model = nn.Sequential(torch.jit.trace(nn.Linear(4, 4), X), nn.Linear(4, 4))  # type: ignore[no-untyped-call]
     with pytest.raises(polycast.PolicyError, match=r"module '0' is compiled by torch\.jit.*'0': None"):
         polycast.assign(model, {"*": "fp32"})
-    polycast.assign(model, {"*": None})
     polycast.assign(model, {"*": "float16", "0": None})
     assert (kind(model[0]), kind(model[1])) == (BF16, HALF)
+
+
+def outer(rules: Any = None) -> nn.Module:
+    inner = nn.Sequential(OrderedDict(linear=nn.Linear(4, 4)))
+    polycast.assign(inner, rules)
+    return nn.Sequential(OrderedDict(linear=nn.Linear(4, 4), inner=inner))
+
+
+def jit_trace(model: nn.Module) -> Any:
+    with polycast.autocast("cpu", enabled=False, policy={"linear": "fp32"}):
+        return torch.jit.trace(model, X)  # type: ignore[no-untyped-call]
+
+
+@pytest.mark.parametrize("trace", [jit_trace, torch.fx.symbolic_trace, torch.fx.Tracer().trace, torch.jit.script])
+@pytest.mark.parametrize("name", ["", "inner"])
+def test_a_tracer_that_records_no_casts_raises(name: str, trace: Callable[[nn.Module], Any]) -> None:
+    model = outer()
+    polycast.assign(model, {name: "fp32"})
+    lost = "records no casts.*, so the rules of this Sequential would be lost; use torch.compile"
+    with pytest.raises(RuntimeError, match=lost):
+        trace(model)
+    polycast.assign(model, {name: None})
+    traced = trace(model)
+    assert isinstance(traced, torch.fx.Graph) or torch.equal(traced(X), model(X))
+
+
+def test_jit_trace_holds_the_casts_of_a_region_and_says_where() -> None:
+    model = outer("fp32").requires_grad_(False)
+    with polycast.autocast("cpu"), pytest.warns(UserWarning, match="this Sequential by its rules, .* outside of reg"):
+        traced = torch.jit.trace(model, X, check_trace=False)  # type: ignore[no-untyped-call]
+    outside = traced(X)
+    assert outside.dtype == F32
+    with polycast.autocast("cpu"):
+        torch.testing.assert_close(outside, model(X))
+
+
+def test_modules_that_fx_leaves_whole_keep_their_rules() -> None:
+    model = outer()
+    polycast.assign(model, {"inner.linear": "fp32"})
+    traced = torch.fx.symbolic_trace(model)
+    with polycast.autocast("cpu"):
+        assert (traced(X).dtype, traced.get_submodule("linear")(X).dtype) == (F32, BF16)
+
+
+def test_make_fx_records_the_casts() -> None:
+    model = outer("fp32")
+    with polycast.autocast("cpu"):
+        graph = make_fx(lambda x: model(x))(X)
+    assert graph(X).dtype == F32
+
+
+def test_an_export_to_onnx_keeps_the_casts() -> None:
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    with polycast.autocast("cpu"):
+        torch.onnx.export(outer("fp32"), (X,), file := io.BytesIO(), dynamo=False)  # type: ignore[arg-type]
+    (output,) = onnx.load_from_string(file.getvalue()).graph.output
+    assert output.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+
+
+@pytest.mark.parametrize("rules", [{"linear": "fp32"}, torch.float32])
+def test_a_compiled_function_assigns(rules: PolicyLike) -> None:
+    model = outer()
+
+    def assigned(x: Tensor, rules: PolicyLike) -> Tensor:
+        x = x * 2
+        names = polycast.assign(model, {"inner": rules})
+        result: Tensor = model(x) + len(names)
+        return result
+
+    compiled = torch.compile(assigned, backend="eager")
+    with polycast.autocast("cpu"):
+        for value, dtype in ((rules, F32), (None, BF16), (rules, F32)):
+            assert compiled(X, value).dtype == model(X).dtype == dtype
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="<function assign at"):
+        torch.compile(assigned, backend="eager", fullgraph=True)(X, rules)

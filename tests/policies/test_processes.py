@@ -1,63 +1,124 @@
-"""Policies from outside of a process, and in those that it starts."""
+"""Policies from outside of a process and in those that it starts, and the modules that a process imports for them."""
 
+import pickle
 import subprocess
 import sys
+from dataclasses import astuple
 from pathlib import Path
 
+import polycast
+import polycast._grammar
 from polycast import Policy
+from polycast._grammar import errors
+from polycast.policy import operators
 
+import codegen.__main__ as generator
+import tests.policies.library  # noqa: F401
+from codegen.schemas import Schemas
 from tests.support.process import python
 
+ROOT = Path(__file__).parents[2]
+MODULES = sorted(path.stem for path in Path(polycast._grammar.__path__[0]).glob("*.py"))
+IMPORTED = "print(sorted({'torch', 'yaml', 'polycast._compiled'} & set(sys.modules)))"
 
-def test_a_file_that_names_an_operator_which_is_registered_later(tmp_path: Path) -> None:
+
+def test_torchgen_and_the_dispatcher_tell_the_same_of_every_overload() -> None:
+    schemas = Schemas.installed()
+    known, differing = 0, set()
+    for op in schemas.ops:
+        held = operators.signatures(f"aten::{op}")
+        for overload in schemas.overloads(op):
+            known += 1
+            if astuple(schemas.signature(op, overload)) != astuple(held[overload]):
+                differing.add(op)
+    assert differing == set()
+    assert known > 2000
+
+
+def test_the_grammar_imports_neither_torch_nor_the_package_and_yaml_for_files_only() -> None:
+    for modules, imported in ((set(MODULES) - {"files"}, "[]\n"), (set(MODULES), "['yaml']\n")):
+        imports = "; ".join(f"import polycast._grammar.{name}" for name in modules - {"__init__"})
+        code = f"import sys, codegen; codegen.find_grammar(); {imports}; {IMPORTED}"
+        run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+        assert (run.stdout, run.stderr) == (imported, "")
+
+
+def test_the_generator_and_the_package_share_its_classes() -> None:
+    assert vars(generator)["PolicyError"] is polycast.PolicyError is errors.PolicyError
+
+
+def test_another_process_reads_a_policy_without_its_library_and_imports_yaml_for_files_only(tmp_path: Path) -> None:
+    """And its digest is the same."""
+    mine, pickled = Policy({"softmax": {"cuda": "fp32"}}), pickle.dumps(Policy({"library::attention": "fp32"}))
+    mine.save(tmp_path / "mine.yaml")
+    made = f"polycast.Policy({mine.rules}).digest", f"pickle.loads({pickled!r}).rules"
+    read = f"polycast.Policy.load({str(tmp_path / 'mine.yaml')!r}).digest"
+    code = "\n".join([f"import sys, pickle, polycast; {IMPORTED}", *map("print({})".format, (*made, read)), IMPORTED])
+    imported = ["polycast._compiled", "torch"]
+    assert python(code, PYTHONHASHSEED="7").splitlines() == [
+        *(
+            str(imported),
+            mine.digest,
+            "{'library::attention.default': 'fp32', 'library::attention.fast': 'fp32'}",
+            mine.digest,
+            str([*imported, "yaml"]),
+        )
+    ]
+
+
+FILE = """
+import torch
+try:
+    import polycast
+except ImportError as error:
+    print(error)
+library = torch.library.Library("nobody", "DEF")
+library.define("asked(Tensor x) -> Tensor")
+import polycast
+print(polycast.policy.in_force().rules)
+"""
+
+
+def test_a_file_may_name_an_operator_once_its_library_is_imported(tmp_path: Path) -> None:
     path = str(tmp_path / "mine.yaml")
     Path(path).write_text("ops: {nobody::asked: fp32}\n", encoding="utf-8")
-    program = "try: import polycast\nexcept ImportError as error: print(error)"
-    assert python(program, POLYCAST_POLICY=path) == (
-        f"POLYCAST_POLICY names {path}, which cannot be used:\n"
+    assert python(FILE, POLYCAST_POLICY=path).splitlines() == [
+        f"POLYCAST_POLICY names {path}, which cannot be used:",
         f"{path}:1:7: error: no library has registered an operator 'nobody::asked'; "
-        "import the library that registers it first\n"
-        "(before polycast, or unset POLYCAST_POLICY and call polycast.use after both)\n"
-    )
-    library = (
-        "import torch\nlibrary = torch.library.Library('nobody', 'DEF')\nlibrary.define('asked(Tensor x) -> Tensor')"
-    )
-    assert "fp32" in python(f"{library}\nimport polycast\nprint(polycast.policy.in_force())", POLYCAST_POLICY=path)
+        "import the library that registers it first",
+        "(before polycast, or unset POLYCAST_POLICY and call polycast.use after both)",
+        "{'nobody::asked': 'fp32'}",
+    ]
 
 
 WORKERS = """
 import os, sys, polycast, torch
 from torch.utils.data import DataLoader, Dataset
 
+def types():
+    return f"{(torch.eye(2) @ torch.eye(2)).dtype} {torch.sort(torch.eye(2)).values.dtype}"
+
 class Types(Dataset):
     def __len__(self):
         return 2
     def __getitem__(self, index):
         with polycast.autocast("cpu"):
-            outer = torch.eye(2) @ torch.eye(2)
-        with polycast.autocast("cpu", policy=polycast.Policy({"matmul": "float16"})):
-            inner = torch.eye(2) @ torch.eye(2)
-        return f"{outer.dtype} {inner.dtype}"
+            return types()
 
-def types(start, workers):
+def load(start, workers):
     print(start, *DataLoader(Types(), num_workers=workers, batch_size=None, multiprocessing_context=start))
 
 if __name__ == "__main__":
-    polycast.use(polycast.Policy({"matmul": "fp32"}))
-    with polycast.autocast("cpu", policy=polycast.Policy({"sort": "float16"})):
-        types("fork", 2)
-        types("spawn", 1)
+    polycast.use({"matmul": "fp32"})
+    with polycast.autocast("cpu", policy={"sort": "float16"}):
+        load("fork", 2)
         os.environ["POLYCAST_POLICY"] = sys.argv[1]
-        types("spawn", 1)
-        print((torch.eye(2) @ torch.eye(2)).dtype, torch.sort(torch.eye(2)).values.dtype)
-        if os.fork() == 0:  # which inherits the region, too
-            print((torch.eye(2) @ torch.eye(2)).dtype, torch.sort(torch.eye(2)).values.dtype, flush=True)
-            os._exit(0)
-        os.wait()
+        load("spawn", 1)
+        print(types())
 """
 
 
-def test_workers_of_a_data_loader_and_a_forked_child(tmp_path: Path) -> None:
+def test_a_forked_worker_inherits_its_policies_and_a_spawned_one_has_that_of_the_variable(tmp_path: Path) -> None:
     (tmp_path / "workers.py").write_text(WORKERS, encoding="utf-8")
     Policy({"matmul": "float64"}).save(tmp_path / "mine.yaml")
     command = [sys.executable, "-u", "-W", "error", str(tmp_path / "workers.py"), str(tmp_path / "mine.yaml")]
@@ -65,8 +126,6 @@ def test_workers_of_a_data_loader_and_a_forked_child(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert run.stdout.replace("torch.", "").splitlines() == [
         "fork float32 float16 float32 float16",
-        "spawn bfloat16 float16 bfloat16 float16",
-        "spawn float64 float16 float64 float16",
-        "float32 float16",
+        "spawn float64 float32 float64 float32",
         "float32 float16",
     ]

@@ -1,17 +1,19 @@
-"""The records of torch's releases: their file, what policy.yaml makes of them, and the release that is installed."""
+"""The records of PyTorch's releases: their file, the policy of each, policy.yaml, and the release that is installed."""
 
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
+import polycast
 import pytest
 import torch
 from polycast._grammar.categories import UNLISTED
 from polycast._grammar.names import join_name, split_overload
-from polycast._grammar.releases import ABSENT, Release, read_releases
-from polycast.policy.releases import releases
+from polycast._grammar.releases import ABSENT, Release
+from polycast.policy import operators
+from polycast.policy.releases import releases, rules_of
+from polycast.policy.rules import BUILT_IN
 
 from tests.support.cases import DEVICES, POLICY, RELEASE, ROOT
 from tests.support.release_probe import STOCK
@@ -43,6 +45,7 @@ def test_the_policy_differs_from_a_release_only_where_it_has_a_note(record: Rele
     assert different == set()
 
 
+@pytest.mark.slow
 def test_the_installed_release_does_what_is_recorded() -> None:
     command = [sys.executable, "-W", "ignore", "-m", "tests.support.release_probe"]  # without our kernels
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -79,28 +82,55 @@ def flow(values: dict[str, str]) -> str:
     return f"{{{', '.join(f'{key}: {value}' for key, value in values.items())}}}"
 
 
-FILE = """\
-torch-2.9:
-  recorded: {torch: 2.9.0}
-  devices: [cpu, cuda]
-  ops:
-    mm: {cpu: fp32, cuda: promote}
-    pow.Scalar: {cuda: fp32}
-torch-2.10:
-  recorded: {torch: 2.10.0}
-  devices: [cuda]
-  new: [dot]
-  ops:
-    dot: {cuda: fp32}
-    pow.Scalar: absent
-"""
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
+def test_every_rule_is_that_of_the_release(record: Release) -> None:
+    resolved = {
+        device: polycast.policy.resolved(polycast.Policy(record.name), device=device) for device in record.devices
+    }
+    for device, rules in resolved.items():
+        held = {(rule.op, rule.overload): rule.category for rule in rules}
+        for op, overload in {*held, *record.overloads()}:
+            wanted = record.category(op, overload, device)
+            if wanted not in (ABSENT, STOCK) and overload in operators.signatures(f"aten::{op}"):
+                assert (held.get((op, overload), "unlisted"), op, overload, device) == (wanted, op, overload, device)
 
 
-def test_a_release_begins_with_what_the_one_before_it_comes_to(tmp_path: Path) -> None:
-    path = tmp_path / "releases.yaml"
-    path.write_text(FILE, encoding="utf-8")
-    first, second = read_releases(path).values()
-    assert [first.category("dot", "default", "cpu"), second.category("dot", "default", "cuda")] == ["absent", "fp32"]
-    assert [part.category("pow", "Scalar", "cuda") for part in (first, second)] == ["fp32", "absent"]
-    assert [part.category("mm", "default", "cpu") for part in (first, second)] == ["fp32", "unlisted"]
-    assert [part.category("mm", "default", "cuda") for part in (first, second)] == ["promote", "promote"]
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
+def test_a_device_without_a_record_keeps_its_built_in_categories(record: Release) -> None:
+    built_in = {rule.key: rule.category for rule in BUILT_IN}
+    rules = [rule for rule in polycast.Policy(record.name).by_overload() if rule.device not in record.devices]
+    assert all(rule.category == built_in.get(rule.key, "unlisted") for rule in rules)
+    assert {rule.note for rule in rules} == {f"no record in {record.name}: the built-in category"}
+    assert {rule.device for rule in rules} <= {*DEVICES} - {*record.devices, "xla", "tpu"}  # like none, like the CPU
+
+
+def test_a_device_without_a_record_does_not_follow_the_release_of_the_one_that_it_is_like() -> None:
+    """The list of npu has no rms_norm, whatever the installed torch does on cuda."""
+    held = [polycast.Policy(name).category("rms_norm", "cuda") for name in ("torch-2.11", "torch-2.12")]
+    assert held == ["unlisted", "fp32"]
+    for name in ("torch-2.11", "torch-2.12"):
+        assert polycast.Policy(name).category("rms_norm", "npu") == "unlisted"
+
+
+def test_a_device_that_stays_as_it_is_beside_one_that_it_is_like_is_saved_so() -> None:
+    rules = {("mm", "default", "cuda"): "fp32", ("mm", "default", "mtia"): "lower_precision_fp"}
+    release = polycast.Policy._of(rules_of(Release("torch-2.9", {}, ("cuda", "mtia"), rules)))
+    held = {rule.device: rule.category for rule in release.by_overload() if rule.name == "mm"}
+    assert held == {"cuda": "fp32"} | dict.fromkeys(
+        ("xla_gpu", "mtia", "maia", "hpu", "privateuse1", "npu", "musa", "mlu"), "lower_precision_fp"
+    )
+    assert polycast.Policy(release.rules) == release
+
+
+def test_the_policy_of_a_release_is_a_policy() -> None:
+    release, mine = polycast.Policy("torch-2.11"), polycast.Policy({"rms_norm": {"cuda": "bfloat16"}})
+    assert release == polycast.Policy(release.rules) == polycast.Policy("2.11")
+    assert release == polycast.Policy("torch-2.10") != polycast.Policy("torch-2.12")  # 2.11 changes nothing
+    assert (release | mine).category("rms_norm", "cuda") == "bfloat16"
+    assert "conv1d.padding" in release.diff() and release.diff(release) == ""
+    assert {rule.source for rule in release.by_overload()} == {"torch-2.11"}
+
+
+def test_what_the_built_in_policy_keeps_stock_has_no_rule() -> None:
+    stock = {rule.key for rule in BUILT_IN if rule.category == STOCK}
+    assert all(rule.key not in stock for record in RECORDS for rule in polycast.Policy(record.name).by_overload())

@@ -1,0 +1,169 @@
+"""Ops under rules made at run time, on every device: listed ones, what those run, and ops of other libraries."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import polycast
+import pytest
+import torch
+from hypothesis import assume, given, reject
+from hypothesis import strategies as st
+from polycast import Policy
+from polycast._compiled import DEVICES
+from polycast.backends import device_type_of
+from polycast.debug.verification.outcomes import expected
+from polycast.policy.rules import BUILT_IN
+from torch import Tensor
+
+from codegen.schemas import Schemas
+from tests.support.calls import call
+from tests.support.cases import FIRST_ON_KEY, POLICY, Case
+from tests.support.probe import in_force, is_reachable, kernels_of, probes, region, tensors_of
+from tests.support.properties import examples
+
+F64, F32, INT, HALF, BF16 = torch.float64, torch.float32, torch.int64, torch.float16, torch.bfloat16
+REACHABLE = [device for device in FIRST_ON_KEY if is_reachable(device)]
+EXPLICIT = {"float16": HALF, "bfloat16": BF16, "float64": F64}
+CATEGORIES = (
+    *("lower_precision_fp", "fp32", "promote", "input_dtype", "banned"),
+    *("fp32_set_opt_dtype", "fp32_append_dtype"),
+)
+
+# Torch's own kernel, which no rule changes, and what takes names, which cannot be passed from Python, are left out.
+_STOCK = {(rule.op, rule.overload, rule.device) for rule in BUILT_IN if rule.category == "stock"}
+_SCHEMAS = Schemas.installed()
+LISTED = [
+    (op, overload)
+    for op, overload in dict.fromkeys((rule.op, rule.overload) for rule in BUILT_IN)
+    if "Dimname" not in str(_SCHEMAS.find(op, overload))
+]
+_DTYPE_OVERLOADS = {(rule.op, rule.overload.name): rule.overload.dtype_overload for rule in POLICY.rules()}
+
+
+@given(op=st.sampled_from(LISTED), device=st.sampled_from(REACHABLE), value=st.sampled_from((*CATEGORIES, *EXPLICIT)))
+@examples(60)
+def test_a_listed_op_arrives_in_the_dtype_of_its_rule(op: tuple[str, str], device: str, value: str) -> None:
+    target = _DTYPE_OVERLOADS.get(op) if value == "fp32_append_dtype" else None
+    case = Case(*op, device, value, "", "")
+    case = case._replace(reaches=f"{case.op}.{target}" if target else case.name)
+    assume((*op, device) not in _STOCK)
+    try:
+        policy = Policy({f"aten::{case.op}.{case.overload}": {device: value}})
+    except polycast.PolicyError:  # the op cannot take it
+        reject()
+    with kernels_of(device), probes(device, {case.name, case.reaches}), in_force(policy):
+        for lower in DEVICES[device].lower_precision:
+            for given_dtypes in ([F32], [HALF], [BF16, F32], [F64, HALF], [INT, F32]):
+                _check_call(case, given_dtypes, lower)
+
+
+def _check_call(case: Case, given_dtypes: list[torch.dtype], lower: torch.dtype) -> None:
+    try:
+        made, reached = call(case, given_dtypes, lower)
+    except RuntimeError as error:
+        if case.category == "banned" and "is banned on" in str(error):
+            return
+        raise
+    tensors, dtypes = made, None
+    if case.category in ("fp32_set_opt_dtype", "fp32_append_dtype"):
+        is_cast = made[0] in (F32, HALF, BF16)
+        dtypes = [F32] if is_cast else [made[0]] if case.category == "fp32_append_dtype" else []
+    elif case.category in EXPLICIT:
+        tensors = expected("lower_precision_fp", made, EXPLICIT[case.category])
+    else:
+        tensors = expected(case.category, made, lower)
+    assert (reached.name, reached.tensors) == (case.reaches, tensors), (made, lower)
+    assert dtypes is None or reached.dtypes == dtypes, (made, lower)
+
+
+LIBRARY = torch.library.Library("customs", "DEF")  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def under(device: str, rules: dict[str, object]) -> Iterator[None]:
+    """Be in a region of the device, with its kernels and these rules."""
+    lower = DEVICES[device].lower_precision[0]
+    with kernels_of(device), tensors_of(device), region(device, lower), in_force(Policy(rules)):
+        yield
+
+
+seen: list[torch.dtype | None] = []
+
+
+def _record(*values: Any) -> Tensor:
+    """Remember the dtypes of all tensors, and the dtype that was passed, and return a new tensor."""
+    items = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
+    seen.extend(item if isinstance(item, torch.dtype) else item.dtype for item in items if item is not None)
+    return torch.empty_like(items[0])
+
+
+SCHEMAS: dict[str, Callable[..., Tensor]] = {
+    "attend(Tensor query, Tensor[] memory, Tensor? mask, float scale) -> Tensor": lambda q, m, k, _: _record(q, m, k),
+    "gather(Tensor self, Tensor?[] indices) -> Tensor": _record,
+    "mean(Tensor self, *, ScalarType? dtype=None) -> Tensor": lambda x, dtype=None: _record(x, dtype),
+}
+for schema, kernel in SCHEMAS.items():
+    LIBRARY.define(schema)  # type: ignore[no-untyped-call]
+    LIBRARY.impl(schema.partition("(")[0], kernel, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
+
+
+def tensor(device: str, dtype: torch.dtype) -> Tensor:
+    return torch.empty(2, dtype=dtype, device=device_type_of(device))
+
+
+def called(name: str, *args: object, **kwargs: object) -> list[torch.dtype | None]:
+    """Return the dtypes that the kernel of an operator is handed."""
+    seen.clear()
+    getattr(torch.ops.customs, name)(*args, **kwargs)
+    return [*seen]
+
+
+@pytest.mark.parametrize(
+    ("device", "value"),
+    [
+        *((device, "lower_precision_fp") for device in REACHABLE),
+        *(("cpu", value) for value in ("fp32", "promote", "input_dtype", "float64", "float16")),
+    ],
+)
+def test_a_custom_operator_has_lists_and_optional_tensors(device: str, value: str) -> None:
+    lower = EXPLICIT.get(value, DEVICES[device].lower_precision[0])
+    category = "lower_precision_fp" if value in EXPLICIT else value
+    with under(device, {"customs::attend": value, "torch.ops.customs.gather": value}):
+        for dtypes in ([F32, HALF, BF16, F32], [HALF, HALF, HALF, HALF], [F64, F32, F64, INT]):
+            first, *rest, mask = (tensor(device, dtype) for dtype in dtypes)
+            assert called("attend", first, rest, mask, 1.0) == expected(category, dtypes, lower)
+            assert called("attend", first, [], None, 1.0) == expected(category, dtypes[:1], lower)
+            assert called("gather", first, [None, rest[0]]) == expected(category, dtypes[:2], lower)
+
+
+@pytest.mark.parametrize("device", REACHABLE)
+def test_a_custom_operators_dtype_argument_is_set_and_a_banned_call_raises(device: str) -> None:
+    with under(device, {"customs::mean": "fp32_set_opt_dtype", "customs::gather": "banned"}):
+        assert called("mean", tensor(device, HALF)) == [HALF, F32]
+        assert called("mean", tensor(device, HALF), dtype=F64) == [HALF, F64]
+        assert called("mean", tensor(device, INT)) == [INT]
+        with pytest.raises(RuntimeError, match=f"'customs::gather' is banned on {device} by Policy: customs::gather"):
+            called("gather", tensor(device, F32), [])
+
+
+def test_an_operator_with_an_autocast_kernel_of_its_own_is_refused() -> None:
+    LIBRARY.define("own(Tensor self) -> Tensor")  # type: ignore[no-untyped-call]
+    LIBRARY.impl("own", torch.library.fallthrough_kernel, "AutocastCPU")  # type: ignore[no-untyped-call]
+    region = polycast.autocast("cpu", policy=Policy({"customs::own": "fp32"}))
+    with pytest.raises(ValueError, match="customs::own has an autocast kernel of its own on cpu, which"), region:
+        pass
+
+
+def test_gradients_pass_through_a_cast_of_a_custom_operator() -> None:
+    @torch.library.custom_op("customs::double", mutates_args=())
+    def double(x: Tensor) -> Tensor:
+        return x * 2
+
+    double.register_autograd(lambda _, gradient: gradient * 2)
+    x = torch.ones(2, requires_grad=True)
+    with polycast.autocast("cpu", policy=Policy({"customs::double": "lower_precision_fp"})):
+        y = double(x)
+    y.sum().backward()
+    assert x.grad is not None
+    assert (y.dtype, x.grad.dtype, x.grad.tolist()) == (BF16, F32, [2.0, 2.0])
