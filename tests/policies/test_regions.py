@@ -152,9 +152,9 @@ def test_a_deleted_model_with_rules_is_gone_at_once() -> None:
 def test_a_custom_backward_runs_under_the_policy_of_its_forward() -> None:
     seen = []
 
-    def note(_: Any, *gradients: torch.Tensor) -> Any:
+    def note(ctx: Any, *grad_outputs: Any) -> Any:  # noqa: ARG001
         seen.append(both())
-        return gradients
+        return grad_outputs
 
     class Multiply(torch.autograd.Function):
         forward = staticmethod(polycast.custom_fwd(lambda _, x: x * 1))
