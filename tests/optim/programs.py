@@ -6,8 +6,6 @@ are unscaled and clipped before, and leaves out the steps to skip. After each st
 state are torch's but for one rounding. Torch's side then goes on from ours, so that no rounding is allowed twice.
 """
 
-import copy
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -17,18 +15,17 @@ import torch
 from hypothesis import strategies as st
 from polycast.backends import FUSED
 from polycast.syncfree import step as syncfree_step
+from polycast.syncfree import torch_fused
 from polycast.syncfree.slow_path import step_by_torch
 from torch import Tensor
 
 from tests.support.devices import has_float64, synchronize
-from tests.support.optimizers import FOR_LOOP, OURS, THEIRS, Kernels, Options, same_bits
+from tests.support.optimizers import FOR_LOOP, OURS, THEIRS, Kernels, Options, same_bits, tensors
 
 F32, F64, BF16, HALF, C64 = torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64
 NAN, INF = float("nan"), float("inf")
-DTYPES = [F32, F32, F64, BF16, HALF, C64]
 # One rounding; that of a value in float32 is of several operations.
 TOLERANCES = {F64: 1e-12, F32: 2e-6, BF16: 2.0**-7, HALF: 2.0**-10}
-AVERAGES = ("momentum_buffer", "exp_avg", "exp_avg_sq", "max_exp_avg_sq")
 
 T = TypeVar("T")
 # A tensor of random numbers with other strides, from a function that makes numbers of a shape.
@@ -79,9 +76,13 @@ class Program:
 
     def __init__(self, data: st.DataObject, kernels: Kernels) -> None:
         self.data, self.device = data, kernels.device
+        # Our kernels of the host and torch.optim's step know that a step is skipped.
+        self.knows_skips = kernels.device == "cpu" and kernels.path != "composition"
         # Torch's fused kernels may write the gradients that they have unscaled.
         self.scales_grads = kernels.path == "composition" or (self.device != "cpu" and self.device in FUSED)
-        self.dtypes = [dtype for dtype in DTYPES if dtype is not F64 or has_float64(self.device)]
+        self.dtypes = [F32, F32, BF16, HALF, *([F64] if has_float64(self.device) else [])]
+        if self.device != "xla":  # it loses the imaginary part of what is written to a view
+            self.dtypes.append(C64)
         self.generator = torch.Generator().manual_seed(0)
         self.name = self.choose("optimizer", ["SGD", "SGD", "Adam", "AdamW"])
         kept = [dtype for dtype in (F32, F64, BF16) if dtype in self.dtypes]
@@ -92,7 +93,6 @@ class Program:
         self.ours = OURS[self.name]([ours for ours, _ in groups], **options[0], state_dtype=self.state_dtype)
         self.theirs = THEIRS[self.name]([theirs for _, theirs in groups], **options[1], **FOR_LOOP)
         self.by_torch: set[int] = set()  # the groups whose last step was torch.optim's
-        self.saved: tuple[list[tuple[int, int]], list[Any]] | None = None
 
     def choose(self, label: str, options: Sequence[T]) -> T:
         return self.data.draw(st.sampled_from(options), label)
@@ -107,10 +107,8 @@ class Program:
         options: Options = {"weight_decay": choose("weight_decay", [0, 0, 0.1])}
         options["maximize"] = choose("maximize", [False, False, True])
         if self.name == "SGD":
-            options |= {"momentum": choose("momentum", [0.9, 0.9, 0]), "dampening": choose("dampening", [0, 0, 0.4])}
-            options["nesterov"] = bool(
-                options["momentum"] and not options["dampening"] and choose("nesterov", [False, True])
-            )
+            kinds = [(0.9, 0, False), (0.9, 0, True), (0.9, 0.4, False), (0, 0, False), (0, 0.4, False)]
+            options |= zip(("momentum", "dampening", "nesterov"), choose("momentum", kinds), strict=True)
         else:
             options |= {"amsgrad": choose("amsgrad", [False, True]), "eps": choose("eps", [1e-8, 1e-3])}
             options["betas"] = choose("betas", [(0.9, 0.999), (0.3, 0.7), (0.0, 0.5)])
@@ -124,8 +122,6 @@ class Program:
         dtype, layout = self.choose("dtype", self.dtypes), self.choose("layout", list(LAYOUTS))
         if dtype is HALF and self.name != "SGD" and self.state_dtype is None:
             dtype = F32  # Adam keeps no state in float16
-        if dtype is C64 and self.state_dtype is F64 and self.device == "xla":
-            dtype = F32  # torch_xla loses the imaginary part of what is written to a view of complex128
         wide = C64 if dtype is C64 else F32
         ours = LAYOUTS[layout](lambda *shape: self.numbers(*shape, dtype=wide).to(self.device, dtype)).requires_grad_()
         return self.pairs.setdefault(id(ours), Pair(ours, usual(ours).requires_grad_()))
@@ -133,11 +129,8 @@ class Program:
     def group(self) -> tuple[Options, Options]:
         """Make a group of a few parameters, with options of its own or without."""
         pairs = [self.pair() for _ in range(self.choose("parameters", [1, 2, 3]))]
-        own = self.options() if self.choose("own options", [False, True]) else ({}, {})
-        return {"params": [pair.ours for pair in pairs], **own[0]}, {
-            "params": [pair.theirs for pair in pairs],
-            **own[1],
-        }
+        ours, theirs = self.options() if self.choose("own options", [False, True]) else ({}, {})
+        return {"params": [each.ours for each in pairs], **ours}, {"params": [each.theirs for each in pairs], **theirs}
 
     def used(self) -> list[tuple[Pair, Options]]:
         """Return the parameters that are in groups, each with its group of ours."""
@@ -160,13 +153,9 @@ class Program:
         kinds = ["new", "new", "new", "none"]
         if old is not None and (not old.is_sparse or takes_sparse):
             kinds.append("as it was")
-        if old is not None and old.layout is torch.strided and param.numel() < 1000 and self.device != "xla":
-            kinds += [] if torch._debug_has_internal_overlap(old) else ["halved in place"]
         kind = self.choose("gradient", [*kinds, "sparse"] if takes_sparse else kinds)
         if kind == "none":
             param.grad = None
-        elif kind == "halved in place":
-            old.mul_(-0.5)  # type: ignore[union-attr]
         elif kind == "sparse":
             rows = torch.tensor([[0, param.shape[0] - 1, 0]])
             values = self.numbers(3, *param.shape[1:], dtype=param.dtype if param.is_complex() else F32)
@@ -174,8 +163,9 @@ class Program:
         elif kind == "new":
             wide = self.numbers(*param.shape, dtype=C64 if param.is_complex() else F32)
             grad = torch.empty_like(param.detach()).copy_(wide * self.choose("times", [1.0, 1.0, 1e-2, 30.0]))
-            layout = self.choose("its layout", list(GRADS)) if self.device != "xla" else "same"
-            param.grad = GRADS[layout](grad)
+            # Torch.optim's Adam refuses a gradient that is a view of its conjugate.
+            plain = self.device == "xla" or (param.is_complex() and self.name != "SGD")
+            param.grad = grad if plain else GRADS[self.choose("its layout", list(GRADS))](grad)
 
     def scalars(self) -> dict[str, float]:
         """Draw what a scaler gives to a step."""
@@ -192,33 +182,38 @@ class Program:
         for pair, group in used:
             self.set_grad(pair, group)
         skips = scalars.get("found_inf", 0.0) != 0.0
+        factor = float(torch.tensor(scalars.get("clip_coef", 1.0))) / scalars.get("grad_scale", 1.0)
         grads = [None if pair.ours.grad is None else usual(pair.ours.grad) for pair, _ in used]
         synchronize(self.device)  # XLA computes what is pending anew in each graph, and may round it otherwise
-        written = self.written()  # alive until they are compared: no other tensor has the id of one of them
-        before = {id(tensor): (usual(tensor), tensor._version) for tensor in written}
+        before = [(tensor, usual(tensor), tensor._version) for tensor in tensors(self.ours)]
         self.give_zeros()
-        with patch.object(syncfree_step, "step_by_torch", wraps=step_by_torch) as by_torch:
-            self.ours.step(**{name: torch.tensor(value, device=self.device) for name, value in scalars.items()})
-        self.by_torch = {id(each.group) for call in by_torch.call_args_list for each in call.args[1]}
+        self.take_step({name: torch.tensor(value, device=self.device) for name, value in scalars.items()})
+        stepped = {id(pair.ours) for pair, _ in used if pair.ours.grad is not None}
+        for tensor, value, version in before:
+            assert not skips or same_bits(usual(tensor), value), f"a skipped step has written {tensor}, once {value}"
+            # Backward finds saved weights that are written by their versions.
+            assert skips or id(tensor) not in stepped or tensor._version > version, "no version was raised"
+            assert not (skips and self.knows_skips) or tensor._version == version, "a skipped step has raised a version"
         for (pair, _), grad in zip(used, grads, strict=True):
             if grad is not None:
-                self.check_grad(pair.ours.grad, grad, 1.0 if skips else self.factor(scalars))
-        for tensor in self.written():
-            value, version = before.get(id(tensor), (None, -1))
-            assert skips or tensor._version > version, "no version was raised"
-            assert not skips or value is None or same_bits(usual(tensor), value), (
-                f"a skipped step has written: {usual(tensor)} instead of {value}"
-            )
+                self.check_grad(pair.ours.grad, grad, 1.0 if skips else factor)
+            pair.theirs.grad = None if grad is None else grad * factor
         if not skips:
-            factor = self.factor(scalars)
-            for (pair, _), grad in zip(used, grads, strict=True):
-                pair.theirs.grad = None if grad is None else grad * factor
             self.theirs.step()
             self.compare()
 
-    @staticmethod
-    def factor(scalars: dict[str, float]) -> float:
-        return float(torch.tensor(scalars.get("clip_coef", 1.0))) / scalars.get("grad_scale", 1.0)
+    def take_step(self, scalars: dict[str, Tensor]) -> None:
+        """Step on our side. Scalars that are arguments go before those that are attributes."""
+        vars(self.ours).update(dict.fromkeys(scalars, torch.full((), 7.0)))
+        with (
+            patch.object(syncfree_step, "step_by_torch", wraps=step_by_torch) as by_torch,
+            patch.object(torch_fused, "LIMIT", self.choose("elements that are copied at once", [torch_fused.LIMIT, 4])),
+            torch.inference_mode(self.device != "xla" and self.choose("inference mode", [False, False, True])),
+        ):
+            self.ours.step(**scalars)
+        for name in scalars:
+            delattr(self.ours, name)
+        self.by_torch = {id(each.group) for call in by_torch.call_args_list for each in call.args[1]}
 
     def check_grad(self, found: Tensor | None, before: Tensor, factor: float) -> None:
         """Assert that a step left a gradient as it was, or has scaled it."""
@@ -240,17 +235,6 @@ class Program:
                 if param in self.theirs.state:
                     self.theirs.state[param].setdefault("max_exp_avg_sq", torch.zeros_like(param))
 
-    def written(self) -> list[Tensor]:
-        """Return our parameters with gradients and their state."""
-        params = [pair.ours for pair, _ in self.used() if pair.ours.grad is not None]
-        names = {"step", *AVERAGES}
-        if self.name == "SGD":  # what momentum or amsgrad left behind is kept as it is
-            names = set() if any(not group["momentum"] for group in self.ours.param_groups) else {"momentum_buffer"}
-        elif any(not group["amsgrad"] for group in self.ours.param_groups):
-            names -= {"max_exp_avg_sq"}
-        state = [self.ours.state[param].get(name) for param in params if param in self.ours.state for name in names]
-        return [*params, *(value for value in state if isinstance(value, Tensor))]
-
     def compare(self) -> None:
         """Compare parameters and their state, and take over ours."""
         for pair, group in self.used():
@@ -262,22 +246,12 @@ class Program:
                 if isinstance(value, Tensor) and pair.theirs.grad is not None and group[option]:
                     assert_close(pair, self.ours.state[pair.ours][name], value, name, times)
 
-    def layout(self) -> list[tuple[int, int]]:
-        """Return which parameters are in which groups."""
-        return [(index, id(param)) for index, group in enumerate(self.ours.param_groups) for param in group["params"]]
-
-    def state_dicts(self) -> list[Any]:
-        """Return copies of both sides' state, but for that of parameters which are in no group, where torch fails."""
-        for side in (self.ours, self.theirs):
-            params = set(chain.from_iterable(group["params"] for group in side.param_groups))
-            side.state = defaultdict(dict, {param: values for param, values in side.state.items() if param in params})
-        return [copy.deepcopy(side.state_dict()) for side in (self.ours, self.theirs)]
-
     def follow(self, copied: Any) -> None:
         """Go on with a copy of our optimizer and its parameters."""
         params = chain.from_iterable(group["params"] for group in copied.param_groups)
         for (pair, _), param in zip(self.used(), params, strict=True):
             self.pairs[id(param)] = Pair(param, pair.theirs)
+        assert repr(copied) == repr(self.ours)
         self.ours = copied
 
 

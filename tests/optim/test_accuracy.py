@@ -1,55 +1,66 @@
-"""Errors of 100 steps against float64, beside the errors of torch.optim's for-loop on the same numbers."""
+"""Errors of 100 steps against float64, next to the errors of torch.optim's for-loop on the same numbers."""
+
+from functools import cache
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
-from tests.support.accuracy import gradients, run, start, too_large
-from tests.support.devices import has_float64
+from tests.support.devices import synchronize
 from tests.support.optimizers import FOR_LOOP, OURS, THEIRS, Kernels, Options
 
 F32, F64, BF16, HALF = torch.float32, torch.float64, torch.bfloat16, torch.float16
-NAMES = pytest.mark.parametrize("name", OURS)
+# An error of one element is the end of one random walk; the mean over so many is known to a hundredth.
+ELEMENTS, STEPS, ALLOWED = 32_500, 100, 1.01
 # The random programs draw every combination. Without weight decay AdamW is Adam.
-IN_FLOAT32: dict[str, list[Options]] = {
-    "SGD": [
-        {},
-        {"momentum": 0.9, "weight_decay": 0.1},
-        {"momentum": 0.9, "nesterov": True, "maximize": True},
-        {"momentum": 0.9, "dampening": 0.3, "weight_decay": 0.1},
-    ],
-    "Adam": [{}, {"amsgrad": True, "weight_decay": 0.1, "maximize": True}, {"betas": (0.3, 0.7), "eps": 1e-3}],
-    "AdamW": [{"weight_decay": 0.1}, {"weight_decay": 0.1, "amsgrad": True, "betas": (0.3, 0.7), "eps": 1e-3}],
-}
+IN_FLOAT32: list[tuple[str, Options]] = [
+    ("SGD", {}),
+    ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1, "maximize": True}),
+    ("Adam", {"amsgrad": True, "weight_decay": 0.1, "maximize": True}),
+    ("Adam", {"betas": (0.3, 0.7), "eps": 1e-3}),
+    ("AdamW", {"weight_decay": 0.1}),
+]
 # Torch's own states of float16 need a large eps: the squares of small gradients vanish in them.
-LOW: dict[str, list[Options]] = {
-    "SGD": [{"momentum": 0.9, "weight_decay": 0.1}, {"momentum": 0.9, "dampening": 0.3}],
-    "Adam": [{"amsgrad": True, "weight_decay": 0.1, "eps": 1e-3}],
-    "AdamW": [{"weight_decay": 0.1, "eps": 1e-3}],
-}
+LOW: list[tuple[str, Options]] = [
+    ("SGD", {"momentum": 0.9, "weight_decay": 0.1}),
+    ("SGD", {"momentum": 0.9, "dampening": 0.3}),
+    ("Adam", {"amsgrad": True, "weight_decay": 0.1, "eps": 1e-3}),
+]
+DTYPES = [(BF16, F32), (HALF, F32), (BF16, None)]  # of parameters and of their state
+CASES = [(*row, F32, None) for row in IN_FLOAT32] + [(*row, *dtypes) for row in LOW for dtypes in DTYPES]
 
 
-@pytest.mark.parametrize(
-    ("dtype", "state_dtype"), [(F32, None), (BF16, F32), (HALF, F32), (BF16, None)], ids=lambda dtype: str(dtype)[6:]
-)
-@NAMES
+def run(make: Any, options: Options, numbers: torch.dtype, dtype: torch.dtype, device: str = "cpu") -> Tensor:
+    """Return the parameter after each tenth step, in float64 on the host; its first values are numbers of a dtype."""
+    generator = torch.Generator().manual_seed(0)
+    param = torch.linspace(-2, 2, ELEMENTS).to(numbers).to(device, dtype, copy=True).requires_grad_()
+    optimizer, found = make([param], **{"lr": 0.01, **options}), []
+    for number in range(STEPS):
+        # They grow and shrink: amsgrad's maximum is neither always nor never the newest square.
+        grad = torch.randn(ELEMENTS, generator=generator) * (1 + number % 7) / 7
+        param.grad = grad.to(numbers).to(device, dtype)
+        optimizer.step()
+        synchronize(device)  # on XLA, each step is a graph
+        if number % 10 == 9:
+            found.append(param.detach().to("cpu", F64, copy=True))
+    return torch.stack(found)
+
+
+@cache
+def oracle(name: str, options: tuple[tuple[str, Any], ...], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return what torch.optim's for-loop gives in float64, and its errors in that dtype."""
+    for_loop = {**dict(options), **FOR_LOOP}
+    wanted = run(THEIRS[name], for_loop, dtype, F64)
+    return wanted, (run(THEIRS[name], for_loop, dtype, dtype) - wanted).abs()
+
+
+@pytest.mark.parametrize(("name", "options", "dtype", "state_dtype"), CASES, ids=str)
 def test_errors_are_those_of_the_for_loop(
-    name: str, dtype: torch.dtype, state_dtype: torch.dtype | None, kernels: Kernels
+    name: str, options: Options, dtype: torch.dtype, state_dtype: torch.dtype | None, kernels: Kernels
 ) -> None:
-    grads, texts = gradients(name, dtype), []
-    for options in (IN_FLOAT32 if dtype is F32 else LOW)[name]:
-        # Where torch.optim takes the step, its implementation over lists rounds otherwise.
-        ours = {**options, "state_dtype": state_dtype, "foreach": False}
-        texts += too_large(name, options, dtype, run(OURS[name], ours, start(name, dtype), grads, kernels.device))
-    assert not texts, "\n".join(texts)
-
-
-@NAMES
-def test_steps_in_float64(name: str, kernels: Kernels) -> None:
-    """Within a few roundings of the for-loop, which is the reference of the other tests."""
-    if not has_float64(kernels.device):
-        pytest.skip(f"{kernels} has no float64")
-    grads = gradients(name, F64)
-    for options in LOW[name]:
-        wanted = run(THEIRS[name], {**options, **FOR_LOOP}, start(name, F64), grads)
-        found = run(OURS[name], options, start(name, F64), grads, kernels.device)
-        torch.testing.assert_close(found, wanted, rtol=1e-13, atol=1e-14)
+    # Where torch.optim takes the step, its implementation over lists rounds otherwise.
+    given = {**options, "state_dtype": state_dtype, "foreach": False}
+    wanted, theirs = oracle(name, tuple(options.items()), dtype)
+    ours = (run(OURS[name], given, dtype, dtype, kernels.device) - wanted).abs()
+    assert ours.mean() <= ALLOWED * theirs.mean()

@@ -1,4 +1,4 @@
-"""Parameters that share memory, and gradients of other dtypes; the other layouts are those of the random programs."""
+"""Memory that is shared, copied on write, or sparse; the other layouts are those of the random programs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.support.devices import has_float64
-from tests.support.optimizers import OURS, THEIRS, Kernels, make, set_grads
+from tests.support.optimizers import OURS, THEIRS, make, parameters, same_bits, set_grads, step
 
+F32, BF16 = torch.float32, torch.bfloat16
 SHARING: dict[str, Callable[[Tensor], list[Tensor]]] = {
     "the same memory": lambda memory: [memory.view(-1), memory.view(-1)],
     "one element in common": lambda memory: [memory.view(-1)[:20], memory.view(-1)[19:30]],
@@ -24,11 +24,7 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
 
 
 @pytest.mark.parametrize("case", SHARING)
-@pytest.mark.parametrize(
-    ("kind", "dtype", "tolerance"),
-    [("SGD nesterov", torch.float32, 3e-6), ("SGD nesterov", torch.bfloat16, 3e-2), ("AdamW", torch.float32, 3e-6)],
-    ids=str,
-)
+@pytest.mark.parametrize(("kind", "dtype", "tolerance"), [("SGD nesterov", BF16, 3e-2), ("AdamW", F32, 3e-6)], ids=str)
 def test_parameters_on_one_storage_step_one_after_the_other(
     kind: str, dtype: torch.dtype, tolerance: float, case: str, real_device: str
 ) -> None:
@@ -45,31 +41,6 @@ def test_parameters_on_one_storage_step_one_after_the_other(
 
     found, wanted = weights(OURS, real_device), weights(THEIRS, "cpu")
     torch.testing.assert_close(found, wanted, rtol=tolerance, atol=tolerance)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
-def test_gradients_of_another_type_are_those_of_the_parameters_type(dtype: torch.dtype, kernels: Kernels) -> None:
-    """At operator level; an optimizer never sees them, since torch refuses to set such a gradient."""
-    device = kernels.device
-    if dtype is torch.float64 and not has_float64(device):
-        pytest.skip(f"{kernels} has no float64")
-    grads = [numbers(3, 5, seed=1).to(device, dtype), numbers(7, seed=2).to(device, dtype)]
-    weights = []
-    for given in (grads, [grad.float() for grad in grads]):
-        params = [numbers(3, 5).to(device), numbers(7).to(device)]
-        state = [[torch.zeros_like(param) for param in params] for _ in range(3)]
-        steps = [torch.zeros((), device=device) for _ in params]
-        torch.ops.polycast.adam_step_(
-            params, given, *state, steps, lr=torch.tensor(0.1), beta1=0.9, beta2=0.999, weight_decay=0.1,
-            eps=1e-8, decoupled_weight_decay=False, maximize=False,
-        )  # fmt: skip
-        torch.ops.polycast.sgd_step_(
-            params, given, state[0], lr=torch.tensor(0.1), weight_decay=0.1, momentum=0.9, nesterov=False,
-            maximize=False,
-        )  # fmt: skip
-        weights.append([*params, *state[0], *state[1], *state[2], *steps])
-    torch.testing.assert_close(weights[0], weights[1], rtol=1e-6, atol=1e-6)
-    assert steps[0].item() == 1
 
 
 @pytest.mark.parametrize("kind", ["SGD momentum", "AdamW"])
@@ -94,3 +65,47 @@ def test_parameters_that_are_copied_on_write(kind: str) -> None:
         assert memory[0].equal(numbers(3, 5))
         weights.append(params)
     torch.testing.assert_close(*weights)
+
+
+def sparse(dims: int, seed: int) -> Tensor:
+    """Return a gradient with duplicates, and without most places."""
+    generator, shape = torch.Generator().manual_seed(seed), (50, 4, 3)
+    indices = torch.stack([torch.randint(size, (6,), generator=generator) for size in shape[:dims]])
+    indices[:, 1] = indices[:, 0]
+    values = torch.randn(6, *shape[dims:], generator=generator)
+    return torch.sparse_coo_tensor(indices, values, shape, check_invariants=False)
+
+
+@pytest.mark.parametrize(
+    ("dims", "dtype", "options"),
+    [
+        (2, F32, {"momentum": 0.9, "maximize": True}),
+        (1, F32, {"momentum": 0.9, "nesterov": True}),
+        (1, F32, {"momentum": 0.9, "dampening": 0.4}),
+        (1, BF16, {"momentum": 0.5}),  # a buffer whose dtype is not the one of the arithmetic is new after each step
+    ],
+    ids=str,
+)
+def test_sparse_momentum_is_torchs(dims: int, dtype: torch.dtype, options: dict[str, Any]) -> None:
+    """Steps without momentum are those of the random programs."""
+    (theirs,) = parameters((50, 4, 3))
+    ours = theirs.detach().to(dtype, copy=True).requires_grad_()
+    optimizer, peer = OURS["SGD"]([ours], lr=0.1, **options), THEIRS["SGD"]([theirs], lr=0.1, **options)
+    tolerance: dict[str, Any] = {} if dtype is F32 else {"check_dtype": False, "rtol": 0.03, "atol": 0.03}
+    for number, skip in enumerate([True, False, False, True, False, False]):
+        theirs.grad = sparse(dims, number)
+        ours.grad = theirs.grad.to(dtype) * 1024
+        before, state = ours.detach().clone(), str(optimizer.state)
+        step(optimizer, found_inf=float(skip), grad_scale=2048.0, clip_coef=2.0)
+        if skip:
+            assert same_bits(before, ours)
+            assert str(optimizer.state) == state
+            continue
+        peer.step()
+        buffers = [side.state[param]["momentum_buffer"] for side, param in ((optimizer, ours), (peer, theirs))]
+        assert all(buffer.is_sparse for buffer in buffers)
+        torch.testing.assert_close((ours, buffers[0].to_dense()), (theirs, buffers[1].to_dense()), **tolerance)
+        if number == 2:  # each goes on with the other's
+            states = [side.state_dict() for side in (peer, optimizer)]
+            optimizer.load_state_dict(states[0])
+            peer.load_state_dict(states[1])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -27,13 +28,9 @@ def composition() -> Iterator[None]:
     with torch.library._scoped_library("polycast", "IMPL") as library:
         for name in OPERATORS:
             operator = getattr(torch.ops.polycast, name).default
-            library.impl(name, _elsewhere(operator), "CPU", allow_override=True)
+            library.impl(name, partial(operator.redispatch, _ELSEWHERE), "CPU", allow_override=True)
         with patch.object(torch, "_fused_sgd_", _whole_fused_sgd):
             yield
-
-
-def _elsewhere(operator: Any) -> Callable[..., Any]:
-    return lambda *args, **kwargs: operator.redispatch(_ELSEWHERE, *args, **kwargs)
 
 
 def _whole_fused_sgd(*lists: list[Tensor], **options: Any) -> None:
@@ -50,12 +47,8 @@ _fused_sgd_ = torch._fused_sgd_
 @contextmanager
 def by_torch() -> Iterator[None]:
     """Run on CPU tensors what a device without such kernels runs: a read, and the step of torch.optim."""
-    trusted, backends.FUSED = backends.FUSED, ()
-    try:
-        with composition():
-            yield
-    finally:
-        backends.FUSED = trusted
+    with patch.object(backends, "FUSED", ()), composition():
+        yield
 
 
 PATHS: dict[str, Callable[[], AbstractContextManager[None]]] = {
@@ -87,10 +80,8 @@ KINDS: dict[str, tuple[str, Options]] = {
     "SGD momentum": ("SGD", {"lr": 0.1, "momentum": 0.9}),
     "SGD nesterov": ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
     "SGD dampening": ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.5}),
-    "SGD tensor lr": ("SGD", {"lr": torch.tensor(0.1), "momentum": 0.9}),
     "Adam": ("Adam", {"lr": 0.01, "weight_decay": 0.01}),
     "Adam amsgrad": ("Adam", {"lr": 0.01, "amsgrad": True}),
-    "Adam tensor lr": ("Adam", {"lr": torch.tensor(0.01)}),
     "AdamW": ("AdamW", {"lr": 0.01, "weight_decay": 0.1}),
     "AdamW amsgrad maximize": ("AdamW", {"lr": 0.01, "amsgrad": True, "maximize": True}),
 }
@@ -99,15 +90,9 @@ KINDS: dict[str, tuple[str, Options]] = {
 def make(library: dict[str, Any], kind: str, params: Any, **more: Any) -> torch.optim.Optimizer:
     """Return an optimizer of one of KINDS, torch's as the for-loop."""
     name, options = KINDS[kind]
-    optimizer: torch.optim.Optimizer = library[name](
-        params, **_own(options), **(FOR_LOOP if library is THEIRS else {}), **more
-    )
+    given = {**options, **(FOR_LOOP if library is THEIRS else {}), **more}
+    optimizer: torch.optim.Optimizer = library[name](params, **given)
     return optimizer
-
-
-def _own(options: Options) -> Options:
-    """Return options whose tensors no other optimizer shares."""
-    return {name: value.clone() if isinstance(value, Tensor) else value for name, value in options.items()}
 
 
 def parameters(

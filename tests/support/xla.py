@@ -1,20 +1,13 @@
-"""What the tests on XLA share: marks, moving tensors there, and counting compiles and syncs of torch_xla."""
+"""What the tests on XLA share: marks, its device, and counting compiles and syncs of torch_xla."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.support.probe import HAS_XLA, NO_XLA
 
 NEEDS_XLA = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
-
-
-def on_xla(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Return leaves on XLA of the same values."""
-    return [tensor.detach().to("xla").requires_grad_(tensor.requires_grad) for tensor in tensors]
 
 
 def xla() -> torch.device:
@@ -22,11 +15,6 @@ def xla() -> torch.device:
 
     device: torch.device = torch_xla.device()
     return device
-
-
-def set_lr(optimizer: torch.optim.Optimizer, lr: float | Tensor) -> None:
-    for group in optimizer.param_groups:
-        group["lr"] = lr
 
 
 def sync() -> None:
