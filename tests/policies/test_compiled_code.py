@@ -23,8 +23,8 @@ X = torch.eye(4)
 HALVES = Policy({"matmul": "float16", "sort": "float16"})
 WIDE = Policy({"matmul": "fp32"})
 FIFTY = [Policy({"sort": "float16", f"aten::{op}": "fp32"}) for op in polycast.policy.ops("cpu", "fp32")[:50]]
-EQUAL, OUTLIVES = Policy({"matmul": "float64"}), Policy({"matmul": "float64"})
-del EQUAL
+FIRST, OUTLIVES, LAST = (Policy({"matmul": "float64"}) for _ in range(3))
+del FIRST, LAST
 BACKENDS = ("aot_eager", pytest.param("inductor", marks=pytest.mark.slow))
 pytestmark = [
     pytest.mark.filterwarnings("ignore:bf16 and fp16 are mixed in the scheduler node"),
@@ -116,7 +116,7 @@ def enters_fifty(x: Tensor) -> tuple[Tensor, ...]:
     return (x,)
 
 
-def enters_one_that_outlives_an_equal_one(x: Tensor) -> tuple[Tensor, ...]:
+def enters_one_that_outlives_equal_ones(x: Tensor) -> tuple[Tensor, ...]:
     with polycast.autocast("cpu", policy=OUTLIVES):
         return (x @ x,)
 
@@ -127,7 +127,7 @@ INSIDE: dict[Callable[..., Any], list[torch.dtype]] = {
     regions: [HALF, HALF, F32, HALF, BF16, F32],
     makes_policies: [HALF, HALF, HALF],
     enters_fifty: [HALF],
-    enters_one_that_outlives_an_equal_one: [F64],
+    enters_one_that_outlives_equal_ones: [F64],
 }
 
 

@@ -46,6 +46,7 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     # Alternatives
     "a cast with its keys": ({"mv": {"as": "fp32", "torch": ">=2.0", "note": "Why."}}, {ALL: "mv fp32"}),
     "a cast of other releases": ({"mv": {"as": "fp32", "torch": "<2.0"}}, {}),
+    "an op of other releases": ({"gone": {"as": "fp32", "torch": "<2.0"}}, {}),
     "some overloads": (
         {"pow": {"cpu": [{"as": "promote", "overloads": ["Tensor_Tensor"]}, "fp32"]}},
         {CPU: "pow.Tensor_Tensor promote, pow.Scalar fp32, pow.Tensor_Scalar fp32"},
@@ -102,6 +103,7 @@ NAMES: dict[str, list[object]] = {
     "gelu": ["F.gelu", "torch.nn.functional.gelu", torch.nn.functional.gelu],  # which no row of policy.yaml names
     "mm": ["aten.mm", "torch.mm", torch.mm, torch.Tensor.mm, torch.ops.aten.mm.default],
     "pow.Scalar": ["aten::pow.Scalar", torch.ops.aten.pow.Scalar],
+    "linalg_cross": ["torch.linalg.cross", torch.linalg.cross],  # "cross" is another op
     "fft_fft": ["torch.fft.fft", torch.fft.fft],
 }
 
