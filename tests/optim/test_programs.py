@@ -7,7 +7,18 @@ from hypothesis import strategies as st
 
 from tests.optim.changes import CHANGES, Changes
 from tests.optim.programs import Program
-from tests.support.optimizers import OURS, SHAPES, Kernels, make, parameters, same_bits, set_grads, step, tensors
+from tests.support.optimizers import (
+    OURS,
+    SHAPES,
+    THEIRS,
+    Kernels,
+    make,
+    parameters,
+    same_bits,
+    set_grads,
+    step,
+    tensors,
+)
 from tests.support.properties import examples
 
 
@@ -45,3 +56,14 @@ def test_training_with_skipped_steps_is_that_without_them(
             step(wanted)
     assert all(map(same_bits, tensors(ours), tensors(wanted)))
     assert ours.state_dict()["state"].keys() == wanted.state_dict()["state"].keys()
+
+
+@pytest.mark.parametrize("kind", ["SGD nesterov", "Adam"])
+def test_a_bfloat16_step_rounds_once(kind: str, kernels: Kernels) -> None:
+    (param,) = parameters((1000,), dtype=torch.bfloat16, device=kernels.device)
+    set_grads([param], 0)
+    wide = param.detach().cpu().float().requires_grad_()
+    wide.grad = param.grad.cpu().float()  # type: ignore[union-attr]
+    make(OURS, kind, [param]).step()
+    make(THEIRS, kind, [wide]).step()
+    assert (param.detach().cpu() == wide.detach().bfloat16()).float().mean() > 0.99
