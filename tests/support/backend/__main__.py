@@ -24,24 +24,24 @@ def installed() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         changed = max(path.stat().st_mtime for path in SOURCES.rglob("*") if path.suffix in (".cpp", ".h", ".py"))
         if not folder.exists() or folder.stat().st_mtime < changed:
-            _install(folder)
+            _build(folder)
     return folder
 
 
-def _install(folder: Path) -> None:
-    """Build a wheel of a copy, beside which the build leaves its files, and unpack it: pip may be missing."""
+def _build(folder: Path) -> None:
+    """Build the package, with the metadata by which torch finds it; pip may be missing."""
     scripts = sysconfig.get_path("scripts")  # where ninja is, if the environment is not activated
     environment = {**os.environ, "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
-    copy, wheels = (folder.with_name(f"{folder.name}-{what}") for what in ("sources", "wheels"))
-    for old in (folder, copy, wheels):
+    staging = folder.with_name(f"{folder.name}-new")
+    for old in (folder, staging):
         shutil.rmtree(old, ignore_errors=True)
-    shutil.copytree(SOURCES, copy)
-    code = f"from setuptools.build_meta import build_wheel; build_wheel({str(wheels)!r})"
-    done = subprocess.run([sys.executable, "-c", code], cwd=copy, env=environment, capture_output=True, text=True)
+    staging.mkdir()
+    command = [sys.executable, "setup.py", "-q", "egg_info", f"--egg-base={staging}"]
+    command += ["build", f"--build-base={folder}-objects", f"--build-lib={staging}"]
+    done = subprocess.run(command, cwd=SOURCES, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{done.stdout}{done.stderr}error: the backend of the tests was not built")
-    (wheel,) = wheels.glob("*.whl")
-    shutil.unpack_archive(wheel, folder, "zip")
+    staging.rename(folder)
 
 
 def main() -> None:

@@ -1,10 +1,13 @@
-// What torch asks of an accelerator: memory, the current device, streams and events, and hooks.
+// What torch asks of an accelerator: memory, the current device, generators, streams and events, and hooks.
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ATen/native/Resize.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/alloc_cpu.h>
+#include <torch/csrc/utils/pybind.h>
 
+#include <array>
 #include <utility>
 
 #include "device.h"
@@ -13,6 +16,12 @@ namespace mimic {
 namespace {
 
 thread_local c10::DeviceIndex current = 0;
+
+// Returns the index that was current.
+c10::DeviceIndex exchange_device(c10::DeviceIndex index) {
+  TORCH_CHECK(index < kCount, "the device index is ", int(index), ", and there are ", int(kCount), " devices");
+  return std::exchange(current, index < 0 ? current : index);
+}
 
 struct Memory final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
@@ -29,6 +38,47 @@ struct Memory final : c10::Allocator {
 
 Memory memory;
 REGISTER_ALLOCATOR(kType, &memory);
+
+// --- random numbers ---
+
+// Its state is that of a generator of the host, since the host draws the numbers.
+struct Generator final : c10::GeneratorImpl {
+  Generator(c10::DeviceIndex index, at::Generator host)
+      : c10::GeneratorImpl({kType, index}, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)), host(std::move(host)) {}
+
+  void set_current_seed(uint64_t seed) override {
+    host.set_current_seed(seed);
+  }
+  void set_offset(uint64_t offset) override {
+    host.set_offset(offset);
+  }
+  uint64_t get_offset() const override {
+    return host.get_offset();
+  }
+  uint64_t current_seed() const override {
+    return host.current_seed();
+  }
+  uint64_t seed() override {
+    return host.seed();
+  }
+  void set_state(const c10::TensorImpl& state) override {
+    host.unsafeGetGeneratorImpl()->set_state(state);
+  }
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    return host.unsafeGetGeneratorImpl()->get_state();
+  }
+  Generator* clone_impl() const override {
+    return new Generator(device().index(), host.clone());
+  }
+
+  at::Generator host;
+};
+
+at::Generator new_generator(c10::DeviceIndex index) {
+  return at::make_generator<Generator>(index, at::detail::createCPUGenerator());
+}
+
+// --- streams and hooks ---
 
 // The device runs each op before the call returns. So there is one stream for each index, and every event has happened.
 struct Guard final : c10::impl::DeviceGuardImplInterface {
@@ -56,23 +106,12 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream getDefaultStream(c10::Device device) const override {
     return getStream(device);
   }
-  c10::Stream getNewStream(c10::Device device, int /*priority*/) const override {
-    return getStream(device);
-  }
   c10::Stream exchangeStream(c10::Stream stream) const override {
     return getStream(stream.device());
   }
-  bool queryStream(const c10::Stream&) const override {
-    return true;
-  }
-  void synchronizeStream(const c10::Stream&) const override {}
   void synchronizeDevice(c10::DeviceIndex) const override {}
   void record(void**, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override {}
   void block(void*, const c10::Stream&) const override {}
-  bool queryEvent(void*) const override {
-    return true;
-  }
-  void synchronizeEvent(void*) const override {}
 };
 
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
@@ -122,13 +161,28 @@ c10::DeviceIndex current_device() {
   return current;
 }
 
-c10::DeviceIndex exchange_device(c10::DeviceIndex index) {
-  TORCH_CHECK(index < kCount, "the device index is ", int(index), ", and there are ", int(kCount), " devices");
-  return std::exchange(current, index < 0 ? current : index);
-}
-
 c10::Allocator* allocator() {
   return &memory;
 }
 
+const at::Generator& default_generator(c10::DeviceIndex index) {
+  static const std::array<at::Generator, kCount> generators{new_generator(0), new_generator(1)};
+  return generators.at(index);
+}
+
+at::Generator host_generator(const at::Generator& generator) {
+  TORCH_CHECK(
+      generator.device().type() == kType, "the generator is on ", generator.device(), ", and the tensors are not");
+  return static_cast<Generator*>(generator.unsafeGetGeneratorImpl())->host;
+}
+
 }  // namespace mimic
+
+// What the Python module of the device calls.
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  module.def("device_count", [] { return int(mimic::kCount); });
+  module.def("current_device", [] { return int(mimic::current_device()); });
+  module.def("exchange_device", [](int index) { return int(mimic::exchange_device(c10::DeviceIndex(index))); });
+  module.def("default_generator", [](int index) { return mimic::default_generator(c10::DeviceIndex(index)); });
+  module.def("raise_at_syncs", mimic::raise_at_syncs);
+}

@@ -12,6 +12,7 @@
 #include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/library.h>
 
 #include <atomic>
@@ -27,28 +28,14 @@ namespace {
 
 const c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
-std::atomic<Syncs> mode = Syncs::pass;
+std::atomic<bool> syncs_raise = false;
 thread_local bool inside_fallback = false;
 
-// The copies of the fallback are no syncs: a kernel of the device would not make them.
-struct InsideFallback {
-  bool outer = std::exchange(inside_fallback, true);
-  ~InsideFallback() {
-    inside_fallback = outer;
-  }
-};
-
 void note_sync() {
-  if (inside_fallback || mode == Syncs::pass) return;
-  TORCH_CHECK(mode != Syncs::raise, "the host waits for the device");
-  TORCH_WARN("the host waits for the device");
+  TORCH_CHECK(inside_fallback || !syncs_raise, "the host waits for the device");
 }
 
 // --- memory ---
-
-c10::OptionalDeviceGuard guard(std::optional<c10::Device> device) {
-  return device ? c10::OptionalDeviceGuard(*device) : c10::OptionalDeviceGuard();
-}
 
 at::Tensor empty(
     c10::IntArrayRef size,
@@ -57,7 +44,7 @@ at::Tensor empty(
     std::optional<c10::Device> device,
     std::optional<bool>,
     std::optional<c10::MemoryFormat> format) {
-  const auto guarded = guard(device);
+  const c10::OptionalDeviceGuard guarded(device);
   return at::detail::empty_generic(size, allocator(), kKeys, c10::dtype_or_default(dtype), format);
 }
 
@@ -68,7 +55,7 @@ at::Tensor empty_strided(
     std::optional<c10::Layout>,
     std::optional<c10::Device> device,
     std::optional<bool>) {
-  const auto guarded = guard(device);
+  const c10::OptionalDeviceGuard guarded(device);
   return at::detail::empty_strided_generic(size, stride, allocator(), kKeys, c10::dtype_or_default(dtype));
 }
 
@@ -134,22 +121,19 @@ c10::Device common_device(const c10::FunctionSchema& schema, torch::jit::Stack& 
   return common && common->has_index() ? *common : c10::Device(kType, current_device());
 }
 
-bool result_depends_on_values(const c10::OperatorHandle& op) {
-  return op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape);
-}
-
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& parameters = op.schema().arguments();
   torch::jit::Stack arguments(stack->end() - parameters.size(), stack->end());
   const c10::Device device = common_device(op.schema(), arguments);
-  if (result_depends_on_values(op)) note_sync();
+  if (op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape)) note_sync();
   for (size_t index = 0; index < parameters.size(); ++index) {
     if (parameters[index].name() != "generator") continue;
     c10::IValue& value = (*stack)[stack->size() - parameters.size() + index];
     value = host_generator(value.isNone() ? default_generator(device.index()) : value.toGenerator());
   }
   const c10::OptionalDeviceGuard guarded(device);
-  const InsideFallback inside;
+  // The copies of the fallback are no syncs: a kernel of the device would not make them.
+  const auto reset = c10::make_scope_exit([outer = std::exchange(inside_fallback, true)] { inside_fallback = outer; });
   at::native::cpu_fallback(op, stack);
 }
 
@@ -201,12 +185,8 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
 
 }  // namespace
 
-void set_syncs(Syncs chosen) {
-  mode = chosen;
-}
-
-Syncs syncs() {
-  return mode;
+void raise_at_syncs(bool raises) {
+  syncs_raise = raises;
 }
 
 }  // namespace mimic

@@ -13,8 +13,10 @@ from torch import Tensor
 from torch.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
 
 from . import _C
+from .cells import KERNELS
 
 NAME = __name__
+_library = torch.library.Library("aten", "IMPL", "PrivateUse1")  # type: ignore[no-untyped-call]
 _Device = int | str | torch.device | None
 
 
@@ -23,6 +25,8 @@ def register() -> None:
     rename_privateuse1_backend(NAME)
     torch._register_device_module(NAME, sys.modules[__name__])  # type: ignore[no-untyped-call]
     generate_methods_for_privateuse1_backend(for_storage=True)
+    for name, kernel in KERNELS.items():
+        _library.impl(name, kernel)  # type: ignore[no-untyped-call]
 
 
 # --- the devices: torch.accelerator, torch.utils.checkpoint, FakeTensorMode ---
@@ -60,13 +64,7 @@ def synchronize(device: _Device = None) -> None:
 
 def _index(device: _Device) -> int:
     """Return the index of a device; None is the current one."""
-    if isinstance(device, str):
-        device = torch.device(device)
-    if isinstance(device, torch.device) and device.type != NAME:
-        raise ValueError(f"the device is {device}; give one of {NAME}")
-    index = device.index if isinstance(device, torch.device) else device
-    if index is not None and index not in range(device_count()):
-        raise ValueError(f"the device index is {index}, and there are {device_count()} devices; count from 0")
+    index = torch.device(device).index if isinstance(device, (str, torch.device)) else device
     return current_device() if index is None else index
 
 
@@ -105,15 +103,7 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 # --- syncs: as in torch.cuda ---
 
-_MODES: dict[int | str, int] = {"default": 0, "warn": 1, "error": 2, 0: 0, 1: 1, 2: 2}
 
-
-def set_sync_debug_mode(debug_mode: int | str) -> None:
-    """Choose what happens where the host waits for the device: nothing, a warning, or an error."""
-    if debug_mode not in _MODES:
-        raise ValueError(f"the mode is {debug_mode!r}; use one of {', '.join(map(repr, _MODES))}")
-    _C.set_sync_debug_mode(_MODES[debug_mode])
-
-
-def get_sync_debug_mode() -> int:
-    return _C.get_sync_debug_mode()
+def set_sync_debug_mode(debug_mode: str) -> None:
+    """Choose what happens where the host waits for the device: nothing by "default", or an "error"."""
+    _C.raise_at_syncs({"default": False, "error": True}[debug_mode])
