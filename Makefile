@@ -99,7 +99,7 @@ sanitize: $(VENV)/installed
 # selects the cells whose names contain all of these words.
 ecosystem: export USE_TORCH_XLA := 0
 ecosystem: .venv-ecosystem/built
-	@PYTHONPATH=$(CURDIR)/.venv-ecosystem/xla .venv-ecosystem/bin/python -m pytest -q tests/workflows tests/test_docstrings.py tests/docs/test_pages.py -k "integrations or trainers"
+	@PYTHONPATH=$(CURDIR)/.venv-ecosystem/xla .venv-ecosystem/bin/python -m pytest -q -m '' tests/workflows tests/test_docstrings.py tests/docs/test_pages.py -k "integrations or trainers"
 	@.venv-ecosystem/bin/python -m tests.slow.ecosystem $(CELLS)
 
 # Accelerate prefers XLA wherever it is installed, and Ignite raises beside it: it has a folder of its own, for the tests.

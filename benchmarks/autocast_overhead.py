@@ -110,7 +110,7 @@ def main() -> None:
         parser.error(f"--rounds {rounds}: a median needs at least 10")
     named, table = tensors(), []
     for name in CASES:
-        records = interleave(kernels(name, named), rounds, f"{name:22}")
+        records = interleave(kernels(name, named), rounds)
         spread = ratio(records["polycast"], records["torch"])
         times = [f"{median(record) * 1e6:.2f}" for record in records.values()]
         table.append([name, *times, str(spread), verdict(spread.median, RATIO_TARGET)])
@@ -119,13 +119,13 @@ def main() -> None:
     polycast.install("cpu")
     table = []
     for name, (*_, target, _) in POLICY_CASES.items():
-        records = interleave(policies(name, named), rounds, f"{name:22}")
+        records = interleave(policies(name, named), rounds)
         times = [f"{median(record) * 1e6:.2f}" for record in records.values()]
         more = added(records["policy"], records["none"]) * 1e9
         table.append([name, *times, f"{more:.0f}", f"<= {target}: {verdict(more, target)}"])
     print("\na call under a policy and under none; target: nanoseconds that it adds to a call")
     print_table(["", "none us", "policy us", "adds ns", ""], table)
-    imports = interleave({name: partial(import_seconds, name) for name in ("torch", "polycast")}, 11, "import")
+    imports = interleave({name: partial(import_seconds, name) for name in ("torch", "polycast")}, 11)
     more = added(imports["polycast"], imports["torch"])
     print(f"\nimport, medians of 11 rounds: torch {median(imports['torch']):.2f} s; polycast adds {more:.2f} s", end="")
     print(f", target <= {IMPORT_TARGET} s: {verdict(more, IMPORT_TARGET)}\n{machine()}")

@@ -172,7 +172,7 @@ def measure(case: Case, rounds: int, device: str) -> Ratios:
     """Run all ways in every round, print the medians, and return each time divided by stock's."""
     name, runs = case
     loops = {way: partial(seconds, run, way, device) for way, run in runs.items()}
-    records = interleave({way: looped(loop, LOOP_SECONDS) for way, loop in loops.items()}, rounds, f"{name:34}")
+    records = interleave({way: looped(loop, LOOP_SECONDS) for way, loop in loops.items()}, rounds)
     figures = "".join(f"{way:>10}{median(record) * 1e3:9.3f} ms" for way, record in records.items())
     stock, others = records["stock"], [way for way in records if way != "stock"]
     ratios = ", ".join(f"stock / {way} {ratio(stock, records[way]).median:.2f}" for way in others)

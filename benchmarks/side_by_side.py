@@ -20,8 +20,6 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from tests.support.progress import progress
-
 LOOP_SECONDS = 10e-3
 WARM_UP = 3
 STREAM_ELEMENTS = 64 * 2**20
@@ -90,14 +88,14 @@ def looped(loop: Callable[[int], float], seconds: float, trial: int = 1) -> Meas
     return lambda: loop(number)
 
 
-def interleave(measures: Mapping[str, Measure], rounds: int, title: str) -> dict[str, Record]:
+def interleave(measures: Mapping[str, Measure], rounds: int) -> dict[str, Record]:
     """Measure everyone once per round, each first equally often, without the garbage collector in between."""
     records: dict[str, Record] = {name: [] for name in measures}
     names = list(measures)
     gc.collect()
     gc.disable()
     try:
-        for number in progress(range(rounds), title):
+        for number in range(rounds):
             first = number % len(names)
             for name in (names[first:] + names[:first])[:: -1 if number // len(names) % 2 else 1]:
                 records[name].append(measures[name]())
@@ -239,7 +237,7 @@ def measure(
         a, b, c = (torch.full((STREAM_ELEMENTS,), value, device=device) for value in (0.0, 1.0, 2.0))
         measures["copy"] = timed(lambda: a.copy_(b), device)
         measures["triad"] = timed(lambda: torch.add(b, c, alpha=3.0, out=a), device)
-    records = interleave(measures, rounds, workload.title)
+    records = interleave(measures, rounds)
     size = workload.dtype.itemsize * elements_moved
     moved = dict.fromkeys(contestants, size * workload.elements)
     moved |= {"copy": 8 * STREAM_ELEMENTS, "triad": 12 * STREAM_ELEMENTS}

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import os
 import re
 import shlex
@@ -22,7 +21,7 @@ from torch import nn
 import codegen.__main__ as generator
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
-from tests.support.process import python
+from tests.support.process import printed_by
 from tests.support.snippets import (
     PAGES,
     ROOT,
@@ -38,124 +37,49 @@ from tests.support.snippets import (
     sessions,
 )
 
-# As a user types a command, whatever make runs these tests; torch warns where NumPy is not installed.
-MAKES = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "TORCH", "PYTHON")
-OWN = {name: value for name, value in os.environ.items() if name not in MAKES}
-OWN["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"
+# As a user types a command; torch warns where NumPy is not installed.
+OWN = {**os.environ, "PYTHONWARNINGS": "ignore:Failed to initialize NumPy"}
+COMMANDS = sorted(set().union(*map(commands, PAGES)))
+QUICK = {"conv2d", "LSTM", "diff", "help"}  # commands of polycast that take seconds
 
 
-def run(*command: str, folder: Path = ROOT) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=OWN)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def as_it_stands(command: str) -> None:
-    """Run a command of polycast that takes seconds, in this process."""
-    words = shlex.split(command.removeprefix("python -m "))
-    assert words[0] == "polycast" and polycast_main(words[1:]) == 0
-
-
-def shown(command: str) -> None:
-    """Look for a session that shows what the command prints, which another test runs."""
-    assert command in [session.source.strip() for name in PAGES for session in sessions(name)]
-
-
-def made(command: str) -> None:
-    """Have make say what it would do."""
-    run("make", "--dry-run", *shlex.split(command)[1:])
-
-
-def there(command: str) -> None:
-    """Look for the module of a command that takes minutes."""
-    assert find_spec(shlex.split(command)[2])
-
-
-def explained(command: str) -> None:
-    """Have the generator explain itself, and look there for the options."""
-    look_for_options(command, lambda: generator.main(["--help"]))
-
-
-def offered(command: str) -> None:
-    """Have a command of polycast explain itself, and look there for the options."""
-    words = shlex.split(command)
-    look_for_options(command.partition(" -- ")[0], lambda: polycast_main([words[1], "--help"]))
-
-
-def look_for_options(command: str, explain: Callable[[], object]) -> None:
+def explained(explain: Callable[[], object]) -> str:
+    """Return what a command says of itself."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
         explain()
-    assert [word for word in shlex.split(command) if word.startswith("--") and word not in text.getvalue()] == []
+    return text.getvalue()
 
 
-def installed(command: str) -> None:
-    """Have pip install nothing; what it needs is not asked for, and a package of the source tree is prepared."""
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_is_there(command: str) -> None:
+    """It runs, or has the options that are given to it, or is a target of make or a module."""
+    words = shlex.split(command.removeprefix("uv ").removeprefix("python -m ").partition(" -- ")[0])
+    options = [word for word in words if word.startswith("--")]
+    if words[0] == "make":
+        targets = {*re.findall(r"^([a-z-]+):", page("Makefile"), re.MULTILINE)}
+        assert {word for word in words[1:] if "=" not in word} <= targets
+    elif words[0] == "pip":
+        packages = {re.split("[<>=]", word)[0] for word in words[2:] if word not in options}
+        known = {line.partition("==")[0] for line in page("tests/environments/constraints.txt").splitlines()}
+        assert packages <= known | {"torch", "polycast", "."}
+    elif words[0] == "polycast" and (len(words) == 1 or words[1] in QUICK):
+        assert polycast_main(words[1:]) == 0
+    elif words[0] == "polycast":
+        told = explained(lambda: polycast_main([words[1], "--help"]))
+        assert told and [option for option in options if option not in told] == []
+    elif words[0] == "codegen":
+        told = explained(lambda: generator.main(["--help"]))
+        assert [option for option in options if option not in told] == []
+    else:
+        assert find_spec(words[0])
+
+
+@pytest.mark.slow
+def test_pip_prepares_the_source_tree() -> None:
+    """What it needs is not asked for, and nothing is installed."""
     options = ("--no-build-isolation", "--dry-run", "--no-deps", "--quiet", "--no-index")
-    run(sys.executable, "-m", *shlex.split(command.removeprefix("uv ")), *options)
-
-
-def named(command: str) -> None:
-    """Look for what pip is to install in the requirements of the environment."""
-    wanted = {re.split("[<>=]", word)[0] for word in shlex.split(command)[3:]} - {"torch", "polycast"}
-    assert wanted <= {line.partition("==")[0] for line in page("tests/environments/constraints.txt").splitlines()}
-
-
-CHECKS: dict[str, Callable[[str], None]] = {
-    "make demo": made,
-    "make dist": made,
-    "make test": made,
-    "make test-all": made,
-    "make test TORCH=2.13.0": made,
-    "make test TORCH=installed": made,
-    "make gpu": made,
-    "make docs": made,
-    "make build": made,
-    "make lint": made,
-    "make format": made,
-    "make syntax": made,
-    "make sanitize": made,
-    "make ecosystem": made,
-    "make clean": made,
-    "make distclean": made,
-    "uv pip install jinja2 pyyaml ninja 'setuptools>=77'": named,
-    "uv pip install --no-build-isolation .": installed,
-    "pip install .": installed,
-    "pip install polycast 'torch==2.9.*'": named,
-    "python -m polycast": as_it_stands,
-    "python -m polycast conv2d": as_it_stands,
-    "python -m polycast LSTM": as_it_stands,
-    "python -m polycast diff cuda xpu": as_it_stands,
-    "python -m polycast diff torch-2.11 torch-2.12": as_it_stands,
-    "python -m codegen --backend npu --standalone AutoCastOps.cpp test_autocast.py autocast.md": explained,
-    "python -m polycast trace examples/inference.py": shown,
-    "polycast trace train.py": offered,
-    "polycast bisect": offered,
-    "polycast bisect -- python train.py": offered,
-    "polycast bisect --good fp32 --bad built-in -- python train.py --steps 100": offered,
-    "polycast check": offered,
-    "polycast check mine.yaml": offered,
-    "polycast diff built-in torch-2.12": as_it_stands,
-    "polycast diff cpu cuda": as_it_stands,
-    "polycast diff torch-2.11 torch-2.12": as_it_stands,
-    "polycast diff torch-2.9 built-in": as_it_stands,
-    "polycast help": as_it_stands,
-    "polycast verify": offered,
-    "polycast verify --device NAME": offered,
-    "polycast verify --device cuda": offered,
-    "polycast verify --device cuda --json found.json": offered,
-    "python -m benchmarks.cast_cache": there,
-    "python -m tests.faults": there,
-    "python -m tests.support.backend -m pytest --real-devices mimic": there,
-}
-
-
-def test_every_command_has_a_check_and_every_check_a_command() -> None:
-    assert set().union(*map(commands, PAGES)) == CHECKS.keys()
-
-
-@pytest.mark.parametrize("command", CHECKS)
-def test_a_command(command: str) -> None:
-    CHECKS[command](command)
+    subprocess.run([sys.executable, "-m", "pip", "install", ".", *options], cwd=ROOT, check=True)
 
 
 def place_of(path: str) -> Path:
@@ -193,44 +117,11 @@ def test_pages_begin_with_what_their_reader_can_do_after_them() -> None:
 def test_every_picture_of_the_pages_is_drawn(tmp_path: Path) -> None:
     if missing(["import matplotlib"]):
         pytest.skip("the pictures need matplotlib")
-    run(sys.executable, "docs/figures/draw.py", str(tmp_path))
+    subprocess.run([sys.executable, "docs/figures/draw.py", str(tmp_path)], cwd=ROOT, env=OWN, check=True)
     shown = {Path(link).name for name in PAGES for link in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page(name))}
     assert shown == {path.name for path in tmp_path.iterdir()}
 
 
-# Runs the blocks of each page one after the other, in a fork, since importing torch takes longer than most pages. It
-# prints what the blocks of each page printed, or the error. A warning fails, but one that the block prints as well.
-RUN = """
-import contextlib, io, json, os, sys, traceback, warnings
-import polycast, torch
-
-def run(blocks):
-    names, printed = {"__name__": "__main__"}, []
-    for block in blocks:
-        with contextlib.redirect_stdout(io.StringIO()) as stdout, warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            exec(compile(block, "block", "exec"), names)
-        printed.append(stdout.getvalue())
-        assert all(str(warning.message) in printed[-1] for warning in caught), caught[0].message
-    return printed
-
-found = {}
-for name, blocks in PAGES.items():
-    end, start = os.pipe()
-    if os.fork() == 0:
-        try:
-            result = run(blocks)
-        except BaseException:
-            result = traceback.format_exc()
-        with os.fdopen(start, "w") as file:
-            json.dump(result, file)
-        os._exit(0)
-    os.close(start)
-    with os.fdopen(end) as file:
-        found[name] = file.read()
-    os.wait()
-print(json.dumps({name: json.loads(text or '"the process died"') for name, text in found.items()}))
-"""
 WITH_EXAMPLES = [name for name in PAGES if blocks(name, "python")]
 
 
@@ -238,10 +129,7 @@ WITH_EXAMPLES = [name for name in PAGES if blocks(name, "python")]
 def printed() -> dict[str, list[str] | str]:
     """What the blocks of each page print, or their error; of the pages whose packages are here."""
     sources = {name: [example.source for example in examples(name)] for name in WITH_EXAMPLES}
-    found: dict[str, list[str] | str] = json.loads(
-        python(f"PAGES = { {name: texts for name, texts in sources.items() if not missing(texts)}!r}\n{RUN}")
-    )
-    return found
+    return printed_by({name: texts for name, texts in sources.items() if not missing(texts)})
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -32,8 +33,9 @@ def modules(part: str) -> dict[str, Path]:
     return {name.removesuffix(".__init__"): path for path, name in names.items()}
 
 
-def imported(name: str, path: Path, *, only_at_import: bool) -> Iterator[str]:
-    """Yield the names that a module imports; with `only_at_import` not those within functions or for types alone."""
+@cache
+def imported(name: str, path: Path, *, only_at_import: bool) -> set[str]:
+    """Return the names that a module imports; with `only_at_import` not those within functions or for types alone."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
 
     def visit(node: ast.AST) -> Iterator[str]:
@@ -51,7 +53,7 @@ def imported(name: str, path: Path, *, only_at_import: bool) -> Iterator[str]:
         for child in ast.iter_child_nodes(node):
             yield from visit(child)
 
-    yield from visit(ast.parse(path.read_text(encoding="utf-8")))
+    return {*visit(ast.parse(path.read_text(encoding="utf-8")))}
 
 
 def circle(graph: Graph) -> list[str]:
@@ -76,7 +78,7 @@ def test_no_modules_of_a_part_import_each_other_in_a_circle(part: str) -> None:
     graph: Graph = {}
     for name, path in found.items():
         packages = {name.rsplit(".", level)[0] for level in range(1, name.count(".") + 1)}
-        origins = {*imported(name, path, only_at_import=True)} & found.keys()
+        origins = imported(name, path, only_at_import=True) & found.keys()
         graph[name] = origins - packages - {name}
     assert circle(graph) == []
 
@@ -84,7 +86,7 @@ def test_no_modules_of_a_part_import_each_other_in_a_circle(part: str) -> None:
 def test_the_generator_imports_the_grammar_alone_of_the_package() -> None:
     """It runs before the package is built."""
     for name, path in modules("codegen").items():
-        origins = {*imported(name, path, only_at_import=False)}
+        origins = imported(name, path, only_at_import=False)
         assert {origin for origin in origins if re.match(r"polycast\b(?!\._grammar)", origin)} == set(), path
 
 

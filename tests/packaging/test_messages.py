@@ -25,9 +25,6 @@ BUILDS = {
     "sys.modules['torch'] = None": (
         f"polycast is compiled against the installed torch, and {sys.prefix} has no 'torch'. {REMEDY}"
     ),
-    "sys.modules['jinja2'] = None": (
-        f"polycast is compiled against the installed torch, and {sys.prefix} has no 'jinja2'. {REMEDY}"
-    ),
     "import torch; torch.__version__ = '2.8.0'": f"polycast needs torch>=2.9, and {sys.prefix} has torch 2.8.0.",
     "import os; os.environ['CXX'] = 'no_such -O1'": f"{TOOLS} 'no_such' is not found: install g++, or set CXX.",
     "import shutil; shutil.which = lambda name: None if name == 'ninja' else name": (
@@ -75,7 +72,7 @@ def test_the_import_of_what_was_built_for_another_environment_says_how_to_instal
     code = (
         f"import sys, types; sys.modules['polycast._built_for'] = types.SimpleNamespace({built_for}); import polycast"
     )
-    done = subprocess.run([sys.executable, "-c", f"{code}; import polycast"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1] == f"ImportError: {IMPORTS[built_for]}"
 
 

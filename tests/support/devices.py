@@ -36,6 +36,12 @@ def lower_precision(device: str) -> tuple[torch.dtype, ...]:
     return _compiled.DEVICES[backends.device_of(device)].lower_precision
 
 
+def for_scaling(device: str) -> torch.dtype:
+    """Return the dtype of training with a scaler: float16, where the device has it."""
+    listed = lower_precision(device)
+    return torch.float16 if torch.float16 in listed else listed[0]
+
+
 @cache
 def casts_by_itself(device: str) -> bool:
     """Return whether torch, or the backend, registers kernels for autocasting on a device type."""

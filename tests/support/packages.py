@@ -1,12 +1,8 @@
 """What a source distribution and a wheel must hold and say, by the checkout that they are made of."""
 
-import base64
-import csv
-import hashlib
 import re
 import subprocess
 import tarfile
-from email import message_from_bytes
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -18,6 +14,8 @@ from tests.support.snippets import ROOT, page
 DIST_INFO = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE", "top_level.txt"}
 # What setuptools adds to the files of the checkout.
 ADDED = {"PKG-INFO", "setup.cfg"}
+# What a build needs of the checkout.
+NEEDED = ["codegen", "csrc", "generated", "python", "policy.yaml", "pyproject.toml", "setup.py", "README.md", "LICENSE"]
 
 
 def version() -> str:
@@ -40,22 +38,19 @@ def packaged() -> set[str]:
 
 def check_wheel(path: Path, release: str) -> int:
     """Raise unless the wheel holds the package and nothing else, for a minor release of torch; return its files."""
-    _, named, _, tags = parse_wheel_filename(path.name)
+    _, named, _, (tag,) = parse_wheel_filename(path.name)
     wanted = f"{version()}+torch{release}"
-    equal(str(named), wanted, "the version in its name")
-    (tag,) = tags
+    assert str(named) == wanted, named
     module = f"_C.cpython-{tag.interpreter.removeprefix('cp')}-x86_64-linux-gnu.so"
     with ZipFile(path) as wheel:
         info = f"polycast-{wanted}.dist-info"
-        package = {f"polycast/{name}" for name in packaged() | {module, "_built_for.py"}}
-        equal(set(wheel.namelist()), package | {f"{info}/{name}" for name in DIST_INFO}, "the files")
-        for name, digest, _ in csv.reader(wheel.read(f"{info}/RECORD").decode().splitlines()):
-            found = base64.urlsafe_b64encode(hashlib.sha256(wheel.read(name)).digest()).rstrip(b"=").decode()
-            equal(digest, "" if name.endswith("/RECORD") else f"sha256={found}", f"the digest of {name}")
+        files = {f"polycast/{name}" for name in packaged() | {module, "_built_for.py"}}
+        files |= {f"{info}/{name}" for name in DIST_INFO}
+        assert not (different := files ^ {*wheel.namelist()}), different
         assert f"{ROOT}/".encode() not in wheel.read(f"polycast/{module}"), "the compiled module names this folder"
         assert b"polycast = polycast.__main__:main" in wheel.read(f"{info}/entry_points.txt")
         check_metadata(wheel.read(f"{info}/METADATA"), wanted, f"torch=={release}.*")
-        return len(wheel.namelist())
+        return len(files)
 
 
 def check_source_distribution(path: Path, *, others: bool = False) -> int:
@@ -64,56 +59,26 @@ def check_source_distribution(path: Path, *, others: bool = False) -> int:
     Args:
         others: Whether files may be there that git could be given.
     """
-    equal(str(parse_sdist_filename(path.name)[1]), version(), "the version in its name")
+    assert str(parse_sdist_filename(path.name)[1]) == version(), path
+    command = ["git", "ls-files", "--cached", *(["--others", "--exclude-standard"] if others else []), *NEEDED]
+    listed = subprocess.check_output(command, cwd=ROOT, text=True).splitlines()
     with tarfile.open(path) as archive:
         top = f"polycast-{version()}/"
         names = {member.name.removeprefix(top) for member in archive if not member.isdir()}
         held = {name for name in names - ADDED if not name.startswith("python/polycast.egg-info/")}
-        equal(held, tracked(others), "the files")
+        assert not (different := held ^ {name for name in listed if (ROOT / name).exists()}), different
         information = archive.extractfile(f"{top}PKG-INFO")
         assert information is not None
         check_metadata(information.read(), version(), "torch>=2.9")
         return len(names)
 
 
-def tracked(others: bool) -> set[str]:
-    """Return the files that a build needs, of those that git has."""
-    needed = [
-        "codegen",
-        "csrc",
-        "generated",
-        "python",
-        "policy.yaml",
-        "pyproject.toml",
-        "setup.py",
-        "README.md",
-        "LICENSE",
-    ]
-    command = ["git", "ls-files", "--cached", *(["--others", "--exclude-standard"] if others else []), *needed]
-    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
-    return {name for name in listed if (ROOT / name).exists()}
-
-
 def check_metadata(text: bytes, wanted: str, torch: str) -> None:
     """Raise unless the metadata are valid by the standard, and are those of this package for a torch."""
     facts = Metadata.from_email(text)  # raises for fields that are not valid
-    equal((facts.name, str(facts.version)), ("polycast", wanted), "name and version")
     needed = {str(needed) for needed in facts.requires_dist or [] if needed.marker is None}
-    equal(needed, {torch, "pyyaml"}, "what it requires")
-    equal((facts.license_expression, facts.license_files), ("BSD-3-Clause", ["LICENSE"]), "the license")
-    equal(str(facts.requires_python), ">=3.10", "the Python that it requires")
-    equal(facts.description_content_type, "text/markdown", "the type of the description")
-    equal(facts.description == page("README.md"), True, "whether README.md is the description")
-    assert "Typing :: Typed" in (facts.classifiers or [])
-    assert message_from_bytes(text)["Summary"]
-
-
-def equal(found: object, wanted: object, what: str) -> None:
-    """Raise a ValueError that names what differs."""
-    if isinstance(found, set) and isinstance(wanted, set):
-        extra, missing = sorted(found - wanted), sorted(wanted - found)
-        text = f"{extra} must not be there, {missing} must"
-    else:
-        text = f"{found!r}, not {wanted!r}"
-    if found != wanted:
-        raise ValueError(f"{what}: {text}")
+    found = (facts.name, str(facts.version), needed, facts.license_expression, facts.license_files)
+    assert found == ("polycast", wanted, {torch, "pyyaml"}, "BSD-3-Clause", ["LICENSE"]), found
+    assert str(facts.requires_python) == ">=3.10", facts.requires_python
+    assert (facts.description_content_type, facts.description) == ("text/markdown", page("README.md"))
+    assert "Typing :: Typed" in (facts.classifiers or []) and facts.summary

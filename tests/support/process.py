@@ -1,5 +1,6 @@
-"""Runs code in a fresh Python process."""
+"""Runs code in a fresh Python process, or in forks of one."""
 
+import json
 import os
 import subprocess
 import sys
@@ -27,3 +28,44 @@ def python(code: str, **environment: str) -> str:
     )
     assert (run.returncode, run.stderr) == (0, ""), run.stderr
     return run.stdout
+
+
+# Runs the blocks of each program one after the other, in a fork, since importing torch takes longer than most of them.
+# It prints what the blocks of each printed, or the error. A warning fails, but one that the block prints as well.
+FORKS = """
+import contextlib, io, json, os, sys, traceback, warnings
+import polycast, torch
+
+def run(blocks):
+    names, printed = {"__name__": "__main__"}, []
+    for block in blocks:
+        with contextlib.redirect_stdout(io.StringIO()) as stdout, warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            exec(compile(block, "block", "exec"), names)
+        printed.append(stdout.getvalue())
+        assert all(str(warning.message) in printed[-1] for warning in caught), caught[0].message
+    return printed
+
+found = {}
+for name, blocks in PROGRAMS.items():
+    end, start = os.pipe()
+    if os.fork() == 0:
+        try:
+            result = run(blocks)
+        except BaseException:
+            result = traceback.format_exc()
+        with os.fdopen(start, "w") as file:
+            json.dump(result, file)
+        os._exit(0)
+    os.close(start)
+    with os.fdopen(end) as file:
+        found[name] = file.read()
+    os.wait()
+print(json.dumps({name: json.loads(text or '"the process died"') for name, text in found.items()}))
+"""
+
+
+def printed_by(programs: dict[str, list[str]], **environment: str) -> dict[str, list[str] | str]:
+    """Return what the blocks of each program print, or their error."""
+    found: dict[str, list[str] | str] = json.loads(python(f"PROGRAMS = {programs!r}\n{FORKS}", **environment))
+    return found

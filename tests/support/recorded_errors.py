@@ -24,12 +24,6 @@ def read(path: Path) -> dict[str, str]:
     return {name: text.strip("\n") for name, text in zip(pieces[1::2], pieces[2::2], strict=True)}
 
 
-def write(path: Path, errors: dict[str, str]) -> None:
-    """Write the file, in the order of the names."""
-    blocks = [f"# {name}\n{errors[name]}\n" for name in sorted(errors)]
-    path.write_text("\n".join(blocks), encoding="utf-8")
-
-
 class RecordedError:
     """The error that one test raises, as its folder's file has it. A second one is recorded as ``name #2``."""
 
@@ -68,6 +62,7 @@ def rewrite(items: list[pytest.Item]) -> None:
     for path in {path for path, _ in collected}:
         kept = {name: text for name, text in read(path).items() if (path, name.partition("::")[0]) not in collected}
         if errors := kept | _found.get(path, {}):
-            write(path, errors)
+            blocks = [f"# {name}\n{errors[name]}\n" for name in sorted(errors)]
+            path.write_text("\n".join(blocks), encoding="utf-8")
         else:
             path.unlink(missing_ok=True)

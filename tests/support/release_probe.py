@@ -11,7 +11,7 @@ import importlib
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ from tests.support.below import ReachedError, autocasting, fake_tensors, probes
 
 F32, F64, INT, LOWERS = torch.float32, torch.float64, torch.int64, (torch.bfloat16, torch.float16)
 STOCK, UNSEEN = "stock", "unseen"
+KINDS = ("unlisted", "lower_precision_fp", "fp32", "promote", "fp32_set_opt_dtype", "fp32_append_dtype")
 _BANNED = ("unsafe to autocast", "is banned on")  # torch's words, and those of a rule
 _KEY = re.compile(r"^Autocast(\w+?)(?:\[alias\])?: (?!fallthrough)", re.MULTILINE)
 
@@ -72,7 +73,7 @@ def category(key: str, name: str) -> str:
                 if any(words in str(error) for words in _BANNED):
                     return "banned"
                 return STOCK
-    return _told(name, seen)
+    return next((kind for kind in KINDS if all(_fits(kind, name, call) for call in seen)), STOCK)
 
 
 class Unmakeable(Exception):  # noqa: N818  # nothing is wrong
@@ -94,48 +95,16 @@ def _call(key: str, name: str, given: tuple[torch.dtype, ...], lower: torch.dtyp
     raise Unmakeable
 
 
-def _told(name: str, seen: list[Seen]) -> str:
-    """Return the first category that all calls agree with."""
-    for kind, wanted in _WANTED.items():
-        if all(wanted(name, call) for call in seen):
-            return kind
-    return STOCK
-
-
-def _eligible(given: tuple[torch.dtype, ...]) -> set[torch.dtype]:
-    return {dtype for dtype in given if dtype.is_floating_point and dtype != F64}
-
-
-def _cast(to: torch.dtype | None, call: Seen) -> list[torch.dtype]:
-    eligible = _eligible(call.given)
-    if to is None and eligible:
-        to = functools.reduce(torch.promote_types, eligible)
-    return [to if to is not None and dtype in eligible else dtype for dtype in call.given]
-
-
-def _sets_dtype(name: str, call: Seen) -> bool:
-    wanted = [F32] if call.given[0] in _eligible(call.given) else []
-    return call.name == name and call.dtypes == wanted and call.tensors == [*call.given]
-
-
-def _appends_dtype(name: str, call: Seen) -> bool:
-    first = call.given[0]
-    wanted = [F32] if first in _eligible(call.given) else [first]
-    return call.name != name and call.dtypes == wanted and call.tensors == [*call.given]
-
-
-def _casts(to: Callable[[Seen], torch.dtype | None]) -> Callable[[str, Seen], bool]:
-    return lambda name, call: call.name == name and call.tensors == _cast(to(call), call) and not call.dtypes
-
-
-_WANTED: dict[str, Callable[[str, Seen], bool]] = {
-    "unlisted": lambda name, call: call.name == name and call.tensors == [*call.given] and not call.dtypes,
-    "lower_precision_fp": _casts(lambda call: call.lower),
-    "fp32": _casts(lambda _: F32),
-    "promote": _casts(lambda _: None),
-    "fp32_set_opt_dtype": _sets_dtype,
-    "fp32_append_dtype": _appends_dtype,
-}
+def _fits(kind: str, name: str, call: Seen) -> bool:
+    """Return whether a call gave its op what a kernel of a category gives it."""
+    eligible = {dtype for dtype in call.given if dtype.is_floating_point and dtype != F64}
+    widest = functools.reduce(torch.promote_types, eligible) if eligible else None
+    to = {"lower_precision_fp": call.lower, "fp32": F32, "promote": widest}.get(kind)
+    tensors = [to if to is not None and dtype in eligible else dtype for dtype in call.given]
+    first, is_cast = call.given[0], call.given[0] in eligible
+    chosen = {"fp32_set_opt_dtype": [F32] if is_cast else [], "fp32_append_dtype": [F32 if is_cast else first]}
+    same_op = kind != "fp32_append_dtype"
+    return (call.tensors, call.dtypes, call.name == name) == (tensors, chosen.get(kind, []), same_op)
 
 
 def _overload(name: str) -> Any:

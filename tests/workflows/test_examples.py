@@ -4,56 +4,55 @@ import os
 import signal
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from time import sleep
 
 import pytest
 import torch
 
-from tests.support.snippets import ROOT, page
+from tests.support.process import printed_by
+from tests.support.snippets import ROOT, missing, page
 
 FOLDER = ROOT / "examples"
 NAMES = sorted(path.name for path in FOLDER.glob("*.py"))
-# digits.py is what `make demo` runs; it takes longer.
-RUN = [name for name in NAMES if name not in ("custom_op.py", "digits.py", "resume.py")]
-OPTIONS = {
-    "language_model.py": ["--steps", "3", "--output", "{picture}"],
-    "lora.py": ["--steps", "3", "--width", "64", "--output", "{picture}"],
-    "resnet.py": ["--steps", "2", "--dtype", "float16", "--output", "{picture}"],
+# The options of those that have some. digits.py is what `make demo` runs; it takes longer.
+OPTIONS: dict[str, list[str]] = {
+    **{name: [] for name in NAMES if name not in ("digits.py", "resume.py")},
+    "custom_op.py": ["--steps", "2"],
+    "language_model.py": ["--steps", "3", "--output", "language_model.png"],
+    "lora.py": ["--steps", "3", "--width", "64", "--output", "lora.png"],
+    "resnet.py": ["--steps", "2", "--output", "resnet.png"],
 }
-PACKAGES = {
-    "language_model.py": ["matplotlib", "tqdm"],
-    "lora.py": ["matplotlib", "tqdm"],
-    "resnet.py": ["matplotlib", "sklearn", "torchvision", "tqdm"],
-    "resume.py": ["matplotlib", "tqdm"],
-}
-# One thread, since the tests run beside each other. A warning is an error, but torch's own where NumPy is missing.
-PLAIN = {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1", "PYTHONWARNINGS": "error,ignore:Failed to initialize NumPy"}
+# One thread, since the tests run beside each other.
+PLAIN = {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
 
 
-def start(name: str, *options: str) -> "subprocess.Popen[str]":
-    for package in PACKAGES.get(name, []):
-        if find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
-    command = [sys.executable, name, *options]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, cwd=FOLDER, env={**os.environ, **PLAIN}, stdout=pipe, stderr=pipe, text=True)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the examples run in."""
+    return tmp_path_factory.mktemp("examples")
 
 
-def run(name: str, *options: str) -> str:
-    process = start(name, *options)
-    printed, errors = process.communicate()
-    assert (process.returncode, errors) == (0, ""), errors
-    return printed
+@pytest.fixture(scope="module")
+def printed(folder: Path) -> dict[str, list[str] | str]:
+    """What each example prints, or its error; of those whose packages are here."""
+    programs = {}
+    for name, options in OPTIONS.items():
+        source = page(f"examples/{name}")
+        if not missing([source]):
+            start = f"import os, sys\nos.chdir({str(folder)!r})\nsys.argv = {[name, *options]!r}"
+            programs[name] = [start, source]
+    return printed_by(programs, **PLAIN)
 
 
-@pytest.mark.parametrize("name", RUN)
-def test_an_example_runs(name: str, tmp_path: Path) -> None:
-    picture = tmp_path / "picture.png"
-    assert run(name, *(option.format(picture=picture) for option in OPTIONS.get(name, [])))
-    if "{picture}" in OPTIONS.get(name, []):
-        assert picture.read_bytes().startswith(b"\x89PNG")
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_example_runs(name: str, printed: dict[str, list[str] | str], folder: Path) -> None:
+    if lacking := missing([page(f"examples/{name}")]):
+        pytest.skip(f"{name} needs {', '.join(lacking)}")
+    assert isinstance(printed[name], list), printed[name]
+    assert printed[name][-1]
+    for picture in (option for option in OPTIONS[name] if option.endswith(".png")):
+        assert (folder / picture).read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "digits.py"])
@@ -62,26 +61,41 @@ def test_an_example_is_short_and_in_the_index(name: str) -> None:
     assert f"]({name})" in page("examples/README.md")
 
 
-def test_a_custom_op_runs_in_what_its_rule_says() -> None:
-    unlisted, lower, wide = run("custom_op.py", "--steps", "2").splitlines()
+def test_a_custom_op_runs_in_what_its_rule_says(printed: dict[str, list[str] | str]) -> None:
+    unlisted, lower, wide = printed["custom_op.py"][-1].splitlines()
     assert unlisted == "unlisted: swiglu: x is torch.float32 and gate is torch.bfloat16"
     assert lower.startswith("lower_precision_fp: ") and "computed in torch.bfloat16" in lower
     assert wide.startswith("fp32: ") and "computed in torch.float32" in wide
 
 
+def start(*options: str) -> "subprocess.Popen[str]":
+    """Start the example that is killed."""
+    environment = {**os.environ, **PLAIN, "PYTHONWARNINGS": "error,ignore:Failed to initialize NumPy"}
+    command, pipe = [sys.executable, "resume.py", *options], subprocess.PIPE
+    return subprocess.Popen(command, cwd=FOLDER, env=environment, stdout=pipe, stderr=pipe, text=True)
+
+
+def run(*options: str) -> str:
+    process = start(*options)
+    printed, errors = process.communicate()
+    assert (process.returncode, errors) == (0, ""), errors
+    return printed
+
+
+@pytest.mark.skipif(bool(missing([page("examples/resume.py")])), reason="resume.py needs matplotlib and tqdm")
 def test_a_training_that_is_killed_ends_bit_for_bit_as_one_that_is_not(tmp_path: Path) -> None:
     def options(name: str) -> list[str]:
         place = tmp_path / name
         return ["--steps", "400", "--every", "20", "--checkpoint", f"{place}.pt", "--output", f"{place}.png"]
 
-    whole = run("resume.py", *options("whole"))
-    killed = start("resume.py", *options("killed"))
+    whole = run(*options("whole"))
+    killed = start(*options("killed"))
     while not (tmp_path / "killed.pt").exists() and killed.poll() is None:
         sleep(0.005)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     assert killed.returncode == -signal.SIGKILL
-    done, again = len(torch.load(tmp_path / "killed.pt")["losses"]), run("resume.py", *options("killed"))
+    done, again = len(torch.load(tmp_path / "killed.pt")["losses"]), run(*options("killed"))
     assert 0 < done < 400
     assert again == f"goes on after step {done}\n{whole}"
     first, second = (torch.load(tmp_path / f"{name}.pt") for name in ("whole", "killed"))

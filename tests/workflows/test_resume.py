@@ -10,9 +10,8 @@ import torch
 from polycast import backends
 from torch import nn
 
-from tests.support.devices import RESIZES, seed
+from tests.support.devices import RESIZES, for_scaling, seed
 from tests.support.properties import TIMES
-from tests.workflows.loops import lower
 
 STEPS = 20
 BAD = 7  # every such step has an infinity
@@ -44,7 +43,7 @@ class Training:
         factor = float("inf") if self.number % BAD == BAD - 1 else 1.0
         for optimizer in self.optimizers:
             optimizer.zero_grad()
-        with polycast.autocast(self.device, dtype=lower(self.device)):
+        with polycast.autocast(self.device, dtype=for_scaling(self.device)):
             losses = [nn.functional.mse_loss(model(inputs), inputs[:, :2]) for model in self.models]
         self.scaler.scale(losses[0] * factor + losses[1]).backward()  # type: ignore[no-untyped-call]
         self.scaler.clip_grad_norm(self.optimizers[0], max_norm=1.0)

@@ -1,19 +1,21 @@
-"""The training loops and functions of the AMP, XLA and XPU documents, against the same in float32 without scaler."""
+"""The training loops of the AMP, XLA and XPU documents, against the same in float32 without scaler."""
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import polycast
 import pytest
 import torch
 from polycast import syncfree
-from torch import Tensor
+from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler as Scaler
 
-from tests.support.devices import RESIZES
+from tests.support.devices import RESIZES, for_scaling, synchronize
 from tests.support.xla import NEEDS_XLA
-from tests.workflows.loops import LOOPS, float32, floats, lower, network, ours, train
 
-F32, BF16 = torch.float32, torch.bfloat16
+BF16 = torch.bfloat16
 TOLERANCE = {torch.float16: 0.01, BF16: 0.05}
 # The documents ask torch_xla for its device the way that it calls deprecated.
 pytestmark = [
@@ -24,33 +26,206 @@ pytestmark = [
     ),
 ]
 OPTIMIZERS = pytest.mark.parametrize("optim", [syncfree, torch.optim], ids=["sync-free", "torch"])
+loss_fn = nn.MSELoss()
+
+
+def data(device: str, steps: int = 8, same: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield batches of a linear problem on the device, and have XLA run each step, as its loaders do."""
+    generator = torch.Generator().manual_seed(1)
+    weight = torch.randn(8, 2, generator=generator)
+    inputs = torch.randn(steps, 16, 8, generator=generator)
+    for number in range(steps):
+        batch = inputs[0 if same else number]
+        yield batch.to(device), (batch @ weight).to(device)
+        synchronize(device)
+
+
+def network(device: str, seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2)).to(device)
+
+
+class Amp(NamedTuple):
+    """What a loop takes from a package: ours on a device, or torch in float32 on the CPU to compare with."""
+
+    device: str
+    optim: Any
+    autocast: Callable[[], AbstractContextManager[Any]]
+    GradScaler: Callable[..., Any]
+
+
+def ours(device: str, optim: Any = syncfree, dtype: torch.dtype | None = None) -> Amp:
+    def scaler(init_scale: float = 256.0) -> polycast.GradScaler:
+        return polycast.GradScaler(init_scale=init_scale)
+
+    return Amp(device, optim, lambda: polycast.autocast(device, dtype or for_scaling(device)), scaler)
+
+
+def float32() -> Amp:
+    def scaler(_: float = 1.0) -> Scaler:
+        return Scaler("cpu", enabled=False)
+
+    return Amp("cpu", torch.optim, lambda: torch.autocast("cpu", enabled=False), scaler)
+
+
+class Run(NamedTuple):
+    """What a training leaves: losses, the dtype of the outputs, and what it trained with."""
+
+    losses: list[Tensor]
+    dtype: torch.dtype
+    scaler: Any
+    optimizer: Any
+
+
+def scaled_step(scaler: Any, optimizer: Any, loss: Any) -> None:
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+def plain_step(_: Any, optimizer: Any, loss: Any) -> None:
+    loss.backward()
+    optimizer.step()
+
+
+def train(
+    amp: Amp,
+    model: Any = None,
+    step: Callable[[Any, Any, Any], None] = scaled_step,
+    init_scale: float = 256.0,
+    same: bool = False,
+    steps: int = 8,
+) -> Run:
+    """Train as the documents' typical loop does; step is what comes after the forward pass."""
+    model = model or network(amp.device)
+    optimizer = amp.optim.SGD(model.parameters(), lr=0.1)
+    scaler = amp.GradScaler(init_scale)
+    losses = []
+    for inputs, targets in data(amp.device, steps, same):
+        optimizer.zero_grad()
+        with amp.autocast():
+            output = model(inputs)
+            loss = loss_fn(output, targets)
+        step(scaler, optimizer, loss)
+        losses.append(loss.detach())
+    return Run(losses, output.dtype, scaler, optimizer)
+
+
+def typical(amp: Amp) -> list[Tensor]:
+    return train(amp).losses
+
+
+def without_scaler(amp: Amp) -> list[Tensor]:
+    """The loop of the XPU document: bfloat16 needs no scaler."""
+    return train(amp, step=plain_step).losses
+
+
+def accumulated(amp: Amp) -> list[Tensor]:
+    model, iters_to_accumulate = network(amp.device), 3
+    optimizer = amp.optim.SGD(model.parameters(), lr=0.2)
+    scaler = amp.GradScaler()
+    losses = []
+    for i, (inputs, targets) in enumerate(data(amp.device, 12)):
+        with amp.autocast():
+            output = model(inputs)
+            loss = loss_fn(output, targets)
+            loss = loss / iters_to_accumulate
+        scaler.scale(loss).backward()
+        if (i + 1) % iters_to_accumulate == 0:
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.5)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        losses.append(loss.detach())
+    return losses
+
+
+def penalized(amp: Amp) -> list[Tensor]:
+    model = network(amp.device)
+    optimizer = amp.optim.SGD(model.parameters(), lr=0.03)
+    scaler = amp.GradScaler()
+    losses = []
+    for inputs, targets in data(amp.device, same=True):
+        optimizer.zero_grad()
+        with amp.autocast():
+            output = model(inputs)
+            loss = loss_fn(output, targets)
+        scaled_grad_params = torch.autograd.grad(
+            outputs=scaler.scale(loss), inputs=list(model.parameters()), create_graph=True
+        )
+        inv_scale = 1.0 / scaler.get_scale()
+        grad_params = [p * inv_scale for p in scaled_grad_params]
+        with amp.autocast():
+            grad_norm: Any = 0
+            for grad in grad_params:
+                grad_norm += grad.pow(2).sum()
+            grad_norm = grad_norm.sqrt()
+            loss = loss + grad_norm
+        scaled_step(scaler, optimizer, loss)
+        losses.append(loss.detach())
+    return losses
+
+
+def several(amp: Amp) -> list[Tensor]:
+    model0, model1 = network(amp.device, 0), network(amp.device, 1)
+    optimizer0 = amp.optim.SGD(model0.parameters(), lr=0.005)
+    optimizer1 = amp.optim.AdamW(model1.parameters(), lr=0.02)
+    scaler = amp.GradScaler()
+    losses = []
+    for inputs, targets in data(amp.device):
+        optimizer0.zero_grad()
+        optimizer1.zero_grad()
+        with amp.autocast():
+            output0 = model0(inputs)
+            output1 = model1(inputs)
+            loss0 = loss_fn(2 * output0 + 3 * output1, targets)
+            loss1 = loss_fn(3 * output0 - 5 * output1, targets)
+        scaler.scale(loss0).backward(retain_graph=True)
+        scaler.scale(loss1).backward()
+        scaler.unscale_(optimizer0)
+        scaler.step(optimizer0)
+        scaler.step(optimizer1)
+        scaler.update()
+        losses.append((loss0 + loss1).detach())
+    return losses
+
+
+# To what share of the first each loop's losses fall at least.
+LOOPS: dict[Callable[[Amp], list[Tensor]], float] = {
+    typical: 0.5,
+    without_scaler: 0.5,
+    accumulated: 0.8,
+    penalized: 0.85,
+    several: 0.8,
+}
 
 
 def compare(found: list[Tensor], wanted: list[Tensor], dtype: torch.dtype, fall: float = 0.5) -> None:
     """The losses fall as they do in float32, to a share of the first at least."""
-    losses, reference = floats(found), floats(wanted)
+    losses, reference = torch.stack(found).tolist(), torch.stack(wanted).tolist()
     assert losses == pytest.approx(reference, rel=TOLERANCE[dtype], abs=TOLERANCE[dtype] * reference[0] / 4)
     assert losses[-1] < fall * losses[0]
 
 
 @OPTIMIZERS
-@pytest.mark.parametrize("name", LOOPS)
-def test_a_loop_of_the_documents(real_device: str, optim: Any, name: str) -> None:
-    if real_device == "xla" and optim is torch.optim and name != "typical":
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_loop_of_the_documents(real_device: str, optim: Any, loop: Callable[[Amp], list[Tensor]]) -> None:
+    if real_device == "xla" and optim is torch.optim and loop is not typical:
         pytest.skip("torch's optimizers compile for seconds on XLA, so they run there in the typical loop only")
-    (loop, fall), dtype = LOOPS[name], BF16 if name == "without a scaler" else lower(real_device)
-    compare(loop(ours(real_device, optim, dtype)), loop(float32()), dtype, fall)
+    dtype = BF16 if loop is without_scaler else for_scaling(real_device)
+    compare(loop(ours(real_device, optim, dtype)), loop(float32()), dtype, LOOPS[loop])
 
 
 def test_a_training_finds_its_scale(real_device: str) -> None:
     """With a first scale too large for float16 it trains as without the skipped steps, whose losses come again."""
     losses, _, scaler, optimizer = train(ours(real_device), init_scale=2.0**24, same=True, steps=16)
     skips = int(scaler.skip_count(optimizer))
-    assert (3 < skips < 10) if lower(real_device) is torch.float16 else skips == 0
+    assert (3 < skips < 10) if for_scaling(real_device) is torch.float16 else skips == 0
     assert scaler.get_scale() == 2.0 ** (24 - skips)
     real = [loss for loss, after in pairwise(losses) if loss.item() != after.item()]
     assert len(real) + skips in (15, 16)  # it is not seen of the last step whether it was a real one
-    compare(real, train(float32(), same=True, steps=len(real)).losses, lower(real_device))
+    compare(real, train(float32(), same=True, steps=len(real)).losses, for_scaling(real_device))
 
 
 def optimizer_step(_: Any, optimizer: Any, loss: Any) -> None:
@@ -82,56 +257,3 @@ def test_a_step_of_the_xla_document(optim: Any, step: Any) -> None:
     run = train(amp, network("cpu").to(xm.xla_device()), step=step)
     assert run.dtype is BF16
     compare(run.losses, train(float32()).losses, BF16)
-
-
-class MyMM(torch.autograd.Function):
-    @staticmethod
-    @polycast.custom_fwd
-    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        ctx.save_for_backward(a, b)
-        return a.mm(b)
-
-    @staticmethod
-    @polycast.custom_bwd
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        a, b = ctx.saved_tensors
-        return grad.mm(b.t()), a.t().mm(grad)
-
-
-class MyFloat32Func(torch.autograd.Function):
-    @staticmethod
-    @polycast.custom_fwd(cast_inputs=F32)
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        result = x.mm(x.t()).diagonal()[:, None] * x
-        assert (x.dtype, result.dtype) == (F32, F32)
-        return result
-
-    @staticmethod
-    @polycast.custom_bwd
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        assert (x @ x.t()).dtype is F32
-        result: Tensor = grad * (x * x).sum(1, keepdim=True) + 2 * x * (grad * x).sum(1, keepdim=True)
-        return result
-
-
-def test_custom_functions_of_the_documents(real_device: str) -> None:
-    """One in the region's dtype, and one between its layers that needs float32."""
-
-    def weights(device: str) -> list[Tensor]:
-        generator = torch.Generator().manual_seed(0)
-        shapes = ((8, 16), (16, 2))
-        return [(torch.randn(shape, generator=generator) / 4).to(device).requires_grad_() for shape in shapes]
-
-    def plain(x: Tensor) -> Tensor:
-        return x.mm(x.t()).diagonal()[:, None] * x
-
-    def losses(amp: Any, mm: Any, func: Any) -> tuple[list[Tensor], torch.dtype]:
-        first, last = weights(amp.device)
-        run = train(amp, lambda x: mm(func(mm(x, first) / 4), last), [first, last], same=True)
-        return run.losses, run.dtype
-
-    found, dtype = losses(ours(real_device), MyMM.apply, MyFloat32Func.apply)
-    assert dtype is lower(real_device)
-    compare(found, losses(float32(), torch.mm, plain)[0], dtype, fall=0.8)
