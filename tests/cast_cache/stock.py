@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import polycast
 import torch
@@ -17,39 +18,33 @@ def stock(device: str = "cpu") -> Iterator[None]:
     if not casts_by_itself(device):
         yield
         return
-    polycast.uninstall(device)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "the policy's kernels for .* are not installed")
-            yield
-    finally:
-        polycast.install(device)
+    with polycast.uninstall(device), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the policy's kernels for .* are not installed")
+        yield
 
 
 def count_casts(run: Callable[[], object]) -> int:
     """Run it, and return how many times a tensor was cast."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        run()
-    results = profile.profiler.kineto_results if profile.profiler else None
-    assert results is not None
-    return sum(event.name() == "aten::_to_copy" for event in results.events())
+    return sum(event.name() == "aten::_to_copy" for event in _events(run))
 
 
 def count_allocated(run: Callable[[], object]) -> int:
     """Run it, and return how many bytes more of the CPU's memory are in use after it, such as those of kept casts."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+    return sum(event.nbytes() for event in _events(run, memory=True) if event.name() == "[memory]")
+
+
+def _events(run: Callable[[], object], memory: bool = False) -> list[Any]:
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=memory) as profile:
         run()
     results = profile.profiler.kineto_results if profile.profiler else None
     assert results is not None
-    return sum(event.nbytes() for event in results.events() if event.name() == "[memory]")
+    return list(results.events())
 
 
 def module_of(*tensors: Tensor) -> nn.Module:
     """Return a module that holds these tensors."""
     module = nn.Module()
     for number, tensor in enumerate(tensors):
-        if isinstance(tensor, nn.Parameter):
-            module.register_parameter(f"tensor{number}", tensor)
-        else:
-            module.register_buffer(f"tensor{number}", tensor)
+        hold = module.register_parameter if isinstance(tensor, nn.Parameter) else module.register_buffer
+        hold(f"tensor{number}", tensor)  # type: ignore[operator]
     return module

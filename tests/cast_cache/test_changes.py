@@ -3,18 +3,27 @@
 import copy
 import io
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
+from functools import partial
+from typing import Any
 
 import polycast
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from polycast import _compiled, cast_cache
 from torch import Tensor, nn
 
 from tests.cast_cache.stock import count_casts, module_of
-from tests.cast_cache.writes import ASSIGNED, CHANGES, NOT_ON_XLA, Change, without_grad
+from tests.cast_cache.writes import ALL, ASSIGNED, HIDDEN, NOT_ON_XLA
+from tests.support.properties import examples
 
-BF16, F32 = torch.bfloat16, torch.float32
+BF16 = torch.bfloat16
+MODES: dict[str, Callable[[], Any]] = {
+    mode.__name__: mode for mode in (torch.no_grad, torch.inference_mode, torch.enable_grad)
+}
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def values(device: str = "cpu") -> Tensor:
@@ -22,65 +31,75 @@ def values(device: str = "cpu") -> Tensor:
     return (torch.rand(4, 4) + 1.001).to(device)
 
 
-# What each category does to a weight, of the dtype that makes it cast.
-USE: dict[str, tuple[torch.dtype, Callable[[Tensor, Tensor], Tensor]]] = {
-    "lower_precision_fp": (F32, lambda x, weight: x.to(BF16) @ weight),
-    "fp32": (BF16, lambda x, weight: torch.nn.functional.mse_loss(x, weight, reduction="none")),
-    # A device promotes in one of these ops, or in both.
-    "promote": (BF16, lambda x, weight: torch.cat([x, weight, torch.atan2(x, weight)])),
-}
+Acts = list[tuple[str, float, str]]  # a write, its value, and the grad mode of the uses before and after it
 
 
-def check(device: str, category: str, change: Change, grad: bool, kept: bool, gap: bool) -> None:
-    """Use a weight until its cast is reused, change it, and use it again, in the same region or in the next one."""
-    dtype, use = USE[category]
-    weight, x = nn.Parameter(values(device).to(dtype)), values(device)
-    region = nullcontext() if gap else polycast.autocast(device, BF16)
-    part = (lambda: polycast.autocast(device, BF16)) if gap else nullcontext
-    holder, old = module_of(weight), []
+def check(device: str, acts: Acts, kept: bool, one_region: bool) -> None:
+    """Use a weight until its cast is reused, and change it, again and again: each use gives the values at that time."""
+    weight, one = nn.Parameter(values(device)), torch.eye(4, device=device)
+    opened = polycast.autocast(device, BF16)
 
-    def use_weight() -> None:
-        with part():
-            old.append(use(x, weight).detach().cpu())
+    def cast(mode: str) -> Tensor:
+        with MODES[mode](), nullcontext() if one_region else opened:
+            return one @ weight
 
-    if kept:
-        cast_cache.keep(holder)
-    with torch.set_grad_enabled(grad), region:
-        casts = [count_casts(use_weight) for _ in range(2)]
-        if gap or kept > grad:  # a region shares casts too
-            assert (casts[1] < casts[0]) == (kept > grad)
-        change(weight, 1.0)
-        with part():
-            new = use(x, weight).detach().cpu()
-        with polycast.autocast(device, BF16, cache_enabled=False):
-            expected = use(x, weight).detach().cpu()
-    assert torch.equal(new, expected) and not torch.equal(new, old[0]) and torch.equal(old[0], old[1])
+    def assert_right(mode: str) -> None:
+        found = cast(mode)
+        assert found.requires_grad is (mode == "enable_grad")
+        assert torch.equal(found.detach().cpu(), weight.detach().cpu().to(BF16))
+
+    with ExitStack() as stack:
+        if kept:
+            stack.enter_context(cast_cache.keep(module_of(weight)))
+        if one_region:
+            stack.enter_context(opened)
+        for write, value, mode in acts:
+            fresh, reused = (count_casts(partial(cast, mode)) for _ in range(2))
+            if one_region or (kept and mode != "enable_grad"):
+                assert reused < fresh
+            assert_right(mode)
+            ALL[write](weight, value)
+        assert_right(acts[-1][2])
 
 
+# Whether the casts are kept, whether all happens in one region, and the grad mode.
 WAYS = {
-    "default, in a region": (False, False),
-    "kept, in a region": (True, False),
-    "kept, from region to region": (True, True),
+    "default, in a region": (False, True, "enable_grad"),
+    "default, without gradients": (False, True, "no_grad"),
+    "default, from region to region": (False, False, "enable_grad"),
+    "kept, in a region": (True, True, "no_grad"),
+    "kept, with gradients": (True, True, "enable_grad"),
+    "kept, from region to region": (True, False, "no_grad"),
 }
-ALL = {**CHANGES, **NOT_ON_XLA, **ASSIGNED}
+
+
+def is_seen(write: str, kept: bool, one_region: bool) -> bool:
+    if write in HIDDEN:
+        return not kept and not one_region
+    return kept or not one_region or write not in ASSIGNED
 
 
 @pytest.mark.parametrize(
-    ("way", "name"), [(way, name) for way in WAYS for name in ALL if WAYS[way][0] or name not in ASSIGNED]
+    ("way", "write"), [(way, write) for way in WAYS for write in ALL if is_seen(write, *WAYS[way][:2])]
 )
-def test_a_changed_weight_is_cast_anew(real_device: str, name: str, way: str) -> None:
-    if real_device == "xla" and name in NOT_ON_XLA:
+def test_a_changed_weight_is_cast_anew(real_device: str, write: str, way: str) -> None:
+    if real_device == "xla" and write in NOT_ON_XLA:
         pytest.skip("an operation that XLA lacks")
-    kept, gap = WAYS[way]
-    for category in USE:
-        for grad in (False,) if name in ASSIGNED else (True, False):
-            check(real_device, category, ALL[name], grad, kept, gap)
+    kept, one_region, mode = WAYS[way]
+    check(real_device, [(write, 1.5, mode)], kept, one_region)
 
 
-@pytest.mark.parametrize("grad", [True, False])
-def test_the_next_region_sees_what_leaves_no_trace(real_device: str, grad: bool) -> None:
-    for category in USE:
-        check(real_device, category, without_grad(lambda w, value: w.data.add_(value)), grad, kept=False, gap=True)
+WRITES = st.tuples(
+    st.sampled_from([write for write in ALL if write not in HIDDEN]),
+    st.sampled_from([0.5, 1.5, 3.0]),
+    st.sampled_from(list(MODES)),
+)
+
+
+@given(st.lists(WRITES, min_size=1, max_size=8), st.booleans())
+@examples(100)
+def test_a_kept_cast_is_never_stale(acts: Acts, one_region: bool) -> None:
+    check("cpu", acts, kept=True, one_region=one_region)
 
 
 def test_a_kept_weight_is_saved_and_copied_as_any() -> None:
@@ -110,15 +129,6 @@ def test_another_part_of_the_same_storage_is_seen(real_device: str) -> None:
                 assert torch.equal((torch.eye(4, device=real_device) @ weight).cpu(), part.cpu().to(BF16))
 
 
-def test_a_cast_serves_one_type_and_one_grad_mode(real_device: str) -> None:
-    weight, x = nn.Parameter(values(real_device)), values(real_device)
-    with polycast.autocast(real_device, BF16):
-        for grad in (True, False, True):
-            with torch.set_grad_enabled(grad):
-                assert (x @ weight).requires_grad is grad
-        assert torch.cat([x, weight.detach().to(BF16)]).dtype is F32
-
-
 def test_a_cast_that_an_operation_hands_out_can_be_written_to() -> None:
     weight = values()
     cast_cache.keep(module_of(weight))
@@ -137,15 +147,11 @@ def test_gradients_that_inference_mode_takes_away() -> None:
 def test_a_recording_is_left_alone() -> None:
     """Nothing goes into the graph of a device, and nothing comes out of it. The host stands in for the device."""
     layer, x = nn.Linear(4, 4).requires_grad_(False), values().to(BF16)
-    cast_cache.keep(layer)
     recording = True
     _compiled.set_recording_probe("cpu", lambda: recording)
     try:
-        with polycast.autocast("cpu"):
-            assert [count_casts(lambda: layer(x)) for _ in range(2)] == [2, 2]
-            recording = False
-            assert [count_casts(lambda: layer(x)) for _ in range(2)] == [2, 0]
-            recording = True
-            assert count_casts(lambda: layer(x)) == 2
+        with cast_cache.keep(layer), polycast.autocast("cpu"):
+            for recording, casts in ((True, [2, 2]), (False, [2, 0]), (True, [2, 2])):  # noqa: B007
+                assert [count_casts(lambda: layer(x)) for _ in range(2)] == casts
     finally:
         _compiled.set_recording_probe("cpu", None)

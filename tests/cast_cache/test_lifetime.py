@@ -1,6 +1,6 @@
 """Kept casts live until their weight changes, dies or is released."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import partial
 
 import polycast
@@ -13,14 +13,7 @@ from tests.cast_cache.stock import count_allocated, count_casts, module_of
 from tests.support.backend import NAME
 
 WEIGHT = 8 * 8 * 2 + 8 * 2  # bytes of a layer's cast
-
-
-@pytest.fixture(autouse=True)
-def empty(one_thread: None) -> Iterator[None]:  # noqa: ARG001
-    """Leave nothing kept."""
-    before = {*cast_cache._kept}
-    yield
-    assert {*cast_cache._kept} <= before
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def layer(device: str = "cpu") -> nn.Linear:
@@ -36,21 +29,21 @@ def use(module: nn.Module, device: str = "cpu") -> None:
         module(x(device))
 
 
+def casts(*runs: Callable[[], object]) -> list[bool]:
+    """Return which of these runs cast anything."""
+    return [count_casts(run) > 0 for run in runs]
+
+
 def test_kept_casts_live_until_released(real_device: str) -> None:
     if real_device == NAME:
         pytest.skip("its ops copy to the CPU, which counts as casts")
     module = layer(real_device)
-    use(module, real_device)  # XLA's first use of a number casts it
+    run = partial(use, module, real_device)
+    run()  # XLA's first use of a number casts it
     cast_cache.keep(module)
-
-    def is_cast() -> bool:
-        return count_casts(lambda: use(module, real_device)) > 0
-
-    assert [is_cast() for _ in range(3)] == [True, False, False]
-    cast_cache.clear()
-    assert [is_cast() for _ in range(3)] == [True, False, False]
+    assert casts(run, run, cast_cache.clear, run, run) == [True, False, False, True, False]
     cast_cache.release(module)
-    assert [is_cast() for _ in range(3)] == [True, True, True]
+    assert casts(run, run) == [True, True]
 
 
 def test_what_is_dropped_frees_its_memory() -> None:
@@ -69,8 +62,10 @@ def test_models_that_grow_and_shrink_leave_nothing() -> None:
         cast_cache.keep(module)
         use(module)
 
-    for size in [*range(1, 8)] * 14:
+    before = {*cast_cache._kept}
+    for size in [*range(1, 8)] * 5:
         assert count_allocated(partial(serve, size)) == 0
+    assert {*cast_cache._kept} <= before
 
 
 def test_casts_of_inference_serve_training(real_device: str) -> None:
@@ -78,40 +73,30 @@ def test_casts_of_inference_serve_training(real_device: str) -> None:
         pytest.skip("its ops copy to the CPU, which counts as casts")
     module = layer(real_device)
     inputs = torch.ones(1, 8, device=real_device, dtype=torch.bfloat16, requires_grad=True)
-    cast_cache.keep(module)
-
-    def infer() -> None:
-        with torch.inference_mode():
-            use(module, real_device)
 
     def train() -> None:
         with polycast.autocast(real_device, torch.bfloat16):
             module(inputs).sum().backward()
 
-    # XLA can use a normal cast in inference mode no more than a weight.
-    expected = [True, real_device == "xla", False, False]
-    assert [count_casts(run) > 0 for run in (infer, train, infer, train)] == expected
+    infer = torch.inference_mode()(partial(use, module, real_device))
+    with cast_cache.keep(module):
+        # XLA can use a normal cast in inference mode no more than a weight.
+        assert casts(infer, train, infer, train) == [True, real_device == "xla", False, False]
     assert inputs.grad is not None
-    cast_cache.release(module)
 
 
 def test_casts_with_history_are_not_kept() -> None:
     module = nn.Linear(8, 8)
-    cast_cache.keep(module)
-    assert [count_casts(lambda: use(module)) for _ in range(2)] == [2, 2]
-    cast_cache.release(module)
+    with cast_cache.keep(module):
+        assert [count_casts(lambda: use(module)) for _ in range(2)] == [2, 2]
 
 
 def test_tensors_can_be_swapped_once_released() -> None:
     """Torch refuses to swap a tensor that is held weakly."""
     one, other = layer().weight, layer().weight
-    expected, holder = other.clone(), module_of(one)
-    for keeping in (False, True):
-        if keeping:
-            cast_cache.keep(holder)
-        with torch.no_grad(), polycast.autocast("cpu"):
-            x() @ one
-        cast_cache.release(holder)
+    expected = other.clone()
+    with cast_cache.keep(module_of(one)), torch.no_grad(), polycast.autocast("cpu"):
+        x() @ one
     torch.utils.swap_tensors(one, other)  # type: ignore[no-untyped-call]
     with torch.no_grad(), polycast.autocast("cpu"):
         assert torch.equal(x() @ one, x() @ expected.bfloat16())

@@ -12,7 +12,7 @@ from polycast import cast_cache
 from torch import nn
 from torch.utils.weak import TensorWeakRef
 
-from tests.cast_cache.programs import Program, check_program, programs
+from tests.cast_cache.programs import MODES, Program, check_program, programs
 from tests.cast_cache.stock import count_allocated, count_casts, module_of, stock
 from tests.support.devices import casts_by_itself
 from tests.support.probe import HAS_XLA
@@ -20,8 +20,6 @@ from tests.support.properties import examples
 
 BF16 = torch.bfloat16
 pytestmark = pytest.mark.usefixtures("one_thread")
-MODES = [torch.enable_grad, torch.no_grad, torch.inference_mode]
-Mode = Callable[[], Any]
 
 
 @given(programs("cpu"))
@@ -36,23 +34,12 @@ def test_programs_on_a_device_compute_the_values_of_stock(real_device: str, data
     check_program(data.draw(programs(real_device)), real_device)
 
 
-def repeated(layer: nn.Module, *shape: int) -> Callable[[str], Callable[[], object]]:
+def repeated(layer: nn.Module, times: int = 3) -> Callable[[str], Callable[[], object]]:
     def make(device: str) -> Callable[[], object]:
-        module, x = layer.to(device), torch.ones(*shape, device=device)
-        return lambda: [module(x) for _ in range(3)]
+        module, x = layer.to(device), torch.ones(2, 4, device=device)
+        return lambda: [module(x) for _ in range(times)]
 
     return make
-
-
-def recurrent(device: str) -> Callable[[], object]:
-    cell, x = nn.LSTMCell(4, 4).to(device), torch.ones(2, 4, device=device)
-
-    def run() -> None:
-        state = cell(x)
-        for _ in range(31):
-            state = cell(x, state)
-
-    return run
 
 
 def viewed(device: str) -> Callable[[], object]:
@@ -61,26 +48,20 @@ def viewed(device: str) -> Callable[[], object]:
     return lambda: [x @ (view if turn else weight * 1) for turn in range(6)]
 
 
-def activations(device: str) -> Callable[[], object]:
-    layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)]).to(device)
-    batches = [torch.ones(2, 4, device=device) for _ in range(4)]
-    return lambda: [layer(x) for x in batches for layer in layers]
-
-
 # What puts a layer on a device and returns what uses it several times.
 PROGRAMS: dict[str, Callable[[str], Callable[[], object]]] = {
-    "weights": repeated(nn.Linear(4, 4), 2, 4),
-    "frozen weights": repeated(nn.Linear(4, 4).requires_grad_(False), 2, 4),
-    "float16 weights": repeated(nn.Linear(4, 4).half(), 2, 4),
-    "32 steps of an RNN": recurrent,
+    "weights": repeated(nn.Linear(4, 4)),
+    "frozen weights": repeated(nn.Linear(4, 4).requires_grad_(False)),
+    "float16 weights": repeated(nn.Linear(4, 4).half()),
+    "a cell 8 times": repeated(nn.LSTMCell(4, 4), 8),
     "views and what is no leaf": viewed,
-    "activations of three layers": activations,
+    "activations of three layers": repeated(nn.Sequential(*(nn.Linear(4, 4) for _ in range(3)))),
 }
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_as_many_casts_are_made_as_by_stock(real_device: str, name: str, mode: Mode) -> None:
+def test_as_many_casts_are_made_as_by_stock(real_device: str, name: str, mode: Callable[[], Any]) -> None:
     if real_device == "xla" and mode is torch.inference_mode and name == "views and what is no leaf":
         pytest.skip("no view can be made there")
     if not casts_by_itself(real_device):
@@ -123,31 +104,31 @@ def test_the_switches_of_torch_hold(off: str) -> None:
     assert count_casts(in_region) == expected
 
 
-@pytest.mark.parametrize("end", ["the region", "torch.clear_autocast_cache", "polycast.cast_cache.clear", "a step"])
+# What ends the life of a region's casts before the region ends.
+ENDS: dict[str, Callable[[], object]] = {
+    "the region": lambda: None,
+    "torch.clear_autocast_cache": torch.clear_autocast_cache,
+    "polycast.cast_cache.clear": cast_cache.clear,
+    "a step": lambda: torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1).step(),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
 def test_casts_of_a_region_are_held_to_its_end(real_device: str, end: str) -> None:
     """Such a cast holds its weight, through autograd."""
     weight = nn.Parameter(torch.ones(4, 4, device=real_device))
     reference = TensorWeakRef(weight)
-
-    def alive() -> bool:
-        return reference() is not None
-
     with torch.autocast(real_device, BF16):
         torch.ones(4, 4, device=real_device, dtype=BF16) @ weight
         del weight
-        assert alive()
-        if end == "torch.clear_autocast_cache":
-            torch.clear_autocast_cache()
-        elif end == "polycast.cast_cache.clear":
-            cast_cache.clear()
-        elif end == "a step":
-            torch.optim.SGD([nn.Parameter(torch.ones(1))], lr=0.1).step()
-        assert alive() is (end == "the region")
-    assert not alive()
+        assert reference() is not None
+        ENDS[end]()
+        assert (reference() is not None) == (end == "the region")
+    assert reference() is None
 
 
 def test_no_activation_is_held_without_gradients() -> None:
-    activation, layers = torch.ones(64, 1024), nn.ModuleList([nn.Linear(1024, 16) for _ in range(3)])
+    activation, layers = torch.ones(64, 1024), [nn.Linear(1024, 16) for _ in range(3)]
 
     def use() -> None:
         for layer in layers:
@@ -180,7 +161,5 @@ def test_any_optimizer_may_step() -> None:
         def step(self) -> None:  # type: ignore[override]
             pass
 
-    module = module_of(torch.ones(2, 2))
-    cast_cache.keep(module)
-    Foreign().step()
-    cast_cache.release(module)
+    with cast_cache.keep(module_of(torch.ones(2, 2))):
+        Foreign().step()

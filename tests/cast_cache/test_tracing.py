@@ -1,6 +1,7 @@
-"""Transforms, modes, tracers and compilers run over regions, get right results and leave nothing in the cast cache."""
+"""Transforms, tracers and compilers run over regions, get right results and leave nothing in the cast cache."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import polycast
@@ -11,13 +12,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, jvp, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 
-
-@pytest.fixture(autouse=True)
-def empty(one_thread: None) -> Iterator[None]:  # noqa: ARG001
-    """End with nothing kept."""
-    before = {*cast_cache._kept}
-    yield
-    assert {*cast_cache._kept} <= before
+pytestmark = pytest.mark.usefixtures("one_thread")
+X = torch.rand(5, 3, 8, 8)
 
 
 def model() -> nn.Module:
@@ -25,10 +21,7 @@ def model() -> nn.Module:
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 6 * 6, 2)).eval()
 
 
-X = torch.rand(5, 3, 8, 8)
-
-
-def in_region(module: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+def in_region(module: Callable[[Tensor], Tensor], x: Tensor = X) -> Tensor:
     with polycast.autocast("cpu"):
         module(x)
         return module(x).float()
@@ -50,7 +43,7 @@ def gradient(module: nn.Module, name: str) -> Tensor:
 
 def differentiated(module: nn.Module) -> Any:
     weights = {name: parameter.detach() for name, parameter in module.named_parameters()}
-    return grad(lambda weights: in_region(lambda x: functional_call(module, weights, (x,)), X).sum())(weights)
+    return grad(lambda weights: in_region(lambda x: functional_call(module, weights, (x,))).sum())(weights)["3.weight"]
 
 
 def compiled(call: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
@@ -58,18 +51,29 @@ def compiled(call: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     return torch.compile(call, backend="aot_eager", fullgraph=True)
 
 
+def frozen(module: nn.Module) -> Tensor:
+    """Run the snippet of the XPU document, "Inference with TorchScript Path"."""
+    with polycast.autocast("cpu"):
+        module(X)  # a cast that could become a constant of the graph
+        traced = torch.jit.freeze(torch.jit.trace(module, X))  # type: ignore[no-untyped-call]
+    with torch.no_grad(), polycast.autocast("cpu"):
+        result: Tensor = traced(X).float()
+        return result
+
+
 # What runs over regions, and what it should give.
 RUNS: dict[str, tuple[Callable[[nn.Module], Any], Callable[[nn.Module], Tensor]]] = {
     "vmap": (lambda module: vmap(lambda x: in_region(module, x[None])[0], randomness="error")(X), eager),
-    "grad": (lambda module: differentiated(module)["3.weight"], lambda module: gradient(module, "3.weight")),
+    "grad": (differentiated, lambda module: gradient(module, "3.weight")),
     "vmap of grad, over plain weights": (
         lambda module: vmap(grad(lambda x: in_region(module, x[None]).sum()))(X),
         lambda module: gradient(module, ""),
     ),
     "jvp": (lambda module: jvp(lambda x: in_region(module, x), (X,), (torch.ones_like(X),))[0], eager),
     "compiled": (lambda module: compiled(lambda x: in_region(module, x))(X), eager),
-    "compiled inside": (lambda module: in_region(compiled(module), X), eager),
+    "compiled inside": (lambda module: in_region(compiled(module)), eager),
     "make_fx": (lambda module: make_fx(lambda x: in_region(module, x))(X)(X), eager),
+    "traced and frozen": (frozen, eager),
 }
 
 
@@ -80,32 +84,16 @@ RUNS: dict[str, tuple[Callable[[nn.Module], Any], Callable[[nn.Module], Tensor]]
 def test_results_are_right(name: str, kept: bool) -> None:
     run, expected = RUNS[name]
     module = model()
-    if kept:
-        cast_cache.keep(module)
-    wanted = expected(module)
-    with polycast.autocast("cpu", enabled=kept):
-        in_region(module, X)
-        found = run(module)
-        in_region(module, X)
-    torch.testing.assert_close(found, wanted, rtol=2e-2, atol=2e-2)
-    assert torch.equal(in_region(module, X), eager(module))
-    cast_cache.release(module)
-
-
-@pytest.mark.filterwarnings("ignore:.*torch.jit")
-@pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
-def test_a_traced_and_frozen_model_equals_eager(kept: bool) -> None:
-    """The snippet of the XPU document, "Inference with TorchScript Path"."""
-    module = model()
-    assert all(parameter.requires_grad for parameter in module.parameters())
-    if kept:
-        cast_cache.keep(module)
-    with polycast.autocast("cpu"):
-        module(X)  # a cast that could become a constant of the graph
-        frozen = torch.jit.freeze(torch.jit.trace(module, X))  # type: ignore[no-untyped-call]
-    with torch.no_grad(), polycast.autocast("cpu"):
-        assert torch.equal(frozen(X).float(), eager(module))
-    cast_cache.release(module)
+    before = {*cast_cache._kept}
+    with cast_cache.keep(module) if kept else nullcontext():
+        wanted = expected(module)
+        with polycast.autocast("cpu", enabled=kept):
+            in_region(module)
+            found = run(module)
+            in_region(module)
+        torch.testing.assert_close(found, wanted, rtol=2e-2, atol=2e-2)
+        assert torch.equal(in_region(module), eager(module))
+    assert {*cast_cache._kept} == before
 
 
 # The compiler says of the profiler's function and of ours that they run outside of the graph; newer releases of torch
@@ -118,12 +106,10 @@ def test_a_compiled_step_is_seen(fused: bool) -> None:
     optimizer = torch.optim.Adam(layer.parameters(), lr=0.5, fused=fused)
     for parameter in layer.parameters():
         parameter.grad = torch.ones_like(parameter)
-    cast_cache.keep(layer)
     step = torch.compile(optimizer.step, backend="aot_eager")
-    for _ in range(3):
-        with torch.no_grad():
+    with cast_cache.keep(layer), torch.no_grad():
+        for _ in range(3):
             old = in_region(layer, x)
             step()
             new = in_region(layer, x)
-        assert torch.equal(new, eager(layer, x)) and not torch.equal(new, old)
-    cast_cache.release(layer)
+            assert torch.equal(new, eager(layer, x)) and not torch.equal(new, old)

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <random>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -18,10 +19,6 @@
 using namespace polycast::cast_cache;
 
 namespace {
-
-constexpr size_t thread_count = 8;
-constexpr size_t source_count = 24;
-constexpr int rounds = 20000;
 
 KeptCasts table;
 std::atomic<int> wrong{0};
@@ -55,21 +52,27 @@ void use(const at::Tensor& tensor, at::ScalarType to) {
   wrong += before <= number && number <= number_of(tensor) ? 0 : 1;
 }
 
-void work(uint64_t random, const std::vector<at::Tensor>& shared) {
-  for (int round = 0; round < rounds; ++round) {
-    random = random * 6364136223846793005ULL + 1442695040888963407ULL;
-    const at::Tensor& tensor = shared[(random >> 33) % source_count];
+void work(unsigned seed, const std::vector<at::Tensor>& shared) {
+  std::minstd_rand random(seed);
+  for (int round = 0; round < 20000; ++round) {
+    const at::Tensor& tensor = shared[random() % shared.size()];
     if (round % 5 == 0) {
       table.keep(tensor);
     }
     use(tensor, round % 2 == 0 ? at::kHalf : at::kBFloat16);
-    const uint64_t act = (random >> 20) % 16;
-    if (act == 0) {
-      tensor.unsafeGetTensorImpl()->bump_version();
-    } else if (act < 3) {
-      table.forget(tensor.unsafeGetTensorImpl(), act == 1);
-    } else if (act == 3) {
-      table.clear();
+    switch (random() % 16) {
+      case 0:
+        tensor.unsafeGetTensorImpl()->bump_version();
+        break;
+      case 1:
+        table.forget(tensor.unsafeGetTensorImpl(), true);
+        break;
+      case 2:
+        table.forget(tensor.unsafeGetTensorImpl(), false);
+        break;
+      case 3:
+        table.clear();
+        break;
     }
   }
 }
@@ -78,13 +81,13 @@ void work(uint64_t random, const std::vector<at::Tensor>& shared) {
 
 int main() {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> shared;
-  for (size_t index = 0; index < source_count; ++index) {
-    shared.push_back(at::empty({1}));
+  std::vector<at::Tensor> shared(24);
+  for (at::Tensor& tensor : shared) {
+    tensor = at::empty({1});
   }
   std::vector<std::thread> threads;
-  for (size_t thread = 1; thread <= thread_count; ++thread) {
-    threads.emplace_back(work, thread, std::cref(shared));
+  for (unsigned seed = 1; seed <= 8; ++seed) {
+    threads.emplace_back(work, seed, std::cref(shared));
   }
   for (std::thread& thread : threads) {
     thread.join();

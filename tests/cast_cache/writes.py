@@ -1,4 +1,4 @@
-"""Ways to write to a weight that autograd or the cast cache sees."""
+"""Ways to write to a weight, by what the cast cache sees of them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 import polycast
 import torch
 from torch import nn
+
+from tests.cast_cache.stock import module_of
 
 Change = Callable[[nn.Parameter, float], None]
 
@@ -24,9 +26,7 @@ def in_inference_mode(weight: nn.Parameter, value: float) -> None:
 
 
 def load(weight: nn.Parameter, value: float) -> None:
-    module = nn.Module()
-    module.weight = weight
-    module.load_state_dict({"weight": weight.detach() + value})
+    module_of(weight).load_state_dict({"tensor0": weight.detach() + value})
 
 
 def new_data(weight: nn.Parameter, value: float) -> None:
@@ -53,6 +53,12 @@ def transpose_data(weight: nn.Parameter, _value: float) -> None:
     weight.data = weight.data.t()  # the same storage, address and version
 
 
+def other_type_and_back(weight: nn.Parameter, value: float) -> None:
+    dtype = weight.dtype
+    new_data(weight, value)
+    module_of(weight).double().to(dtype)
+
+
 def step(kind: type[torch.optim.Optimizer], **options: Any) -> Change:
     def change(weight: nn.Parameter, value: float) -> None:
         weight.grad = torch.full_like(weight, value)
@@ -72,13 +78,17 @@ CHANGES: dict[str, Change] = {
     "new .data, twice": new_data_twice,
     "swapped .data": swap_data,
     "a view as .data": transpose_data,
+    "another dtype and back": other_type_and_back,
     "AdamW": step(torch.optim.AdamW),
     "polycast's AdamW": step(polycast.syncfree.AdamW),
 }
-# Only where casts are kept: such an assignment changes no tensor, storage, version, size and stride.
-ASSIGNED: dict[str, Change] = {"+= of .data": add_to_data}
 NOT_ON_XLA: dict[str, Change] = {
     "set_": without_grad(lambda w, value: w.set_(w + value)),  # type: ignore[call-overload]
     "foreach": without_grad(lambda w, value: torch._foreach_add_([w], value)),
     "Adam, fused": step(torch.optim.Adam, fused=True),
 }
+# Seen only where casts are kept: such an assignment changes no tensor, storage, version, size and stride.
+ASSIGNED: dict[str, Change] = {"+= of .data": add_to_data}
+# Seen by the next region only, and by none where casts are kept.
+HIDDEN: dict[str, Change] = {"through .data": without_grad(lambda w, value: w.data.mul_(value))}
+ALL = {**CHANGES, **NOT_ON_XLA, **ASSIGNED, **HIDDEN}
