@@ -1,11 +1,12 @@
 """Every rule of the policy, on its device: its kernel, and the dtypes in which its op is called below autocast.
 
-The test names no operator. It calls the overload in a region, with arguments made from its schema, and compares what a
-probe below autocast is handed with what the sentence of the rule's category says.
+The first test names no operator. It calls the overload in a region, with arguments made from its schema, and compares
+what a probe below autocast is handed with what the sentence of the rule's category says. That the rules are those of
+stock torch, or carry a note, is shown by tests/policies/test_records.py.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 
@@ -14,25 +15,27 @@ import torch
 from polycast import _compiled
 from polycast.backends import device_type_of
 from polycast.debug.verification.outcomes import NARROW, expected
-from polycast.debug.verification.samples import SAMPLES, WITHOUT_SAMPLE, Make, arguments
+from polycast.debug.verification.samples import SAMPLES, WITHOUT_SAMPLE, Make
 from polycast.policy.rules import BUILT_IN
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torchgen.model import SchemaKind
 
 from codegen.schemas import Schemas
 from tests.support.calls import call
-from tests.support.cases import ALL_CASES, CASES, POLICY, Case
-from tests.support.probe import is_reachable, kernels_of, probes, tensors_of
-from tests.support.recorded_errors import RecordedError
+from tests.support.cases import ALL_CASES, CASES, FIRST_ON_KEY, POLICY, Case
+from tests.support.probe import is_reachable, kernels_of, probes, reach, region, tensors_of
+from tests.support.samples.lookalikes import EXCUSED
 
 F64, F32, INT = torch.float64, torch.float32, torch.int64
 HALF, BF16 = torch.float16, torch.bfloat16
-named = cache(lambda case: "Dimname" in str(Schemas.installed().find(case.op, case.overload)))
 
 
 @pytest.fixture(scope="module")
 def device(request: pytest.FixtureRequest) -> Iterator[str]:
     """The device under test, its kernels installed and its ops probed."""
     name: str = request.param
-    names = [case.reaches for case in CASES if case.device == name and not named(case)]
+    names = [case.reaches for case in CASES if case.device == name and not case.is_named]
     with kernels_of(name), probes(name, names):
         yield name
 
@@ -51,7 +54,7 @@ def test_a_rule_calls_its_op_as_its_category_says(device: str, case: Case) -> No
     key = f"{_compiled.DEVICES[device].dispatch_key}:"
     (active,) = [line for line in dump.splitlines() if line.startswith(key)]
     assert active.startswith(f"{key} polycast: {case.category} on {device}, from policy.yaml")
-    if not is_reachable(device) or named(case):
+    if not is_reachable(device) or case.is_named:
         return  # fake tensors carry no autocast key, or are passed with names: only the registration can be seen
     for lower in _compiled.DEVICES[device].lower_precision:
         if case.category == "banned":
@@ -105,6 +108,58 @@ def test_every_rule_has_a_sample_or_a_reason() -> None:
     assert not missing, "add a sample of each of these to SAMPLES in python/polycast/debug/verification/samples.py"
 
 
-def test_a_missing_sample_says_where_to_add_it(recorded_error: RecordedError) -> None:
-    with recorded_error():
-        arguments("erf", Make("cpu"))
+def test_what_looks_like_a_listed_op_is_listed_or_excused() -> None:
+    schemas = Schemas.installed()
+    listed: dict[str, set[str]] = {}
+    for case in CASES:
+        listed.setdefault(case.op, set()).add(case.overload)
+    looks = {f"{before}{op}{after}" for op in listed for before in ("", "_", "native_") for after in ("", "_forward")}
+    unlisted = {
+        op if overload == "default" else f"{op}.{overload}"
+        for op in looks
+        for overload in schemas.overloads(op)
+        if overload not in listed.get(op, ())
+        and (schema := schemas.find(op, overload)).kind() is SchemaKind.functional
+        and any(argument.type.is_tensor_like() for argument in schema.arguments.flat_all)
+    }
+    excused = {name for names in EXCUSED.values() for name in names.split()}
+    assert unlisted <= excused, "list these, or excuse them in tests/support/samples/lookalikes.py"
+
+
+def mm(make: Make) -> Tensor:
+    return torch.mm(make(2, 2), make(2, 2))
+
+
+# A call, the dtypes of its inputs, and the dtypes of its result in a region and without one, as torch documents them.
+DOCUMENTED: dict[str, tuple[Callable[[Make], Tensor], tuple[torch.dtype, ...], torch.dtype, torch.dtype]] = {
+    "a listed op": (mm, (F32,), BF16, F32),
+    "in place": (lambda make: make(2, 4).addmm_(make(2, 3), make(3, 4)), (F32,), F32, F32),
+    "an unlisted op": (lambda make: torch.abs(make(2, 3)), (F32,), F32, F32),
+    "an unlisted op of float16": (lambda make: torch.abs(make(2, 3)), (HALF,), HALF, HALF),
+    "an unlisted op behind a listed one": (lambda make: torch.abs(mm(make)), (F32,), BF16, F32),
+    "torch's own promotion": (lambda make: make(2, 3) + make(2, 3), (BF16, F32), F32, F32),
+}
+
+
+@pytest.mark.parametrize("row", DOCUMENTED)
+def test_a_call_gives_the_dtype_that_the_documents_say(row: str) -> None:
+    call, given, inside, outside = DOCUMENTED[row]
+    with kernels_of("cpu"), region("cpu", BF16):
+        assert call(Make("cpu", *given)).dtype is inside
+    assert call(Make("cpu", *given)).dtype is outside
+
+
+def test_a_call_with_out_is_not_cast() -> None:
+    make = Make("cpu")
+    with kernels_of("cpu"), region("cpu", BF16), probes("cpu", ["addmm.out"]):
+        reached = reach(lambda: torch.addmm(make(2, 4), make(2, 3), make(3, 4), out=make(2, 4)))
+    assert set(reached.tensors) == {F32}
+
+
+@pytest.mark.parametrize("device", FIRST_ON_KEY)
+def test_tensors_on_another_device_are_not_cast(device: str) -> None:
+    if not is_reachable(device):
+        pytest.skip(f"not even a fake tensor of {device_type_of(device)} carries its autocast key")
+    for other in {"cpu", "cuda", "xpu", "mps", "mtia", "meta"} - {device_type_of(device)}:
+        with kernels_of(device), FakeTensorMode(), region(device, _compiled.DEVICES[device].lower_precision[0]):
+            assert mm(Make(other)).dtype == F32, other

@@ -4,7 +4,6 @@ import copy
 import pickle
 from contextlib import ExitStack, nullcontext
 from functools import partial
-from typing import Any
 
 import polycast
 import pytest
@@ -14,8 +13,6 @@ from polycast.backends import xla
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.support.probe import HAS_XLA, NO_XLA
-from tests.support.process import python
-from tests.support.recorded_errors import RecordedError
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 X = torch.ones(2, 2)
@@ -47,8 +44,9 @@ def host_only(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def an_xpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Torch finds an XPU."""
+    """Torch finds an XPU, and the second is the current one."""
     monkeypatch.setattr(torch.xpu, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: torch.device("xpu", 1))  # noqa: ARG005
 
 
 @pytest.mark.usefixtures("an_xpu")
@@ -58,40 +56,15 @@ def an_xpu(monkeypatch: pytest.MonkeyPatch) -> None:
         (torch.device("cpu"), "cpu"),
         ("xpu", "xpu"),  # bfloat16, where torch's own default is float16
         (torch.device("xpu:1"), "xpu"),
+        (None, "xpu"),
         pytest.param(torch.device("xla:0"), "xla", marks=needs_xla),
     ],
 )
-def test_a_device_is_a_text_or_a_device(device: str | torch.device, kind: str) -> None:
+def test_a_device_is_a_text_or_a_device_or_the_current_accelerator(device: str | torch.device, kind: str) -> None:
     before = state(kind)
     with polycast.autocast(device):
         assert state(kind) == (True, BF16)
     assert state(kind) == before
-
-
-@pytest.mark.usefixtures("an_xpu")
-def test_without_a_device_it_is_the_current_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: torch.device("xpu", 1))  # noqa: ARG005
-    with polycast.autocast():
-        assert state("xpu") == (True, BF16)
-
-
-@needs_xla
-@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is an accelerator")
-def test_without_an_accelerator_it_is_an_xla_in_use_and_asks_before_it_is() -> None:
-    code = """
-import torch, polycast, torch_xla
-try:
-    polycast.autocast()
-except RuntimeError as error:
-    print(error)
-torch.empty(1, device="xla")
-print(polycast.autocast().device)
-"""
-    assert python(code).splitlines() == [
-        "torch_xla is imported, and no XLA device is in use yet; name the device that this region is for, as in "
-        "polycast.autocast('cpu')",
-        "xla",
-    ]
 
 
 # What is typed, and the dtype of a product.
@@ -143,55 +116,19 @@ def test_a_region_shows_its_settings() -> None:
         ("polycast(HALF) > polycast()", HALF),
         ("polycast(HALF) > torch()", HALF),
         ("torch(HALF) > polycast()", HALF),
-        ("torch() > polycast(HALF)", HALF),
         ("polycast() > torch(HALF)", HALF),
-        ("polycast() > polycast(enabled=False)", F32),
         ("polycast(enabled=False) > torch()", BF16),
         ("torch(HALF) > polycast(enabled=False) > polycast(HALF)", HALF),
     ],
 )
 def test_regions_nest_with_torchs_own(regions: str, dtype: torch.dtype) -> None:
-    before, known = (
-        state("cpu"),
-        {"polycast": partial(polycast.autocast, "cpu"), "torch": partial(torch.autocast, "cpu")},
-    )
+    before = state("cpu")
+    known = {"HALF": HALF, "polycast": partial(polycast.autocast, "cpu"), "torch": partial(torch.autocast, "cpu")}
     with ExitStack() as stack:
-        for region in regions.split(" > "):
-            stack.enter_context(eval(region, {"HALF": HALF, **known}))
+        for opened in regions.split(" > "):
+            stack.enter_context(eval(opened, known))
         assert square(X).dtype is dtype
     assert state("cpu") == before
-
-
-WRONG: dict[str, tuple[Any, ...]] = {
-    "float32": ("cpu", F32),
-    "an unknown device": ("gpu",),
-    "a device of torch without rules": ("meta",),
-    "a backend that is not loaded": ("privateuse1",),
-    "an unknown device with an index": ("Cpu:0",),
-    "a device that the hardware chooses": ("xla_gpu",),
-    "a dtype that is none": ("cpu", "bfloat"),
-    "a switch for a dtype": ("cpu", True),
-    "a switch as text": ("cpu", None, "False"),
-    "the cache's, too": ("cpu", None, True, "no"),
-    "a number for a device": (5,),
-    "xla in float16": ("xla", HALF),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_what_the_policy_does_not_list_is_refused(case: str, recorded_error: RecordedError) -> None:
-    if "xla" in case and not HAS_XLA:
-        pytest.skip(NO_XLA)
-    with recorded_error():
-        polycast.autocast(*WRONG[case])
-
-
-@pytest.mark.usefixtures("host_only")
-def test_xla_needs_torch_xla(recorded_error: RecordedError) -> None:
-    with recorded_error():
-        polycast.autocast("xla")
-    with polycast.autocast("xla", enabled=False):
-        assert not torch.is_autocast_enabled("xla")
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -267,14 +204,10 @@ def test_xla_follows_the_hardware_in_use(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("xla", marks=needs_xla)])
 def test_a_region_without_the_policy_says_so_once_and_installs_nothing(device: str) -> None:
-    polycast.uninstall(device)
-    try:
-        with pytest.warns(UserWarning) as caught:
-            for _ in range(2):
-                with polycast.autocast(device):
-                    assert device not in polycast.installed()
-    finally:
-        polycast.install(device)
+    with polycast.uninstall(device), pytest.warns(UserWarning) as caught:
+        for _ in range(2):
+            with polycast.autocast(device):
+                assert device not in polycast.installed()
     (warning,) = caught
     assert warning.filename == __file__
     assert str(warning.message) == (

@@ -45,6 +45,8 @@ def module_of(*tensors: Tensor) -> nn.Module:
     """Return a module that holds these tensors."""
     module = nn.Module()
     for number, tensor in enumerate(tensors):
-        hold = module.register_parameter if isinstance(tensor, nn.Parameter) else module.register_buffer
-        hold(f"tensor{number}", tensor)  # type: ignore[operator]
+        if isinstance(tensor, nn.Parameter):
+            module.register_parameter(f"tensor{number}", tensor)
+        else:
+            module.register_buffer(f"tensor{number}", tensor)
     return module

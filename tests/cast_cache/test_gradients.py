@@ -34,7 +34,7 @@ def loss(model: Callable[[Tensor], Any], x: Tensor) -> Tensor:
 def accumulated(model: nn.Module, x: Tensor) -> None:
     with torch.autocast("cpu", BF16):
         for part in torch.split(x, 2):
-            loss(model, part).backward()
+            loss(model, part).backward()  # type: ignore[no-untyped-call]
 
 
 def evaluated_between(model: nn.Module, x: Tensor) -> None:
@@ -42,17 +42,17 @@ def evaluated_between(model: nn.Module, x: Tensor) -> None:
         with torch.set_grad_enabled(train):
             found = loss(model, x)
         if train:
-            found.backward()
+            found.backward()  # type: ignore[no-untyped-call]
 
 
 def checkpointed(model: nn.Module, x: Tensor, reentrant: bool) -> None:
-    loss(lambda x: checkpoint(model, x.requires_grad_(), use_reentrant=reentrant), x).backward()
+    loss(lambda x: checkpoint(model, x.requires_grad_(), use_reentrant=reentrant), x).backward()  # type: ignore[no-untyped-call]
 
 
 def doubled(model: nn.Module, x: Tensor) -> None:
     found = loss(model, x.requires_grad_())
     (grad,) = torch.autograd.grad(found, x, create_graph=True)
-    (found + grad.square().sum()).backward()
+    (found + grad.square().sum()).backward()  # type: ignore[no-untyped-call]
 
 
 STYLES: dict[str, Callable[[nn.Module, Tensor], None]] = {

@@ -20,7 +20,9 @@ from tests.support.properties import examples
 EACH, ONE = Way(train=True, one_region=False), Way(train=True, one_region=True)
 CASES = [(HOST, build, way) for build in ARCHITECTURES for way in (EACH, ONE)]
 CASES += [(HOST, build, Way(train=False, one_region=build is resnet)) for build in (resnet, faster_rcnn, llama)]
-CASES += [("xla", build, EACH) for build in (resnet, recurrent)] + [("xla", bert, ONE)]
+CASES += [("xla", recurrent, EACH)]
+# Each op of these on XLA, and each model on the host, is compared by quick tests.
+SLOW = [("xla", resnet, EACH), ("xla", bert, ONE)]
 BF16 = torch.bfloat16
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -28,7 +30,11 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.mark.parametrize(
     ("device", "build", "way"),
-    [pytest.param(*case, id=f"{case[0]}-{case[1].__name__}-{case[2]}") for case in CASES],
+    [
+        pytest.param(*case, id=f"{case[0]}-{case[1].__name__}-{case[2]}", marks=marks)
+        for cases, marks in ((CASES, ()), (SLOW, pytest.mark.slow))
+        for case in cases
+    ],
 )
 def test_a_model_gives_what_it_gives_under_stock_kernels(
     device: str, build: Callable[[], tuple[nn.Module, list[Tensor]]], way: Way

@@ -60,6 +60,7 @@ def _values() -> Iterator[tuple[str, Any]]:
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in PACKAGES and isinstance(module, ModuleType):
             yield from _parts(name, module, seen)
+    hooks = [sys.excepthook, threading.excepthook, signal.getsignal(signal.SIGINT), warnings.showwarning]
     process = {
         "sys.meta_path": sys.meta_path,
         "sys.path_hooks": sys.path_hooks,
@@ -69,16 +70,7 @@ def _values() -> Iterator[tuple[str, Any]]:
         "copyreg.dispatch_table": copyreg.dispatch_table,
         "gc.callbacks": gc.callbacks,
         "builtins": vars(builtins),
-        "hooks": {
-            "excepthook": sys.excepthook,
-            "displayhook": sys.displayhook,
-            "threading.excepthook": threading.excepthook,
-            "sigint": signal.getsignal(signal.SIGINT),
-            "trace": sys.gettrace(),
-            "profile": sys.getprofile(),
-            "showwarning": warnings.showwarning,
-            "exit functions": atexit._ncallbacks(),
-        },
+        "hooks": [*hooks, sys.gettrace(), sys.getprofile(), atexit._ncallbacks()],
     }
     for name, value in process.items():
         yield from _parts(name, value, seen)
@@ -105,18 +97,15 @@ def _held(value: Any) -> list[tuple[str, Any]]:
         return [(_name(part), part) for part in list(value)]
     if issubclass(kind, list | tuple | collections.deque):
         return [(str(place), part) for place, part in enumerate(value)]
-    if kind.__module__.partition(".")[0] in PACKAGES and issubclass(kind, torch.Tensor):
+    is_theirs = (value if issubclass(kind, type) else kind).__module__.partition(".")[0] in PACKAGES
+    if issubclass(kind, type):
+        return list(vars(value).items()) if is_theirs else []
+    if not (is_theirs or issubclass(kind, ModuleType | FunctionType)) or issubclass(kind, torch.Tensor):
         return []
-    is_theirs = issubclass(kind, type) and value.__module__.partition(".")[0] in PACKAGES
-    of_theirs = kind.__module__.partition(".")[0] in PACKAGES
-    if is_theirs:
-        return list(vars(value).items())
-    if of_theirs or issubclass(kind, ModuleType | FunctionType):
-        try:
-            return list(object.__getattribute__(value, "__dict__").items())
-        except AttributeError:
-            return []
-    return []
+    try:
+        return list(object.__getattribute__(value, "__dict__").items())
+    except AttributeError:
+        return []
 
 
 def _name(key: Any) -> str:

@@ -32,6 +32,11 @@ class Case(NamedTuple):
     def name(self) -> str:
         return self.op if self.overload == "default" else f"{self.op}.{self.overload}"
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the overload names dimensions."""
+        return "name" in self.overload.lower()
+
     def __str__(self) -> str:
         return f"{self.device}-{self.name}"
 

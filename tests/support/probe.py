@@ -10,7 +10,6 @@ import polycast
 import torch
 from polycast import _compiled, installation
 from polycast.backends import device_type_of
-from polycast.debug.verification.outcomes import flatten as flatten
 from polycast.scope import scopes
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -67,14 +66,8 @@ def kernels_of(device: str) -> Iterator[None]:
 @contextmanager
 def stock_kernels() -> Iterator[None]:
     """Uninstall the policy's kernels on every device, and install those that were there again at the end."""
-    before = polycast.installed()
-    polycast.uninstall()
-    try:
+    with polycast.uninstall():
         yield
-    finally:
-        polycast.uninstall()
-        if before:
-            polycast.install(*before)
 
 
 def tensors_of(device: str, mode: FakeTensorMode | None = None) -> AbstractContextManager[None]:
@@ -82,16 +75,16 @@ def tensors_of(device: str, mode: FakeTensorMode | None = None) -> AbstractConte
     return nullcontext() if is_here(device) else fake_tensors(device_type_of(device), mode)
 
 
-@contextmanager
-def region(device: str, dtype: torch.dtype) -> Iterator[None]:
-    """Autocast on the device without torch's question whether the device is there; forward only."""
-    with region_with_gradients(device, dtype), torch.no_grad():
-        yield
-
-
 def region_with_gradients(device: str, dtype: torch.dtype) -> AbstractContextManager[None]:
     """Autocast on a device of the policy without torch's question whether the device is there."""
     return autocasting(device_type_of(device), dtype)
+
+
+@contextmanager
+def region(device: str, dtype: torch.dtype) -> Iterator[None]:
+    """Autocast as region_with_gradients does, forward only."""
+    with region_with_gradients(device, dtype), torch.no_grad():
+        yield
 
 
 @contextmanager

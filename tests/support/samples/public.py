@@ -1,7 +1,7 @@
 """How each public name of the policy is called.
 
 Most names take a sample of their op: `torch.acos(*args)`, `torch.Tensor.acos(*args)`. A module takes as much of it as
-its forward requires, after it is built with the arguments in MODULES. ARGUMENTS holds what other names take instead.
+its forward requires, after it is built with the arguments in _BUILT. ARGUMENTS holds what other names take instead.
 
 >>> prepare("conv2d", "torch.nn.Conv2d", ["conv2d"], Make("cpu"))[0]().shape
 torch.Size([1, 3, 3, 3])
@@ -34,7 +34,7 @@ def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> list[Ca
         raise LookupError(f"no sample of {op} fits {name}; give it arguments in ARGUMENTS, {__file__}")
     if not (isinstance(function, type) and issubclass(function, nn.Module)):
         return [partial(function, *args, **kwargs) for args, kwargs in given]
-    module, state = _module(function, make, _arguments(MODULES.get((op, name), ())))
+    module, state = _module(function, make, _arguments(_MODULES_OF.get((op, name)) or _MODULES.get(name, ())))
     inputs = [tuple(args[: _required(module.forward)]) for args, _ in given]
     return [partial(torch.func.functional_call, module, state, args) for args in inputs]
 
@@ -92,51 +92,31 @@ _RESIZED |= {
 _RESIZED |= {f"upsample_nearest{kind}": (*image, "nearest") for kind, image in _IMAGES.items()}
 _PADDED = {"1d": ((1, 2, 4), [1, 2]), "2d": ((1, 2, 3, 4), [1, 2, 1, 0]), "3d": ((1, 1, 2, 3, 4), [1, 2, 1, 0, 0, 1])}
 
-# What the modules that need any arguments are built with, fit for the sample of the op.
-MODULES: dict[tuple[str, str], tuple[object, ...] | Arguments] = {
+# What the modules of torch.nn that need any arguments are built with, fit for the samples of their ops.
+_BUILT: dict[tuple[int, ...], str] = {
+    (1,): """
+        LogSoftmax ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d
+        Softmax Softmin
+    """,
+    (2,): "AdaptiveAvgPool3d AdaptiveMaxPool3d AvgPool3d MaxPool2d MaxPool3d MaxUnpool2d MaxUnpool3d",
+    (3,): "BatchNorm1d BatchNorm2d BatchNorm3d InstanceNorm1d InstanceNorm2d InstanceNorm3d PReLU",
+    (4,): "LayerNorm RMSNorm",
+    (6,): "UpsamplingBilinear2d UpsamplingNearest2d",
+    (2, 2): "FractionalMaxPool2d FractionalMaxPool3d",
+    (2, 4): "GroupNorm",
+    (2, 3, 2): "Conv3d ConvTranspose2d ConvTranspose3d",
+    (2, 3, 3): "Conv1d Conv2d ConvTranspose1d",
+    (3, 4): "GRUCell LSTMCell Linear RNNCell",
+    (3, 4, 5): "Bilinear",
+}
+_MODULES: dict[str, tuple[object, ...]] = {
+    f"torch.nn.{name}": build for build, names in _BUILT.items() for name in names.split()
+}
+# The same where it is another one for an op.
+_MODULES_OF: dict[tuple[str, str], tuple[object, ...] | Arguments] = {
     **{(op, "torch.nn.Upsample"): (size, None, mode) for op, (_, size, mode) in _RESIZED.items()},
-    **{
-        (f"{way}_pad{kind}", f"torch.nn.{way.title()}Pad{kind}"): (1,)
-        for way in ("reflection", "replication")
-        for kind in _PADDED
-    },
-    **{
-        ("batch_norm", f"torch.nn.{name}{kind}"): (3,)
-        for name in ("BatchNorm", "InstanceNorm")
-        for kind in ("1d", "2d", "3d")
-    },
-    **{
-        (op, f"torch.nn.{name}"): (2,)
-        for op, name in (
-            *(("adaptive_avg_pool3d", "AdaptiveAvgPool3d"), ("adaptive_max_pool3d", "AdaptiveMaxPool3d")),
-            *(("avg_pool3d", "AvgPool3d"), ("max_pool2d", "MaxPool2d"), ("max_pool3d", "MaxPool3d")),
-            *(("max_unpool2d", "MaxUnpool2d"), ("max_unpool3d", "MaxUnpool3d")),
-        )
-    },
-    ("bilinear", "torch.nn.Bilinear"): (3, 4, 5),
-    ("conv1d", "torch.nn.Conv1d"): (2, 3, 3),
-    ("conv2d", "torch.nn.Conv2d"): (2, 3, 3),
-    ("conv3d", "torch.nn.Conv3d"): (2, 3, 2),
-    ("conv_transpose1d", "torch.nn.ConvTranspose1d"): (2, 3, 3),
-    ("conv_transpose2d", "torch.nn.ConvTranspose2d"): (2, 3, 2),
-    ("conv_transpose3d", "torch.nn.ConvTranspose3d"): (2, 3, 2),
-    ("fractional_max_pool2d", "torch.nn.FractionalMaxPool2d"): (2, 2),
-    ("fractional_max_pool3d", "torch.nn.FractionalMaxPool3d"): (2, 2),
-    ("group_norm", "torch.nn.GroupNorm"): (2, 4),
-    ("gru_cell", "torch.nn.GRUCell"): (3, 4),
     ("kl_div", "torch.nn.KLDivLoss"): Arguments((), {"reduction": "batchmean"}),
-    ("layer_norm", "torch.nn.LayerNorm"): (4,),
-    ("linear", "torch.nn.Linear"): (3, 4),
-    ("log_softmax", "torch.nn.LogSoftmax"): (1,),
-    ("lstm_cell", "torch.nn.LSTMCell"): (3, 4),
-    ("prelu", "torch.nn.PReLU"): (3,),
-    ("rms_norm", "torch.nn.RMSNorm"): (4,),
     ("rnn_relu_cell", "torch.nn.RNNCell"): Arguments((3, 4), {"nonlinearity": "relu"}),
-    ("rnn_tanh_cell", "torch.nn.RNNCell"): (3, 4),
-    ("softmax", "torch.nn.Softmax"): (1,),
-    ("softmax", "torch.nn.Softmin"): (1,),
-    ("upsample_bilinear2d", "torch.nn.UpsamplingBilinear2d"): (6,),
-    ("upsample_nearest2d", "torch.nn.UpsamplingNearest2d"): (6,),
 }
 
 
@@ -148,28 +128,8 @@ def _of(shape: tuple[int, ...], *options: object, **named: object) -> Sample:
     return lambda make: Arguments((make(*shape), *options), named)
 
 
-# What the names take that do not take a sample of their op, and the names of ops that have none.
+# What the names take that do not take a sample of their op.
 ARGUMENTS: dict[tuple[str, str], Sample] = {
-    # The kernel of torch flattens weights of float32, which asks for cudnn
-    ("_cudnn_rnn", "torch._cudnn_rnn"): lambda make: (
-        *(make(5, 2, 3), [make(16, 3).half(), make(16, 4).half()], 4, None, make(1, 2, 4), make(1, 2, 4)),
-        *(2, 4, 0, 1, False, 0.0, False, False, [], None),
-    ),
-    ("_mps_convolution", "torch.ops.aten._mps_convolution"): lambda make: (
-        *(make(1, 2, 5, 5), make(3, 2, 3, 3), make(3), [0, 0], [1, 1], [1, 1], 1),
-    ),
-    ("convolution_overrideable", "torch.ops.aten.convolution_overrideable"): lambda make: (
-        *(make(1, 2, 5), make(3, 2, 3), make(3), [1], [0], [1], False, [0], 1),
-    ),
-    ("_thnn_fused_gru_cell", "torch.ops.aten._thnn_fused_gru_cell"): lambda make: (
-        *(make(2, 12), make(2, 12), make(2, 4), make(12), make(12)),
-    ),
-    ("cudnn_convolution", "torch.cudnn_convolution"): lambda make: (
-        *(make(1, 2, 5, 5), make(3, 2, 3, 3), [0, 0], [1, 1], [1, 1], 1, False, False, False),
-    ),
-    ("cudnn_convolution_transpose", "torch.cudnn_convolution_transpose"): lambda make: (
-        *(make(1, 2, 3, 3), make(2, 3, 2, 2), [0, 0], [0, 0], [1, 1], [1, 1], 1, False, False, False),
-    ),
     **{
         (f"_upsample_{mode}2d_aa", "torch.nn.functional.interpolate"): _of((1, 1, 4, 4), 3, mode=mode, antialias=True)
         for mode in ("bicubic", "bilinear")
@@ -213,27 +173,4 @@ ARGUMENTS: dict[tuple[str, str], Sample] = {
         lambda make: Arguments((make(8), 4, 2, 4, make(4)), {"center": False, "return_complex": True}),
     ),
     ("tensordot", "torch.tensordot"): lambda make: (make(2, 3), make(3, 4), 1),
-}
-
-# The names that on some devices arrive at another op than the one they are listed for, or at an unlisted one.
-ELSEWHERE: dict[tuple[str, str], dict[str, str | None]] = {
-    # Where both ops are listed, the outer one comes first
-    ("linalg_inv_ex", "torch.linalg.inv"): {"cpu": "linalg_inv"},
-    ("nll_loss", "torch.nn.NLLLoss"): {"xpu": "nll_loss_nd"},
-    ("nll_loss", "torch.nn.functional.nll_loss"): {"xpu": "nll_loss_nd"},
-    ("nll_loss2d", "torch.nn.NLLLoss"): {"xpu": "nll_loss_nd"},
-    ("nll_loss2d", "torch.nn.functional.nll_loss"): {"xpu": "nll_loss_nd"},
-    # torch.norm is Python, which asks for the device
-    **{
-        (op, f"torch.{name}"): dict.fromkeys(("cuda", "xpu", "privateuse1"), arrival)
-        for op, arrival in (
-            ("norm", "linalg_vector_norm"),
-            ("frobenius_norm", "linalg_vector_norm"),
-            ("nuclear_norm", "linalg_matrix_norm"),
-        )
-        for name in ("norm", "Tensor.norm")
-    },
-    ("norm", "torch.nn.functional.normalize"): dict.fromkeys(("cuda", "xpu", "privateuse1"), "linalg_vector_norm"),
-    # A number to the power of a tensor is an overload that xla does not list
-    ("pow", "torch.Tensor.__rpow__"): {"xla": None},
 }

@@ -1,0 +1,94 @@
+"""Each mistake in a call of regions, installations, the policy and custom functions, by its error: see errors.txt."""
+
+from collections.abc import AsyncIterator
+
+import polycast
+import pytest
+import torch
+from polycast.backends import xla
+from polycast.debug.verification.samples import Make, arguments
+
+from tests.support.probe import HAS_XLA, NO_XLA
+from tests.support.recorded_errors import RecordedError
+
+REGIONS = [
+    "autocast('cpu', torch.float32)",
+    "autocast('gpu')",
+    "autocast('meta')",
+    "autocast('privateuse1')",
+    "autocast('Cpu:0')",
+    "autocast('xla_gpu')",
+    "autocast(5)",
+    "autocast('cpu', 'bfloat')",
+    "autocast('cpu', True)",
+    "autocast('cpu', None, 'False')",
+    "autocast('cpu', None, True, 'no')",
+    "autocast('xla', torch.float16)",
+    "autocast('cpu')(items)",
+]
+INSTALLATIONS = [
+    *(f"install('cpu', {device!r})" for device in ("gpu", "neuron", "qqq", ["cpu"], "xla_gpu")),
+    "uninstall('cpu', 'cuad')",
+]
+QUERIES = [
+    "policy.category('conv2', 'cuda')",
+    "policy.category('pow.Tensor_Scaler', 'cuda')",
+    "policy.rules('qqq')",
+    "policy.rules('torch.ad')",
+    "policy.rules('torch.nn.GELU')",
+    "policy.rules('gumbel_softmax')",
+    "policy.category('cross_entropy', 'cuda')",
+    "policy.category('conv2d', 'cdua')",
+    "policy.notes('gpu')",
+    "policy.ops('cuda', 'fp23')",
+    "policy.ops('cuda', 'x')",
+    "policy.rules(None)",
+    "policy.category('conv2d', 0)",
+    "policy.ops('cuda', ['fp32'])",
+]
+FUNCTIONS = [
+    "custom_fwd(cast_inputs='float3')",
+    "custom_fwd(cast_inputs=torch.int32)",
+    "custom_fwd('cpu')",
+    "custom_fwd(torch.float32)",
+    "custom_fwd(cast_inputs=torch.float32)('x')",
+    "custom_bwd('cuda')",
+    "custom_bwd(print)(object())",
+]
+
+
+async def items() -> AsyncIterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize("call", [*REGIONS, *INSTALLATIONS, *QUERIES, *FUNCTIONS])
+def test_a_mistake_is_told_and_changes_nothing(call: str, recorded_error: RecordedError) -> None:
+    if "'xla'" in call and not HAS_XLA:
+        pytest.skip(NO_XLA)
+    before = polycast.installed()
+    with recorded_error():
+        eval(f"polycast.{call}")
+    assert polycast.installed() == before
+
+
+def test_a_region_on_xla_needs_torch_xla(monkeypatch: pytest.MonkeyPatch, recorded_error: RecordedError) -> None:
+    monkeypatch.setattr(xla, "is_loaded", lambda: False)
+    with recorded_error():
+        polycast.autocast("xla")
+    with polycast.autocast("xla", enabled=False):
+        assert not torch.is_autocast_enabled("xla")
+
+
+def test_a_region_is_left_as_often_as_it_is_entered(recorded_error: RecordedError) -> None:
+    region = polycast.autocast("cpu", torch.float16)
+    with region as first, torch.autocast("cpu", enabled=False), region as second:
+        assert first is second is region
+        assert torch.get_autocast_dtype("cpu") is torch.float16
+    assert not torch.is_autocast_enabled("cpu")
+    with recorded_error():
+        region.__exit__(None, None, None)
+
+
+def test_a_missing_sample_says_where_to_add_it(recorded_error: RecordedError) -> None:
+    with recorded_error():
+        arguments("erf", Make("cpu"))
