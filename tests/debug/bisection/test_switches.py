@@ -89,12 +89,6 @@ def test_hidden_culprits_are_found_at_their_modules(sizes: list[int]) -> None:
         }
 
 
-def test_without_a_model_whole_ops_are_found() -> None:
-    found = found_in(Fake([[Switch("linear", "a")], [Switch("conv2d", ""), Switch("matmul", "b.c")]]), None)
-    assert {one[:2] for one in found.culprits} == {("linear", ""), ("conv2d", ""), ("matmul", "")}
-    assert found.modules == {} and {*found.policy} == {"linear", "conv2d", "matmul"}
-
-
 def test_a_program_that_fails_one_run_in_three_needs_twelve() -> None:
     for seed in SEEDS:
         draw, model, able = drawn(seed)

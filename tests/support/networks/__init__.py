@@ -1,1 +1,0 @@
-"""Small models with planted culprits, to try bisect on."""
