@@ -7,17 +7,21 @@ import sys
 from pathlib import Path
 
 FORKS = """
-import json, os, sys
+import io, json, os, sys
 from polycast.__main__ import main
 
 def child(words, output):
-    read, write = os.pipe()
-    os.close(read)
-    if output == "closed":
+    if output == "pipe":
+        read, write = os.pipe()
+        os.close(read)
+        os.dup2(write, 1)
+    elif output == "closed":
         os.close(1)
         sys.stdout = None  # as Python begins then
     else:
-        os.dup2(write if output == "pipe" else os.open(output, os.O_WRONLY | os.O_CREAT), 1)
+        os.dup2(os.open(output.removesuffix(" unbuffered"), os.O_WRONLY | os.O_CREAT), 1)
+    if output.endswith(" unbuffered"):
+        sys.stdout = io.TextIOWrapper(open(1, "wb", 0), write_through=True)
     sys.argv = ["polycast", *words]
     sys.exit(main())
 
@@ -31,13 +35,13 @@ for place, (words, output) in enumerate(json.load(sys.stdin)):
 """
 
 
-def ran(cases: list[tuple[list[str], str]], folder: Path, unbuffered: str = "") -> list[tuple[int, str]]:
+def ran(cases: list[tuple[list[str], str]], folder: Path) -> list[tuple[int, str]]:
     """Run commands in a folder; return the status and the standard error of each.
 
-    Each has a word for its standard output: a file, "closed", or "pipe", which has no reader.
+    Each has a word for its standard output: a file, a file "unbuffered", "closed", or "pipe", which has no reader.
     """
     command = [sys.executable, "-c", FORKS]
-    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     texts = json.dumps(cases)
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
     done = subprocess.run(command, input=texts, cwd=folder, env=environment, capture_output=True, text=True, check=True)
     return [(status, said) for status, said in map(json.loads, done.stdout.splitlines())]

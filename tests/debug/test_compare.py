@@ -30,7 +30,7 @@ def keys_of_attention() -> tuple[nn.Module, list[Tensor]]:
 
 def program(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str = "cpu") -> tuple[nn.Module, Any]:
     """Return a model and its run in bfloat16."""
-    if device == "xla" and TIMES == 1:
+    if device == "xla" and TIMES < 10:
         pytest.skip("each op's check is compiled, which takes minutes; TIMES=10 runs it")
     seed(device)
     model, (batch, *_) = build()
@@ -84,19 +84,18 @@ def test_a_backward_that_reads_its_forwards_workspace_is_not_run_again() -> None
     """In another dtype a kernel would misread the workspace, and write out of bounds."""
     code = """
 import torch, polycast
-for cell in torch.nn.LSTM, torch.nn.GRU:
-    model, batch = cell(64, 64), torch.randn(50, 8, 64)
-    def run():
-        with polycast.autocast("cpu"):
-            output, _ = model(batch)
-        output.float().sum().backward()
-    for _ in range(3):
-        with polycast.debug.watch(model) as found:
-            run()
-        errors = polycast.debug.compare(run, model)
-    print(found.findings, max(row.local for row in errors if row.local is not None) < 0.01)
+torch.set_num_threads(1)
+model, batch = torch.nn.LSTM(32, 32), torch.randn(12, 8, 32)
+def run():
+    with polycast.autocast("cpu"):
+        output, _ = model(batch)
+    output.float().sum().backward()
+with polycast.debug.watch(model) as found:
+    run()
+errors = polycast.debug.compare(run, model)
+print(found.findings, max(row.local for row in errors if row.local is not None) < 0.01)
 """
-    assert python(code) == "[] True\n[] True\n"
+    assert python(code) == "[] True\n"  # not in this process: its kernels crash where torch_xla is imported
 
 
 def test_of_a_program_without_a_region_the_comparison_says_so() -> None:
@@ -119,19 +118,6 @@ def test_the_first_result_that_is_not_finite_is_named(real_device: str) -> None:
     assert (errors.first_non_finite.site.module, errors.first_non_finite.site.op) == ("0", "addmm")
     assert "the first that is not finite: addmm, call 0, in forward of '0'" in str(errors)
     assert not math.isfinite(max(row.so_far or 0 for row in errors))
-
-
-def test_rules_of_modules_and_regions_do_not_hold_in_the_reference(real_device: str) -> None:
-    model = nn.Linear(4, 4).to(real_device)
-    polycast.assign(model, {"": "bfloat16"})
-
-    def run() -> None:
-        with polycast.autocast(real_device, policy=polycast.Policy({"linear": "float16"})):
-            model(torch.rand(2, 4, device=real_device))
-
-    (row,) = [row for row in polycast.debug.compare(run, model) if row.site.op == "addmm"]
-    assert row.so_far
-    assert row.so_far > 1e-4
 
 
 @pytest.mark.parametrize("mean", [3e3, 1e5])
@@ -198,10 +184,44 @@ def test_a_program_that_steps_is_refused() -> None:
 @pytest.mark.parametrize(
     ("reference", "is_equal"), [({"linear": "fp32"}, False), ("torch-2.11", True), (torch.float32, False)]
 )
-def test_what_stands_for_a_policy_is_a_reference(reference: Any, is_equal: bool) -> None:
-    model = nn.Linear(2, 2)
-    errors = polycast.debug.compare(
-        polycast.autocast("cpu")(lambda: model(torch.ones(1, 2))), model, reference=reference
-    )
-    (row,) = [row for row in errors if row.site.op == "addmm"]
+def test_a_reference_is_what_stands_for_a_policy_over_the_rules_of_modules_and_regions(
+    reference: Any, is_equal: bool
+) -> None:
+    model = nn.Linear(4, 4)
+    polycast.assign(model, {"": "bfloat16"})
+
+    @polycast.autocast("cpu", policy=polycast.Policy({"linear": "float16"}))
+    def run() -> None:
+        model(torch.linspace(0, 1, 8).reshape(2, 4))
+
+    (row,) = [row for row in polycast.debug.compare(run, model, reference=reference) if row.site.op == "addmm"]
     assert row.so_far is not None and (row.so_far == 0) is is_equal
+
+
+def test_masks_do_not_hide_errors() -> None:
+    model, x = nn.Linear(8, 8), torch.linspace(-1, 1, 32).reshape(4, 8)
+
+    @polycast.autocast("cpu")
+    def run() -> None:
+        y = model(x)
+        torch.softmax((y @ y.T).masked_fill(torch.ones(4, 4, dtype=torch.bool).triu(1), -math.inf), -1)
+
+    (row,) = [row for row in polycast.debug.compare(run, model) if row.site.op.startswith("masked_fill")]
+    assert row.so_far is not None and 0 < row.so_far < 0.1
+
+
+def test_a_buffer_that_is_bound_anew_counts_once() -> None:
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count: Tensor
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.count = self.count + 1
+            return x * self.count
+
+    model = Counting()
+    errors = polycast.debug.compare(lambda: model(torch.ones(4)), model)
+    assert model.count.item() == 1
+    assert {row.so_far for row in errors} == {0.0}

@@ -2,7 +2,6 @@
 
 import copy
 import io
-import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -10,10 +9,7 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast.backends import HOST
 from torch import Tensor, nn
-from torch.nn import functional
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from tests.support.devices import required, seed
@@ -72,13 +68,8 @@ def make() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 8))
 
 
-class Passing(TorchDispatchMode):
-    """Does nothing. Torch_xla refuses the tensors of forward-mode derivatives below any dispatch mode."""
-
-    supports_higher_order_operators = True
-
-    def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
-        return function(*args, **(kwargs or {}))
+# Those that XLA runs in ``make test``: it compiles each, and refuses others below any dispatch mode.
+ON_XLA = ("per-sample", "a custom operator with random numbers", "checkpointing", "a region of another dtype")
 
 
 def result(device: str, name: str, around: Callable[[nn.Module], AbstractContextManager[Any]]) -> Any:
@@ -102,10 +93,10 @@ def same(one: Any, other: Any) -> bool:
 def test_a_program_gives_the_same(
     name: str, around: Callable[[nn.Module], AbstractContextManager[Any]], real_device: str
 ) -> None:
+    if real_device == "xla" and name not in ON_XLA:
+        pytest.skip("it takes seconds to compile, or torch_xla does not run it")
     with required(real_device):
         plain = result(real_device, name, lambda _: nullcontext())
-        if real_device != HOST:
-            result(real_device, name, lambda _: Passing())  # type: ignore[no-untyped-call]
     assert same(result(real_device, name, around), plain)
 
 
@@ -140,62 +131,3 @@ def test_models_are_saved_within_and_copies_after() -> None:
         torch.save(model, io.BytesIO())
     torch.save(copied, io.BytesIO())
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in copied.modules())
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: torch.where(x > 0, torch.log(x.clamp(min=0)), 0.0),
-        lambda x: x * (torch.log(x.detach().clamp(min=0)) > -1).long(),
-        lambda x: x * torch.log(x.detach().clamp(min=0)).clamp(min=-9).long(),
-        lambda x: functional.normalize(x * torch.tensor([[1.0], [0.0], [1.0], [1.0]])),
-        lambda x: functional.ctc_loss(
-            x[:, None].log_softmax(-1), torch.tensor([[1, 2]]), torch.tensor([4]), torch.tensor([2])
-        ),
-    ],
-)
-def test_infinities_that_are_masked_are_no_findings(function: Callable[[Tensor], Tensor]) -> None:
-    model = make()
-    with polycast.debug.watch(model) as found:
-        function(model(X)).sum().backward()  # type: ignore[no-untyped-call]
-    assert found.findings == []
-
-
-def test_a_masked_infinity_hides_no_finding() -> None:
-    model = make()
-    with polycast.debug.watch(model) as found, polycast.autocast("cpu", torch.float16):
-        y = model(X)
-        torch.where(y > 9, torch.log(y * 0), 0.0)
-        torch.softmax(torch.full((4,), -math.inf).half() + y.detach()[0, 0], -1)
-    assert "_softmax" in {finding.site.op for finding in found.findings}
-
-
-def test_masks_do_not_hide_errors() -> None:
-    model = make()
-    mask = torch.ones(4, 4, dtype=torch.bool).triu(1)
-
-    def run() -> None:
-        with polycast.autocast("cpu"):
-            y = model(X)
-            torch.softmax((y @ y.T).masked_fill(mask, -math.inf), -1)
-
-    (row,) = [row for row in polycast.debug.compare(run, model) if row.site.op.startswith("masked_fill")]
-    assert row.so_far is not None
-    assert 0 < row.so_far < 0.1
-
-
-def test_a_buffer_that_is_bound_anew_counts_once() -> None:
-    class Counting(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.count: Tensor
-            self.register_buffer("count", torch.zeros(1))
-
-        def forward(self, x: Tensor) -> Tensor:
-            self.count = self.count + 1
-            return x * self.count
-
-    model = Counting()
-    errors = polycast.debug.compare(lambda: model(X), model)
-    assert model.count.item() == 1
-    assert {row.so_far for row in errors} == {0.0}

@@ -1,0 +1,49 @@
+"""What the commands refuse; errors.txt has the status and the last line of each."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from polycast.command_line.commands import main
+
+from tests.support.recorded_errors import RecordedError
+
+# The folder has FOLDER, BINARY, SCRIPT and RULES.
+WRONG = """
+op / op --nonsense / op "" / softmax --device nowhere / softmax --device / diff / diff --nonsense / diff a b c
+diff FOLDER torch-2.11 / diff BINARY torch-2.11 / diff built-in built-in --device nowhere / help --nonsense
+trace / trace FOLDER / trace --nonsense / trace --limit many SCRIPT / trace --limit 0 SCRIPT / trace scirpt.py
+trace -m ..no / trace -m no.such.module / trace -m SCRIPT / check / check --nonsense / check "" / check FOLDER
+check BINARY / verify rulez / verify --device cpu:0
+verify steps --json FOLDER / verify steps --json FOLDER/no/found.json / bisect --repeat 3 / bisect --godo fp32 -- true
+bisect --repeat 0 -- true / bisect --good nonsense -- true / bisect --good BINARY -- true / bisect -- FOLDER
+bisect -- no-such-program / bisect no-such-program / bisect --output RULES -- true / bisect --log RULES -- true
+bisect --output RULES --log BINARY -- true / bisect --output FOLDER -- true / bisect --output new --log ./new -- true
+bisect --log FOLDER/no/log.jsonl -- true / bisect --log /dev/full -- true / bisect --resume no.jsonl
+bisect --resume RULES / bisect --resume BINARY / bisect --resume RULES --log other
+"""
+
+
+@pytest.mark.parametrize("typed", WRONG.strip().replace("\n", " / ").split(" / "))
+def test_wrong_words_are_a_line_and_write_nothing(
+    typed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    recorded_error: RecordedError,
+) -> None:
+    """No exception leaves main, so that there is no traceback."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("FOLDER").mkdir()
+    Path("BINARY").write_bytes(bytes(range(256)))
+    Path("SCRIPT").write_text("print('it runs')\n")
+    Path("RULES").write_text("ops: {softmax: fp32}\n")
+    with recorded_error():
+        status = main(shlex.split(typed))
+        printed, said = capfd.readouterr()
+        assert printed == ""
+        raise ValueError(f"status {status}: {said.splitlines()[-1]}")
+    assert {path.name for path in Path().iterdir()} == {"FOLDER", "BINARY", "SCRIPT", "RULES"}
+    assert Path("RULES").read_text() == "ops: {softmax: fp32}\n"
