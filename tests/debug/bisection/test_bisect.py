@@ -46,7 +46,8 @@ class Far(nn.Linear):
     """A layer whose results are far from zero, so that bfloat16 cuts off what differs in them."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.add(super().forward(x).float(), 1000)
+        result: Tensor = super().forward(x)
+        return result.float() + 1000
 
 
 def distances() -> Planted:
