@@ -47,7 +47,7 @@ class Far(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         result: Tensor = super().forward(x)
-        return result.float() + 1000
+        return torch.add(result.float(), 1000)
 
 
 def distances() -> Planted:
