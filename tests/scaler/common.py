@@ -47,14 +47,13 @@ class Wrapper(torch.optim.Optimizer):
     """Has an optimizer, as the wrappers of trainers do, and the scaler that steps it, if any."""
 
     def __init__(self, optimizer: Any, scaler: Any = None) -> None:
-        self.optimizer, self.scaler, self.called = optimizer, scaler, 0
+        self.optimizer, self.scaler = optimizer, scaler
 
     @property
     def param_groups(self) -> Any:  # type: ignore[override]
         return self.optimizer.param_groups
 
     def step(self, closure: Any = None) -> Any:
-        self.called += 1
         return self.scaler.step(self.optimizer, closure) if self.scaler else self.optimizer.step(closure)
 
 
@@ -70,5 +69,4 @@ class Loop:
         self.param.grad = torch.tensor(grad)
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        scale: float = self.scaler.get_scale()
-        return scale
+        return float(self.scaler.get_scale())

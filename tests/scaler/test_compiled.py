@@ -1,6 +1,5 @@
 """A training step under torch.compile: a scaler stays out of the graphs, without a warning, and changes nothing."""
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -19,10 +18,8 @@ pytestmark = [
 
 
 @pytest.fixture(autouse=True)
-def _no_code_yet() -> Iterator[None]:
+def _no_code_yet() -> None:
     """Dynamo, which warns once of each function, does so anew."""
-    torch._dynamo.reset()
-    yield
     torch._dynamo.reset()
 
 

@@ -8,6 +8,7 @@ or both sides have raised the same error.
 import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain, cycle
 from typing import Any, NamedTuple
 
 import polycast
@@ -29,15 +30,13 @@ from tests.support.properties import examples
 # How near the two sides are. In float16 an element that underflows on one side may not on the other.
 CLOSE = {"half": (1e-3, 1e-5), "single": (1e-5, 1e-6), "double": (1e-12, 1e-13)}
 OPTIONS: dict[str, Any] = {"init_scale": 2.0**14, "growth_factor": 4.0, "growth_interval": 2}
-
-
 SGD, ADAM = {"lr": 0.05, "momentum": 0.9}, {"lr": 0.01, "eps": 1e-2}
-# Ours and theirs of one name take the same steps. Where neither is sync-free the bits are the same, too.
+# Ours and theirs of one name take the same steps. Of ours some are in a wrapper.
 KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "SGD": (syncfree.SGD, torch.optim.SGD, SGD),
     "Adam": (syncfree.Adam, torch.optim.Adam, ADAM),
-    "wrapped": (lambda *args, **options: Wrapper(syncfree.AdamW(*args, **options)), torch.optim.AdamW, ADAM),
-    "for-loop": (torch.optim.SGD, torch.optim.SGD, SGD | {"foreach": False}),
+    "wrapped AdamW": (syncfree.AdamW, torch.optim.AdamW, ADAM),
+    "wrapped for-loop": (torch.optim.SGD, torch.optim.SGD, SGD | {"foreach": False}),
     "foreach": (torch.optim.Adam, torch.optim.Adam, ADAM | {"foreach": True}),
     "fused": (torch.optim.AdamW, torch.optim.AdamW, ADAM | {"fused": True}),
 }
@@ -61,15 +60,25 @@ class Side:
         self.dtype = torch.float64 if precision == "double" else torch.float32
         self.sync_free = {number for number, kind in enumerate(kinds) if KINDS[kind][0] is not KINDS[kind][1]}
         self.models = [nn.Linear(3, 2, dtype=self.dtype).to(device) for _ in kinds]
-        self.optimizers = [
-            (mine if ours else stock)(model.parameters(), **options)
-            for (mine, stock, options), model in zip(map(KINDS.__getitem__, kinds), self.models, strict=True)
-        ]
+        made = zip(map(KINDS.__getitem__, kinds), self.models, strict=True)
+        layers = [[(mine if ours else stock)(model.parameters(), **more)] for (mine, stock, more), model in made]
+        for kind, each in zip(kinds, layers, strict=True):
+            if ours and kind.startswith("wrapped"):
+                wrapper = Wrapper(each[0])
+                each[:] = wrapper, each[0], Wrapper(wrapper)
+        self.optimizers, self.turns = [each[0] for each in layers], [*map(cycle, layers)]
         self.scaler: Any = (polycast.GradScaler if ours else Scaler)(device, **OPTIONS)
         self.batches = 0
-        self.looked_in: dict[int, int] = {}  # the batch in which an optimizer's gradients were unscaled
-        self.clipped_in: dict[int, int] = {}  # the same if that was for a call that clips
+        self.looks: dict[int, tuple[int, bool]] = {}  # in which batch gradients were unscaled, and if by a clipping
         self.skips: list[list[bool]] = [[] for _ in kinds]  # of each optimizer's steps, those by torch's scaler
+
+    def turn(self, call: Call) -> Any:
+        """Return the optimizer of a call; a wrapped one is in turn its wrapper, itself, and the wrapper's wrapper."""
+        return next(self.turns[call.optimizer])
+
+    def state(self, number: int) -> Any:
+        """Return how far torch's scaler is with an optimizer since the last update, and what it has found."""
+        return self.scaler._per_optimizer_states[id(self.optimizers[number])]
 
     def backward(self, call: Call) -> None:
         """Add the scaled gradients of a new batch."""
@@ -85,73 +94,56 @@ class Side:
 
     def unscale_(self, call: Call) -> None:
         """Unscale; with torch's scaler that is done once our sync-free optimizer is clipped."""
-        number, optimizer = call.optimizer, self.optimizers[call.optimizer]
-        is_done = not self.ours and number in self.sync_free and self.clipped_in.get(number) == self.batches
-        if is_done and self.stage(optimizer) is OptState.UNSCALED:
-            del self.clipped_in[number]
-        else:
-            self.scaler.unscale_(optimizer)
-            self.looked_in[number] = self.batches
+        number = call.optimizer
+        is_done = not self.ours and self.looks.get(number) == (self.batches, True)
+        if not is_done or self.state(number)["stage"] is not OptState.UNSCALED:
+            self.scaler.unscale_(self.turn(call))
+        self.looks[number] = self.batches, False
 
     def clip_grad_norm(self, call: Call) -> Tensor:
         """Clip; with torch's scaler that is unscale_, but for gradients that are unscaled, and clip_grad_norm_."""
-        optimizer = self.optimizers[call.optimizer]
+        number, optimizer = call.optimizer, self.turn(call)
         if self.ours:
             norm: Tensor = self.scaler.clip_grad_norm(optimizer, *call[2:])
             return norm
-        if self.stage(optimizer) is not OptState.UNSCALED:
+        if self.state(number)["stage"] is not OptState.UNSCALED:
             self.scaler.unscale_(optimizer)
-            self.clipped_in[call.optimizer] = self.looked_in[call.optimizer] = self.batches
-        elif self.looked_in[call.optimizer] != self.batches:
+            self.looks[number] = self.batches, number in self.sync_free
+        elif self.looks[number][0] != self.batches:
             self.scaler.unscale_(optimizer)
-        return nn.utils.clip_grad_norm_(self.models[call.optimizer].parameters(), *call[2:])
-
-    def clamp(self, call: Call) -> None:
-        """Change the gradients by hand."""
-        for param in self.models[call.optimizer].parameters():
-            if param.grad is not None:
-                most = torch.full_like(param.grad, call.value)  # clamp_ on XLA makes a number of NaN
-                param.grad.copy_(param.grad.minimum(most).maximum(-most))
+        return nn.utils.clip_grad_norm_(self.models[number].parameters(), *call[2:])
 
     def step(self, call: Call, *closure: Callable[[], float] | None) -> float | None:
-        result: float | None = self.scaler.step(self.optimizers[call.optimizer], *closure)
-        self.skips[call.optimizer].append(any(found_inf.item() for found_inf in self.found(call.optimizer)))
+        result: float | None = self.scaler.step(self.turn(call), *closure)
+        if not self.ours:
+            found_infs = self.state(call.optimizer)["found_inf_per_device"].values()
+            self.skips[call.optimizer].append(any(found_inf.item() for found_inf in found_infs))
         return result
 
     def step_together(self, _: Call) -> None:
         """Step both optimizers or none; torch's scaler is told of what it has found in the other one."""
         if self.ours:
-            self.scaler.step_together(*self.optimizers)
+            self.scaler.step_together(*map(next, self.turns))
             return
         for number, optimizer in enumerate(self.optimizers):
-            if self.stage(optimizer) is OptState.STEPPED:
-                raise RuntimeError("step() has already been called since the last update().")
-            if self.stage(optimizer) is OptState.READY:
+            if self.state(number)["stage"] is OptState.READY:
                 self.scaler.unscale_(optimizer)
-            if not self.found(number) and not getattr(optimizer, "_step_supports_amp_scaling", False):
-                raise AssertionError("No inf checks were recorded for this optimizer.")
-        founds = [*self.found(0), *self.found(1)]
+        founds = [found for number in (0, 1) for found in self.state(number)["found_inf_per_device"].values()]
         skips = max((found_inf.item() for found_inf in founds), default=0.0)
         for found_inf in founds:
             found_inf.fill_(skips)
         for number in (0, 1):
             self.step(Call("step", number))
 
-    def step_without_closure(self, call: Call) -> float | None:
-        return self.step(call, None)
-
     def step_by_closure(self, call: Call) -> float | None:
         """Give a closure by position, which torch's scaler passes on, and which sees unscaled gradients."""
         params = self.models[call.optimizer].parameters()
         return self.step(call, lambda: sum(param.grad.sum().item() for param in params if param.grad is not None))
 
-    def step_with_closure(self, call: Call) -> None:
-        self.scaler.step(self.optimizers[call.optimizer], closure=lambda: 1.0)
-
     def update(self, _: Call, *new_scale: float) -> None:
         """Update the scale; gradients go, as those of sync-free optimizers are left scaled."""
         self.scaler.update(*new_scale)
-        self.clipped_in, self.looked_in = {}, {}
+        self.looks = {}
         for model in self.models:
             model.zero_grad()
 
@@ -168,73 +160,51 @@ class Side:
         self.scaler = copy.deepcopy(self.scaler)
         self.skips = [[] for _ in self.skips]  # a copy counts anew
 
-    def found(self, number: int) -> list[Tensor]:
-        """Return what the scaler has found since the last update."""
-        return [*self.scaler._per_optimizer_states[id(self.optimizers[number])]["found_inf_per_device"].values()]
-
-    def stage(self, optimizer: torch.optim.Optimizer) -> OptState:
-        """Return how far an optimizer is since the last update."""
-        stage: OptState = self.scaler._per_optimizer_states.get(id(optimizer), {"stage": OptState.READY})["stage"]
-        return stage
-
     def values(self) -> list[Tensor]:
-        """Return what has to be equal."""
-        state = self.scaler.state_dict()
-        scale = torch.tensor([state["scale"], state["_growth_tracker"]])
-        return [scale, *self.counts(), *on_host(param for model in self.models for param in model.parameters())]
-
-    def counts(self) -> list[Tensor]:
-        """Return of each optimizer whether its last step was skipped, and how many were."""
-        if not self.ours:
-            counts = [(skips[-1:] == [True], sum(skips)) for skips in self.skips]
-            return [torch.tensor(count) for both in counts for count in both]
-        asked = self.scaler.skipped, self.scaler.skip_count
-        return [ask(optimizer).cpu() for optimizer in self.optimizers for ask in asked]
+        """Return what has to be equal: also whether each optimizer's last step was skipped, and how many were."""
+        scale = torch.tensor([self.scaler.get_scale(), self.scaler._get_growth_tracker()])
+        counts: list[Any] = [count for skips in self.skips for count in (skips[-1:] == [True], sum(skips))]
+        if self.ours:
+            asked = self.scaler.skipped, self.scaler.skip_count
+            counts = [ask(optimizer) for optimizer in self.optimizers for ask in asked]
+        params = [param for model in self.models for param in model.parameters()]
+        return [scale, *on_host([*map(torch.as_tensor, counts), *params])]
 
 
-ONE = st.just(1.0)
 VALUES = st.sampled_from((1.0, 1.0, 1.0, 1.0, 3.0, INF, NAN))
 NORMS = st.sampled_from((1.0, 0.1, INF))
 NORM_TYPES = st.sampled_from((2.0, 2.0, 1.0, 3.0, 0.5, INF))
 
 
-def calls(name: str, value: st.SearchStrategy[float] = ONE) -> st.SearchStrategy[Call]:
+def calls(name: str, value: st.SearchStrategy[float] = NORMS) -> st.SearchStrategy[Call]:
     return st.builds(Call, st.just(name), st.integers(0, 1), value, NORM_TYPES)
 
 
 # Calls that are strewn in, the frequent ones more than once.
 ANY_CALL = st.one_of(
     *[calls("backward", VALUES)] * 3,
-    *[calls("clip_grad_norm", NORMS)] * 3,
-    *[calls("step")] * 3,
-    *[calls("update")] * 2,
-    *[calls("unscale_")] * 2,
-    *map(calls, ("zero_grad", "step_without_closure", "step_with_closure", "step_by_closure", "reload", "copy")),
-    calls("clamp", st.just(0.1)),
+    *map(calls, ["clip_grad_norm", "step"] * 3 + ["unscale_", "update"] * 2),
+    *map(calls, ("zero_grad", "step_by_closure", "reload", "copy")),
     calls("update_to", st.sampled_from((64.0, 2.0**12))),
     calls("set_growth_interval", st.sampled_from((1.0, 2.0, 3.0))),
 )
+UNSCALE, CLIP = "unscale_", "clip_grad_norm"
+LOOKS: tuple[list[str], ...] = ([], [UNSCALE], [CLIP], [CLIP, CLIP], [UNSCALE, CLIP], [CLIP, UNSCALE, CLIP])
 
 
 @st.composite
 def iterations(draw: st.DrawFn) -> list[Call]:
     """Draw the calls of an iteration as one would write them; the batch may be dropped after a look at it."""
-    which, clip = draw(st.sampled_from([(0,), (0,), (1,), (0, 1), (0, 1)])), "clip_grad_norm"
+    which, looks = draw(st.sampled_from([(0,), (0,), (1,), (0, 1), (0, 1)])), draw(st.sampled_from(LOOKS))
     batches = [[Call("backward", number, draw(VALUES))] * draw(st.sampled_from([1, 1, 2])) for number in which]
-    looks = draw(
-        st.sampled_from([[], ["unscale_"], [clip], [clip, clip], ["unscale_", clip], [clip, "unscale_", clip]])
-    )
-    looked = [
-        [Call(look, number, draw(NORMS) if look == clip else 1.0, draw(NORM_TYPES)) for look in looks]
-        for number in which
-    ]
+    looked = [[Call(look, number, draw(NORMS), draw(NORM_TYPES)) for look in looks] for number in which]
     # All batches first, or each before the looks at it.
-    parts = [(*batches, *looked)] if draw(st.booleans()) else zip(batches, looked, strict=True)
-    found = [call for part in parts for some in part for call in some]
+    parts = (*batches, *looked) if draw(st.booleans()) else chain(*zip(batches, looked, strict=True))
+    found = [*chain(*parts)]
     if looks and draw(st.sampled_from([False, False, True])):  # dropped, half of the time as it should be
         return [*found, *[Call("update")] * draw(st.integers(0, 1))]
     step = draw(st.sampled_from(["step"] * 7 + ["step_by_closure"] + ["step_together"] * 4 * (len(which) - 1)))
-    steps = [Call(step)] if step == "step_together" else [Call(step, number) for number in which]
+    steps = [Call(step, number) for number in which[: 1 if step == "step_together" else None]]
     return [*found, *steps, Call("update")]
 
 
@@ -262,7 +232,7 @@ def compare(kinds: tuple[str, str], precision: str, program: list[Call], device:
     rtol, atol = CLOSE[precision]
     scaled = set[int]()  # clipped or stepped since the last update: ours has left these gradients scaled
     for call in program:
-        if call.name in ("backward", "zero_grad", "clamp") and call.optimizer in scaled:
+        if call.name in ("backward", "zero_grad") and call.optimizer in scaled:
             continue
         found, wanted = (outcome(getattr(side, call.name), call) for side in (ours, theirs))
         if isinstance(wanted, AttributeError):  # torch's steps no fused optimizer that was unscaled without gradients

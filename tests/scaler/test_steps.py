@@ -1,16 +1,17 @@
-"""How a gradient scaler calls the step of an optimizer, and what it knows of optimizers and their wrappers."""
+"""How a gradient scaler calls the step of an optimizer, and what it knows of optimizers and their gradients."""
 
 import gc
 import weakref
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-import polycast
 import pytest
 import torch
-from polycast import syncfree
+from polycast import GradScaler, syncfree
+from torch import nn
 
-from tests.scaler.common import INF, LOOKS, NAN, OPTIMIZERS, SCALE, SHAPES, Loop, Wrapper, give, started
+from tests.scaler.common import INF, LOOKS, NAN, OPTIMIZERS, SCALE, SHAPES, Loop, give, started
 from tests.support.optimizers import clones, parameters, same_bits, set_grads
 
 
@@ -46,30 +47,21 @@ def test_parameters_that_are_not_finite_are_named(kind: str, look: str, named: b
 
 
 @pytest.mark.parametrize(
-    ("kind", "on_host", "together"),
-    [
-        ("sync-free", True, False),
-        ("sync-free", False, False),
-        ("fused", True, False),
-        ("fused", False, False),
-        ("for-loop", False, False),
-        ("sync-free", True, True),
-    ],
+    ("kind", "on_host"),
+    [("sync-free", True), ("sync-free", False), ("fused", True), ("fused", False), ("for-loop", False)],
 )
-def test_a_trainer_may_watch_for_calls_of_step(kind: str, on_host: bool, together: bool) -> None:
+def test_a_trainer_may_watch_for_calls_of_step(kind: str, on_host: bool) -> None:
     """Fused and sync-free steps skip by themselves, so they are called unless skip_on_host is asked for."""
-    pair = [parameters(*SHAPES, seed=seed) for seed in range(2)]
-    scaler, optimizers = started(skip_on_host=on_host), [OPTIMIZERS[kind](params) for params in pair]
-    calls: list[int] = []
-    optimizers[0].register_step_pre_hook(lambda *_: calls.append(number))
+    params, calls = parameters(*SHAPES), list[int]()
+    scaler, optimizer = started(skip_on_host=on_host), OPTIMIZERS[kind](params)
+    optimizer.register_step_pre_hook(lambda *_: calls.append(number))
     for number, bad in enumerate([None, INF, None, NAN]):
-        give(pair[0], number, None if together else bad)
-        give(pair[1], number, bad)
-        before = clones(pair[0])
-        assert (scaler.step_together(*optimizers) if together else scaler.step(optimizers[0])) is None
+        give(params, number, bad)
+        before = clones(params)
+        assert scaler.step(optimizer) is None
         scaler.update()
-        assert all(map(same_bits, pair[0], before)) is (bad is not None)
-    assert scaler.skip_count(optimizers[0]).item() == 2
+        assert all(map(same_bits, params, before)) is (bad is not None)
+    assert scaler.skip_count().item() == 2
     assert calls == ([0, 2] if on_host or kind == "for-loop" else [0, 1, 2, 3])
 
 
@@ -102,43 +94,102 @@ def test_an_optimizer_is_not_kept_alive_and_may_be_equal_to_others_and_have_no_h
     assert scaler.skip_count() == 1  # of the one that there is
 
 
-def test_what_is_asked_without_an_optimizer_is_asked_of_the_one_there_is() -> None:
-    loop = Loop(polycast.GradScaler())
-    for grad in (1.0, INF):
-        loop.iterate(grad)
-    skipped, count = loop.scaler.skipped(), loop.scaler.skip_count()
-    assert (skipped.item(), skipped.dtype, count.item(), count.dtype) == (True, torch.bool, 1, torch.int64)
-    assert loop.scaler.non_finite() == ["param_groups[0]['params'][0]"]
-
-
-@pytest.mark.parametrize("kind", OPTIMIZERS)
-@pytest.mark.parametrize("has_scaler", [True, False], ids=["steps by the scaler", "is stepped by it"])
-def test_a_wrapper_and_what_it_wraps_are_one_optimizer(kind: str, has_scaler: bool) -> None:
-    """Clipped by the wrapper, or a wrapper of it, and stepped by either, it trains as without one."""
-    trained = []
-    for is_wrapped in (False, True):
-        params, scaler = parameters(*SHAPES), started()
-        optimizer = OPTIMIZERS[kind](params)
-        inner: Any = Wrapper(optimizer, scaler if has_scaler else None) if is_wrapped else optimizer
-        outer = inner if has_scaler or not is_wrapped else Wrapper(inner)
-        for number, bad in enumerate([None, INF, None]):
-            give(params, number, bad)
-            scaler.clip_grad_norm(outer, 1.0)
-            if has_scaler and is_wrapped:
-                outer.step()
-            else:
-                scaler.step(outer)
-            scaler.update(SCALE)
-            assert scaler.skipped(outer).item() is scaler.skipped(optimizer).item() is (bad is not None)
-        assert scaler.skip_count().item() == 1  # a wrapper is no optimizer of its own
-        trained.append(params)
-    assert all(map(same_bits, *trained))
-    assert inner.called == (3 if has_scaler else 2)
-
-
 def test_what_holds_an_optimizer_of_other_groups_is_not_taken_for_its_wrapper() -> None:
     loop = Loop(started())
     holder: Any = deepcopy(loop.optimizer)
     holder.optimizer = loop.optimizer
     loop.iterate(INF)
     assert [loop.scaler.skip_count(each).item() for each in (loop.optimizer, holder)] == [1, 0]
+
+
+class Counted(nn.Parameter):
+    """A parameter that counts how often Python asks for its gradient."""
+
+    asked = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "grad":
+            self.asked += 1
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("looks", [["step"], ["clip_grad_norm"], ["unscale_"], ["unscale_", "clip_grad_norm"]], ids=str)
+def test_an_iteration_gathers_once(looks: list[str]) -> None:
+    params: list[Any] = [Counted(tensor.detach()) for tensor in parameters((3,), (2, 2), (4,))]
+    optimizer, scaler = syncfree.AdamW([{"params": params[:2]}, {"params": params[2:]}]), started()
+    for number in range(3):
+        set_grads(params, number)
+        scaler.scale(params[0].detach())
+        for param in params:
+            param.asked = 0
+        for look in looks if number else ():  # the state is made in the first step
+            LOOKS[look](scaler, optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+        assert not number or [param.asked for param in params] == [1, 1, 1]
+
+
+CHANGES: dict[str, Callable[[Any, Any], None]] = {
+    "another gradient": lambda _, params: setattr(params[0], "grad", torch.full_like(params[0], 7.0)),
+    "no gradient": lambda _, params: setattr(params[1], "grad", None),
+    "a first gradient": lambda _, params: setattr(params[2], "grad", torch.ones_like(params[2])),
+    "other values": lambda _, params: params[0].grad.mul_(2),
+    "another group": lambda it, params: it.add_param_group({"params": [params[3]]}),
+    "another parameter": lambda it, params: it.param_groups[0]["params"].__setitem__(0, params[3]),
+}
+
+
+@pytest.mark.parametrize("title", CHANGES)
+def test_a_change_between_look_and_step_is_seen(title: str) -> None:
+    """The step is that of the gradients as they are, whatever was gathered before."""
+    stepped = []
+    for look in (True, False):
+        params = parameters((3,), (2, 2), (2,), (4,))
+        optimizer, scaler = syncfree.SGD(params[:3], lr=0.1, momentum=0.9), started()
+        set_grads([*params[:2], params[3]], 0)
+        if look:
+            scaler.clip_grad_norm(optimizer, float("inf"))
+        CHANGES[title](optimizer, params)
+        if look:
+            scaler.step(optimizer)
+        else:
+            optimizer.step(grad_scale=torch.tensor(scaler.get_scale()))
+        stepped.append(params)
+    assert all(map(same_bits, *stepped))
+
+
+def failed(scaler: Any, optimizer: Any) -> None:
+    optimizer.param_groups[0]["weight_decay"] = "much"
+    with pytest.raises(TypeError):
+        scaler.step(optimizer)
+
+
+# What may be done with a gradient before, or while, zero_grad lets go of it.
+USES: dict[str, Callable[[Any, Any], object]] = {
+    "dropped": lambda scaler, it: (scaler.unscale_(it), scaler.update()),
+    "clipped": lambda scaler, it: (scaler.clip_grad_norm(it, 1.0), scaler.step(it)),
+    "failed": failed,
+    "gone within a closure": lambda scaler, it: scaler.step(it, it.zero_grad),
+    "gone within a hook": lambda scaler, it: (
+        it.register_step_post_hook(lambda optimizer, *_: optimizer.zero_grad()),
+        scaler.step(it),
+    ),
+    "asked of a disabled scaler": lambda _, it: GradScaler("cpu", enabled=False).non_finite(it),
+}
+
+
+@pytest.mark.parametrize(
+    ("use", "library"),
+    [*((use, syncfree) for use in USES), ("clipped", torch.optim), ("gone within a closure", torch.optim)],
+)
+def test_no_gradient_is_kept(use: str, library: Any) -> None:
+    """A gradient that was checked is freed by zero_grad, as in torch."""
+    (weight,) = parameters((3,))
+    optimizer, scaler = library.SGD([weight], lr=0.1), started()
+    set_grads([weight], 0)
+    kept = weakref.ref(weight.grad)
+    USES[use](scaler, optimizer)
+    if "within" not in use:
+        optimizer.zero_grad()
+    assert weight.grad is None
+    assert kept() is None
