@@ -1,7 +1,6 @@
 """What a user may change between the steps of a program."""
 
 import copy
-import io
 from collections import defaultdict
 from itertools import chain
 from typing import Any
@@ -86,16 +85,8 @@ class Changes:
         for values in (*theirs.state.values(), *theirs.param_groups):
             values.update({name: usual(value) for name, value in values.items() if isinstance(value, Tensor)})
 
-    def pickled(self) -> None:
-        """Save and load the optimizer; it has other parameters then."""
-        if self.program.device == "xla":
-            return  # torch fails to load leaves of other dtypes than float32 there
-        file = io.BytesIO()
-        torch.save(self.program.ours, file)
-        file.seek(0)
-        self.program.follow(torch.load(file, weights_only=False))
-
     def copied(self) -> None:
+        """Go on with a copy; saving and loading the whole optimizer goes by the same methods."""
         self.program.follow(copy.deepcopy(self.program.ours))
 
 

@@ -1,4 +1,4 @@
-"""The sync-free optimizers as optimizers: arguments, closures, scalers, classes of parameters."""
+"""The sync-free optimizers as optimizers: arguments, closures, scalers, classes of parameters, and no syncs."""
 
 import inspect
 from typing import Any
@@ -6,15 +6,14 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast import syncfree
+from polycast.backends import skips_by_itself
 from torch import nn
 
-from tests.support.optimizers import OURS, THEIRS, Options, make, parameters, same_bits, set_grads
+from tests.support.devices import Reads, no_syncs, synchronize
+from tests.support.optimizers import OURS, SHAPES, THEIRS, Options, make, parameters, set_grads
 
-NAMES = pytest.mark.parametrize("name", OURS)
 
-
-@NAMES
+@pytest.mark.parametrize("name", OURS)
 def test_the_arguments_are_torchs(name: str) -> None:
     """In torch's order and with torch's defaults; state_dtype is ours."""
     ours = dict(inspect.signature(OURS[name]).parameters)
@@ -93,28 +92,6 @@ def test_a_step_with_a_closure_is_torchs() -> None:
     assert losses(OURS) == pytest.approx(losses(THEIRS))
 
 
-def test_a_scaler_steps_a_subclass_whose_step_takes_a_closure_only() -> None:
-    """It sets the scalars as attributes, which is torch's protocol for fused steps."""
-
-    class Own(syncfree.AdamW):
-        def step(self, closure: Any = None) -> Any:  # type: ignore[override]
-            return super().step(closure)
-
-    stepped = []
-    for optimizer_class in (syncfree.AdamW, Own):
-        (weight,) = params = parameters((3,))
-        optimizer, scaler = optimizer_class(params, lr=0.1), polycast.GradScaler(init_scale=4.0)
-        for factor in (1.0, float("inf"), 2.0):
-            set_grads(params, 0, factor)
-            scaler.scale(weight.detach())
-            scaler.clip_grad_norm(optimizer, 0.5)
-            scaler.step(optimizer)
-            scaler.update()
-        assert scaler.skip_count(optimizer).item() == 1
-        stepped.append(weight)
-    assert same_bits(*stepped)
-
-
 def test_a_preset_grad_scale_multiplies_that_of_a_scaler() -> None:
     found = []
     for optim, options in ((OURS["SGD"], {}), (torch.optim.SGD, {"fused": True})):
@@ -162,3 +139,37 @@ def test_parameters_can_be_swapped_between_steps() -> None:
     optimizer.step()
     assert torch.equal(other, before)
     assert (param != 1).all()
+
+
+@pytest.mark.parametrize("lr", ["number", "host", "device"])
+@pytest.mark.parametrize("kind", ["SGD nesterov", "Adam amsgrad"])
+def test_steps_do_not_sync(kind: str, lr: str, real_device: str) -> None:
+    """Not the first one either, which makes the state, and whatever the learning rate and the scalars are."""
+    if not skips_by_itself(real_device):
+        pytest.skip(f"on {real_device} torch.optim takes the step, after one read")
+    params = parameters(*SHAPES, device=real_device)
+    optimizer: Any = make(OURS, kind, params)
+    if lr != "number":
+        optimizer.param_groups[0]["lr"] = torch.tensor(0.1, device="cpu" if lr == "host" else real_device)
+    set_grads(params, 0)
+    there = [torch.tensor(number, device=real_device) for number in (1.0, 0.0)]
+    with no_syncs(real_device):
+        for found_inf in (*there, torch.tensor(0.0), None):
+            optimizer.step(found_inf=found_inf, grad_scale=torch.tensor(2.0), clip_coef=there[0])
+            synchronize(real_device)
+
+
+@pytest.mark.parametrize("kind", ["SGD dampening", "Adam"])
+def test_a_step_by_torch_reads_once(kind: str, real_device: str) -> None:
+    """Whether it is skipped or taken, and however many groups there are; later steps make no state."""
+    if kind == "Adam" and skips_by_itself(real_device):
+        pytest.skip(f"on {real_device} it does not read")
+    params = parameters(*SHAPES, device=real_device)
+    optimizer: Any = make(OURS, kind, [{"params": [param]} for param in params])
+    set_grads(params, 0)
+    optimizer.step()
+    for found_inf in (1.0, 0.0):
+        flag = torch.tensor(found_inf, device=real_device)
+        with Reads(real_device) as reads:
+            optimizer.step(found_inf=flag)
+        assert real_device == "cpu" or len(reads.ops) == 1

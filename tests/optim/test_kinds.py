@@ -36,7 +36,7 @@ KINDS: dict[str, Callable[[], Pair]] = {
     "inference gradient": lambda: (numbers(1), torch.inference_mode()(numbers)(2)),
     "awaited gradient": lambda: (numbers(1), AsyncCollectiveTensor(numbers(2))),
     "zero gradient": lambda: (numbers(1), torch._efficientzerotensor((3,))),
-    "conjugate": lambda: (numbers(1, C64).conj(), numbers(2, C64)),
+    "conjugate": lambda: (numbers(1, C64).conj(), numbers(2, C64).conj()),
     "negative": lambda: (torch._neg_view(numbers(1)), numbers(2)),
     "negative of a conjugate's part": lambda: (numbers(1, C64).conj().imag, numbers(2, C64).conj().imag),
     "subclass": lambda: (two(1), two(3)),

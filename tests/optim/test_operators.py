@@ -10,7 +10,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.support.devices import has_float64
-from tests.support.optimizers import OPERATORS, OURS, Kernels, composition, make
+from tests.support.optimizers import OPERATORS, Kernels, composition
 from tests.support.process import python
 
 COMMON = {"weight_decay": 0.1, "maximize": False}
@@ -62,27 +62,13 @@ RESULTS = {"find_non_finite": [FOUND, WHICH], "norm": [FOUND, FOUND, WHICH], "un
 def test_an_operator_on_tensors_without_memory_reads_nothing(name: str, device: str) -> None:
     with without_memory(device):
         args, kwargs = arguments(name, device)
+        written = args[0] if name.endswith("step_") else []
+        versions = [tensor._version for tensor in written]
         results = getattr(OP, name)(*args, **kwargs)
         found = [results] if isinstance(results, Tensor) else list(results or ())
         assert [(tuple(item.shape), item.dtype) for item in found] == RESULTS.get(name, [])
         assert {item.device for item in found} <= {torch.device(device)}
-
-
-@pytest.mark.parametrize("device", ["meta", "cuda:0"])
-@pytest.mark.parametrize("kind", ["SGD nesterov", "AdamW amsgrad maximize"])
-def test_a_step_on_tensors_without_memory_reads_nothing(kind: str, device: str) -> None:
-    with without_memory(device):
-        params = [torch.ones(3, 2, device=device), torch.ones(4, device=device)]
-        optimizer: Any = make(OURS, kind, params)
-        for scalars in ({}, {"found_inf": torch.ones((), device=device), "grad_scale": torch.ones((), device=device)}):
-            for param in params:
-                param.grad = torch.ones_like(param)
-            versions = [param._version for param in params]
-            optimizer.step(**scalars)
-            optimizer.param_groups[0]["lr"] = torch.ones((), device=device)
-            assert all(param._version > version for param, version in zip(params, versions, strict=True))
-        state = [value for values in optimizer.state.values() for value in values.values()]
-        assert {value.device for value in state} <= {torch.device(device)}
+        assert all(tensor._version > version for tensor, version in zip(written, versions, strict=True))
 
 
 @pytest.mark.parametrize("name", ["adam_step_", "sgd_step_", "unscale_"])
