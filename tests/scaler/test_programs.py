@@ -5,7 +5,7 @@ the same calls. After each the parameters, the scale, its tracker and the counts
 or both sides have raised the same error.
 """
 
-import copy
+import pickle
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain, cycle
@@ -157,7 +157,7 @@ class Side:
         self.scaler.load_state_dict(self.scaler.state_dict())
 
     def copy(self, _: Call) -> None:
-        self.scaler = copy.deepcopy(self.scaler)
+        self.scaler = pickle.loads(pickle.dumps(self.scaler))
         self.skips = [[] for _ in self.skips]  # a copy counts anew
 
     def values(self) -> list[Tensor]:
