@@ -74,7 +74,7 @@ def test_it_prints_a_table_and_writes_rules_that_make_the_command_good(capsys: p
 
 def test_rules_that_fail_only_together_are_named_together(capsys: pytest.CaptureFixture[str]) -> None:
     pair = "sys.exit(category('matmul') != 'fp32' and category('linear') != 'fp32')\n"
-    assert ran("--output", "mine.yaml", program=PROGRAM + pair)[0] == 0
+    assert ran(*GOOD, "--output", "mine.yaml", program=PROGRAM + pair)[0] == 0
     out = capsys.readouterr().out
     assert "linear  fp32  lower_precision_fp\nmatmul  fp32" in out
     assert "linear and matmul fail only together." in out
@@ -142,7 +142,6 @@ def test_a_log_of_another_search_is_an_error(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 def test_a_search_that_is_ended_can_be_resumed(number: signal.Signals) -> None:
-    Path("program.py").write_text(ONE + "\n")
     slow = ONE.replace("sys.exit", "time.sleep(60 if len(open('runs.txt').readlines()) == 4 else 0)\nsys.exit")
     Path("program.py").write_text(slow)
     command = [sys.executable, "-m", "polycast", "bisect", *GOOD, "--", sys.executable, "program.py"]

@@ -1,15 +1,44 @@
 """How commands end: with their output, with a script's status, in a closed pipe, on a full disk, by an interrupt."""
 
+import json
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from tests.command_line.forks import ran
+# Each command is a process that is forked after the imports, which take longer than most commands.
+FORKS = """
+import gc, io, json, os, sys
+from polycast.__main__ import main
 
+gc.freeze()  # or each child walks through all that was imported, at its end
+
+def child(words, output):
+    if output == "pipe":
+        read, write = os.pipe()
+        os.close(read)
+        os.dup2(write, 1)
+    elif output == "closed":
+        os.close(1)
+        sys.stdout = None  # as Python begins then
+    else:
+        os.dup2(os.open(output.removesuffix(" unbuffered"), os.O_WRONLY | os.O_CREAT), 1)
+    if output.endswith(" unbuffered"):
+        sys.stdout = io.TextIOWrapper(open(1, "wb", 0), write_through=True)
+    sys.argv = ["polycast", *words]
+    sys.exit(main())
+
+for place, (words, output) in enumerate(json.load(sys.stdin)):
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(os.open(f"{place}.txt", os.O_WRONLY | os.O_CREAT), 2)
+        child(words, output)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    print(json.dumps([status, open(f"{place}.txt").read()]), flush=True)
+"""
 SCRIPT = """
 import sys
 import torch
@@ -22,18 +51,6 @@ if __name__ == "__main__":
 """
 RAISES = "def fail():\n    raise ValueError('mine')\ntry:\n    fail()\nexcept ValueError:\n    1 / 0\n"
 INTERRUPTED = SCRIPT.replace("sys.exit(3)", "import os, signal; os.kill(os.getpid(), signal.SIGINT)")
-VERIFIED = """
-import os, signal, sys
-from polycast.command_line.commands import main
-from polycast.debug.verification import verifying
-
-def part(device_type):
-    yield "a step", lambda: ("passed", "as it should")
-    os.kill(os.getpid(), signal.SIGINT)
-
-verifying.PARTS["steps"] = part
-sys.exit(main(["verify", "steps", "--device", "cpu"]))
-"""
 IMPORTED = """
 import os, signal
 import polycast
@@ -42,37 +59,21 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-VERDICT = "interrupted in steps; until then: 1 passed, 0 failed, 0 not checked\n"
-
-
-class Case(NamedTuple):
-    """A script under `polycast trace`, the words before and after it, and how it ends."""
-
-    source: str
-    before: str
-    after: str
-    status: int
-    printed: str
-    said: str
-
-
+# A script under `polycast trace`; the words before and after it; its status, what it prints, and what is said of it.
 CASES = {
-    "with arguments": Case(SCRIPT, "", "--lr 3", 3, "['--lr', '3'] True\n", "linear  lower_precision_fp  1      3"),
-    "a table": Case(SCRIPT, "--table", "", 3, "[] True\n", "Linear  linear  0  lower_precision_fp"),
-    "lines": Case(SCRIPT, "--lines", "", 3, "[] True\n", "SCRIPT:7\n"),
-    "an interrupt": Case(INTERRUPTED, "", "", 130, "[] True\n", "interrupted; until then:\n\nop "),
-    "no Python": Case("def", "", "", 1, "", "SyntaxError: "),
-    "a text as status": Case("raise SystemExit('no')", "", "", 1, "", "\nno\n"),
-    "no status": Case("import sys; sys.exit()", "", "", 0, "", ""),
-    "an interrupt of verify": Case(VERIFIED, "", "", 130, VERDICT, ""),
-    "an import that leaves an interrupt to the program": Case(IMPORTED, "", "", 0, "interrupted\n", ""),
-    "an error": Case(RAISES, "", "", 1, "", ""),
+    "with arguments": (SCRIPT, "", "--lr 3", 3, "['--lr', '3'] True\n", "linear  lower_precision_fp  1      3"),
+    "a table": (SCRIPT, "--table", "", 3, "[] True\n", "Linear  linear  0  lower_precision_fp"),
+    "lines": (SCRIPT, "--lines", "", 3, "[] True\n", "SCRIPT:7\n"),
+    "an interrupt": (INTERRUPTED, "", "", 130, "[] True\n", "interrupted; until then:\n\nop "),
+    "no Python": ("def", "", "", 1, "", "SyntaxError: "),
+    "a text as status": ("raise SystemExit('no')", "", "", 1, "", "\nno\n"),
+    "no status": ("import sys; sys.exit()", "", "", 0, "", ""),
+    "an import that leaves an interrupt to the program": (IMPORTED, "", "", 0, "interrupted\n", ""),
+    "an error": (RAISES, "", "", 1, "", ""),
 }
 COMMANDS = {
     "report": [],
-    "op": ["op", "softmax", "LSTM"],
     "trace": ["trace", "0.py"],
-    "check": ["check", "RULES"],
     "diff --help": ["diff", "--help"],
     "--version": ["--version"],
 }
@@ -80,13 +81,24 @@ OUTPUTS = ("pipe", "/dev/full", "/dev/full unbuffered", "closed")
 Ends = dict[str, tuple[int, str]]
 
 
+def ran(cases: list[tuple[list[str], str]], folder: Path) -> list[tuple[int, str]]:
+    """Run commands in a folder; return the status and the standard error of each.
+
+    Each has a word for its standard output: a file, a file "unbuffered", "closed", or "pipe", which has no reader.
+    """
+    command = [sys.executable, "-c", FORKS]
+    texts = json.dumps(cases)
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
+    done = subprocess.run(command, input=texts, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    return [(status, said) for status, said in map(json.loads, done.stdout.splitlines())]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a script for each case, and with rules."""
+    """A folder with a script for each case."""
     folder = tmp_path_factory.mktemp("scripts")
-    (folder / "RULES").write_text("ops: {softmax: fp32}\n")
-    for place, case in enumerate(CASES.values()):
-        (folder / f"{place}.py").write_text(case.source)
+    for place, (source, *_) in enumerate(CASES.values()):
+        (folder / f"{place}.py").write_text(source)
     return folder
 
 
@@ -94,8 +106,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ends(folder: Path) -> Ends:
     """The status and the standard error of each case, and of each command by "its name > its output"."""
     commands = {}
-    for place, (name, case) in enumerate(CASES.items()):
-        words = ["trace", *case.before.split(), str(folder / f"{place}.py"), *case.after.split()]
+    for place, (name, (_, before, after, *_)) in enumerate(CASES.items()):
+        words = ["trace", *before.split(), str(folder / f"{place}.py"), *after.split()]
         commands[name] = (words, f"{place}.out")
     commands |= {f"{name} > {output}": (words, output) for output in OUTPUTS for name, words in COMMANDS.items()}
     return dict(zip(commands, ran([*commands.values()], folder), strict=True))
@@ -103,11 +115,10 @@ def ends(folder: Path) -> Ends:
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "an error"])
 def test_a_script_runs_as_it_is_and_is_summed_up(name: str, folder: Path, ends: Ends) -> None:
-    case, place = CASES[name], [*CASES].index(name)
-    status, said = ends[name]
-    printed = (folder / f"{place}.out").read_text().rpartition("\n\n")[2]  # behind the facts of verify
-    assert (status, printed) == (case.status, case.printed)
-    assert case.said in said.replace(str(folder / f"{place}.py"), "SCRIPT") and "Traceback" not in said
+    *_, expected, printed, told = CASES[name]
+    place, (status, said) = [*CASES].index(name), ends[name]
+    assert (status, (folder / f"{place}.out").read_text()) == (expected, printed)
+    assert told in said.replace(str(folder / f"{place}.py"), "SCRIPT") and "Traceback" not in said
 
 
 def test_an_error_of_the_script_is_all_that_is_shown(folder: Path, ends: Ends) -> None:
@@ -116,12 +127,11 @@ def test_an_error_of_the_script_is_all_that_is_shown(folder: Path, ends: Ends) -
     assert ends["an error"] == (1, alone.stderr)
 
 
-FULL = "no space left on device"
-
-
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "trace"])
 def test_output_that_cannot_be_written_is_one_line_or_nothing_where_a_reader_has_enough(name: str, ends: Ends) -> None:
-    full, closed = ((1, f"error: the output cannot be written: {why}\n") for why in (FULL, "it is closed"))
+    full, closed = (
+        (1, f"error: the output cannot be written: {why}\n") for why in ("no space left on device", "it is closed")
+    )
     expected = [(-signal.SIGPIPE, ""), full, full, closed]  # a closed pipe ends it as it ends a program in C
     assert [ends[f"{name} > {output}"] for output in OUTPUTS] == expected
 

@@ -15,7 +15,7 @@ op / op --nonsense / op "" / softmax --device nowhere / softmax --device / diff 
 diff FOLDER torch-2.11 / diff BINARY torch-2.11 / diff built-in built-in --device nowhere / help --nonsense
 trace / trace FOLDER / trace --nonsense / trace --limit many SCRIPT / trace --limit 0 SCRIPT / trace scirpt.py
 trace -m ..no / trace -m no.such.module / trace -m SCRIPT / check / check --nonsense / check "" / check FOLDER
-check BINARY / verify rulez / verify --device cpu:0
+check BINARY / verify rulez / verify --device cpu:0 / verify --device gpu
 verify steps --json FOLDER / verify steps --json FOLDER/no/found.json / bisect --repeat 3 / bisect --godo fp32 -- true
 bisect --repeat 0 -- true / bisect --good nonsense -- true / bisect --good BINARY -- true / bisect -- FOLDER
 bisect -- no-such-program / bisect no-such-program / bisect --output RULES -- true / bisect --log RULES -- true

@@ -79,11 +79,8 @@ def test_an_interrupt_leaves_what_was_found_until_then(
     assert polycast.installed() == installed
 
 
-@pytest.mark.parametrize(
-    ("device", "error"), [("mps", "there is no mps here; torch finds "), ("gpu", "polycast has no device 'gpu' in its")]
-)
-def test_a_device_that_is_not_here_is_one_line(device: str, error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", "--device", device]) == 2
+def test_a_device_that_is_not_here_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "--device", "mps"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith(f"error: {error}") and printed.err.count("\n") == 1
+    assert printed.err.startswith("error: there is no mps here; torch finds ") and printed.err.count("\n") == 1

@@ -21,17 +21,31 @@ def nothing() -> None:
     pass
 
 
+def stepping() -> object:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return compare(lambda: (model(torch.ones(1, 2)).sum().backward(), optimizer.step()), model)
+
+
+def within(outer: type, inner: type) -> None:
+    with outer(nn.ReLU()), inner(nn.ReLU()):
+        pass
+
+
 ERRORS: dict[str, Callable[[], object]] = {
     "trace: no model": lambda: trace("resnet"),  # type: ignore[arg-type]
     "trace: no limit": lambda: trace(limit=0),
     "trace: not ended": lambda: trace().by_op(),
     "trace: a decorator": lambda: trace(nn.ReLU())(nn.ReLU()),
+    "trace: within a watch": lambda: within(watch, trace),
+    "watch: within a trace": lambda: within(trace, watch),
     "watch: no model": lambda: watch("resnet"),  # type: ignore[arg-type]
     "watch: an optimizer for a model": lambda: watch(torch.optim.SGD([torch.ones(1)])),  # type: ignore[arg-type]
     "watch: no optimizer": lambda: watch(nn.ReLU(), "adam"),  # type: ignore[arg-type]
     "compare: no function": lambda: compare(3),  # type: ignore[arg-type]
     "compare: a module": lambda: compare(nn.Tanh()),
     "compare: no model": lambda: compare(nothing, "resnet"),  # type: ignore[arg-type]
+    "compare: a program that steps": stepping,
     "compare: no policy": lambda: compare(nothing, reference=32),  # type: ignore[arg-type]
     "bisect: bad in good": lambda: bisect(list),
     "bisect: raises in good": lambda: bisect(wrong),

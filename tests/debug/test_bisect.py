@@ -1,0 +1,170 @@
+"""bisect: hidden culprits in drawn programs, its result and its log; and the search, on switches of nothing."""
+
+import math
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import polycast
+import pytest
+import torch
+from polycast.debug import Culprit, bisect
+from polycast.debug.bisection.search import minimal_sets
+from polycast.debug.bisection.switches import Between, Switch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from tests.support.properties import TIMES
+
+LOWER = polycast.policy.category("linear", "cpu")
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+ONES = torch.ones(1, 2, 2)
+OPS: dict[str, Callable[[], Tensor]] = {
+    "linear": lambda: linear(ONES, ONES[0]),
+    "matmul": lambda: torch.matmul(ONES, ONES),
+    "bmm": lambda: torch.bmm(ONES, ONES),
+    "addmm": lambda: torch.addmm(ONES[0], ONES[0], ONES[0]),
+    "softmax": lambda: torch.softmax(ONES, -1),
+}
+GOOD = dict.fromkeys(["linear", "matmul", "bmm", "addmm", "conv2d"], "fp32")
+BAD = {"softmax": LOWER}  # a rule of the user's, beside the built-in ones
+
+
+class Node(nn.Module):
+    """A module that calls each op, notes which of them are in a lower precision, and calls the modules in it."""
+
+    lower: list[str]
+
+    def forward(self) -> None:
+        self.lower = [op for op, call in OPS.items() if call().dtype is torch.bfloat16]
+        for child in self.children():
+            child()
+
+
+def lower(model: nn.Module) -> set[tuple[str, str]]:
+    """Return the calls of a run of a model that are in a lower precision: op and module."""
+    with polycast.autocast("cpu"):
+        model()
+    return {(op, name) for name, node in model.named_modules() for op in node.lower}
+
+
+def is_good(model: nn.Module, culprits: list[set[tuple[str, str]]]) -> bool:
+    return not any(culprit <= lower(model) for culprit in culprits)
+
+
+@pytest.mark.parametrize("sizes", [[1], [2], [3], [1, 1], [2, 1], [2, 2], [1] * 5], ids=str)
+def test_hidden_culprits_are_found_at_their_modules_in_few_runs(sizes: list[int]) -> None:
+    """A program is bad if all calls of any culprit, in modules within modules, are in a lower precision."""
+    for seed in range(6 * TIMES):
+        draw, model = random.Random(seed), Node()
+        for number in range(draw.randrange(1, 12)):
+            draw.choice([*model.modules()]).add_module(f"m{number}", Node())
+        calls = [(op, name) for op in OPS for name, _ in model.named_modules()]
+        chosen = draw.sample(calls, sum(sizes))
+        culprits = [{chosen.pop() for _ in range(size)} for size in sizes]
+        before = lower(model)
+        found = bisect(partial(is_good, model, culprits), GOOD, BAD, model=model)
+        groups = [{one[:2] for one in found.culprits if one.group == number} for number in range(len(sizes))]
+        assert sorted(map(sorted, groups)) == sorted(map(sorted, culprits))
+        assert found.proved
+        # For each culprit: a binary search, a run for it alone, and one without it; and a run for each end, and a last.
+        each = math.ceil(math.log2(found.switches)) + 2
+        assert found.runs <= 4 + sum(1 + each * size for size in sizes)
+        with polycast.use(found.policy), polycast.assign(model, found.modules):
+            assert lower(model) == {*calls}.difference(*culprits)
+        assert lower(model) == before
+
+
+def test_a_program_that_fails_one_run_in_three_is_run_again() -> None:
+    draw = random.Random(0)
+
+    def check() -> bool:
+        with polycast.autocast("cpu"):
+            return OPS["bmm"]().dtype is torch.float32 or draw.random() > 1 / 3
+
+    assert [one.op for one in bisect(check, GOOD, repeat=24).culprits] == ["bmm"]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_modules_that_take_no_rules_are_left_out() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attention, self.layers = nn.MultiheadAttention(4, 1), nn.ModuleList([nn.Linear(4, 4)])
+            self.scripted, self.again = torch.jit.script(nn.Linear(4, 4)), self.layers[0]
+
+    model = Net()
+    between = Between(polycast.Policy(GOOD), polycast.Policy(), model)
+    places = {switch.module for switch in between.switches}
+    assert places == {"", "attention", "layers.0"}
+    with polycast.assign(model, between.rules([Switch("linear", "")]).modules) as given:
+        assert {*given} == {"attention", "layers.0", "again"}
+
+
+def one_in_another() -> tuple[nn.Module, Callable[[], bool]]:
+    """Return a model and a check, which linear in 'inner' makes bad."""
+    model = Node()
+    model.add_module("inner", Node())
+    return model, partial(is_good, model, [{("linear", "inner")}])
+
+
+def test_the_result_is_a_value_that_prints_as_a_table() -> None:
+    """Without a model it is that of `polycast bisect`."""
+    lines: list[str] = []
+    model, check = one_in_another()
+    found = bisect(check, good={"linear": "fp32", "matmul": "fp32"}, progress=lines.append, model=model)
+    assert found.culprits == (Culprit("linear", "inner", "fp32", LOWER, 0),)
+    assert found.policy == {}
+    assert found.modules == {"inner": polycast.Policy({"linear": "fp32"})}
+    assert (found.runs, found.switches, found.proved) == (len(lines), 4, True)
+    assert str(found).splitlines() == [
+        "op      module  good  bad",
+        f"linear  inner   fp32  {LOWER}",
+        "",
+        f"{found.runs} runs for 4 rules that differ, whose log2 is 2.0.",
+        "With these rules as in good, the last run was good.",
+    ]
+    assert lines[0].startswith("run 1: good: good, ") and lines[-1].startswith(f"run {found.runs}: ")
+    assert [line.partition("; ")[2].partition(",")[0] for line in lines[2:4]] == [f"{n} rules left" for n in (4, 2)]
+    assert not polycast.assigned(model) and not polycast.policy.in_force()
+
+
+def test_a_search_that_is_done_is_in_its_log_and_an_exception_of_the_check_is_bad(tmp_path: Path) -> None:
+    (model, check), runs = one_in_another(), list[bool]()
+
+    def raises() -> bool:
+        runs.append(True)
+        assert check()
+        return True
+
+    for _ in range(2):
+        found = bisect(raises, log=tmp_path / "log.jsonl", model=model)
+        assert [one.module for one in found.culprits] == ["inner"] and len(runs) == found.runs
+
+
+def test_what_is_found_is_minimal_also_where_more_switches_make_it_good_again() -> None:
+    for seed in range(30 * TIMES):
+        draw = random.Random(seed)
+        places = draw.sample(range(40), 6)
+        culprits = places[:1], places[1:3], places[3:]
+        mended = {frozenset(draw.sample(range(40), draw.randrange(1, 40))) for _ in range(200)}
+        is_bad = partial(bad_but, mended, culprits)
+        for group in searched(40, is_bad):
+            assert is_bad(frozenset(group))
+            assert not any(is_bad(frozenset(group) - {switch}) for switch in group)
+
+
+def bad_but(mended: set[frozenset[int]], culprits: tuple[list[int], ...], bad: frozenset[int]) -> bool:
+    return len(bad) == 40 or (bad not in mended and any(bad.issuperset(one) for one in culprits))
+
+
+def test_a_run_that_cannot_be_tested_hides_nothing() -> None:
+    # Such a run is not seen to be bad.
+    assert searched(16, lambda bad: 5 in bad and len(bad & {4, 5, 6}) == 3) == [[4, 5, 6]]
+    assert searched(16, lambda bad: 9 in bad and (3 not in bad or len(bad) == 16)) == [[9]]
+
+
+def searched(count: int, is_bad: Callable[[frozenset[int]], bool]) -> list[list[int]]:
+    return [*minimal_sets(range(count), lambda switches, _: is_bad(frozenset(switches)))]
