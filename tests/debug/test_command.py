@@ -60,8 +60,7 @@ def is_running(pid: int) -> bool:
 
 
 def test_a_process_that_it_leaves_behind_is_not_waited_for(tmp_path: Path) -> None:
-    command = ["sh", "-c", "sleep 60 & echo $!"]
     start = time.perf_counter()
-    run(command, polycast.Policy(), tmp_path / "out")
+    run(["sh", "-c", "sleep 60 & echo $!"], polycast.Policy(), tmp_path / "out")
     assert time.perf_counter() - start < 30
     os.kill(int(last_lines(tmp_path / "out")[0]), signal.SIGKILL)
