@@ -114,6 +114,8 @@ class SGD(SyncFreeOptimizer, Stock):
     def _step_by_torch(self, group: Group, lists: list[list[Any]]) -> None:
         params, grads, buffers = lists
         lr, dampening = numbers(("lr", group["lr"]), ("dampening", group["dampening"]))
+        if group["nesterov"]:  # torch's multi-tensor step adds the momentum to the gradients in place
+            grads = [grad.clone() for grad in grads]
         sgd(
             params,
             grads,
