@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "autocast/kernel.h"
-#include "autocast/scopes.h"
+#include "autocast/policy_scope.h"
 #include "autocast/witness.h"
 
 namespace polycast::trace {
@@ -27,7 +27,8 @@ namespace {
 struct State {
   std::mutex mutex;
   std::vector<Call> ended;
-  std::function<std::string()> source;
+  // Calls that another thread begins may still use it when the recording stops: std::atomic_load reads it.
+  std::shared_ptr<const std::function<std::string()>> source;
   std::string recorder;  // of the recording that runs; empty while none does
   size_t limit = 0;
   std::atomic<size_t> room{0};  // for calls
@@ -156,8 +157,8 @@ std::unique_ptr<Frame> meet(const at::RecordFunction& function, c10::DispatchKey
     call.given.push_back(tensor.scalar_type());
     frame->arguments.push_back({tensor.unsafeGetTensorImpl(), tensor.numel()});
   });
-  if (state().source) {
-    call.source = state().source();
+  if (const auto source = std::atomic_load(&state().source)) {
+    call.source = (*source)();
   }
   return frame;
 }
@@ -280,7 +281,9 @@ void start(std::string recorder, std::function<std::string()> source, size_t lim
   place_of_thread = -1;
   state().ended.clear();
   state().recorder = std::move(recorder);
-  state().source = std::move(source);
+  if (source) {
+    std::atomic_store(&state().source, std::make_shared<const std::function<std::string()>>(std::move(source)));
+  }
   state().room = state().limit = limit;
   autocast::set_witness(&follow_rule);
   handle_of_thread = at::addThreadLocalCallback(
@@ -296,7 +299,7 @@ void stop() {
   state().handle = at::INVALID_CALLBACK_HANDLE;
   has_been_stopped();
   const std::lock_guard<std::mutex> lock(state().mutex);
-  state().source = nullptr;
+  std::atomic_store(&state().source, {});
   state().recorder.clear();
 }
 
