@@ -11,9 +11,10 @@ WHEEL := build/wheel-$(TORCH)
 SOURCES := policy.yaml pyproject.toml setup.py README.md LICENSE $(shell find codegen csrc python -type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 CPP := $(shell find csrc tests/support/backend/csrc -name '*.cpp' -o -name '*.h')
 # A worker that crashes ends the tests: without the last option they would wait for its replacement forever.
-PARALLEL = $(shell $(RUN) -c 'import xdist' 2>/dev/null && echo --numprocesses auto --maxprocesses 4 --dist loadfile --max-worker-restart 0)
+PARALLEL = $(shell $(RUN) -c 'import xdist' 2>/dev/null && echo --numprocesses auto --maxprocesses 4 --dist worksteal --max-worker-restart 0)
 # Shortens each line of ninja to its number and the source.
 PROGRESS := sed -u -e 's/^\(\[[0-9/]*\]\) .* -c \S*\/\(\S*\/\S*\) .*/\1 \2/' -e '/ -MMD -MF /d'
+CHECKS = $(if $(filter .venv,$(VENV)),@$(MAKE) --no-print-directory --jobs=2 --output-sync lint docs)
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 
@@ -25,12 +26,14 @@ demo: build
 
 # Lint, types and the site are checked in the reference environment only. The tests of real devices run a second time, on
 # the backend of tests/support/backend.
-test: build $(if $(filter .venv,$(VENV)),lint docs)
+test: build
+	$(CHECKS)
 	$(RUN) -m pytest $(PARALLEL)
 	$(RUN) -m tests.support.backend -m pytest $(PARALLEL) --real-devices mimic
 
 # All tests, the slow ones included.
-test-all: build $(if $(filter .venv,$(VENV)),lint docs)
+test-all: build
+	$(CHECKS)
 	$(RUN) -m pytest $(PARALLEL) -m ''
 	$(RUN) -m tests.support.backend -m pytest $(PARALLEL) -m '' --real-devices mimic
 
