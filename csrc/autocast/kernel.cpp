@@ -9,7 +9,7 @@
 #include <atomic>
 
 #include "autocast/casts.h"
-#include "autocast/scopes.h"
+#include "autocast/policy_scope.h"
 #include "autocast/witness.h"
 
 namespace polycast::autocast {

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -29,7 +30,18 @@ Tables& tables() {
 // Returns a reference into the map, whose elements stay where they are.
 const std::pair<const std::string, Slot>& name_and_slot(const std::string& name) {
   const std::lock_guard<std::mutex> lock(tables().mutex);
-  return *tables().slots.emplace(name, static_cast<Slot>(tables().slots.size())).first;
+  auto& slots = tables().slots;
+  const auto known = slots.find(name);
+  if (known != slots.end()) {
+    return *known;
+  }
+  TORCH_CHECK(
+      slots.size() <= std::numeric_limits<Slot>::max(),
+      "policies can name ",
+      slots.size(),
+      " overloads, not also ",
+      name);
+  return *slots.emplace(name, static_cast<Slot>(slots.size())).first;
 }
 
 Rule rule_of(Category category, std::optional<at::ScalarType> to) {

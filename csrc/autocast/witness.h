@@ -1,7 +1,7 @@
 // A hook that autocast kernels call with the rule that they obey.
 #pragma once
 
-#include "autocast/scopes.h"
+#include "autocast/policy_scope.h"
 
 namespace polycast::autocast {
 

@@ -12,9 +12,9 @@
 #include <tuple>
 #include <vector>
 
+#include "autocast/policy_scope.h"
 #include "autocast/registry.h"
 #include "autocast/rules.h"
-#include "autocast/scopes.h"
 #include "autocast/table.h"
 
 namespace py = pybind11;
@@ -39,8 +39,8 @@ std::shared_ptr<Type> mutable_of(const std::shared_ptr<const Type>& pointer) {
 }
 
 using Policy = std::shared_ptr<autocast::Policy>;
-using Scope = std::shared_ptr<autocast::Scope>;
-using Context = std::shared_ptr<autocast::Context>;
+using Scope = std::shared_ptr<autocast::PolicyScope>;
+using Guard = std::shared_ptr<autocast::ScopeGuard>;
 
 // Name, device, category, dtype or None, the message of a banned call, and where the rule stands.
 using RuleTuple = std::tuple<std::string, std::string, std::string, py::object, std::string, std::string>;
@@ -68,34 +68,34 @@ c10::DeviceType type_of(const std::string& device) {
   return c10::Device(device).type();
 }
 
-Context region_context(
+Guard region_guard(
     const std::string& device,
     const py::object& dtype,
     bool enabled,
     std::optional<bool> cache_enabled,
     const std::optional<Policy>& policy) {
-  auto context = std::make_shared<autocast::Context>();
-  context->region = autocast::Region{type_of(device), optional_type(dtype), enabled, cache_enabled};
-  context->policy = policy.value_or(nullptr);
-  return context;
+  auto guard = std::make_shared<autocast::ScopeGuard>();
+  guard->region = autocast::Region{type_of(device), optional_type(dtype), enabled, cache_enabled};
+  guard->policy = policy.value_or(nullptr);
+  return guard;
 }
 
-Context policy_context(const std::string& layer, const Policy& policy) {
-  auto context = std::make_shared<autocast::Context>();
+Guard policy_guard(const std::string& layer, const Policy& policy) {
+  auto guard = std::make_shared<autocast::ScopeGuard>();
   for (const autocast::Layer known : {autocast::Layer::over, autocast::Layer::module, autocast::Layer::region}) {
     if (layer == autocast::name_of(known)) {
-      context->layer = known;
-      context->policy = policy;
+      guard->layer = known;
+      guard->policy = policy;
     }
   }
-  TORCH_CHECK_VALUE(context->policy, "no layer '", layer, "'");
-  return context;
+  TORCH_CHECK_VALUE(guard->policy, "no layer '", layer, "'");
+  return guard;
 }
 
-Context scope_context(const std::optional<Scope>& scope) {
-  auto context = std::make_shared<autocast::Context>();
-  context->scope = autocast::ScopePointer(scope.value_or(nullptr));
-  return context;
+Guard scope_guard(const std::optional<Scope>& scope) {
+  auto guard = std::make_shared<autocast::ScopeGuard>();
+  guard->scope = autocast::ScopePointer(scope.value_or(nullptr));
+  return guard;
 }
 
 bool is_exporting() {
@@ -103,48 +103,39 @@ bool is_exporting() {
   return question().cast<bool>();
 }
 
-void enter(const Context& context) {
+void enter(const Guard& guard) {
   TORCH_CHECK(
-      !context->policy || !is_exporting(),
+      !guard->policy || !is_exporting(),
       "torch.export records the regions of a program and not their casts, and has no place for a policy of a region or "
       "a module; export without one, or make it that of the process where the program runs: polycast.use(policy)");
-  autocast::enter(context);
+  autocast::enter(guard);
 }
 
-// Leaving a plain region that another thread entered raises nothing, as with torch's regions.
-void leave(const Context& context, const py::handle& owner) {
-  if (autocast::leave(context) || (context->entries > 0 && !context->policy)) {
-    return;
-  }
-  const char* const remedy = context->entries > 0 ? "leave it in the thread that has" : "enter it before it is left";
-  TORCH_CHECK(false, "this thread has not entered ", py::str(py::repr(owner)).cast<std::string>(), "; ", remedy);
-}
-
-// The __enter__ and __exit__ of an object that holds its context. Python checks for signals between the instructions of
+// The __enter__ and __exit__ of an object that holds its guard. Python checks for signals between the instructions of
 // a function, and not within these. So an interrupt finds a region entered and in a with statement, or not entered.
-Context context_of(const py::handle& owner) {
-  static const py::handle name = PyUnicode_InternFromString("_context");
-  return py::reinterpret_steal<py::object>(PyObject_GetAttr(owner.ptr(), name.ptr())).cast<Context>();
+Guard guard_of(const py::handle& owner) {
+  static const py::handle name = PyUnicode_InternFromString("_guard");
+  return py::reinterpret_steal<py::object>(PyObject_GetAttr(owner.ptr(), name.ptr())).cast<Guard>();
 }
 
 // Only the modes of torch.export are called for regions, as by torch.
-void tell_modes(const Context& context, const py::handle& owner, bool entered) {
-  if (!context->policy && at::impl::torch_function_mode_enabled()) {
+void tell_modes(const Guard& guard, const py::handle& owner, bool entered) {
+  if (!guard->policy && at::impl::torch_function_mode_enabled()) {
     owner.attr("_tell_modes")(entered);
   }
 }
 
 py::object enter_owner(const py::object& owner) {
-  const Context context = context_of(owner);
-  enter(context);
-  tell_modes(context, owner, true);
+  const Guard guard = guard_of(owner);
+  enter(guard);
+  tell_modes(guard, owner, true);
   return owner;
 }
 
 bool leave_owner(const py::object& owner, const py::args& /*error*/) {
-  const Context context = context_of(owner);
-  leave(context, owner);
-  tell_modes(context, owner, false);
+  const Guard guard = guard_of(owner);
+  autocast::leave(guard);
+  tell_modes(guard, owner, false);
   return false;
 }
 
@@ -158,23 +149,33 @@ void enter_region(
   autocast::enter(scope_of_id(scope), autocast::Region{type_of(device), optional_type(dtype), enabled, cache_enabled});
 }
 
-uint64_t keep_scope(const std::optional<std::string>& layer, const std::optional<Policy>& policy) {
-  autocast::ScopePointer scope = autocast::scope_in_force();
-  if (policy) {
-    const Context context = policy_context(layer.value(), *policy);
-    autocast::add_kernels(**policy);
-    scope = autocast::scope_within(scope, context->layer, context->policy);
-  }
+// Keeps a scope for compiled code, and returns its id.
+uint64_t keep_scope(const std::optional<Scope>& scope) {
   if (!scope) {
     return 0;
   }
-  autocast::keep(scope);
-  return scope->id;
+  autocast::keep(*scope);
+  return (*scope)->id;
+}
+
+uint64_t keep_scope_within(const std::string& layer, const Policy& policy) {
+  autocast::add_kernels(*policy);
+  return keep_scope(
+      mutable_of(autocast::scope_within(autocast::share_scope_in_force(), policy_guard(layer, policy)->layer, policy)));
+}
+
+// The id that compiled code guards, whose scope may be entered again.
+uint64_t keep_id_in_force() {
+  const autocast::ScopePointer scope = autocast::share_scope_in_force();
+  if (scope) {
+    autocast::keep(scope);
+  }
+  return autocast::id_in_force();
 }
 
 void refresh() {
   for (const autocast::ScopePointer& scope : autocast::live_scopes()) {
-    for (const autocast::Scope::Part& part : scope->parts) {
+    for (const autocast::PolicyScope::Part& part : scope->parts) {
       autocast::add_kernels(*part.policy);
     }
   }
@@ -187,23 +188,22 @@ void refresh() {
 
 void bind_rules(py::module_& module) {
   py::class_<autocast::Policy, Policy>(module, "KernelPolicy").def("rules", &rules_of);
-  py::class_<autocast::Scope, Scope>(module, "Scope")
-      .def_readonly("id", &autocast::Scope::id)
-      .def_property_readonly("policies", [](const autocast::Scope& scope) {
+  py::class_<autocast::PolicyScope, Scope>(module, "PolicyScope")
+      .def_property_readonly("policies", [](const autocast::PolicyScope& scope) {
         std::vector<std::pair<std::string, Policy>> policies;
-        for (const autocast::Scope::Part& part : scope.parts) {
+        for (const autocast::PolicyScope::Part& part : scope.parts) {
           policies.emplace_back(autocast::name_of(part.layer), mutable_of(part.policy));
         }
         return policies;
       });
-  py::class_<autocast::Context, Context>(module, "Context")
+  py::class_<autocast::ScopeGuard, Guard>(module, "ScopeGuard")
       .def(
           "__enter__",
           [](const py::object& self) {
-            enter(self.cast<Context>());
+            enter(self.cast<Guard>());
             return self;
           })
-      .def("__exit__", [](const py::object& self, const py::args& /*error*/) { leave(self.cast<Context>(), self); });
+      .def("__exit__", [](const py::object& self, const py::args& /*error*/) { autocast::leave(self.cast<Guard>()); });
   module.def("find_policy", [](const std::string& digest) { return mutable_of(autocast::find_policy(digest)); });
   module.def("make_policy", &make_policy);
   module.def("use_policy", [](const std::optional<Policy>& policy) {
@@ -214,23 +214,18 @@ void bind_rules(py::module_& module) {
   });
   module.def("used_policy", [] { return mutable_of(autocast::used()); });
   module.def("refresh_kernels", &refresh);
-  module.def("region_context", &region_context);
-  module.def("policy_context", &policy_context);
-  module.def("scope_context", &scope_context);
+  module.def("renew_scopes", &autocast::renew_ids);
+  module.def("region_guard", &region_guard);
+  module.def("policy_guard", &policy_guard);
+  module.def("scope_guard", &scope_guard);
   module.attr("enter_owner") = py::cpp_function(&enter_owner, py::name("__enter__"), py::is_method(py::none()));
   module.attr("leave_owner") = py::cpp_function(&leave_owner, py::name("__exit__"), py::is_method(py::none()));
-  module.def("scope_in_force", [] { return mutable_of(autocast::scope_in_force()); });
+  module.def("scope_in_force", [] { return mutable_of(autocast::share_scope_in_force()); });
   module.def("keep_scope", &keep_scope);
+  module.def("keep_scope_within", &keep_scope_within);
   module.def("kept_scope", [](uint64_t id) { return mutable_of(scope_of_id(id)); });
-  module.def("show_scopes", &autocast::show_scopes);
-  module.def("number_scope", &autocast::number_scope);
-  module.def("set_carrier", [](const std::string& device, const std::vector<py::object>& dtypes) {
-    std::vector<at::ScalarType> types;
-    for (const py::object& dtype : dtypes) {
-      types.push_back(scalar_type(dtype));
-    }
-    autocast::set_carrier(type_of(device), std::move(types));
-  });
+  module.def("keep_id_in_force", &keep_id_in_force);
+  module.def("is_in_force", [](uint64_t id, const py::args& /*locals*/) { return autocast::id_in_force() == id; });
   module.def("enter_region", &enter_region);
   module.def("enter_scope", [](uint64_t id) { autocast::enter(scope_of_id(id), std::nullopt); });
   module.def("leave_scope", &autocast::leave_latest);

@@ -11,8 +11,7 @@ While any device is installed, these differ from torch's own:
   ``torch.utils.checkpoint._checkpoint_without_reentrant_generator_impl``),
   ``torch_xla.utils.checkpoint.CheckpointFunction.forward``: a rerun forward has the policies of its first run.
 - ``torch.optim.optimizer._global_optimizer_post_hooks``: a hook drops the casts of the weights that a step wrote.
-- ``torch._C._dynamo.guards.GlobalStateGuard``, ``torch._dynamo.convert_frame.GlobalStateGuard``,
-  ``torch._dynamo.eval_frame._callback_from_stance``: compiled code guards the policies that hold.
+- ``torch._dynamo.guards.CheckFunctionManager.compile_check_fn``: compiled code guards the policies that hold.
 - ``torch.compiler.config.cache_key_tag``: caches on disk tell policies and kernels apart.
 - ``sys.meta_path``: a finder waits for those of these modules that are not imported yet, and for torch_xla.
 
@@ -44,6 +43,7 @@ from polycast._compiled import (
     install_kernels,
     installed_kernels,
     refresh_kernels,
+    renew_scopes,
     uninstall_kernels,
 )
 from polycast._import_hook import ImportHook
@@ -99,7 +99,7 @@ def _mark_caches(config: Any, undo: Undo) -> None:
 CHANGES: dict[str, Callable[[ModuleType, Undo], None]] = {
     **dict.fromkeys(backends.CHECKPOINTS, checkpoint.keep_policies),
     "torch.optim.optimizer": cast_cache.follow_steps,
-    "torch._dynamo": compiled_code.number_scopes,
+    "torch._dynamo": compiled_code.guard_scopes,
     "torch.compiler.config": _mark_caches,
 }
 # How often kernels were installed or taken out.
@@ -235,7 +235,7 @@ def changing() -> Iterator[None]:
     for name in CHANGES:
         if _is_importing(name):
             import_module(name)  # waits for the thread that imports it
-    kept = compiled_code.is_numbering()
+    was_guarded = compiled_code.is_guarding()
     try:
         with _lock:
             try:
@@ -243,7 +243,11 @@ def changing() -> Iterator[None]:
             finally:
                 _follow()
     finally:
-        compiled_code.forget(kept)  # not under the lock: it waits for threads that compile, and these import modules
+        # Not under the lock: this waits for threads that compile, and these import modules.
+        with compiled_code.while_nothing_compiles():
+            renew_scopes()
+        if not was_guarded:
+            compiled_code.free()
 
 
 def _restore(kernels: Sequence[str], late: set[str]) -> None:

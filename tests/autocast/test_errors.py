@@ -79,16 +79,6 @@ def test_a_region_on_xla_needs_torch_xla(monkeypatch: pytest.MonkeyPatch, record
         assert not torch.is_autocast_enabled("xla")
 
 
-def test_a_region_is_left_as_often_as_it_is_entered(recorded_error: RecordedError) -> None:
-    region = polycast.autocast("cpu", torch.float16)
-    with region as first, torch.autocast("cpu", enabled=False), region as second:
-        assert first is second is region
-        assert torch.get_autocast_dtype("cpu") is torch.float16
-    assert not torch.is_autocast_enabled("cpu")
-    with recorded_error():
-        region.__exit__(None, None, None)
-
-
 def test_a_missing_sample_says_where_to_add_it(recorded_error: RecordedError) -> None:
     with recorded_error():
         arguments("erf", Make("cpu"))

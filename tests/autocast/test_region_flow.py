@@ -138,3 +138,12 @@ def test_a_scripted_region_casts_as_it_does_in_python() -> None:
     scripted = torch.jit.script(module)(torch.ones(4, 4))
     assert [y.dtype for y in scripted] == [BF16, F32, BF16]
     assert all(map(torch.equal, scripted, module(torch.ones(4, 4))))
+
+
+def test_a_region_that_is_entered_again_in_itself_is_left_as_often() -> None:
+    region = polycast.autocast("cpu", torch.float16)
+    with region as first, torch.autocast("cpu", enabled=False), region as second:
+        assert first is second is region
+        assert torch.get_autocast_dtype("cpu") is torch.float16
+    region.__exit__(None, None, None)  # does nothing
+    assert not torch.is_autocast_enabled("cpu")

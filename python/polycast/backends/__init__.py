@@ -17,9 +17,6 @@ PRIVATEUSE1 = "privateuse1"  # the device of an out-of-tree backend that the pol
 # The devices of out-of-tree backends. A process can load one of these backends.
 PRIVATE = tuple(name for name, other in DEVICES.items() if other.dispatch_key == DEVICES[PRIVATEUSE1].dispatch_key)
 SHAPES_ONLY = "meta"  # it has no autocast state
-# Torch has an autocast state for this device, and nobody has the device: see Note [The number of a scope]. Torch asks
-# whether autocasting is on anywhere without looking at the first one, so that one is taken unless its backend is here.
-CARRIER = "ipu" if hasattr(torch, "maia") else "maia"
 # From the package of a backend to the devices that are installed once it is imported.
 LATE = {xla.PACKAGE: (xla.TYPE,)}
 # Modules with a class CheckpointFunction, which reruns a forward in backward.

@@ -4,7 +4,7 @@ from typing import overload
 
 import torch
 
-from polycast._compiled import CATEGORIES, DEVICES, installed_kernels, scope_in_force, used_policy
+from polycast._compiled import CATEGORIES, DEVICES, installed_kernels, scope_in_force
 from polycast._grammar.categories import canonical
 from polycast._grammar.errors import did_you_mean
 from polycast.policy.lookups import Op, category_on, device_named, rules_on
@@ -114,10 +114,8 @@ def in_force() -> Policy:
     """
     if not installed_kernels():
         return Policy()
-    scope, used = scope_in_force(), used_policy()
-    held = [policy for _, policy in scope.policies] if scope else []
-    joined = Policy()
-    for policy in reversed([*held, *([used] if used else [])]):
+    scope, joined = scope_in_force(), Policy()
+    for _, policy in reversed(scope.policies if scope else []):
         joined |= Policy.of_kernels(policy)
     return joined
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -16,7 +16,7 @@ from polycast._grammar.errors import Location, PolicyError, Problem
 from polycast._text_table import lines_of
 from polycast.policy.policy import Policy, PolicyLike, Rule
 from polycast.policy.sources import is_file
-from polycast.scope import callers, keys
+from polycast.scope import keys, uncalled_modules
 from polycast.scope.compiled_code import disabled
 from polycast.scope.handle import Handle, warn_of_no_kernels
 from polycast.scope.keys import Key
@@ -57,18 +57,17 @@ class Assignments(Mapping[str, Policy]):
 class Assignment(Assignments, Handle):
     """A handle that :func:`assign` returns: removing it restores the rules that the modules had before."""
 
-    def __init__(self, policies: Mapping[str, Policy], new: Mapping[nn.Module, "Choice"]) -> None:
+    def __init__(self, policies: Mapping[str, Policy], new: Mapping[nn.Module, Policy | None]) -> None:
         Assignments.__init__(self, policies)
-        before = {module: Choice(rules_of(module), callers.is_had_called(module)) for module in new}
+        before = {module: rules_of(module) for module in new}
         Handle.__init__(self, partial(_give, WeakKeyDictionary(before)))
         _give(new)
 
 
-def _give(choices: Mapping[nn.Module, "Choice"]) -> None:
-    """Give each module its policy, and the hook that has it called."""
-    for module, (policy, is_called) in list(choices.items()):
+def _give(policies: Mapping[nn.Module, Policy | None]) -> None:
+    """Give each module its policy."""
+    for module, policy in list(policies.items()):
         set_rules(module, policy)
-        callers.have_called(module, (is_called or callers.is_had_called(module)) and rules_of(module) is not None)
 
 
 @disabled
@@ -76,13 +75,13 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     """Give modules of a model rules of their own, over those of the region and the process that they are called in.
 
     Rules hold while the module's ``forward`` runs, and when activation checkpointing reruns it. Modules inside follow
-    them too, after rules of their own. A new assignment replaces the earlier one of the same module. The ``repr`` of a
-    module shows its rules.
+    them too, after rules of their own. A new assignment replaces the earlier one of the same module.
+    :func:`assigned` shows the rules of a model.
 
     Limits: a module that torch never calls is refused (a ModuleList, the ``out_proj`` of nn.MultiheadAttention). Your
     own code that reads a module's weights without calling it follows none of its rules. ``torch.jit.trace``,
-    ``torch.jit.script`` and ``torch.fx`` raise if they would lose rules. While a module has rules, its class is a
-    subclass of the class that it had, as with torch's ``fully_shard``.
+    ``torch.jit.script`` and ``torch.fx`` raise if they would lose rules. While a module has rules, it has an attribute
+    ``forward`` of its own, so a shallow copy (``copy.copy``) runs the original's.
 
     Args:
         model: The model.
@@ -131,11 +130,11 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     chosen = choose(modules, rules, problems, source)
     if problems:
         raise PolicyError(problems)
-    given = {name: chosen[module].policy for name, module in modules.items() if module in chosen}
+    given = {name: chosen[module] for name, module in modules.items() if module in chosen}
     policies = {name: policy for name, policy in given.items() if policy is not None}
     if policies:
         warn_of_no_kernels()
-    return Assignment(policies, dict(chosen))
+    return Assignment(policies, chosen)
 
 
 def _of_file(path: str, modules: Mapping[str, nn.Module]) -> dict[str, Any]:
@@ -170,31 +169,22 @@ def _plain(node: nodes.Node) -> Any:
     return [_plain(item) for item in node.items]
 
 
-class Choice(NamedTuple):
-    """What a module is to have: a policy, and a hook if the layer around it would not call it without one."""
-
-    policy: Policy | None
-    is_called: bool
-
-
 def choose(
     modules: Mapping[str, nn.Module], rules: Mapping[Any, Any], problems: list[Problem], source: str
-) -> dict[nn.Module, Choice]:
-    """Return what each module is to have by rules for keys, and report the problems of these, which are in a source."""
+) -> dict[nn.Module, Policy | None]:
+    """Return the policy of each module by rules for keys, and report the problems of these, which are in a source."""
     found = [_Part(*rule, modules, Location(source, number, 0), problems) for number, rule in enumerate(rules.items())]
     chosen: dict[nn.Module, _Part] = {}
     # Keys for single modules come first, and decide.
     for one in sorted(found, key=lambda one: one.is_pattern):
         for name in one.names:
             earlier = chosen.setdefault(modules[name], one)
-            if earlier.is_pattern is one.is_pattern:
+            if earlier is not one and earlier.is_pattern is one.is_pattern:
                 one.check_agreement(name, earlier)
                 chosen[modules[name]] = one
     for one in found:
         one.check_called(modules, chosen)
-    ruled = (name for name, module in modules.items() if module in chosen and chosen[module].policy is not None)
-    fused = {modules[name] for name in ruled if callers.is_in_fused_layer(name, modules)}
-    return {module: Choice(part.policy, module in fused) for module, part in chosen.items()}
+    return {module: part.policy for module, part in chosen.items()}
 
 
 def assigned(model: nn.Module) -> Assignments:
@@ -264,7 +254,7 @@ class _Part:
                 what = f"module '{name}' is compiled by torch.jit, which calls no forward, so no rule can hold in it"
                 self._report(what, f"leave it out: '{name}': None, or use torch.compile, which keeps rules")
                 del chosen[modules[name]]
-            reader = callers.reader_of(name, modules)
+            reader = uncalled_modules.reader_of(name, modules)
             if reader is None:
                 continue
             around = chosen.get(modules[reader])
@@ -275,13 +265,13 @@ class _Part:
 
     def _without_containers(self, names: list[str], modules: Mapping[str, nn.Module]) -> list[str]:
         """Leave out modules without a forward. Report them, unless the key also stands for a module inside."""
-        for name in (name for name in names if not callers.has_forward(modules[name])):
+        for name in (name for name in names if not uncalled_modules.has_forward(modules[name])):
             inside = f"{name}." if name else ""
             if not (self.is_pattern and any(other != name and other.startswith(inside) for other in names)):
                 kind = type(modules[name]).__name__
                 what = f"module '{name}' is never called, as a {kind} has no forward, so no rule can hold in it"
                 self._report(what, f"give the rules to what is in it: '{inside}*'")
-        return [name for name in names if callers.has_forward(modules[name])]
+        return [name for name in names if uncalled_modules.has_forward(modules[name])]
 
     def check_agreement(self, name: str, other: "_Part") -> None:
         """Report once that two keys of the same rank give an op of a module different categories."""

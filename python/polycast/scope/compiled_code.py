@@ -1,45 +1,33 @@
-"""What torch.compile is told of scopes, and how code that it compiled is dropped.
+"""What torch.compile is told of scopes.
 
-Note [Threads that show their scopes]
-A thread that never calls compiled code changes no autocast state but that of its regions: see Note [The number of a
-scope] in csrc/autocast/scopes.h. Dynamo calls `_callback_from_stance` in each call of compiled code, before it compares
-guards, in the thread that calls. So we replace that name, a private one, by a function that has the thread show its
-scopes from then on.
+Note [How does compiled code follow policies?]
+Compiled code holds the casts of the scope that it was compiled in. Dynamo adds its last guards to a frame in
+``CheckFunctionManager.compile_check_fn``, in the thread that compiles. So we replace this method, a private one, by a
+function that adds one guard more: on the id of the scope. An id says all that decides about rules, and a change of the
+kernels gives each scope another id: see csrc/autocast/policy_scope.h.
 
-Note [Numbers before guards]
-Compiled code guards the autocast state of every device, the carrier's too: see Note [The number of a scope] in
-csrc/autocast/scopes.h. A scope gets its number when dynamo starts to compile in it, before dynamo takes the state that
-it guards. Dynamo takes that state by calling `GlobalStateGuard`, which it looks up at each frame, in the thread that
-runs the frame. So we replace that name, a private one, by a function that numbers the scope first. The callbacks that
-dynamo offers for the start of a compilation are no substitute. They run after the state was taken, for one thread only
-while two compile, and `torch._dynamo.reset()` removes them. The function also keeps each state: a change of the policy
-must end compiled code that other threads may be running. That code cannot be freed, but its state can be changed to one
-that never holds.
+Dynamo checks the guards of a frame once after it has compiled it. So the policy of the process, and the ids, change
+under the lock that dynamo holds while it compiles.
 """
 
-import json
+import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
 from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
 
-from polycast import backends
-from polycast._compiled import enter_region, enter_scope, leave_scope, number_scope, set_carrier, show_scopes
+from polycast._compiled import enter_region, enter_scope, is_in_force, keep_id_in_force, leave_scope
 from polycast._replaced import Undo, replace
 
 F = TypeVar("F", bound=Callable[..., object])
 
 # What dynamo records in its graphs: see `allow_scopes`.
 _CALLS: tuple[Callable[..., None], ...] = (enter_region, enter_scope, leave_scope)
-# The states that compiled code guards.
-_guarded: list[Any] = []
-# The carrier's own regions have these dtypes, so they mean no policy.
-_OWN = (torch.float16, torch.bfloat16, torch.get_autocast_dtype(backends.CARRIER))
-_DTYPES = sorted({kind for kind in vars(torch).values() if isinstance(kind, torch.dtype) and kind not in _OWN}, key=str)
-set_carrier(backends.CARRIER, _DTYPES)
 
 
 def uncompiled(function: F) -> F:
@@ -90,41 +78,23 @@ def disallow_scopes() -> None:
             dynamo._allowed_callable_ids.remove(id(call))
 
 
-def number_scopes(_: ModuleType, undo: Undo) -> None:
-    """Have threads show their scopes to dynamo, and scopes get numbers: see the notes above."""
-    from torch._C._dynamo import guards
-    from torch._dynamo import convert_frame, eval_frame
+def guard_scopes(_: ModuleType, undo: Undo) -> None:
+    """Have compiled code guard the scope: see the note above."""
+    from torch._dynamo.guards import CheckFunctionManager
 
-    take, choose = guards.GlobalStateGuard, eval_frame._callback_from_stance
+    stock = CheckFunctionManager.compile_check_fn
 
-    def choose_after_showing(callback: Any) -> Any:
-        if callback is not None:  # None runs a function uncompiled
-            show_scopes()
-        return choose(callback)
+    def compile_check_fn(self: Any, *args: Any, **kwargs: Any) -> None:
+        stock(self, *args, **kwargs)
+        scope = keep_id_in_force()
+        add, guard = self.guard_manager.root.add_lambda_guard, partial(is_in_force, scope)
+        text = [f"polycast: policies of scope {scope}"]
+        try:
+            add(guard, text)
+        except TypeError:
+            add(guard, text, None)  # since torch 2.11 it also takes the stack of the program
 
-    def take_numbered() -> Any:
-        if not number_scope():
-            raise _no_number()
-        _guarded.append(take())
-        return _guarded[-1]
-
-    replace(eval_frame, "_callback_from_stance", choose_after_showing, undo)
-    for module in (guards, convert_frame):
-        replace(module, "GlobalStateGuard", take_numbered, undo)
-
-
-def _no_number() -> Exception:
-    """Return an error after which a frame runs what was compiled of it before, and is not compiled again."""
-    from torch._dynamo import exc
-
-    # Until torch 2.12 the error has another name.
-    error: Any = getattr(exc, "RecompileLimitExceeded", exc.Unsupported)(
-        "torch.compile has met as many scopes of policies in this process as it can tell apart "
-        f"({len(_DTYPES) - 1}); code in further ones runs uncompiled. Make a policy that of the process with "
-        "polycast.use, or compile in a process of its own"
-    )
-    error.frame_exec_strategy = _FrameExecStrategy(_FrameAction.RUN_ONLY, _FrameAction.RUN_ONLY)
-    return error  # type: ignore[no-any-return]
+    replace(CheckFunctionManager, "compile_check_fn", compile_check_fn, undo)
 
 
 def break_graph(what: str) -> None:
@@ -134,34 +104,37 @@ def break_graph(what: str) -> None:
         raise torch._dynamo.exc.Unsupported(f"{what}; make it inside, or decorate a function with it")
 
 
-def is_numbering() -> bool:
-    """Return whether the states are kept that compiled code guards."""
-    dynamo = sys.modules.get("torch._dynamo.convert_frame")
-    return getattr(getattr(dynamo, "GlobalStateGuard", None), "__module__", None) == __name__
-
-
-def _threads() -> set[int]:
-    """Return the threads that may run compiled code: tqdm's monitor runs none, and torch's compilers start it."""
-    monitor = getattr(getattr(sys.modules.get("tqdm"), "tqdm", None), "monitor", None)
-    return sys._current_frames().keys() - {getattr(monitor, "ident", None)}
-
-
-def forget(kept: bool | None = None) -> None:
-    """Keep code that was compiled so far from running again.
-
-    Other threads may be running or compiling it, and torch crashes if it is freed then. So the code guards a state that
-    never holds from now on, and is freed only if this is the only thread, or where no state was kept.
-
-    Args:
-        kept: Whether states were kept when the code was compiled. None: as now.
-    """
+def _dynamo() -> Any:
+    """Return torch._dynamo; None if it is not imported, or another thread is importing it."""
     dynamo = sys.modules.get("torch._dynamo")
-    if dynamo is None or getattr(dynamo.__spec__, "_initializing", False):  # another thread imports it
-        return
-    with dynamo.convert_frame.compile_lock:
-        for state in _guarded:
-            content = json.loads(state.__getstate__()) | {"num_threads": -1}
-            state.__setstate__(json.dumps(content))
-        _guarded.clear()
-    if not (is_numbering() if kept is None else kept) or len(_threads()) == 1:
+    return None if dynamo is None or getattr(dynamo.__spec__, "_initializing", False) else dynamo
+
+
+def is_guarding() -> bool:
+    """Return whether what is compiled now guards the scope."""
+    dynamo = _dynamo()
+    return dynamo is None or dynamo.guards.CheckFunctionManager.compile_check_fn.__module__ == __name__
+
+
+def while_nothing_compiles() -> AbstractContextManager[object]:
+    """Return a context in which no other thread compiles."""
+    dynamo = _dynamo()
+    return nullcontext() if dynamo is None else dynamo.convert_frame.compile_lock
+
+
+def free() -> None:
+    """Free all compiled code. No other thread may run any meanwhile."""
+    dynamo = _dynamo()
+    if dynamo is not None:
         dynamo.reset()
+
+
+def _release_in_child() -> None:
+    """Release the lock of a thread that was compiling when this process was forked, and is not in it."""
+    dynamo = _dynamo()
+    if dynamo is not None and not dynamo.convert_frame.compile_lock._is_owned():
+        dynamo.convert_frame.compile_lock._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_release_in_child)

@@ -11,7 +11,7 @@ from torch.amp import autocast_mode
 from torch.amp.autocast_mode import autocast as StockAutocast  # by this name also where ours is put in its place
 from torch.utils._contextlib import _wrap_generator
 
-from polycast._compiled import enter_owner, enter_region, leave_owner, leave_scope, region_context
+from polycast._compiled import enter_owner, enter_region, leave_owner, leave_scope, region_guard
 from polycast._dtypes import dtype_of
 from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import compiled_code, scopes
@@ -31,7 +31,7 @@ class Region(StockAutocast):
 
     A region with a policy differs from torch's in these things. If it was made outside of compiled code, entering it in
     compiled code breaks the graph. What compiled code makes and enters is traced, and is no ``torch.autocast`` there.
-    ``torch.export`` raises, because it records regions and no casts. A thread that did not enter it cannot leave it.
+    ``torch.export`` raises, because it records regions and no casts.
     ``torch.jit.script`` does not take a policy.
     """
 
@@ -57,7 +57,7 @@ class Region(StockAutocast):
             policy = Policy(policy)
         self.policy = policy
         super().__init__(device_type, dtype, enabled, cache_enabled)
-        self._context = region_context(*self._settings, None if policy is None else policy.kernels)
+        self._guard = region_guard(*self._settings, None if policy is None else policy.kernels)
 
     @property
     def dtype(self) -> torch.dtype:

@@ -68,10 +68,8 @@ def use(policy: PolicyLike) -> Used:
 
 
 def _set(policy: KernelPolicy | None) -> None:
-    before = used_policy()
-    use_policy(policy)
-    if before != used_policy():
-        compiled_code.forget()
+    with compiled_code.while_nothing_compiles():
+        use_policy(policy)
 
 
 def use_on_import() -> None:

@@ -1,6 +1,6 @@
 """The scopes of this thread: entered for a region, a module or a rerun forward, and held to be entered again.
 
-What a scope is, and how torch.compile tells two apart, stands in csrc/autocast/scopes.h.
+What a scope is stands in csrc/autocast/policy_scope.h.
 """
 
 from collections.abc import Callable
@@ -10,15 +10,16 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 
 from polycast._compiled import (
-    Scope,
+    PolicyScope,
     enter_scope,
     keep_scope,
+    keep_scope_within,
     kept_scope,
     leave_scope,
     leave_to_depth,
-    policy_context,
-    scope_context,
+    policy_guard,
     scope_depth,
+    scope_guard,
     scope_in_force,
 )
 from polycast.policy.policy import Policy
@@ -26,7 +27,7 @@ from polycast.scope.compiled_code import allow_scopes, constant, inlined
 
 R = TypeVar("R")
 # Compiled code holds a scope by its id. None is the scope of no policy.
-Held: TypeAlias = Scope | int | None
+Held: TypeAlias = PolicyScope | int | None
 OVER, MODULE, REGION = "over all", "module", "region"
 
 
@@ -37,12 +38,12 @@ def held() -> Held:
 
 def over(policy: Policy) -> AbstractContextManager[object]:
     """Return a context in which a policy decides over all others."""
-    return policy_context(OVER, policy.kernels)
+    return policy_guard(OVER, policy.kernels)
 
 
 def in_module(policy: Policy) -> AbstractContextManager[object]:
     """Return a context in which the rules of a module hold."""
-    return policy_context(MODULE, policy.kernels)
+    return policy_guard(MODULE, policy.kernels)
 
 
 @inlined
@@ -55,7 +56,7 @@ def run_in(scope: Held, function: Callable[..., R], *args: Any, **kwargs: Any) -
             return function(*args, **kwargs)
         finally:
             leave_scope()
-    with scope_context(kept_scope(scope) if isinstance(scope, int) else scope):
+    with scope_guard(kept_scope(scope) if isinstance(scope, int) else scope):
         return function(*args, **kwargs)
 
 
@@ -63,15 +64,14 @@ def run_in(scope: Held, function: Callable[..., R], *args: Any, **kwargs: Any) -
 def keep_scope_here() -> int:
     """Return the id of the scope of this thread; 0 is the scope of no policy."""
     allow_scopes()
-    return keep_scope(None, None)
+    return keep_scope(scope_in_force())
 
 
 @constant
-def keep_scope_of(scope: Scope | None) -> int:
+def keep_scope_of(scope: PolicyScope | None) -> int:
     """Return the id of a scope; 0 is the scope of no policy."""
     allow_scopes()
-    with scope_context(scope):
-        return keep_scope(None, None)
+    return keep_scope(scope)
 
 
 @constant
@@ -85,7 +85,7 @@ def keep_scope_in(layer: str, digest: str) -> int:
         )
     allow_scopes()
     _leave_after_tracing()
-    return keep_scope(layer, Policy.of_digest(digest).kernels)
+    return keep_scope_within(layer, Policy.of_digest(digest).kernels)
 
 
 def _leave_after_tracing() -> None:

@@ -25,7 +25,7 @@ def check_call(module: nn.Module | None, *args: object) -> None:
 
 
 def _check_trace(module: nn.Module | None) -> None:
-    if not any(torch.is_autocast_enabled(known) for known in backends.device_types() if known != backends.CARRIER):
+    if not any(torch.is_autocast_enabled(known) for known in backends.device_types()):
         raise lost("torch.jit.trace records no casts outside of a region", module)
     if not torch.onnx.is_in_onnx_export():
         warnings.warn(

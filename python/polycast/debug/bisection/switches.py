@@ -13,7 +13,7 @@ from polycast._grammar.names import join_name
 from polycast.debug.bisection.result import Culprit
 from polycast.policy.policy import Policy
 from polycast.policy.rules import BUILT_IN, Rule
-from polycast.scope import callers
+from polycast.scope import uncalled_modules
 
 Key: TypeAlias = tuple[str, str, str]  # of a rule: op, overload, device
 
@@ -112,7 +112,12 @@ def _called(model: nn.Module) -> Iterable[str]:
     modules = dict(model.named_modules())
     for name, module in modules.items():
         is_scripted = isinstance(module, torch.jit.ScriptModule)
-        if name and callers.has_forward(module) and callers.reader_of(name, modules) is None and not is_scripted:
+        if (
+            name
+            and uncalled_modules.has_forward(module)
+            and uncalled_modules.reader_of(name, modules) is None
+            and not is_scripted
+        ):
             yield name
 
 

@@ -1,0 +1,301 @@
+#include "autocast/policy_scope.h"
+
+#include <ATen/autocast_mode.h>
+#include <c10/util/Exception.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "autocast/registry.h"
+
+namespace polycast::autocast {
+
+namespace {
+
+using Parts = std::vector<PolicyScope::Part>;
+using Key = std::vector<std::pair<Layer, const Policy*>>;  // keeps no policy
+
+struct Shared {
+  std::mutex mutex;
+  std::map<Key, std::weak_ptr<const PolicyScope>> scopes;
+  size_t room = 64;  // the number of scopes from which on freed ones are removed
+  std::unordered_map<uint64_t, ScopePointer> kept;
+  PolicyPointer of_process;
+};
+
+Shared& shared() {
+  // Never destroyed: other threads may run to the very end. A forked child gets the lock as its parent had it, so
+  // whoever forks holds it meanwhile.
+  static Shared* const instance = [] {
+    auto* const made = new Shared;
+    pthread_atfork([] { shared().mutex.lock(); }, [] { shared().mutex.unlock(); }, [] { shared().mutex.unlock(); });
+    return made;
+  }();
+  return *instance;
+}
+
+std::atomic<uint64_t> version{0};  // of the process's policy and of the ids
+std::atomic<uint64_t> next_id{1};
+std::atomic<uint64_t> id_of_none{0};
+
+// What a thread entered.
+struct Frame {
+  GuardPointer guard;  // nullptr in compiled code
+  ScopePointer scope;  // that holds in it
+  bool is_fixed;       // whether a later policy of the process does not change it
+  std::optional<Region> before;
+};
+
+struct Thread {
+  std::vector<Frame> frames;
+  ScopePointer outermost;  // the scope outside of all frames
+};
+
+thread_local Thread thread;
+// What each call of an op reads. It stands alone and is initialized by a constant, so that reading it runs no code.
+struct InForce {
+  const PolicyScope* scope;
+  uint64_t version;
+};
+thread_local InForce in_force{nullptr, 0};
+
+Region region_of(c10::DeviceType device) {
+  return {
+      device,
+      at::autocast::get_autocast_dtype(device),
+      at::autocast::is_autocast_enabled(device),
+      at::autocast::is_autocast_cache_enabled()};
+}
+
+void set_region(const Region& region) {
+  at::autocast::set_autocast_enabled(region.device, region.enabled);
+  if (region.lower_precision) {
+    at::autocast::set_autocast_dtype(region.device, *region.lower_precision);
+  }
+  if (region.cache_enabled) {
+    at::autocast::set_autocast_cache_enabled(*region.cache_enabled);
+  }
+}
+
+// Returns the scope of these parts. The lock is held.
+ScopePointer find_or_make(Parts parts) {
+  if (parts.empty()) {
+    return nullptr;
+  }
+  Key key;
+  for (const PolicyScope::Part& part : parts) {
+    key.emplace_back(part.layer, part.policy.get());
+  }
+  auto& scopes = shared().scopes;
+  if (scopes.size() >= shared().room) {
+    for (auto known = scopes.begin(); known != scopes.end();) {
+      known = known->second.expired() ? scopes.erase(known) : std::next(known);
+    }
+    shared().room = 2 * scopes.size() + 64;
+  }
+  std::weak_ptr<const PolicyScope>& known = scopes[std::move(key)];
+  ScopePointer scope = known.lock();
+  if (!scope) {
+    known = scope = std::make_shared<const PolicyScope>(std::move(parts));
+  }
+  return scope;
+}
+
+// Returns a scope with another policy of the process at its end. The lock is held.
+ScopePointer with_process(const ScopePointer& scope, const PolicyPointer& policy) {
+  Parts parts = scope ? scope->parts : Parts{};
+  if (!parts.empty() && parts.back().layer == Layer::process) {
+    parts.pop_back();
+  }
+  if (policy) {
+    parts.push_back({Layer::process, policy});
+  }
+  return find_or_make(std::move(parts));
+}
+
+const ScopePointer& innermost() {
+  return thread.frames.empty() ? thread.outermost : thread.frames.back().scope;
+}
+
+// Makes the scopes of this thread anew, after a change of the process's policy or of the ids.
+void follow_version() {
+  Shared& known = shared();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  thread.outermost = with_process(nullptr, known.of_process);
+  for (Frame& frame : thread.frames) {
+    frame.scope = frame.is_fixed ? find_or_make(frame.scope ? frame.scope->parts : Parts{})
+                                 : with_process(frame.scope, known.of_process);
+  }
+  in_force = {innermost().get(), version};
+}
+
+void push(GuardPointer guard, ScopePointer scope, bool is_fixed, const std::optional<Region>& region) {
+  is_fixed = is_fixed || (!thread.frames.empty() && thread.frames.back().is_fixed);
+  Frame frame{std::move(guard), std::move(scope), is_fixed, std::nullopt};
+  if (region) {
+    frame.before = region_of(region->device);
+    at::autocast::increment_nesting();
+    set_region(*region);
+  }
+  thread.frames.push_back(std::move(frame));
+  in_force.scope = innermost().get();
+}
+
+void pop() {
+  const Frame frame = std::move(thread.frames.back());
+  thread.frames.pop_back();
+  if (frame.before) {
+    if (at::autocast::decrement_nesting() == 0) {
+      at::autocast::clear_cache();
+    }
+    set_region(*frame.before);
+  }
+  in_force.scope = innermost().get();
+}
+
+}  // namespace
+
+const char* name_of(Layer layer) {
+  switch (layer) {
+    case Layer::over:
+      return "over all";
+    case Layer::module:
+      return "module";
+    case Layer::region:
+      return "region";
+    case Layer::process:
+      return "process";
+    default:
+      return "policy.yaml";
+  }
+}
+
+PolicyScope::PolicyScope(std::vector<Part> parts) : id(next_id++), parts(std::move(parts)) {}
+
+ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPointer& policy) {
+  const auto is_same = [&](const PolicyScope::Part& part) { return part.layer == layer && part.policy == policy; };
+  Parts parts = outer ? outer->parts : Parts{};
+  // Farther out in its layer the same policy says nothing more.
+  parts.erase(std::remove_if(parts.begin(), parts.end(), is_same), parts.end());
+  const auto place =
+      std::find_if(parts.begin(), parts.end(), [&](const PolicyScope::Part& part) { return part.layer >= layer; });
+  parts.insert(place, {layer, policy});
+  const std::lock_guard<std::mutex> lock(shared().mutex);
+  return find_or_make(std::move(parts));
+}
+
+void enter(const GuardPointer& guard) {
+  ScopePointer scope = share_scope_in_force();
+  if (guard->scope) {
+    scope = *guard->scope;
+  } else if (guard->policy) {
+    add_kernels(*guard->policy);
+    scope = scope_within(scope, guard->layer, guard->policy);
+  }
+  push(guard, std::move(scope), guard->scope.has_value(), guard->region);
+}
+
+void leave(const GuardPointer& guard) {
+  std::vector<Frame>& frames = thread.frames;
+  const auto is_its = [&](const Frame& frame) { return frame.guard == guard; };
+  const auto latest = std::find_if(frames.rbegin(), frames.rend(), is_its);
+  if (latest != frames.rend()) {
+    leave_to(static_cast<size_t>(frames.rend() - latest) - 1);
+  }
+}
+
+void enter(const ScopePointer& scope, std::optional<Region> region) {
+  push(nullptr, scope, true, region);
+}
+
+void leave_latest() {
+  TORCH_CHECK(!thread.frames.empty(), "this thread is in no region with a policy");
+  pop();
+}
+
+size_t depth() {
+  return thread.frames.size();
+}
+
+void leave_to(size_t depth) {
+  while (thread.frames.size() > depth) {
+    pop();
+  }
+}
+
+const PolicyScope* scope_in_force() {
+  if (in_force.version != version.load(std::memory_order_acquire)) {
+    follow_version();
+  }
+  return in_force.scope;
+}
+
+ScopePointer share_scope_in_force() {
+  scope_in_force();
+  return innermost();
+}
+
+uint64_t id_in_force() {
+  const PolicyScope* const scope = scope_in_force();
+  return scope == nullptr ? id_of_none.load() : scope->id;
+}
+
+void keep(const ScopePointer& scope) {
+  const std::lock_guard<std::mutex> lock(shared().mutex);
+  shared().kept.emplace(scope->id, scope);
+}
+
+ScopePointer kept(uint64_t id) {
+  const std::lock_guard<std::mutex> lock(shared().mutex);
+  return shared().kept.at(id);
+}
+
+void renew_ids() {
+  const std::lock_guard<std::mutex> lock(shared().mutex);
+  shared().scopes.clear();
+  id_of_none = next_id++;
+  ++version;
+}
+
+void use(PolicyPointer policy) {
+  const std::lock_guard<std::mutex> lock(shared().mutex);
+  shared().of_process.swap(policy);
+  ++version;
+}
+
+PolicyPointer used() {
+  const std::lock_guard<std::mutex> lock(shared().mutex);
+  return shared().of_process;
+}
+
+Found find_rule(Slot slot, DeviceIndex device) {
+  if (const PolicyScope* const scope = scope_in_force()) {
+    for (const PolicyScope::Part& part : scope->parts) {
+      if (const Policy::PlacedRule* const placed = part.policy->find(slot, device)) {
+        return {placed->rule, part.layer, part.policy.get(), placed};
+      }
+    }
+  }
+  return {built_in_rule(slot, device)};
+}
+
+std::string message_of(const Found& found, Slot slot, DeviceIndex device) {
+  return found.policy == nullptr ? built_in_message(slot, device) : found.policy->message(*found.placed);
+}
+
+std::vector<ScopePointer> live_scopes() {
+  std::vector<ScopePointer> live;
+  const std::lock_guard<std::mutex> lock(shared().mutex);
+  for (const auto& [key, scope] : shared().scopes) {
+    if (ScopePointer alive = scope.lock()) {
+      live.push_back(std::move(alive));
+    }
+  }
+  return live;
+}
+
+}  // namespace polycast::autocast
