@@ -1,5 +1,6 @@
 """A trace says what autocasting did to each call, by which rule and where that was set, and changes nothing."""
 
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -263,3 +264,21 @@ def test_without_a_model_calls_are_named_after_classes_and_wrappers_have_no_part
         wrapped(torch.ones(2, 2))
     names = [f"Sequential{number}.0" for number in ("", "#2", "#3", "#4")]
     assert [*dict.fromkeys(call.module for call in traced.calls if call.op == "linear")] == names
+
+
+def test_a_trace_of_lines_may_be_left_in_another_thread_while_calls_are_recorded() -> None:
+    def enter(t: polycast.debug.trace, entered: threading.Event, left: threading.Event) -> None:
+        t.__enter__()
+        entered.set()
+        with polycast.autocast("cpu"):
+            while not left.is_set():
+                torch.mm(torch.eye(4), torch.eye(4))
+
+    for _ in range(20):
+        t, entered, left = polycast.debug.trace(lines=True), threading.Event(), threading.Event()
+        thread = threading.Thread(target=enter, args=(t, entered, left))
+        thread.start()
+        entered.wait()
+        t.__exit__(None, None, None)
+        left.set()
+        thread.join()

@@ -1,5 +1,6 @@
 """Policies from outside of a process and in those that it starts, and the modules that a process imports for them."""
 
+import os
 import pickle
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import polycast
 import polycast._grammar
+import pytest
 from polycast import Policy
 from polycast._grammar import errors
 from polycast.policy import operators
@@ -129,3 +131,26 @@ def test_a_forked_worker_inherits_its_policies_and_a_spawned_one_has_that_of_the
         "spawn float64 float32 float64 float32",
         "float32 float16",
     ]
+
+
+FORKED = """
+import os, threading, polycast, torch._dynamo
+held, done = threading.Event(), threading.Event()
+def compiling():
+    with torch._dynamo.convert_frame.compile_lock:
+        held.set()
+        done.wait()
+threading.Thread(target=compiling).start()
+held.wait()
+if (child := os.fork()) == 0:
+    polycast.use({"linear": "fp32"})
+    polycast.uninstall()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+done.set()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_that_was_forked_while_a_thread_compiled_changes_its_policy() -> None:
+    assert python(FORKED) == "7\n"
