@@ -121,7 +121,7 @@ const ScopePointer& innermost() {
   return thread.frames.empty() ? thread.outermost : thread.frames.back().scope;
 }
 
-// Makes the scopes of this thread anew, after a change of the process's policy or of the ids.
+// Replaces the scopes of this thread after a change of the process's policy or of the ids.
 void follow_version() {
   Shared& known = shared();
   const std::lock_guard<std::mutex> lock(known.mutex);

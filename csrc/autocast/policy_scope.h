@@ -1,10 +1,10 @@
 // Where policies hold: in the process, in regions and in modules. Each thread enters and leaves them for itself.
 //
 // Note [How does a thread know which policies hold?]
-// A scope is the list of the policies that hold, the one that decides first at the front and that of the process at
-// the end. Scopes do not change, and equal lists are one scope while somebody holds it. Each thread keeps what it has
+// A scope is the list of the policies that hold, the one that decides first at the front and the process's policy at
+// the end. Scopes do not change, and equal lists share one while it is used. Each thread keeps what it has
 // entered in a stack of frames, each with its scope. A new policy of the process changes the scopes of all threads: it
-// counts a version up, and a thread that finds another version than its own makes the scopes of its frames anew. So
+// counts a version up, and a thread that finds another version than its own replaces the scopes of its frames. So
 // the id of a scope says all that decides about rules, and torch.compile guards it.
 #pragma once
 
@@ -88,7 +88,7 @@ ScopePointer kept(uint64_t id);
 // Gives all scopes other ids, after a change of the kernels: code that was compiled before does not run again.
 void renew_ids();
 
-// Makes a policy that of the process. nullptr is none.
+// Sets the policy of the process. nullptr is none.
 void use(PolicyPointer policy);
 PolicyPointer used();
 
@@ -104,7 +104,7 @@ Found find_rule(Slot slot, DeviceIndex device);
 // The message of a banned call.
 std::string message_of(const Found& found, Slot slot, DeviceIndex device);
 
-// The scopes that somebody is in, or holds.
+// The scopes in use.
 std::vector<ScopePointer> live_scopes();
 
 }  // namespace polycast::autocast

@@ -141,7 +141,7 @@ def test_rules_come_from_where_they_were_set(real_device: str) -> None:
 
 
 def test_each_of_many_modules_has_its_own_rule_and_origin() -> None:
-    """These are more policies than torch.compile can tell apart. The rule is that of the time of the call."""
+    """Each module has a policy of its own. The rule is the one at the time of the call."""
     kinds = ("bfloat16", "float16", "fp32", "lower_precision_fp")
     model = nn.Sequential(*(nn.Linear(2, 2, bias=False) for _ in range(500)))
     for number, layer in enumerate(model):

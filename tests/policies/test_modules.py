@@ -256,3 +256,13 @@ def test_a_compiled_function_assigns(rules: PolicyLike) -> None:
             assert compiled(X, value).dtype == model(X).dtype == dtype
     with pytest.raises(torch._dynamo.exc.Unsupported, match="<function assign at"):
         torch.compile(assigned, backend="eager", fullgraph=True)(X, rules)
+
+
+def test_a_shallow_copy_runs_the_original_until_it_has_rules_of_its_own() -> None:
+    module = ruled()
+    twin = copy.copy(module)
+    twin._parameters = {"weight": nn.Parameter(torch.full((4, 4), 7.0)), "bias": None}
+    polycast.assign(twin, {"": {"linear": "fp32"}})
+    with polycast.autocast("cpu"):
+        assert torch.equal(twin(X), torch.full((4, 4), 7.0))
+    assert kind(module) == HALF

@@ -92,7 +92,7 @@ def guard_scopes(_: ModuleType, undo: Undo) -> None:
         try:
             add(guard, text)
         except TypeError:
-            add(guard, text, None)  # since torch 2.11 it also takes the stack of the program
+            add(guard, text, None)  # in torch 2.13 it also takes the stack of the program
 
     replace(CheckFunctionManager, "compile_check_fn", compile_check_fn, undo)
 

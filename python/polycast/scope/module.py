@@ -151,3 +151,5 @@ def set_rules(module: nn.Module, policy: Policy | None) -> None:
         forward = module.forward  # such as a static method
     if not isinstance(forward, Bound):
         _bind(module, forward)
+    elif forward.__self__ is not module:  # a shallow copy has the original's
+        _bind(module, forward.own)
