@@ -12,7 +12,7 @@ from typing import NamedTuple
 from jinja2 import FileSystemLoader
 from polycast._grammar.categories import UNLISTED
 from polycast._grammar.names import join_name
-from polycast.command_line import commands
+from polycast.cli import commands
 from polycast.policy.releases import releases
 from polycast.policy.sides import diff
 

@@ -73,7 +73,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("names", &name_list);
   module.def("categories", &sentence_dict);
   polycast::bindings::bind_rules(module);
-  polycast::bindings::bind_trace(module);
+  polycast::bindings::bind_call_recorder(module);
   polycast::bindings::bind_cast_cache(module);
   polycast::bindings::bind_lists(module);
   polycast::bindings::bind_write_back(module);

@@ -3,7 +3,7 @@
 import signal
 import sys
 
-from polycast.command_line import commands
+from polycast.cli import commands
 
 
 def main() -> int:

@@ -24,8 +24,8 @@ from torch._compile import _disable_dynamo
 from torch.utils.weak import WeakIdKeyDictionary
 
 from polycast import _compiled, backends
-from polycast._caller import warn
 from polycast._replaced import Undo
+from polycast._warnings import warn
 from polycast.scope.compiled_code import disabled
 from polycast.scope.handle import Handle
 

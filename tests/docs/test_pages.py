@@ -15,7 +15,7 @@ from pathlib import Path
 import polycast
 import pytest
 from polycast._grammar.categories import Category
-from polycast.command_line.commands import main as polycast_main
+from polycast.cli.commands import main as polycast_main
 from torch import nn
 
 import codegen.__main__ as generator

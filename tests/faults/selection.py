@@ -21,8 +21,8 @@ AREAS = {
     "python/polycast/_grammar/": "tests/codegen tests/policies",
     "python/polycast/backends/": "tests/backends tests/optim tests/scaler",
     "python/polycast/cast_cache": "tests/cast_cache tests/policies/test_changes.py tests/autocast/test_uninstalling.py",
-    "python/polycast/cli/": "tests/command_line",
-    "python/polycast/debug/": "tests/debug tests/command_line",
+    "python/polycast/cli/": "tests/cli",
+    "python/polycast/debug/": "tests/debug tests/cli",
     "python/polycast/policy/": "tests/policies",
     "python/polycast/scaler/": "tests/scaler tests/optim",
     "python/polycast/scope/": "tests/policies",
@@ -32,7 +32,7 @@ AREAS = {
     "csrc/autocast/": "tests/autocast tests/policies",
     "csrc/cast_cache/": "tests/cast_cache",
     "csrc/kernels/": "tests/optim tests/scaler",
-    "csrc/trace/": "tests/debug",
+    "csrc/call_recorder/": "tests/debug",
     "policy.yaml": "tests/codegen tests/autocast tests/policies",
 }
 # These look at an installed wheel; a fault is planted in a copy of the source tree.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from polycast.command_line.commands import main
+from polycast.cli.commands import main
 
 from tests.support.cases import RELEASE
 

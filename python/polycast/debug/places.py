@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils.hooks import RemovableHandle
 
-from polycast._compiled import set_place
+from polycast._compiled import set_module
 
 OUTSIDE = -1
 # Torch warns of hooks for all modules beside compiled ones. Ours take the model that is in the wrapper.
@@ -94,7 +94,7 @@ class Places:
             handle.remove()
         with contextlib.suppress(ValueError):  # the program may have reset them
             warnings.filters.remove(self._filter)  # type: ignore[attr-defined]
-        set_place(OUTSIDE)
+        set_module(OUTSIDE)
 
     def name(self, place: int) -> str:
         """Return the name of a module by its number; "" for the model itself and outside of modules."""
@@ -146,6 +146,6 @@ class Places:
             self._moved()
 
     def _moved(self) -> None:
-        set_place(self.here())
+        set_module(self.here())
         if threading.get_ident() == self._thread:  # other threads number their nodes themselves
             self._nodes.append((torch._C._autograd._get_sequence_nr(), self.here()))

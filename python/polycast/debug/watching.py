@@ -10,7 +10,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves
 
-from polycast import _caller
+from polycast import _warnings
 from polycast.debug.calls import BACKWARD, FORWARD, LOWER, STEP, WIDE, Call, Recording
 from polycast.debug.findings import Finding, Flushed, remedy_of
 from polycast.debug.measure import Magnitude, Magnitudes, flushed_share, largest
@@ -103,7 +103,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._stack.close()
         if kind is not None and (self.findings or self.flushed):
-            _caller.warn(str(self))
+            _warnings.warn(str(self))
 
     def _end_step(self, optimizer: Optimizer) -> None:
         if optimizer is self._optimizer:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 
-from polycast import _caller, backends
+from polycast import _warnings, backends
 from polycast.scaler import torch_foreach  # noqa: F401
 from polycast.scaler.arguments import (
     check_bounds,
@@ -127,7 +127,7 @@ class GradScaler(SteppingScaler):
             warnings.simplefilter("always")
             super().__init__(device_type, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
         for warning in caught:  # there is no such device: the caller's line is the one to show
-            _caller.warn(str(warning.message))
+            _warnings.warn(str(warning.message))
         self._skip_on_host, self._process_group = skip_on_host, process_group
         self._told: set[str] = set()
         self._records = no_records()

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.amp.grad_scaler import OptState
 
-from polycast import _caller, backends
+from polycast import _warnings, backends
 from polycast.scaler.record import Record
 from polycast.scaler.recording import RecordingScaler
 from polycast.scaler.sharding import any_of
@@ -176,4 +176,4 @@ class SteppingScaler(RecordingScaler):
     def _warn_once(self, message: str) -> None:
         if message not in self._told:
             self._told.add(message)
-            _caller.warn(message)
+            _warnings.warn(message)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from polycast import _caller
+from polycast import _warnings
 from polycast._compiled import installed_kernels
 
 Made = TypeVar("Made", bound="Handle")
@@ -36,4 +36,4 @@ class Handle:
 def warn_of_no_kernels() -> None:
     """Warn the caller of a change that holds nowhere yet."""
     if not installed_kernels():
-        _caller.warn("polycast is not installed on any device, so no rule holds until polycast.install() is called")
+        _warnings.warn("polycast is not installed on any device, so no rule holds until polycast.install() is called")

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from polycast import backends, syncfree
 from polycast._compiled import DEVICES, without_warnings
-from polycast._facts import facts
 from polycast._grammar.categories import Category
 from polycast._text_table import lines_of
+from polycast.collect_env import facts
 from polycast.debug.verification.outcomes import Result, cast_by_hand, first_line, outcome, same, same_bits
 from polycast.debug.verification.samples import WITHOUT_SAME_BITS, WITHOUT_SAMPLE, Make, arguments, find
 from polycast.installation import install

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from polycast.command_line.commands import main
+from polycast.cli.commands import main
 
 from tests.support.recorded_errors import RecordedError
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from polycast.command_line.commands import main
+from polycast.cli.commands import main
 from polycast.policy.policy import Policy
 
 from tests.support.recorded_errors import RecordedError

@@ -5,8 +5,8 @@ from collections import Counter
 import polycast
 from polycast import backends
 from polycast._compiled import DEVICES
-from polycast._facts import facts
 from polycast._text_table import lines_of
+from polycast.collect_env import facts
 from polycast.policy.rules import BUILT_IN
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from polycast._text_table import lines_of
-from polycast.command_line.output import check_file
+from polycast.cli.output import check_file
 from polycast.debug.verification.verifying import DESCRIPTIONS, Verification, chosen_parts, device_here, facts_of
 from polycast.debug.verification.verifying import run as verify
 

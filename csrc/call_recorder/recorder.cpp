@@ -1,4 +1,4 @@
-#include "trace/recorder.h"
+#include "call_recorder/recorder.h"
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -20,7 +20,7 @@
 #include "autocast/policy_scope.h"
 #include "autocast/witness.h"
 
-namespace polycast::trace {
+namespace polycast::call_recorder {
 
 namespace {
 
@@ -42,7 +42,7 @@ State& state() {
   return *instance;
 }
 
-thread_local int64_t place_of_thread = -1;
+thread_local int64_t module_of_thread = -1;
 // The callback of the last recording that this thread started. Only the thread that added a callback can remove it.
 thread_local at::CallbackHandle handle_of_thread = at::INVALID_CALLBACK_HANDLE;
 
@@ -58,7 +58,8 @@ bool has_been_stopped() {
 template <class Visit>
 void visit_tensors(const c10::IValue& value, const Visit& visit) {
   if (value.isTensor()) {
-    if (value.toTensor().defined()) {
+    // A number among the arguments is wrapped in a tensor for the dispatcher.
+    if (value.toTensor().defined() && !value.toTensor().unsafeGetTensorImpl()->is_wrapped_number()) {
       visit(value.toTensor());
     }
   } else if (value.isTensorList() || value.isOptionalTensorList()) {
@@ -113,10 +114,6 @@ struct Frame final : at::ObserverContext {
 
 thread_local Frame* innermost = nullptr;
 
-std::string full_name(const c10::OperatorName& name) {
-  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-}
-
 // Whether a call has tensors with symbolic sizes, as when a compiler traces it.
 bool is_symbolic(const at::RecordFunction& function) {
   bool found = false;
@@ -141,7 +138,7 @@ std::unique_ptr<Frame> meet(const at::RecordFunction& function, c10::DispatchKey
   const c10::OperatorName name = *function.operator_name();
   const std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findOp(name);
   Call& call = frame->call;
-  call.name = full_name(name);
+  call.name = c10::toString(name);
   call.device = autocast::installed_on(key).device_type;
   call.taken = op && op->hasKernelForDispatchKey(key);  // see follow_rule
   frame->within_kernel = innermost != nullptr && innermost->holds_kernel();
@@ -150,7 +147,7 @@ std::unique_ptr<Frame> meet(const at::RecordFunction& function, c10::DispatchKey
   }
   frame->composite = op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   call.order = state().next++;
-  call.place = place_of_thread;
+  call.module = module_of_thread;
   call.backward = torch::autograd::get_current_graph_task_id() != -1;
   call.node = at::sequence_number::peek();
   visit_inputs(function, [&](const at::Tensor& tensor) {
@@ -214,21 +211,21 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
 
 void find_casts(Frame& frame) {
   Call& call = frame.call;
-  for (size_t place = 0; place < std::min(call.given.size(), call.arrived.size()); ++place) {
-    if (call.given[place] == call.arrived[place]) {
+  for (size_t index = 0; index < std::min(call.given.size(), call.arrived.size()); ++index) {
+    if (call.given[index] == call.arrived[index]) {
       continue;
     }
-    const Argument& argument = frame.arguments[place];
+    const Argument& argument = frame.arguments[index];
     const auto made = std::find(frame.made.begin(), frame.made.end(), argument.tensor);
     const bool reused = made == frame.made.end();
     if (!reused) {
       frame.made.erase(made);
     }
-    call.casts.push_back({call.given[place], call.arrived[place], argument.elements, argument.tensor, reused});
+    call.casts.push_back({call.given[index], call.arrived[index], argument.elements, argument.tensor, reused});
   }
 }
 
-// See Note [Which calls autocasting meets].
+// See Note [Which calls are recorded].
 bool is_recorded(const Frame& frame) {
   const Call& call = frame.call;
   if (frame.within_kernel && !call.taken) {
@@ -278,7 +275,7 @@ void start(std::string recorder, std::function<std::string()> source, size_t lim
       " runs, since a process records its calls for one of them at a time; leave the ",
       state().recorder,
       " first");
-  place_of_thread = -1;
+  module_of_thread = -1;
   state().ended.clear();
   state().recorder = std::move(recorder);
   if (source) {
@@ -311,8 +308,8 @@ std::vector<Call> take() {
   return calls;
 }
 
-void set_place(int64_t place) {
-  place_of_thread = place;
+void set_module(int64_t module) {
+  module_of_thread = module;
 }
 
 std::optional<uint64_t> current() {
@@ -324,4 +321,4 @@ std::optional<uint64_t> current() {
   return std::nullopt;
 }
 
-}  // namespace polycast::trace
+}  // namespace polycast::call_recorder

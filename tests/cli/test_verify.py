@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polycast
 import pytest
-from polycast.command_line.commands import main
+from polycast.cli.commands import main
 from polycast.debug import Check
 from polycast.debug.verification import verifying
 from polycast.debug.verification.verifying import DESCRIPTIONS

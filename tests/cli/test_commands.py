@@ -11,9 +11,9 @@ import polycast
 import pytest
 import torch
 from polycast._compiled import DEVICES
-from polycast.command_line import ops
-from polycast.command_line.commands import main
-from polycast.command_line.report import text
+from polycast.cli import ops
+from polycast.cli.commands import main
+from polycast.cli.report import text
 from polycast.policy.releases import releases
 from polycast.policy.rules import BUILT_IN
 

@@ -1,6 +1,6 @@
-// Records the calls that autocasting meets, while somebody asks for it.
+// A recorder of the calls that autocast intercepts.
 //
-// Note [Which calls autocasting meets]
+// Note [Which calls are recorded]
 // torch reports each call that goes through its dispatcher, and each call within it. Autocasting meets a call when the
 // autocast key of its tensors is on. If a kernel of autocasting takes it, the kernel calls the same operator again with
 // that key off. That is the arrival: its dtypes differ from those of the call where an argument was cast. An operator
@@ -19,7 +19,7 @@
 
 #include "autocast/rules.h"
 
-namespace polycast::trace {
+namespace polycast::call_recorder {
 
 // A cast of an argument.
 struct Cast {
@@ -37,7 +37,7 @@ struct Call {
   bool taken;                          // a kernel of autocasting took it, polycast's or torch's
   std::optional<autocast::Rule> rule;  // reported by polycast's kernel as it follows it
   std::string origin;                  // the policy that has the rule, and where; empty for the built-in policy
-  int64_t place;                       // set last by set_place in this thread
+  int64_t module;                      // set last by set_module in this thread
   bool backward;                       // autograd's engine made the call
   uint64_t node;                       // the call's autograd nodes have this number or higher ones
   std::vector<at::ScalarType> given;
@@ -57,10 +57,10 @@ void stop();
 // Returns the calls that have ended since the last time, in the order in which they began.
 std::vector<Call> take();
 
-// Sets the place that later calls of this thread have. The caller numbers places.
-void set_place(int64_t place);
+// Sets the module that later calls of this thread are in. The caller numbers modules.
+void set_module(int64_t module);
 
 // Returns the order of the innermost recorded call that this thread is in.
 std::optional<uint64_t> current();
 
-}  // namespace polycast::trace
+}  // namespace polycast::call_recorder

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from polycast.command_line.output import check_file
+from polycast.cli.output import check_file
 from polycast.debug import command
 from polycast.debug.bisection import log
 from polycast.debug.bisection.bisecting import Bisecting, ends_of

@@ -12,7 +12,7 @@ import torch
 import polycast
 from polycast._compiled import DEVICES
 from polycast._grammar.errors import PolicyError
-from polycast.command_line import bisect, ops, report, script, verify
+from polycast.cli import bisect, ops, report, script, verify
 from polycast.policy.policy import Policy
 from polycast.policy.releases import releases
 from polycast.policy.sides import diff

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "autocast/table.h"
-#include "trace/recorder.h"
+#include "call_recorder/recorder.h"
 
 namespace py = pybind11;
 
@@ -21,7 +21,7 @@ namespace polycast::bindings {
 namespace {
 
 // The rule as policies write it. A call that no kernel of polycast's took is "stock" or "unlisted".
-std::string rule_of(const trace::Call& call) {
+std::string rule_of(const call_recorder::Call& call) {
   const auto category = call.taken ? autocast::Category::stock : autocast::Category::unlisted;
   const autocast::Rule rule = call.rule.value_or(autocast::Rule{category});
   if (rule.to != at::ScalarType::Undefined && rule.category == autocast::Category::lower_precision_fp) {
@@ -30,10 +30,10 @@ std::string rule_of(const trace::Call& call) {
   return autocast::name_of(rule.category);
 }
 
-// Recording.take in polycast/debug/calls.py unpacks these fields.
-py::tuple tuple_of(const trace::Call& call) {
+// Observer.take_calls in polycast/debug/observer.py unpacks these fields.
+py::tuple tuple_of(const call_recorder::Call& call) {
   py::list casts;
-  for (const trace::Cast& cast : call.casts) {
+  for (const call_recorder::Cast& cast : call.casts) {
     const auto address = reinterpret_cast<intptr_t>(cast.tensor);
     casts.append(py::make_tuple(cast.given, cast.to, cast.elements, cast.reused, address));
   }
@@ -44,7 +44,7 @@ py::tuple tuple_of(const trace::Call& call) {
       c10::DeviceTypeName(call.device, true),
       rule_of(call),
       call.origin,
-      call.place,
+      call.module,
       call.backward,
       call.given,
       call.arrived,
@@ -55,7 +55,7 @@ py::tuple tuple_of(const trace::Call& call) {
 
 py::list take_calls() {
   py::list result;
-  for (const trace::Call& call : trace::take()) {
+  for (const call_recorder::Call& call : call_recorder::take()) {
     result.append(tuple_of(call));
   }
   return result;
@@ -87,22 +87,22 @@ void start_recording(std::string recorder, std::optional<std::vector<std::string
   if (lines_outside_of) {
     source = [folders = *std::move(lines_outside_of)] { return line_outside_of(folders); };
   }
-  trace::start(std::move(recorder), std::move(source), limit);
+  call_recorder::start(std::move(recorder), std::move(source), limit);
 }
 
 }  // namespace
 
-void bind_trace(py::module_& module) {
+void bind_call_recorder(py::module_& module) {
   module.def(
       "start_recording",
       &start_recording,
       py::arg("recorder"),
       py::arg("lines_outside_of").none(true),
       py::arg("limit"));
-  module.def("stop_recording", &trace::stop);
+  module.def("stop_recording", &call_recorder::stop);
   module.def("take_calls", &take_calls);
-  module.def("set_place", &trace::set_place, py::arg("place"));
-  module.def("current_call", &trace::current);
+  module.def("set_module", &call_recorder::set_module, py::arg("module"));
+  module.def("current_call", &call_recorder::current);
 }
 
 }  // namespace polycast::bindings
