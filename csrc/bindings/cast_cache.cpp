@@ -10,8 +10,8 @@
 #include <string>
 
 #include "cast_cache/cache.h"
-#include "cast_cache/kept.h"
-#include "cast_cache/source.h"
+#include "cast_cache/kept_casts.h"
+#include "cast_cache/tensor_snapshot.h"
 
 namespace py = pybind11;
 
@@ -31,7 +31,7 @@ void forget(uintptr_t address, bool release) {
   kept_casts().forget(reinterpret_cast<const void*>(address), release);
 }
 
-// The probes are Python's. They are asked only where a cast could be reused, which costs more than asking.
+// The probes are Python's. They are asked only while casts are kept.
 std::array<py::object*, cast_cache::device_types> probes{};
 
 bool ask_probe(c10::DeviceType device) {

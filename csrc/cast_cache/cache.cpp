@@ -10,7 +10,7 @@
 #include <array>
 #include <atomic>
 
-#include "cast_cache/kept.h"
+#include "cast_cache/kept_casts.h"
 #include "cast_cache/region.h"
 
 namespace polycast::cast_cache {
@@ -44,16 +44,22 @@ Mode mode_of_cast(const at::Tensor& tensor) {
 // The keys that every dispatch mode includes.
 constexpr c10::DispatchKeySet mode_keys({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
 
-// Whether a transform, a tracer, a compiler or a recording of the device's work is active. Casts made then are not used
-// outside of it, and earlier casts are not used inside.
-bool is_traced(c10::DeviceType device) {
+// Whether the current thread records the device's work as a graph. The probe asks Python, so only a cast that may be
+// kept asks it.
+bool is_recorded(c10::DeviceType device) {
+  const RecordingProbe probe = switches(device).probe.load(std::memory_order_relaxed);
+  return probe != nullptr && probe(device);
+}
+
+// Whether a transform, a tracer or a compiler is active. Casts made then are not used outside of it, and earlier casts
+// are not used inside.
+bool is_traced() {
   using Modes = c10::impl::TorchDispatchModeTLS;
   using Key = c10::impl::TorchDispatchModeKey;
   const c10::DispatchKeySet included = c10::impl::tls_local_dispatch_key_set().included_;
-  const RecordingProbe probe = switches(device).probe.load(std::memory_order_relaxed);
   return (included.raw_repr() & ~(c10::default_included_set | mode_keys).raw_repr()) != 0 ||
          Modes::get_mode(Key::FAKE).has_value() || Modes::get_mode(Key::PROXY).has_value() ||
-         Modes::get_mode(Key::FUNCTIONAL).has_value() || (probe != nullptr && probe(device));
+         Modes::get_mode(Key::FUNCTIONAL).has_value();
 }
 
 int64_t current_stream(c10::Device device) {
@@ -69,7 +75,7 @@ at::Tensor plain_cast(at::ScalarType to, const at::Tensor& tensor) {
   return tensor.to(to);
 }
 
-Entry make_entry(Source source, const at::Tensor& tensor, const Kind& kind) {
+Entry make_entry(TensorSnapshot source, const at::Tensor& tensor, const Kind& kind) {
   return {kind, std::move(source), kind.mode == Mode::plain ? plain_cast(kind.to, tensor) : tensor.to(kind.to)};
 }
 
@@ -85,7 +91,7 @@ at::Tensor shared_in_region(const at::Tensor& tensor, const Kind& kind) {
   if (!kept_casts().empty()) {
     kept_casts().mark_again(tensor);
   }
-  const Entry entry = make_entry(Source(tensor), tensor, kind);
+  const Entry entry = make_entry(TensorSnapshot(tensor), tensor, kind);
   if (is_plain(entry.cast)) {  // a dispatch mode may return a tensor of any kind
     put(entries, entry);
   }
@@ -98,10 +104,10 @@ at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceT
   const Mode mode = mode_of_cast(tensor);
   const bool shared = is_shared_unasked(to, tensor, device);
   // A user's dispatch mode sees the same casts as under stock, so kept casts are not used in it.
-  const bool may_be_kept =
-      mode != Mode::history && !kept_casts().empty() && !c10::impl::TorchDispatchModeTLS::any_modes_set();
+  const bool may_be_kept = mode != Mode::history && !kept_casts().empty() &&
+                           !c10::impl::TorchDispatchModeTLS::any_modes_set() && !is_recorded(device);
   if (!(shared || may_be_kept) || !at::autocast::is_autocast_cache_enabled() ||
-      !switches(device).allowed.load(std::memory_order_relaxed) || obstacle(tensor) != nullptr || is_traced(device)) {
+      !switches(device).allowed.load(std::memory_order_relaxed) || obstacle(tensor) != nullptr || is_traced()) {
     return tensor.to(to);
   }
   const Kind kind{to, mode, current_stream(tensor.device())};

@@ -27,8 +27,8 @@ KeptCasts& kept_casts();
 // Sets whether casts are reused on a device at all. The installed device of policy.yaml decides that.
 void allow(c10::DeviceType device, bool allowed);
 
-// Returns whether the current thread records the device's work as a graph, to replay it later. A cast
-// made inside of a recording must not be used outside of it, nor one made outside be used inside.
+// Returns whether the current thread records the device's work as a graph, to replay it later. Kept casts are neither
+// used nor made inside of a recording, because they outlive it.
 using RecordingProbe = bool (*)(c10::DeviceType device);
 void set_recording_probe(c10::DeviceType device, RecordingProbe probe);
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cast_cache/source.h"
+#include "cast_cache/tensor_snapshot.h"
 
 namespace polycast::cast_cache {
 
@@ -30,13 +30,13 @@ struct Kind {
 
 class Entry {
  public:
-  Entry(const Kind& kind, Source source, at::Tensor cast)
-      : kind(kind), cast(std::move(cast)), source_(std::move(source)), version_(version()) {}
+  Entry(const Kind& kind, TensorSnapshot source, at::Tensor cast)
+      : kind(kind), cast(std::move(cast)), snapshot_(std::move(source)), version_(version()) {}
 
   // The version of the cast is compared too: an op may have returned the cast itself, and the user may have written to
   // it.
   bool serves(const at::Tensor& source, const Kind& wanted) const {
-    return kind == wanted && source_.is(source) && version_ == version();
+    return kind == wanted && snapshot_.is(source) && version_ == version();
   }
 
   Kind kind;
@@ -47,7 +47,7 @@ class Entry {
     return cast.is_inference() ? 0 : cast._version();
   }
 
-  Source source_;
+  TensorSnapshot snapshot_;
   int64_t version_;
 };
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "cast_cache/kept.h"
+#include "cast_cache/kept_casts.h"
 
 using namespace polycast::cast_cache;
 

@@ -28,7 +28,7 @@ class KeptCasts {
   // Looks a cast up. `cast` is undefined if there is none. Then `missing` is the state of a tensor that is kept, for
   // the entry to be inserted; it is read before the cast is made, because another thread may write in between.
   struct Found {
-    std::optional<Source> missing;
+    std::optional<TensorSnapshot> missing;
     at::Tensor cast;
   };
   Found find(const at::Tensor& tensor, const Kind& kind);

@@ -1,4 +1,4 @@
-#include "cast_cache/source.h"
+#include "cast_cache/tensor_snapshot.h"
 
 #include <ATen/CachedTensorUtils.h>
 #include <ATen/FunctionalTensorWrapper.h>
@@ -48,9 +48,9 @@ uint64_t mutations_of(const at::Tensor& tensor) {
 //
 // A tensor that already has a BackendMeta, from its backend, keeps it. An assigned tensor without a mark, as in
 // `weight.data = torch.ones(2, 2)`, removes the weight's mark. So each cast that is kept marks the weight again.
-struct Mark final : c10::BackendMeta {
+struct DataAssignmentMark final : c10::BackendMeta {
   c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>& /*self*/) const override {
-    return c10::make_intrusive<Mark>();
+    return c10::make_intrusive<DataAssignmentMark>();
   }
 };
 
@@ -59,11 +59,11 @@ struct Mark final : c10::BackendMeta {
 void mark(const at::Tensor& tensor) {
   c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
   if (impl->get_backend_meta() == nullptr) {
-    impl->set_backend_meta(c10::make_intrusive<Mark>());
+    impl->set_backend_meta(c10::make_intrusive<DataAssignmentMark>());
   }
 }
 
-Source::Source(const at::Tensor& tensor)
+TensorSnapshot::TensorSnapshot(const at::Tensor& tensor)
     : tensor_(tensor.getIntrusivePtr()),
       inner_(inner(tensor).getIntrusivePtr()),
       storage_(tensor.unsafeGetTensorImpl()->unsafe_storage().getWeakStorageImpl()),
@@ -76,7 +76,7 @@ Source::Source(const at::Tensor& tensor)
       sizes_(tensor.sizes()),
       strides_(tensor.strides()) {}
 
-bool Source::is(const at::Tensor& tensor) const {
+bool TensorSnapshot::is(const at::Tensor& tensor) const {
   const c10::Storage& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
   return tensor_._unsafe_get_target() == tensor.unsafeGetTensorImpl() &&
          inner_._unsafe_get_target() == inner(tensor).unsafeGetTensorImpl() &&

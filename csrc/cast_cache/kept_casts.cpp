@@ -1,4 +1,4 @@
-#include "cast_cache/kept.h"
+#include "cast_cache/kept_casts.h"
 
 #include <utility>
 
@@ -35,7 +35,7 @@ KeptCasts::Found KeptCasts::find(const at::Tensor& tensor, const Kind& kind) {
   const Entry* const entry = cast_cache::find(source->second.entries, tensor, kind);
   if (entry == nullptr) {
     mark(tensor);  // an assignment to .data replaces the mark, perhaps by none
-    return {Source(tensor), {}};
+    return {TensorSnapshot(tensor), {}};
   }
   return {std::nullopt, entry->cast};
 }

@@ -11,10 +11,10 @@ namespace polycast::cast_cache {
 
 // A snapshot of all that can change when a tensor's values, or their meaning, change. It refers weakly to the tensor
 // and its storage, which keeps others from getting their addresses.
-class Source {
+class TensorSnapshot {
  public:
   // The tensor must have no obstacle().
-  explicit Source(const at::Tensor& tensor);
+  explicit TensorSnapshot(const at::Tensor& tensor);
 
   // Whether this is a snapshot of the tensor, and the tensor is unchanged.
   bool is(const at::Tensor& tensor) const;
@@ -40,7 +40,7 @@ void mark(const at::Tensor& tensor);
 // Whether a tensor is strided and has a storage, and is no subclass or wrapper and has no symbolic sizes.
 bool is_plain(const at::Tensor& tensor);
 
-// Why a tensor has no Source, or null if it has one. The text continues a sentence whose subject is the tensor.
+// Why no cast of a tensor is reused, or null. The text continues a sentence whose subject is the tensor.
 const char* obstacle(const at::Tensor& tensor);
 
 }  // namespace polycast::cast_cache
