@@ -2,6 +2,7 @@
 
 import warnings
 from functools import cache
+from threading import Thread
 
 import torch
 from torch.amp.autocast_mode import autocast as StockAutocast  # by this name also where ours is put in its place
@@ -13,8 +14,19 @@ from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope.compiled_code import constant
 from polycast.scope.contexts import CompiledRegion, Region
 
-# The dtype of each device type until a region or a user chooses another.
-_INITIAL = {known: torch.get_autocast_dtype(known) for known in backends.device_types()}
+
+def _of_a_new_thread() -> dict[str, torch.dtype]:
+    """Return the autocast dtypes of a thread in which nobody has called ``torch.set_autocast_dtype``."""
+    found: dict[str, torch.dtype] = {}
+    device_types = backends.device_types()
+    thread = Thread(target=lambda: found.update((kind, torch.get_autocast_dtype(kind)) for kind in device_types))
+    thread.start()
+    thread.join()
+    return found
+
+
+# The dtype of each device type until a region or a user chooses another. A user may have done so before the import.
+_INITIAL = _of_a_new_thread()
 # They look into a table, so dynamo runs them.
 dtype_of = constant(dtype_of)
 

@@ -105,6 +105,11 @@ def exists(name: str) -> bool:
     return True
 
 
+def test_a_dtype_that_was_set_before_the_import_is_the_default_of_regions() -> None:
+    code = "import torch; torch.set_autocast_dtype('cpu', torch.float16); import polycast"
+    assert python(code + "; print(polycast.autocast('cpu').dtype)") == "torch.float16\n"
+
+
 def test_the_switch_prevents_all_of_it() -> None:
     code = "import sys, torch; finders = [*sys.meta_path]; import polycast"
     code += "; print(polycast.installed(), sys.meta_path == finders)"
