@@ -36,9 +36,9 @@ ERRORS: dict[str, Callable[[], object]] = {
     "trace: no model": lambda: trace("resnet"),  # type: ignore[arg-type]
     "trace: no limit": lambda: trace(limit=0),
     "trace: not ended": lambda: trace().by_op(),
-    "trace: a decorator": lambda: trace(nn.ReLU())(nn.ReLU()),
     "trace: within a watch": lambda: within(watch, trace),
     "watch: within a trace": lambda: within(trace, watch),
+    "trace: within a comparison": lambda: compare(lambda: trace().__enter__()),
     "watch: no model": lambda: watch("resnet"),  # type: ignore[arg-type]
     "watch: an optimizer for a model": lambda: watch(torch.optim.SGD([torch.ones(1)])),  # type: ignore[arg-type]
     "watch: no optimizer": lambda: watch(nn.ReLU(), "adam"),  # type: ignore[arg-type]

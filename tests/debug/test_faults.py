@@ -15,8 +15,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from polycast.debug.calls import Site
+from polycast.debug.observer import Observer, Op
 from polycast.debug.ops import is_cast, is_view
-from polycast.debug.values import Op, Values
 from torch import Tensor, nn
 
 from tests.support.models.architectures import bert, llama, resnet
@@ -61,7 +61,7 @@ class Training:
             if op.outputs and not is_view(op.function) and not is_cast(op.function) and repeats:
                 found.extend([op.site] if op.outputs[0].detach().any() else [])
 
-        with Values(self.model, visit):
+        with Observer("a test", self.model, visit):
             run()
         self.model.zero_grad()
         return found

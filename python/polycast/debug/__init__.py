@@ -12,14 +12,12 @@ The other names are the types of what these return.
 from polycast.debug.bisection.bisecting import bisect
 from polycast.debug.bisection.result import Bisection, Culprit
 from polycast.debug.calls import Call, Cast, Site
-from polycast.debug.comparing import compare
-from polycast.debug.comparison import Comparison
-from polycast.debug.findings import Finding, Flushed
-from polycast.debug.measure import Error, Magnitude
-from polycast.debug.totals import OpTotal, OpTotals
+from polycast.debug.comparing import Comparison, Error, compare
+from polycast.debug.summary import OpTotal, OpTotals
+from polycast.debug.tensor_stats import Magnitude
 from polycast.debug.tracing import trace
 from polycast.debug.verification.verifying import Check, Verification, verify
-from polycast.debug.watching import watch
+from polycast.debug.watching import Finding, Flushed, watch
 
 __all__ = [
     "Bisection",

@@ -1,4 +1,4 @@
-"""What torch's operators do: which view, cast, draw random numbers, write."""
+"""Facts about ATen operators: whether they view, cast, draw random numbers, or write."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,11 +11,11 @@ Function = torch._ops.OpOverload
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
-DRAWS = tuple(f"aten::{name}_" for name in ("bernoulli", "cauchy", "exponential", "log_normal", "normal", "uniform"))
 # These overwrite all that was there.
-FILLS = ("aten::copy_", "aten::fill_", "aten::zero_", *DRAWS)
-# These random ops do not return what they draw: they change what they are given by it.
-WITHIN = ("dropout", "attention", "rnn", "lstm", "gru", "rrelu")
+_DRAWS = ("bernoulli_", "cauchy_", "exponential_", "log_normal_", "normal_", "uniform_")
+_FILLS = [f"aten::{name}" for name in ("copy_", "fill_", "zero_", *_DRAWS)]
+# These random ops do not return the numbers that they draw: they change their inputs by them.
+_DRAW_WITHIN = ("dropout", "attention", "rnn", "lstm", "gru", "rrelu")
 
 
 def floating(values: Any) -> Iterator[Tensor]:
@@ -41,25 +41,29 @@ def is_plain(tensor: Tensor) -> bool:
     )
 
 
+def by_name(function: Function, args: Args, kwargs: Kwargs) -> Kwargs:
+    """Return the arguments of a call by their names, without those that are left out."""
+    return dict(zip((argument.name for argument in function._schema.arguments), args, strict=False)) | kwargs
+
+
 def written(function: Function, args: Args, kwargs: Kwargs) -> Iterator[Tensor]:
     """Yield the floating-point tensors that a call writes into."""
-    for place, argument in enumerate(function._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            yield from floating(args[place] if place < len(args) else kwargs.get(argument.name))
+    if function._schema.is_mutable:
+        given = by_name(function, args, kwargs)
+        yield from floating([given.get(argument.name) for argument in function._schema.arguments if _writes(argument)])
 
 
 def read(function: Function, args: Args, kwargs: Kwargs) -> Iterator[Tensor]:
-    """Yield the floating-point tensors whose values a call reads, which those that it overwrites are not."""
-    fills = function._schema.name in FILLS
-    for place, argument in enumerate(function._schema.arguments):
-        writes = argument.alias_info is not None and argument.alias_info.is_write
-        if not (writes and (fills or argument.is_out)):
-            yield from floating(args[place] if place < len(args) else kwargs.get(argument.name))
+    """Yield the floating-point tensors whose values a call reads, without those that it overwrites."""
+    fills = function._schema.name in _FILLS
+    given = by_name(function, args, kwargs)
+    for argument in function._schema.arguments:
+        if not (_writes(argument) and (fills or argument.is_out)):
+            yield from floating(given.get(argument.name))
 
 
-def named(function: Function, args: Args, kwargs: Kwargs) -> Kwargs:
-    """Return the arguments of a call by their names, without those that are left out."""
-    return dict(zip((argument.name for argument in function._schema.arguments), args, strict=False)) | kwargs
+def _writes(argument: Any) -> bool:
+    return argument.alias_info is not None and argument.alias_info.is_write
 
 
 def is_cast(function: Function) -> bool:
@@ -67,13 +71,13 @@ def is_cast(function: Function) -> bool:
     return function._schema.name in ("aten::_to_copy", "aten::to")
 
 
-def is_update(function: Function) -> bool:
-    """Return whether an op is what a scaler calls at the end of each step, taken or skipped."""
+def is_scale_update(function: Function) -> bool:
+    """Return whether a scaler calls the op at the end of each step, taken or skipped."""
     return function._schema.name in ("aten::_amp_update_scale_", "polycast::update_scale_")
 
 
 def is_empty(function: Function) -> bool:
-    """Return whether an op returns memory that nobody has written yet."""
+    """Return whether an op returns memory that nothing has written yet."""
     return function._schema.name.startswith(("aten::empty", "aten::new_empty"))
 
 
@@ -87,14 +91,14 @@ def is_view(function: Function) -> bool:
 def is_draw(function: Function) -> bool:
     """Return whether an op returns, or writes, the random numbers that it draws."""
     is_random = torch.Tag.nondeterministic_seeded in function.tags and function.namespace == "aten"
-    return is_random and not any(name in function._schema.name for name in WITHIN)
+    return is_random and not any(name in function._schema.name for name in _DRAW_WITHIN)
 
 
 def draws_within(function: Function, args: Args, kwargs: Kwargs) -> bool:
     """Return whether a call draws random numbers that only its kernel knows."""
     if torch.Tag.nondeterministic_seeded not in function.tags or is_draw(function):
         return False
-    given = named(function, args, kwargs)
+    given = by_name(function, args, kwargs)
     drops = [given[name] for name in ("p", "dropout_p", "dropout") if name in given]
     is_on = given.get("train") is not False and given.get("training") is not False
     return is_on and any(drops or ["training" in given or function.namespace != "aten"])
@@ -103,8 +107,8 @@ def draws_within(function: Function, args: Args, kwargs: Kwargs) -> bool:
 def can_rerun(function: Function, args: Args, kwargs: Kwargs) -> bool:
     """Return whether a call may be made once more, with copies in another dtype.
 
-    The op is ATen's own, which only computes, and gives the same each time. Bytes among its arguments may be the
-    workspace that a forward kernel has left for its backward in the one dtype.
+    The op must be ATen's own, which only computes, and give the same each time. Bytes among the arguments may be the
+    workspace that a forward kernel has left, in its dtype, for its backward.
     """
     return (
         function.namespace == "aten"

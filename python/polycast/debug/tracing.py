@@ -1,17 +1,15 @@
-"""A record of what autocasting did to each call."""
+"""A trace: the record of what autocast did to each call."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import NoReturn
 
 import torch
 from torch import nn
 
 from polycast._text_table import lines_of
-from polycast.debug.calls import BACKWARD, Call, Recording, text
-from polycast.debug.places import Places
-from polycast.debug.totals import OpTotals, by_op, bytes_text
+from polycast.debug.calls import BACKWARD, Call, dtype_name
+from polycast.debug.observer import Observer
+from polycast.debug.summary import OpTotals, by_op, bytes_text
 from polycast.scope.compiled_code import disabled
 
 _NO_CALL = (
@@ -21,21 +19,22 @@ _NO_CALL = (
 
 
 class trace:  # noqa: N801 - is used as a function is, as torch.autocast
-    """Record each call of an op that autocasting meets, in this thread: where, by which rule, and what was cast.
+    """Record each call of an op inside a region, in this thread: where, by which rule, and which casts.
 
-    A trace runs nothing besides the program, so no result and no random number changes. It does not see calls in code
-    that torch.compile has compiled, nor calls without a floating-point tensor.
+    A trace runs nothing but the program, so no result and no random number changes. It does not see calls in code that
+    torch.compile has compiled, nor calls without a floating-point tensor. It may be entered and left in different
+    threads: it records the thread that entered it.
 
     Args:
         model: Calls are named after its modules. Without it they are named after the class of the outermost module that
-            is called, and the names within that.
+            is called, and the names within that module.
         lines: Whether to find the line of the program for each call, which takes longer.
-        limit: How many calls to hold, one or more. Later calls are not recorded, and the summary says so.
+        limit: How many calls to hold, one or more. Later calls are not recorded, and the summary reports that.
 
     Raises:
-        TypeError: The model is no module.
-        ValueError: The limit is below 1.
-        RuntimeError: Another trace or a watch runs.
+        TypeError: If the model is not a module.
+        ValueError: If the limit is below 1.
+        RuntimeError: If another trace, a watch or a comparison is active.
 
     Example:
         >>> import torch, polycast
@@ -50,65 +49,34 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
                 sum           0  unlisted            bfloat16   bfloat16  bfloat16
     """
 
-    _calls: tuple[Call, ...] | None = None
-
     @disabled
     def __init__(self, model: nn.Module | None = None, *, lines: bool = False, limit: int = 1_000_000) -> None:
         if not isinstance(model, nn.Module | None):
             raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}")
         if limit < 1:
             raise ValueError(f"the limit is {limit}; give the number of calls to hold, 1 or more")
-        self._model = model
-        self._lines = lines
-        self._limit = limit
+        self._model, self._lines, self._limit = model, lines, limit
+        self._calls: tuple[Call, ...] | None = None
 
     def __enter__(self) -> "trace":
-        places = Places(self._model)
-        with ExitStack() as stack:
-            recording = Recording("polycast.debug.trace", places, lines=self._lines, limit=self._limit)
-            self._recording = stack.enter_context(recording)
-            stack.callback(self._take)
-            stack.enter_context(places)
-            self._stack = stack.pop_all()
+        self._observer = Observer("polycast.debug.trace", self._model, lines=self._lines, limit=self._limit)
+        self._observer.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def _take(self) -> None:
-        self._calls = tuple(self._recording.take())
+        self._observer.__exit__()
+        self._calls = tuple(self._observer.take_calls())
 
     @property
     def calls(self) -> tuple[Call, ...]:
         """The calls in order.
 
         Raises:
-            RuntimeError: The trace has not ended.
+            RuntimeError: If the trace has not ended.
         """
         if self._calls is None:
             raise RuntimeError("the trace has not ended; leave its with block first")
         return self._calls
-
-    def __len__(self) -> int:
-        """Return the number of calls."""
-        return len(self.calls)
-
-    def __iter__(self) -> Iterator[Call]:
-        """Yield the calls in order."""
-        return iter(self.calls)
-
-    def __getitem__(self, index: int) -> Call:
-        """Return a call by its place in the order."""
-        return self.calls[index]
-
-    def __bool__(self) -> bool:
-        return True  # also before its end, and if nothing was called
-
-    def __call__(self, *_: object) -> NoReturn:
-        """Raise: a decorator would keep its calls to itself."""
-        raise TypeError(
-            "a trace decorates nothing; write with polycast.debug.trace(model) as t: ..., then read t.calls"
-        )
 
     def __str__(self) -> str:
         """Return the calls by op, or why there are none."""
@@ -117,21 +85,22 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         lines = [str(self.by_op())] if self.calls else [_NO_CALL]
         if backward := sum(call.site.phase == BACKWARD for call in self.calls):
             lines.append(f"{backward} of the calls are of backward, which is better run after the region")
-        if not self._recording.complete:
+        if not self._observer.is_complete:
             lines.append("later calls were not recorded, because the limit of the trace was reached")
         return "\n".join(lines)
 
-    def table(self) -> str:
-        """Return a line for each call."""
+    def table(self, calls: Iterable[Call] | None = None) -> str:
+        """Return a line for each call, or for some calls, as in ``t.table(call for call in t.calls if call.casts)``."""
         head = ("module", "op", "n", "rule", "given", "computed", "returned", "cast", "from")
-        return "\n".join(lines_of([head + ("line",) * self._lines, *map(self._cells, self.calls)]))
+        rows = map(self._cells, self.calls if calls is None else calls)
+        return "\n".join(lines_of([head + ("line",) * self._lines, *rows]))
 
     def _cells(self, call: Call) -> tuple[str, ...]:
-        moved = bytes_text(sum(cast.bytes for cast in call.casts)) if call.casts else ""
+        cast_bytes = bytes_text(sum(cast.bytes for cast in call.casts)) if call.casts else ""
         if call.casts and all(cast.reused for cast in call.casts):
-            moved = "reused"
-        dtypes = (_folded(call.given), _dtypes(call.arrived), _dtypes(call.returned))
-        cells = (call.site.module, call.site.op, str(call.site.n), call.rule, *dtypes, moved, call.origin)
+            cast_bytes = "reused"
+        dtypes = _in_order(call.given), _once_each(call.arrived), _once_each(call.returned)
+        cells = (call.module, call.op, str(call.site.n), call.rule, *dtypes, cast_bytes, call.origin)
         return (*cells, call.source) if self._lines else cells
 
     def by_op(self) -> OpTotals:
@@ -139,11 +108,11 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         return by_op(self.calls)
 
 
-def _folded(dtypes: Sequence[torch.dtype]) -> str:
-    """Return dtypes in order; "2 float32" is two that follow one another."""
-    groups = [(dtype, len(list(group))) for dtype, group in groupby(map(text, dtypes))]
+def _in_order(dtypes: Sequence[torch.dtype]) -> str:
+    """Return dtypes in order; "2 float32" is two in a row."""
+    groups = [(dtype, len(list(group))) for dtype, group in groupby(map(dtype_name, dtypes))]
     return ", ".join(dtype if count == 1 else f"{count} {dtype}" for dtype, count in groups)
 
 
-def _dtypes(dtypes: Sequence[torch.dtype]) -> str:
-    return ", ".join(dict.fromkeys(map(text, dtypes)))
+def _once_each(dtypes: Sequence[torch.dtype]) -> str:
+    return ", ".join(dict.fromkeys(map(dtype_name, dtypes)))

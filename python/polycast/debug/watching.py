@@ -1,8 +1,9 @@
-"""A watch for the first value that is not finite, and for what may avoid it."""
+"""A watch for the first non-finite value, and for a rule that may avoid it."""
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -11,42 +12,105 @@ from torch.optim import Optimizer
 from torch.utils._pytree import tree_leaves
 
 from polycast import _warnings
-from polycast.debug.calls import BACKWARD, FORWARD, LOWER, STEP, WIDE, Call, Recording
-from polycast.debug.findings import Finding, Flushed, remedy_of
-from polycast.debug.measure import Magnitude, Magnitudes, flushed_share, largest
-from polycast.debug.ops import is_cast, is_plain, is_update, is_view, named
-from polycast.debug.origins import Seen, call_of, is_exact, is_skipped, makers_of, origins
-from polycast.debug.values import Op, Values
+from polycast._grammar.categories import UNLISTED
+from polycast.debug.calls import BACKWARD, FORWARD, STEP, WIDE, Call, Site, dtype_name
+from polycast.debug.first_nonfinite import (
+    Seen,
+    call_of,
+    first_nonfinite,
+    is_exact,
+    is_finite_in_wider_dtype,
+    is_skipped,
+    makers_of,
+    op_name,
+    remedy_of,
+)
+from polycast.debug.observer import Observer, Op
+from polycast.debug.ops import by_name, is_cast, is_plain, is_scale_update, is_view
+from polycast.debug.tensor_stats import Magnitude, Magnitudes, flushed_share
 from polycast.scope.compiled_code import disabled
 
-FLUSHED = 1e-3  # a smaller share is not reported
+_FLUSHED = 1e-3  # a smaller share is not reported
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An op whose result is infinite or NaN though its inputs were not.
+
+    An op whose inputs had NaNs is a finding as well if no op of the watch made them.
+    """
+
+    step: int
+    """How many steps ended before it."""
+    site: Site
+    """The op below autograd and autocast."""
+    call: Call | None
+    """The call in the program that the op is a part of; in backward, the call whose gradient it computes."""
+    inputs: tuple[Magnitude, ...]
+    """Of its floating-point tensors, in the order of its arguments."""
+    result: Magnitude
+    remedy: str
+    """A rule that may avoid it, or why no rule does."""
+    skipped: bool
+    """Whether a scaler skipped the step."""
+
+    @property
+    def op(self) -> str:
+        """The op as policies name it."""
+        return op_name(self.site, self.call)
+
+    def __str__(self) -> str:
+        what = "NaN" if math.isnan(self.result.value) else "infinite"
+        given = ", ".join(f"{dtype_name(one.dtype)} up to {one.value:.3g}" for one in self.inputs)
+        rule = UNLISTED if self.call is None else self.call.rule
+        origin = f" ({self.call.origin})" if self.call is not None and self.call.origin else ""
+        relation = "whose gradient this is" if self.site.phase == BACKWARD else "which runs it"
+        of = self.op if op_name(self.site, None) == self.op else f"{self.op}, {relation}"
+        return (
+            f"step {self.step}: {what} in {dtype_name(self.result.dtype)}: {self.site}\n"
+            f"  given {given or 'no floating-point tensor'}; rule of {of}: {rule}{origin}\n"
+            f"  {self.remedy}"
+        )
+
+
+class Flushed(NamedTuple):
+    """A cast to float16 by which values underflow to zero: their share of all elements."""
+
+    step: int
+    site: Site
+    share: float
+
+    def __str__(self) -> str:
+        return f"step {self.step}: {self.share:.1%} became zero in float16: {self.site}"
 
 
 class watch:  # noqa: N801 - is used as a function is, as torch.autocast
-    """Find the ops, in forward, backward or a step, that make infinities and NaNs of what is finite.
+    """Find the ops, in forward, backward or a step, that make infinities and NaNs from finite values.
 
-    Magnitudes are computed where the tensors are. They are read once a step: when the optimizer's step has ended, and
-    when the watch ends. A watch is for a search: a step takes several times as long. It also finds what overflows
-    in a step that a scaler then skips. Infinities that the program asks for are no findings, as in
-    ``masked_fill(mask, -math.inf)``. Nor are those that any dtype gives, as ``log(0)``, unless a result, a gradient or
-    a weight at the end of the step is not finite. Compiled code is not seen.
+    Magnitudes are computed on the device of the tensors, and read once in each step: when the optimizer's step has
+    ended, and when the watch ends. Until then the watch holds references to the inputs of the step's ops, so it needs
+    about the memory of the step's activations. A watch is for a search: a step takes several times as long.
+
+    It also finds overflow in a step that a scaler then skips. Infinities that the program asks for are no findings, as
+    in ``masked_fill(mask, -math.inf)``. Infinities that any dtype gives, as ``log(0)``, are findings only if a result,
+    a gradient or a weight at the end of the step is non-finite. Compiled code is not seen.
 
     Args:
         model: Calls are named after its modules.
-        optimizer: Its step ends a step of the watch. Without it the whole watch is one step.
+        optimizer: Its step ends a step of the watch. Without it, the step of any optimizer does. A program that calls
+            no optimizer is one step.
 
     Attributes:
-        findings: In the order of the calls. What follows from one, also in later steps, is none of its own.
-        steps: How many steps have been read.
+        findings: In the order of the calls. What follows from a finding, also in later steps, is not a finding.
+        steps: How many steps have ended.
         ops: How many calls were looked at in them.
-        flushed: Casts to float16 by which more than a thousandth of the elements became zero.
+        flushed: Casts to float16 by which more than a thousandth of the elements underflow to zero.
 
-    ``print(w)`` shows the findings and the flushed casts. It may not be reached where the block ends by an error: then
-    they are a warning.
+    ``print(w)`` shows the findings and the flushed casts. If the block ends by an error, they are a warning.
 
     Raises:
-        TypeError: The model is no module, or the optimizer none.
-        RuntimeError: A trace or another watch runs.
+        TypeError: If the model is not a module, or the optimizer not an optimizer.
+        RuntimeError: If a trace, a comparison or another watch is active.
 
     Example:
         >>> import torch, polycast
@@ -70,17 +134,17 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self.flushed: list[Flushed] = []
         self.steps = 0
         self.ops = 0
-        self._reads = False
-        self._begin()
+        self._is_reading = False
+        self._followed: set[int] = set()  # the indices of values that follow from a finding of an earlier step
+        self._begin_step()
 
-    def _begin(self) -> None:
+    def _begin_step(self) -> None:
         self._seen: list[Seen] = []
         self._magnitudes = Magnitudes()
-        self._used: set[int] = set()  # the places of results that an op reads or views
-        self._followed: set[int] = set()  # those of what follows from a finding of an earlier step
+        self._used: set[int] = set()  # the indices of results that an op reads or views
 
     def __str__(self) -> str:
-        """Return the findings and the flushed casts; of those that repeat in later steps the first."""
+        """Return the findings and the flushed casts: the first of those that repeat in later steps."""
         alike: dict[tuple[object, ...], list[Finding | Flushed]] = {}
         for finding in self.findings:
             alike.setdefault((finding.site, finding.op, finding.remedy), []).append(finding)
@@ -92,122 +156,109 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         return "\n".join(lines)
 
     def __enter__(self) -> "watch":
-        self._values = Values(self._model, self._visit, self._end_step)
-        with ExitStack() as stack:
-            self._recording = stack.enter_context(Recording("polycast.debug.watch", self._values.places))
-            stack.callback(self._read_rest)
-            stack.enter_context(self._values)
-            self._stack = stack.pop_all()
+        self._observer = Observer("polycast.debug.watch", self._model, self._visit, self._end_step)
+        self._observer.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._stack.close()
+        self._observer.__exit__()
+        if self._seen:
+            steps, is_step = self.steps or 1, self._has_backward()
+            self.read()
+            self.steps = self.steps if is_step else steps  # a scaler's last update belongs to the step before
         if kind is not None and (self.findings or self.flushed):
             _warnings.warn(str(self))
 
     def _end_step(self, optimizer: Optimizer) -> None:
-        if optimizer is self._optimizer:
+        if self._optimizer in (None, optimizer):
             self.read()
 
-    def _read_rest(self) -> None:
-        if self._seen:
-            steps = self.steps or 1
-            is_step = any(one.op.site.phase == BACKWARD for one in self._seen)
-            self.read()
-            self.steps = self.steps if is_step else steps  # a scaler's last update belongs to the step before
+    def _has_backward(self) -> bool:
+        return any(one.op.site.phase == BACKWARD for one in self._seen)
 
     def _visit(self, op: Op) -> None:
-        if self._reads:
+        if self._is_reading:
             op.run()
         elif is_view(op.function):
             held = self._magnitudes.contents.follow(op)
-            # A result that is only detached, as for a log, is still one that nobody reads.
+            # A result that is only detached, as for a log, still counts as a result that nothing reads.
             if op.function._schema.name != "aten::detach":
                 self._used.update(held)
         else:
             self._see(op)
-            ends = self._optimizer is not None and is_update(op.function)
-            if ends and any(one.op.site.phase == BACKWARD for one in self._seen):
+            if is_scale_update(op.function) and self._has_backward():
                 self.read()  # after a step that was skipped: no hook was called
 
     def _see(self, op: Op) -> None:
         magnitudes = self._magnitudes
         given = [tensor for tensor in op.reads() if not magnitudes.contents.is_unwritten(tensor)]
         inputs = tuple(map(magnitudes.of, given))
-        is_lower = any(tensor.dtype in LOWER for tensor in given) and not is_cast(op.function)
-        results = op.in_wider_dtype() if is_lower else None
-        wider = None if results is None else tuple(magnitudes.add(largest(one), one.dtype) for one in results)
         source = op.args[0] if is_cast(op.function) else None
-        is_meant = _is_meant(op)
-        decides = is_update(op.function) or op.site.phase == STEP
-        found_inf = named(op.function, op.args, op.kwargs).get("found_inf") if decides else None
+        ends_step = is_scale_update(op.function) or op.site.phase == STEP
+        found_inf = by_name(op.function, op.args, op.kwargs).get("found_inf") if ends_step else None
         skips = None if found_inf is None else magnitudes.of(found_inf)
+        op.hold()
         op.run()
         if not op.outputs:  # a comparison, or a cast to integers
             self._used.update(inputs if op.function._schema.name != "aten::_local_scalar_dense" else ())
             return
         flushed = None
-        if source is not None:
-            wider = inputs
-            if _may_flush(source, op.outputs[0]):
-                flushed = magnitudes.add(flushed_share(source, op.outputs[0]), torch.float32)
+        if source is not None and _may_flush(source, op.outputs[0]):
+            flushed = magnitudes.add(flushed_share(source, op.outputs[0]), torch.float32)
         outputs = tuple(map(magnitudes.put, op.outputs))
-        self._seen.append(Seen(op, inputs, outputs, wider, flushed, is_meant, makers_of(op), skips))
+        self._seen.append(Seen(op, inputs, outputs, flushed, _is_meant(op), makers_of(op), skips))
 
     def read(self) -> None:
-        """End a step: read its magnitudes, in one copy, and find what is not finite."""
-        calls = self._recording.take()
-        self._reads = True
+        """End a step: read its magnitudes, in one copy, and find the ops that made non-finite values."""
+        calls = self._observer.take_calls()
+        self._is_reading = True
         try:
-            weights = [*self._ends()]
-            ends = [self._magnitudes.of(tensor) for tensor in weights]
-            numbers = self._magnitudes.read()
-            seen, used, sources, step = self._seen, self._used, self._magnitudes.sources, self.steps
-            followed = self._followed
-            found = [*origins(seen, numbers, sources, followed)]
-            broken = [
-                tensor
-                for tensor, end in zip(weights, ends, strict=True)
-                if not followed.isdisjoint((end, *sources.get(end, ())))
-            ]
-            self._begin()
-            self._followed = {self._magnitudes.of(tensor) for tensor in broken}
+            self._read(calls)
         finally:
-            self._reads = False
-        self._values.begin_again()
-        self.steps += 1
-        self.ops += len(seen)
+            self._is_reading = False
+        self._observer.begin_step()
+
+    def _read(self, calls: Sequence[Call]) -> None:
+        weights = [*self._weights_and_gradients()]
+        ends = [self._magnitudes.of(tensor) for tensor in weights]
+        numbers, seen, used, sources = self._magnitudes.read(), self._seen, self._used, self._magnitudes.sources
+        found = [*first_nonfinite(seen, numbers, sources, self._followed)]
+        follows = [not self._followed.isdisjoint((end, *sources.get(end, ()))) for end in ends]
+        step, self.steps, self.ops = self.steps, self.steps + 1, self.ops + len(seen)
+        self._begin_step()
+        self._followed = {self._magnitudes.of(tensor) for tensor, one in zip(weights, follows, strict=True) if one}
         for one in seen:
-            if one.flushed is not None and (share := numbers[one.flushed].value) > FLUSHED:
+            if one.flushed is not None and (share := numbers[one.flushed].value) > _FLUSHED:
                 self.flushed.append(Flushed(step, one.op.site, share))
-        ends += [place for one in seen if one.op.site.phase == STEP for place in one.outputs]
+        ends += [index for one in seen if one.op.site.phase == STEP for index in one.outputs]
         read = [one for one in seen if not one.op.function._schema.name.endswith("_like")]
-        used |= {place for one in read for given in one.inputs for place in (given, *sources.get(given, ()))}
+        used |= {index for one in read for given in one.inputs for index in (given, *sources.get(given, ()))}
         # Results other than an op's first one are for its backward.
         ends += [one.outputs[0] for one in seen if one.op.site.phase == FORWARD and one.outputs[0] not in used]
-        reached = not all(math.isfinite(numbers[place].value) for place in ends)
+        reached = not all(math.isfinite(numbers[index].value) for index in ends)
         for one in found:
-            if reached or not is_exact(one, numbers):
-                self._found(one, numbers, call_of(one, calls), step, is_skipped(one, seen, numbers))
+            wider = is_finite_in_wider_dtype(one, numbers)
+            if reached or not is_exact(one, numbers, wider):
+                self._add(one, numbers, call_of(one, calls), step, wider, is_skipped(one, seen, numbers))
 
-    def _ends(self) -> Iterator[Tensor]:
-        """Yield what an infinity matters in: weights, and their gradients."""
+    def _weights_and_gradients(self) -> Iterator[Tensor]:
         for weight in self._model.parameters():
             if not is_lazy(weight):
                 yield weight
                 if weight.grad is not None:
                     yield weight.grad
 
-    def _found(self, one: Seen, numbers: Sequence[Magnitude], call: Call | None, step: int, skipped: bool) -> None:
-        site, inputs = one.op.site, tuple(numbers[place] for place in one.inputs)
-        result = next(numbers[place] for place in one.outputs if not math.isfinite(numbers[place].value))
-        wider = None if one.wider is None else all(math.isfinite(numbers[place].value) for place in one.wider)
+    def _add(
+        self, one: Seen, numbers: Sequence[Magnitude], call: Call | None, step: int, wider: bool | None, skipped: bool
+    ) -> None:
+        site, inputs = one.op.site, tuple(numbers[index] for index in one.inputs)
+        result = next(numbers[index] for index in one.outputs if not math.isfinite(numbers[index].value))
         remedy = remedy_of(site, call, inputs, result, wider, skipped)
         self.findings.append(Finding(step, site, call, inputs, result, remedy, skipped))
 
 
 def _is_meant(op: Op) -> bool:
-    """Return whether a number among the arguments is not finite, so that the program asks for such a result."""
+    """Return whether a number among the arguments is non-finite, so that the program asks for such a result."""
     return any(isinstance(leaf, float) and not math.isfinite(leaf) for leaf in tree_leaves((op.args, op.kwargs)))
 
 

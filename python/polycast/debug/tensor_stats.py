@@ -1,4 +1,4 @@
-"""What is measured of tensors, on their device: magnitudes, and errors relative to other results."""
+"""Statistics of tensors, computed on their device: magnitudes, and errors relative to other results."""
 
 import contextlib
 import math
@@ -8,67 +8,51 @@ import torch
 from torch import Tensor
 
 from polycast import backends
-from polycast.debug.calls import WIDE, Site
+from polycast.debug.calls import WIDE
+from polycast.debug.observer import Contents, Op
 from polycast.debug.ops import floating, is_plain
-from polycast.debug.values import Contents, Op
 
-# A sum may change by this many times itself where its terms are rounded to bfloat16: float32 does not know it better.
-KNOWN = 2.0**8
-
-
-class Error(NamedTuple):
-    """The error of an op's result, relative to the norm of what it should be; of several results the worst."""
-
-    site: Site
-    dtypes: tuple[torch.dtype, ...]
-    """The dtypes of its results."""
-    local: float | None
-    """Against the same op in a wider dtype, given the same: the error that the op itself makes. None for what cannot be
-    run twice, such as random ops."""
-    so_far: float | None
-    """Against the reference run: the error that has come together until here. None where the reference has no such
-    call."""
-    before: float
-    """The largest error so far among what it was given."""
+# A sum may change by this many times itself when its terms are rounded to bfloat16: float32 is as inexact about it.
+_KNOWN = 2.0**8
 
 
 class Magnitude(NamedTuple):
-    """The dtype of a tensor, and its largest absolute value: NaN where one is."""
+    """The dtype of a tensor, and its largest absolute value: NaN if it has a NaN."""
 
     dtype: torch.dtype
     value: float
 
 
 class Magnitudes:
-    """The magnitudes of tensors, each computed once for what the memory holds, and read together."""
+    """The magnitudes of tensors, each computed once for the contents of the memory, and read together."""
 
     def __init__(self) -> None:
         self.contents: Contents[int] = Contents()
-        # The results that an input may hold values of where it is none itself: a part of one, or several.
+        # For an input that is a part of results, or holds several: the indices of these results.
         self.sources: dict[int, tuple[int, ...]] = {}
         self._scalars: list[Tensor] = []
         self._dtypes: list[torch.dtype] = []
         self._extents: list[object] = []
 
     def of(self, tensor: Tensor) -> int:
-        """Return the place, in what is read, of the magnitude of an input."""
+        """Return the index, in the list of all magnitudes, of an input's magnitude."""
         held, extent = self.contents.of(tensor), _extent(tensor)
         if len(held) == 1 and extent is not None and self._extents[held[0]] == extent:
             return held[0]
         if not held:  # a weight, or data
             return self.put(tensor)
-        place = self.add(largest(tensor), tensor.dtype)
-        self.sources[place] = held
-        return place
+        index = self.add(largest(tensor), tensor.dtype)
+        self.sources[index] = held
+        return index
 
     def put(self, tensor: Tensor) -> int:
-        """Return the place of the magnitude of a result, which its memory holds from now on."""
-        place = self.add(largest(tensor), tensor.dtype, _extent(tensor))
-        self.contents.write(tensor, place)
-        return place
+        """Return the index of a result's magnitude. The memory of the tensor holds this result from now on."""
+        index = self.add(largest(tensor), tensor.dtype, _extent(tensor))
+        self.contents.write(tensor, index)
+        return index
 
     def add(self, scalar: Tensor, dtype: torch.dtype, extent: object = None) -> int:
-        """Return the place of another number, which belongs to a tensor of this dtype."""
+        """Return the index of another number, which belongs to a tensor of this dtype."""
         self._scalars.append(scalar)
         self._dtypes.append(dtype)
         self._extents.append(extent)
@@ -80,7 +64,7 @@ class Magnitudes:
 
 
 def _extent(tensor: Tensor) -> object:
-    """Return what equals that of another tensor of the same elements, where both share memory; None if unknown."""
+    """Return a value that is equal for tensors of the same elements in the same memory; None if unknown."""
     if not is_plain(tensor):
         return None
     # An expanded tensor shows elements several times.
@@ -91,20 +75,17 @@ def _extent(tensor: Tensor) -> object:
 
 def read_numbers(scalars: list[Tensor]) -> list[float]:
     """Return the numbers in tensors of one element each, in one copy from each device."""
-    by_device: dict[torch.device, list[int]] = {}
-    for place, scalar in enumerate(scalars):
-        by_device.setdefault(scalar.device, []).append(place)
-    numbers = [0.0] * len(scalars)
-    for places in by_device.values():
-        wide = any(scalars[place].dtype is torch.float64 for place in places)
-        together = torch.stack([scalars[place].to(torch.float64 if wide else torch.float32) for place in places])
-        for place, number in zip(places, together.tolist(), strict=True):
-            numbers[place] = number
-    return numbers
+    numbers = dict[int, float]()
+    for device in {scalar.device for scalar in scalars}:
+        indices = [index for index, scalar in enumerate(scalars) if scalar.device == device]
+        is_wide = any(scalars[index].dtype is torch.float64 for index in indices)
+        dtype = torch.float64 if is_wide else torch.float32
+        numbers |= zip(indices, torch.stack([scalars[index].to(dtype) for index in indices]).tolist(), strict=True)
+    return [numbers[index] for index in range(len(scalars))]
 
 
 def local(tensor: Tensor) -> Tensor | None:
-    """Return what a tensor holds in this process, dense; None where there is nothing that can be read."""
+    """Return the values of a tensor in this process, dense; None if there are none that can be read."""
     with contextlib.suppress(Exception):  # subclasses refuse by errors of any kind
         part = tensor.to_local() if hasattr(tensor, "to_local") else tensor  # a DTensor's shard
         part = part.detach()
@@ -115,15 +96,15 @@ def local(tensor: Tensor) -> Tensor | None:
 
 
 def locals_of(tensors: list[Tensor]) -> list[Tensor]:
-    """Return what tensors hold in this process, of those that can be read."""
+    """Return the values of the tensors that can be read."""
     return [part for part in map(local, tensors) if part is not None]
 
 
 @torch.no_grad()
 def largest(tensor: Tensor) -> Tensor:
-    """Return the largest absolute value of a tensor, NaN if one is, as a float32 (of float64, float64).
+    """Return the largest absolute value of a tensor, NaN if it has a NaN, in float32 (of float64, in float64).
 
-    It is 0 for what cannot be read, such as a tensor without memory.
+    It is 0 for a tensor that cannot be read, such as a tensor without memory.
     """
     plain = local(tensor)
     if plain is None:
@@ -136,26 +117,26 @@ def largest(tensor: Tensor) -> Tensor:
 
 @torch.no_grad()
 def flushed_share(given: Tensor, output: Tensor) -> Tensor:
-    """Return the share of the elements that are zero in the output, and not in what was given."""
+    """Return the share of elements that underflow to zero in the output."""
     zeros: Tensor = ((output == 0) & (given != 0)).sum() / max(1, given.numel())
     return zeros.float()
 
 
 @torch.no_grad()
 def relative_errors(results: list[Tensor], expected: list[Tensor], moved: Tensor | None = None) -> Tensor | None:
-    """Return the error of each result relative to its norm, on its device; None where the shapes differ.
+    """Return the error of each result relative to its norm, on its device; None if the shapes differ.
 
-    Where what is expected is not finite, the same is no error, and all else is an infinite one.
+    A non-finite result that is expected is no error; any other is an infinite one.
 
     Args:
-        results: They.
-        expected: What they should be.
-        moved: How far rounding its terms moves each that is a sum; see :func:`moved_by_rounding`.
+        results: The results.
+        expected: The correct results.
+        moved: How far rounding the terms moves each result that is a sum; see :func:`moved_by_rounding`.
     """
     if [one.shape for one in results] != [one.shape for one in expected]:
         return None
     errors = []
-    for place, (result, other) in enumerate(zip(results, expected, strict=True)):
+    for index, (result, other) in enumerate(zip(results, expected, strict=True)):
         dtype = torch.float64 if torch.float64 in (result.dtype, other.dtype) else torch.float32
         one, right = result.to(dtype), other.to(result.device, dtype)
         same = (one == right) | (one.isnan() & right.isnan())
@@ -163,17 +144,17 @@ def relative_errors(results: list[Tensor], expected: list[Tensor], moved: Tensor
         off = _norm(torch.where(off.isnan(), math.inf, off))
         size = _norm(torch.where(right.isfinite(), right, 0))
         if moved is not None:
-            move = moved[place].to(size)
-            size = torch.where(move > KNOWN * size, KNOWN * move, size)
+            move = moved[index].to(size)
+            size = torch.where(move > _KNOWN * size, _KNOWN * move, size)
         errors.append(torch.where(off == 0, 0, off / torch.where(size == 0, 1, size)))
     return torch.stack(errors)
 
 
 @torch.no_grad()
 def moved_by_rounding(op: Op, results: list[Tensor]) -> Tensor | None:
-    """Return how far an op's results move where what it was given is rounded: of those that are sums, else 0.
+    """Return how far the op's results that are sums move if its inputs are rounded; 0 for other results.
 
-    None for an op that has no such result, and for one that cannot be run again.
+    None for an op that has no such result, and for an op that cannot be run again.
     """
     most = max((tensor.numel() for tensor in floating((op.args, op.kwargs))), default=0)
     if all(result.numel() >= most for result in results) or (again := op.of_rounded(torch.bfloat16)) is None:

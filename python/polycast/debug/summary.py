@@ -1,4 +1,4 @@
-"""The sums of a program's calls by op."""
+"""A summary of recorded calls, by op."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -23,26 +23,21 @@ class OpTotals(tuple[OpTotal, ...]):
     """Rows that print as a table."""
 
     def __str__(self) -> str:
-        """Return the table."""
         head = ("op", "rule", "calls", "casts", "reused", "bytes cast")
-        rows = [(row.op, row.rule, *map(str, row[2:5]), bytes_text(row.bytes)) for row in self]
-        return "\n".join(lines_of([head, *rows]))
+        return "\n".join(lines_of([head, *((*map(str, row[:5]), bytes_text(row.bytes)) for row in self)]))
 
 
 def by_op(calls: Iterable[Call]) -> OpTotals:
     """Return the calls of each op under each rule, the most bytes first, then the most calls."""
     groups: defaultdict[tuple[str, str], list[Call]] = defaultdict(list)
     for call in calls:
-        groups[call.site.op, call.rule].append(call)
-    rows = [OpTotal(op, rule, len(group), *_totals(group)) for (op, rule), group in groups.items()]
+        groups[call.op, call.rule].append(call)
+    rows = []
+    for (op, rule), group in groups.items():
+        casts = [cast for call in group for cast in call.casts]
+        reused = sum(cast.reused for cast in casts)
+        rows.append(OpTotal(op, rule, len(group), len(casts) - reused, reused, sum(cast.bytes for cast in casts)))
     return OpTotals(sorted(rows, key=lambda row: (-row.bytes, -row.calls, row.op)))
-
-
-def _totals(calls: Iterable[Call]) -> tuple[int, int, int]:
-    """Return the numbers of casts that were made and that were reused, and the bytes."""
-    casts = [cast for call in calls for cast in call.casts]
-    reused = sum(cast.reused for cast in casts)
-    return len(casts) - reused, reused, sum(cast.bytes for cast in casts)
 
 
 def bytes_text(count: float) -> str:

@@ -1,0 +1,182 @@
+"""The search for the ops of a step that make non-finite values, and for a rule that may avoid them."""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from polycast._grammar.categories import VIEW
+from polycast.debug.calls import BACKWARD, LOWER, STEP, WIDE, Call, Site
+from polycast.debug.observer import Op
+from polycast.debug.ops import is_cast
+from polycast.debug.tensor_stats import Magnitude, largest, read_numbers
+from polycast.policy.operators import qualified, signatures
+from polycast.policy.policy import Policy, PolicyError
+
+_MAKERS = 8
+_CAST = "_to_copy"
+_FLOAT32 = ("fp32", "float32", "float64", "fp32_set_opt_dtype", "fp32_append_dtype")
+# Whether a smaller scale may avoid an overflow in backward, by whether a scaler skipped the step.
+_SCALE = {
+    True: "usual in the first steps of a GradScaler: it skipped this one, and finds a smaller scale by itself; ",
+    False: "a smaller scale may avoid it, which GradScaler finds by itself; ",
+}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An op that ran, and the indices of the magnitudes that belong to it."""
+
+    op: Op
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    flushed: int | None
+    """Of the share of elements that a cast flushes to zero."""
+    is_meant: bool
+    """Whether the program asks for a non-finite result."""
+    makers: tuple[int, ...]
+    """In backward, if a gradient has a lower precision: the autograd nodes of the ops that made the tensor."""
+    found_inf: int | None
+    """Of the tensor that tells the end of a step whether a scaler skips it."""
+
+
+def first_nonfinite(
+    seen: Sequence[Seen], numbers: Sequence[Magnitude], sources: Mapping[int, tuple[int, ...]], followed: set[int]
+) -> Iterator[Seen]:
+    """Yield the ops that make infinities and NaNs from finite values, or NaNs from infinities that were meant.
+
+    Args:
+        seen: A step's ops, in order.
+        numbers: The magnitudes.
+        sources: For an input that is a part of results, or holds several, the indices of these results.
+        followed: The indices of the values that follow from such an op of an earlier step. Those of this step are
+            added.
+    """
+    nan_seen = False
+    for one in seen:
+        given, made = ([numbers[index].value for index in indices] for indices in (one.inputs, one.outputs))
+        if all(map(math.isfinite, made)) or one.is_meant:
+            continue
+        non_finite = [index for index in one.inputs if not math.isfinite(numbers[index].value)]
+        held = {source for index in non_finite for source in (index, *sources.get(index, ()))}
+        follows = not followed.isdisjoint(held) or (nan_seen and any(map(math.isnan, given)))
+        is_new = any(map(math.isnan, made)) or all(map(math.isfinite, given))
+        if is_new and not follows:
+            yield one
+        if is_new or follows:
+            followed.update(index for index in one.outputs if not math.isfinite(numbers[index].value))
+        nan_seen |= any(map(math.isnan, made))
+
+
+def is_skipped(one: Seen, seen: Sequence[Seen], numbers: Sequence[Magnitude]) -> bool:
+    """Return whether a scaler skipped the step that an op is a part of."""
+    ends = (later.found_inf for later in seen[seen.index(one) :])
+    return next((numbers[end].value > 0 for end in ends if end is not None), False)
+
+
+def is_finite_in_wider_dtype(one: Seen, numbers: Sequence[Magnitude]) -> bool | None:
+    """Return whether an op in lower precision gives finite results in a wider dtype, from the same inputs.
+
+    None if that is unknown, or if the op is in float32 already.
+    """
+    given = [numbers[index] for index in one.inputs]
+    if is_cast(one.op.function):
+        return all(math.isfinite(number.value) for number in given)
+    if not any(number.dtype in LOWER for number in given) or (results := one.op.in_wider_dtype()) is None:
+        return None
+    return all(map(math.isfinite, read_numbers([largest(result) for result in results])))
+
+
+def is_exact(one: Seen, numbers: Sequence[Magnitude], is_finite_wider: bool | None) -> bool:
+    """Return whether an op's result is non-finite in any dtype, as the logarithm of 0, which a program may mean."""
+    if one.op.site.phase == STEP:
+        return False
+    if is_finite_wider is not None:
+        return not is_finite_wider
+    return all(numbers[index].dtype in WIDE for index in (*one.inputs, *one.outputs))
+
+
+def call_of(one: Seen, calls: Sequence[Call]) -> Call | None:
+    """Return the recorded call that an op is a part of; in backward, the call whose gradient it computes.
+
+    A gradient has the dtype of its tensor, which was set by the last call with a rule that made the tensor.
+    """
+    if one.op.node is None or one.op.call is not None:
+        return next((call for call in calls if call.order == one.op.call), None)
+    by_node = sorted((call for call in calls if call.given), key=lambda call: call.node)
+
+    def of_node(node: int) -> Call | None:
+        index = bisect_right(by_node, node, key=lambda call: call.node) - 1
+        return by_node[index] if index >= 0 else None
+
+    nodes = one.makers if is_cast(one.op.function) else (one.op.node, *one.makers)
+    makers = [maker for node in nodes if (maker := of_node(node)) is not None and not _is_view_or_cast(maker)]
+    return next((maker for maker in makers if maker.is_ruled), makers[0] if makers else of_node(one.op.node))
+
+
+def makers_of(op: Op) -> tuple[int, ...]:
+    """Return the autograd nodes that made the tensor whose gradient an op gives, and what the tensor was made from.
+
+    They are the nodes whose own gradients have the gradient's dtype: a float32 branch next to a float16 branch made
+    nothing.
+    """
+    if op.node is None or op.outputs[0].dtype not in LOWER:
+        return ()
+    dtype = op.outputs[0].dtype
+    found: list[int] = []
+    node: Any = torch._C._current_autograd_node()
+    while node is not None and len(found) < _MAKERS:
+        functions = [function for function, _ in node.next_functions if function is not None]
+        node = next((one for one in functions if any(put.dtype is dtype for put in one._input_metadata)), None)
+        if node is not None:
+            found.append(node._sequence_nr())
+    return tuple(found)
+
+
+def _is_view_or_cast(call: Call) -> bool:
+    operator, _, overload = qualified(call.site.op).partition(".")
+    signature = signatures(operator).get(overload or "default")
+    return operator == "aten::_to_copy" or (signature is not None and signature.variant == VIEW)
+
+
+def op_name(site: Site, call: Call | None) -> str:
+    """Return an op as policies name it: the op that was called, which may run several."""
+    return (site if call is None else call.site).op.partition(".")[0]
+
+
+def remedy_of(
+    site: Site,
+    call: Call | None,
+    inputs: Sequence[Magnitude],
+    result: Magnitude,
+    is_finite_wider: bool | None,
+    skipped: bool,
+) -> str:
+    """Return what may avoid a finding, or why no rule does. The arguments are those of Finding."""
+    if any(math.isnan(one.value) for one in inputs):
+        return "it was given NaNs that no op of the watch made: look at the data, the weights and old gradients"
+    if not all(math.isfinite(one.value) for one in inputs):
+        return "it was given infinities that no op of the watch made, as from a row that is masked as a whole"
+    if all(one.dtype in WIDE for one in (*inputs, result)):
+        return "no rule would have avoided it: it computes in float32"
+    if is_finite_wider is False:
+        return "no rule would have avoided it: in a wider dtype it is not finite either"
+    op, scale = op_name(site, call), _SCALE[skipped] if site.phase == BACKWARD else ""
+    if op == _CAST:
+        return f"{scale}the program itself casts it, which no rule changes"
+    try:
+        Policy({op: "fp32"})
+    except PolicyError as error:
+        return f"{scale}no rule can avoid it: {str(error).splitlines()[0]}"
+    if call is not None and call.rule in _FLOAT32:
+        return f"{scale}no rule of {op} would have avoided it: it has {call.rule} already"
+    rule = f'{{"{op}": "fp32"}}'
+    how = f"polycast.Policy({rule})"
+    if call is not None and call.origin.startswith("module: "):  # such rules take precedence over all others
+        how = f'polycast.assign(model, {{"{call.site.module}": {rule}}})'
+    if is_finite_wider and site.phase != BACKWARD:
+        return f"in float32 the op alone is finite: {how}"
+    return f"{scale}may be avoided by {how}"

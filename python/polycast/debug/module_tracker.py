@@ -1,0 +1,117 @@
+"""A tracker of the module in which a call is made, or whose backward the call is a part of."""
+
+import contextlib
+import threading
+import warnings
+import weakref
+from bisect import bisect_right
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+
+from polycast._compiled import set_module
+
+OUTSIDE = -1
+# Torch warns that compiled modules ignore hooks of all modules. Calls of compiled code are not seen anyway.
+_COMPILED = r"Using `torch\.compile\(module\)` when there are global hooks"
+
+
+class _Stack(threading.local):
+    """The numbers of the modules whose forward a thread is in."""
+
+    def __init__(self) -> None:
+        self.modules: list[int] = []
+
+
+class ModuleTracker:
+    """Tracks the innermost module whose forward each thread is in, and names it.
+
+    With a model, a name is that of the model's ``named_modules``. Without a model, each outermost module that is called
+    is named after its class, a second instance of the class "Net#2", and the modules in it are named "Net.encoder.0".
+
+    The hooks are torch's hooks of all modules, because hooks of one module change the program: torch runs other code
+    for a module that has hooks, scripted modules accept none, and a copy of the module keeps them.
+    ``torch.utils.module_tracker`` does not tell which module is the innermost, and hooks gradients.
+    """
+
+    def __init__(self, model: nn.Module | None) -> None:
+        self.names: list[str] = []
+        # The names of the model's weights, by Tensor._cdata.
+        self.weights = {} if model is None else {weight._cdata: name for name, weight in model.named_parameters()}
+        self._numbers: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
+        self._stack = _Stack()
+        # From each of these sequence numbers on, autograd nodes were made in that module; sequence numbers only grow.
+        self._nodes: list[tuple[int, int]] = []
+        self._exit_stack = contextlib.ExitStack()
+        self._thread = threading.get_ident()
+        self._has_model = model is not None
+        if model is not None:
+            self._add(model.named_modules())
+
+    def __enter__(self) -> "ModuleTracker":
+        warnings.filterwarnings("ignore", message=_COMPILED)
+        self._exit_stack.callback(_remove_filter, warnings.filters[0])
+        self._exit_stack.callback(set_module, OUTSIDE)
+        self._exit_stack.callback(register_module_forward_pre_hook(self._enter).remove)
+        self._exit_stack.callback(register_module_forward_hook(self._leave, always_call=True).remove)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exit_stack.close()
+
+    def name(self, number: int) -> str:
+        """Return the name of a module by its number: "" for the model itself, and for OUTSIDE."""
+        return "" if number == OUTSIDE else self.names[number]
+
+    def current(self) -> int:
+        """Return the number of the innermost module that this thread is in."""
+        modules = self._stack.modules
+        return modules[-1] if modules else OUTSIDE
+
+    def name_in_backward(self, node: torch.autograd.graph.Node) -> str:
+        """Return the name of the module whose forward made a node, or of the weight whose gradient the node adds."""
+        weight = getattr(node, "variable", None)
+        if weight is not None:
+            return self.weights.get(weight._cdata, "")
+        number: int = node._sequence_nr()  # type: ignore[attr-defined]
+        index = bisect_right(self._nodes, number, key=lambda pair: pair[0]) - 1
+        return self.name(OUTSIDE if index < 0 else self._nodes[index][1])
+
+    def forget_nodes(self) -> None:
+        """Forget the nodes so far, whose backward is over."""
+        self._nodes.clear()
+
+    def _add(self, modules: Iterable[tuple[str, nn.Module]]) -> None:
+        for name, module in modules:
+            if module not in self._numbers:
+                self._numbers[module] = len(self.names)
+                self.names.append(name)
+
+    def _enter(self, module: nn.Module, _: object) -> None:
+        if torch.compiler.is_compiling():
+            return
+        if module not in self._numbers:
+            if self._has_model:
+                return
+            name = type(module).__name__
+            count = sum("." not in one and one.partition("#")[0] == name for one in self.names)
+            self._add(module.named_modules(prefix=f"{name}#{count + 1}" if count else name))
+        self._stack.modules.append(self._numbers[module])
+        self._changed()
+
+    def _leave(self, module: nn.Module, _args: object, _output: object) -> None:
+        if not torch.compiler.is_compiling() and self._numbers.get(module, OUTSIDE) == self.current() != OUTSIDE:
+            self._stack.modules.pop()
+            self._changed()
+
+    def _changed(self) -> None:
+        set_module(self.current())
+        if threading.get_ident() == self._thread:  # each thread has sequence numbers of its own
+            self._nodes.append((torch._C._autograd._get_sequence_nr(), self.current()))
+
+
+def _remove_filter(entry: object) -> None:
+    with contextlib.suppress(ValueError):  # the program may have reset the filters
+        warnings.filters.remove(entry)  # type: ignore[attr-defined]
