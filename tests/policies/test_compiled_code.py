@@ -251,7 +251,7 @@ def stay():
         entered.set()
         compiled.wait()
         found.append(str(square(torch.eye(2)).dtype))
-staying = threading.Thread(target=stay)
+staying = threading.Thread(target=stay, daemon=True)  # ends with the process if an error does not set the event
 staying.start()
 entered.wait()
 
