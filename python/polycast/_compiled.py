@@ -1,6 +1,8 @@
 """What the compiled module, polycast._C, has: the one path to it. Names and signatures are in _C.pyi."""
 
+import json
 import sys
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import NamedTuple
 
 import torch
@@ -16,11 +18,15 @@ except ModuleNotFoundError:
 
 
 def _mismatch(built_for: str, found: str) -> str:
+    try:
+        origin = json.loads(distribution("polycast").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:  # in a source tree
+        origin = {}
     version = f"{VERSION.partition('+')[0]}+torch{'.'.join(_release(torch.__version__))}"
+    source = origin["url"] if "dir_info" in origin else f"polycast=={version}"
     return (
-        f"polycast {VERSION} was built for {built_for}, and this is {found}; install it again with "
-        f"'pip install --force-reinstall --no-deps --no-cache-dir' and its source tree, its source distribution or "
-        f"'polycast=={version}'"
+        f"polycast {VERSION} was built for {built_for}, and this is {found}; "
+        f"run: pip install --force-reinstall --no-deps --no-cache-dir {source}"
     )
 
 

@@ -53,8 +53,8 @@ assert importlib.util.find_spec("torch") is None
     assert (done.returncode, done.stdout.split()[-1:]) == (0, [polycast.__version__]), done.stderr
 
 
-AGAIN = "; install it again with 'pip install --force-reinstall --no-deps --no-cache-dir' and its source tree, "
-AGAIN += "its source distribution or 'polycast==0.2.0+torch" + ".".join(torch.__version__.split(".")[:2]) + "'"
+AGAIN = "; run: pip install --force-reinstall --no-deps --no-cache-dir "
+AGAIN += "polycast==0.2.0+torch" + ".".join(torch.__version__.split(".")[:2])
 PYTHON = sys.implementation.cache_tag
 # What _built_for.py says, and what the import does.
 IMPORTS = {
