@@ -2,7 +2,6 @@
 
 import json
 import sys
-from importlib.metadata import PackageNotFoundError, distribution
 from typing import NamedTuple
 
 import torch
@@ -18,6 +17,8 @@ except ModuleNotFoundError:
 
 
 def _mismatch(built_for: str, found: str) -> str:
+    from importlib.metadata import PackageNotFoundError, distribution
+
     try:
         origin = json.loads(distribution("polycast").read_text("direct_url.json") or "{}")
     except PackageNotFoundError:  # in a source tree
