@@ -1,7 +1,7 @@
 """Writes the generated pages of the site: one for each op, their index, the release history, the command line."""
 
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from functools import partial
 from inspect import cleandoc
 from io import StringIO
@@ -82,8 +82,8 @@ def _command_line() -> str:
     """Return the help of every command."""
 
     def shown(*words: str) -> str:
-        with redirect_stdout(StringIO()) as stdout:
-            commands.main(["help", *words])
+        with redirect_stdout(StringIO()) as stdout, suppress(SystemExit):
+            commands.main([*words, "--help"])
         return f"```text\n{stdout.getvalue().strip()}\n```\n"
 
     parts = [f"## {name}\n\n{shown(name)}" for name in commands.COMMANDS]

@@ -7,10 +7,9 @@ from polycast.cli import commands
 
 
 def main() -> int:
-    """Run the command line. An interrupt or a closed pipe ends the process without a traceback, as a C program."""
-    for name in ("SIGINT", "SIGPIPE"):
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_DFL)
+    """Run the command line. A closed pipe ends the process without a traceback, as it ends a program in C."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     return commands.main()
 
 

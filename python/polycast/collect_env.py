@@ -1,7 +1,8 @@
-"""Facts of the installation that a report of a bug needs: versions, devices, policies, and the environment."""
+"""The facts that a bug report needs: versions, devices, kernels, policies, and the environment."""
 
 import os
 import platform
+from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -10,9 +11,28 @@ import torch
 import polycast
 from polycast import backends, policy
 from polycast._built_for import TORCH
-from polycast._compiled import BUILD
+from polycast._compiled import BUILD, DEVICES
+from polycast._text_table import lines_of
+from polycast.policy.rules import BUILT_IN
 
 _PREFIX = "POLYCAST_"
+
+
+def report() -> str:
+    """Return the facts, and a table of the devices of the policy."""
+    count = Counter(rule.device for rule in BUILT_IN)
+    rows: list[tuple[str, ...]] = [("device", "dispatch key", "lower precision", "rules", "kernels")]
+    for device in DEVICES.values():
+        dtypes = ", ".join(str(dtype).removeprefix("torch.") for dtype in device.lower_precision)
+        rows.append((device.name, device.dispatch_key, dtypes, str(count[device.name]), _state(device.name)))
+    return "\n".join([*lines_of([*facts().items()]), "", *lines_of(rows)])
+
+
+def _state(device: str) -> str:
+    if device in polycast.installed():
+        return "installed"
+    late = [package for package, types in backends.LATE.items() if backends.device_type_of(device) in types]
+    return f"when {late[0]} is imported" if late else "on request"
 
 
 def facts() -> dict[str, str]:

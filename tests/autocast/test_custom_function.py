@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import polycast
 import pytest
 import torch
-from polycast.debug.verification.outcomes import NARROW
+from polycast.cast_by_hand import NARROW
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
 

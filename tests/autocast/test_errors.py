@@ -6,7 +6,7 @@ import polycast
 import pytest
 import torch
 from polycast.backends import xla
-from polycast.debug.verification.samples import Make, arguments
+from polycast.op_samples import Make, arguments
 
 from tests.support.probe import HAS_XLA, NO_XLA
 from tests.support.recorded_errors import RecordedError

@@ -14,7 +14,7 @@ import polycast
 import pytest
 import torch
 from polycast.backends import device_type_of
-from polycast.debug.verification.outcomes import (
+from polycast.cast_by_hand import (
     Result,
     cast_by_hand,
     first_line,
@@ -25,7 +25,7 @@ from polycast.debug.verification.outcomes import (
     same,
     tensors,
 )
-from polycast.debug.verification.samples import (
+from polycast.op_samples import (
     WITHOUT_CPU_KERNEL,
     WITHOUT_SAMPLE,
     Arguments,
@@ -73,7 +73,7 @@ def test_the_values_are_those_of_stock_torch(real_device: str, real_case: Case) 
     else:
         wanted = {cell: by_hand(case, real_device, cell) for cell in cells}
     first = wanted[cells[0]][0]
-    assert not isinstance(first, str), f"the sample in python/polycast/debug/verification/samples.py raises: {first}"
+    assert not isinstance(first, str), f"the sample in python/polycast/op_samples.py raises: {first}"
     ours = {cell: in_region(case, real_device, cell) for cell in cells}
     different = [cell for cell in cells if not all(map(same, ours[cell], wanted[cell]))]
     note = polycast.policy.notes(case.device).get(case.op)

@@ -14,8 +14,8 @@ import pytest
 import torch
 from polycast import _compiled
 from polycast.backends import device_type_of
-from polycast.debug.verification.outcomes import NARROW, expected
-from polycast.debug.verification.samples import SAMPLES, WITHOUT_SAMPLE, Make
+from polycast.cast_by_hand import NARROW, expected
+from polycast.op_samples import SAMPLES, WITHOUT_SAMPLE, Make
 from polycast.policy.rules import BUILT_IN
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -106,7 +106,7 @@ def test_the_compiled_rules_are_those_of_policy_yaml() -> None:
 
 def test_every_rule_has_a_sample_or_a_reason() -> None:
     missing = {case.name for case in CASES} - SAMPLES.keys() - WITHOUT_SAMPLE.keys()
-    assert not missing, "add a sample of each of these to SAMPLES in python/polycast/debug/verification/samples.py"
+    assert not missing, "add a sample of each of these to SAMPLES in python/polycast/op_samples.py"
 
 
 def test_what_looks_like_a_listed_op_is_listed_or_excused() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from polycast import _compiled
 from polycast.backends import device_type_of
-from polycast.debug.verification.samples import SAMPLES, Make
+from polycast.op_samples import SAMPLES, Make
 
 from tests.support.cases import ALL_CASES, DEVICES, FIRST_ON_KEY, POLICY
 from tests.support.probe import (

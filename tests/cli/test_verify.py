@@ -7,10 +7,10 @@ from pathlib import Path
 
 import polycast
 import pytest
+from polycast import verify as verifying
 from polycast.cli.commands import main
 from polycast.debug import Check
-from polycast.debug.verification import verifying
-from polycast.debug.verification.verifying import DESCRIPTIONS
+from polycast.verify import DESCRIPTIONS
 
 PASSED = Check("steps", "a step", "passed", "as it should")
 FAILED = Check("steps", "a bad step", "failed", "the skipped step changed 3 tensors")

@@ -1,13 +1,10 @@
 """What trace, watch, compare, bisect and verify refuse; errors.txt has the texts."""
 
 from collections.abc import Callable
-from pathlib import Path
 
-import polycast
 import pytest
 import torch
 from polycast.debug import bisect, compare, trace, watch
-from polycast.debug.command import run
 from torch import nn
 
 from tests.support.recorded_errors import RecordedError
@@ -54,12 +51,8 @@ ERRORS: dict[str, Callable[[], object]] = {
     "bisect: no answer": lambda: bisect(nothing),
     "bisect: the same ends": lambda: bisect(list, good=None),
     "bisect: no runs": lambda: bisect(list, repeat=True),
-    "bisect: the built-in policy, mistyped": lambda: bisect(list, bad="builtin"),
     "bisect: rules for modules": lambda: bisect(list, bad={"models": {"Net": {"": "fp32"}}}),
     "bisect: no policy": lambda: bisect(list, bad="softmax"),
-    "a command: no program": lambda: run(["no-such-program"], polycast.Policy(), "/dev/null"),
-    "a command: a folder": lambda: run(["/"], polycast.Policy(), "/dev/null"),
-    "a command: a script": lambda: run([str(Path(__file__))], polycast.Policy(), "/dev/null"),
 }
 
 

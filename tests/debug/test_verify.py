@@ -7,9 +7,9 @@ import polycast
 import pytest
 import torch
 from polycast import backends, syncfree
+from polycast import verify as verifying
 from polycast._compiled import without_warnings
 from polycast.debug import Check, verify
-from polycast.debug.verification import verifying
 from polycast.policy.rules import BUILT_IN
 
 from tests.support.properties import TIMES

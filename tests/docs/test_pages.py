@@ -40,7 +40,7 @@ from tests.support.snippets import (
 # As a user types a command; torch warns where NumPy is not installed.
 OWN = {**os.environ, "PYTHONWARNINGS": "ignore:Failed to initialize NumPy"}
 COMMANDS = sorted(set().union(*map(commands, PAGES)))
-QUICK = {"conv2d", "LSTM", "diff", "help"}  # commands of polycast that take seconds
+QUICK = {"conv2d", "LSTM", "diff"}  # commands of polycast that take seconds
 
 
 def explained(explain: Callable[[], object]) -> str:

@@ -24,6 +24,7 @@ AREAS = {
     "python/polycast/cli/": "tests/cli",
     "python/polycast/debug/": "tests/debug tests/cli",
     "python/polycast/policy/": "tests/policies",
+    "python/polycast/verify": "tests/debug tests/cli",
     "python/polycast/scaler/": "tests/scaler tests/optim",
     "python/polycast/scope/": "tests/policies",
     "python/polycast/syncfree/": "tests/optim",

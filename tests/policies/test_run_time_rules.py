@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polycast import Policy
 from polycast._compiled import DEVICES
 from polycast.backends import device_type_of
-from polycast.debug.verification.outcomes import expected
+from polycast.cast_by_hand import expected
 from polycast.policy.rules import BUILT_IN
 from torch import Tensor
 

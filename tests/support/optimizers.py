@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import torch
 from polycast import backends, syncfree
-from polycast.debug.verification.outcomes import same_bits as same_bits
+from polycast.cast_by_hand import same_bits as same_bits
 from polycast.scaler import torch_foreach  # noqa: F401 -- it registers the operators of a scaler for other devices
 from torch import Tensor
 

@@ -1,179 +1,123 @@
-"""The commands, and how each ends: what it prints, and with which status."""
+"""The commands, and how each ends: with its exit status, and what it prints of an error."""
 
-import contextlib
-import os
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
 import polycast
+from polycast import collect_env
 from polycast._compiled import DEVICES
 from polycast._grammar.errors import PolicyError
-from polycast.cli import bisect, ops, report, script, verify
+from polycast.cli import bisect, ops, script, verify
 from polycast.policy.policy import Policy
 from polycast.policy.releases import releases
 from polycast.policy.sides import diff
 
-DONE, FOUND, WRONG, INTERRUPTED = 0, 1, 2, 130
+_ENDING = """
+A first word that is no command is an op, as in: polycast softmax. Without words, polycast prints the facts that a bug
+report needs.
 
-
-class Command(NamedTuple):
-    """A command: what stands in the list of commands, and what runs it."""
-
-    usage: str
-    help: str
-    run: Callable[[ArgumentParser, Sequence[str]], int]
+The status is 0; 1 for problems that were found; 2 for a command that cannot run; 130 after Ctrl-C."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit status: 0, 1 for problems that it found, 2 for what cannot be done, or 130."""
+    """Run a command; return its exit status.
+
+    Raises:
+        SystemExit: Of argparse, and of a script that is traced.
+    """
     words = [*(sys.argv[1:] if arguments is None else arguments)]
-    status = DONE
     try:
-        status = _run(words)
-    except SystemExit as end:  # of argparse, and of scripts
-        status = end.code if isinstance(end.code, int) else DONE if end.code is None else FOUND
-        if isinstance(end.code, str):
-            _complain(end.code)
-    except ValueError as error:
-        _complain(str(error) if isinstance(error, PolicyError) else f"error: {error}")
-        status = WRONG
-    except OSError as error:
-        status = _unwritten(error)
+        if not words:
+            print(collect_env.report())
+            return 0
+        if words[0] == "help":
+            words = [*words[1:], "--help"]
+        elif words[0] not in (*COMMANDS, "-h", "--help", "--version"):
+            words = ["op", *words]
+        options = parser().parse_args(words)
+        status: int = options.run(options)
+        return status
+    except (ValueError, OSError) as error:
+        print(error if isinstance(error, PolicyError) else f"error: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
-        status = INTERRUPTED
-    return _flushed(status)
+        return 130
 
 
-def _run(words: list[str]) -> int:
-    if not words:
-        print(report.text())
-        return DONE
-    name = "help" if words[0] in ("-h", "--help") else words[0]
-    if name == "--version":
-        print(f"polycast {polycast.__version__}, torch {torch.__version__}")
-        return DONE
-    command = COMMANDS.get(name)
-    if command is None:  # an op, or a mistake
-        name, words, command = "op", ["op", *words], COMMANDS["op"]
-    return command.run(_parser(name, command), words[1:])
+def parser() -> ArgumentParser:
+    """Return the parser of all commands."""
+    whole = ArgumentParser("polycast", epilog=_ENDING, formatter_class=RawDescriptionHelpFormatter)
+    version = f"polycast {polycast.__version__}, torch {torch.__version__}"
+    whole.add_argument("--version", action="version", version=version)
+    commands = whole.add_subparsers(metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        text = f"{command.help[0].upper()}{command.help[1:]}."
+        part = commands.add_parser(
+            name, help=command.help, description=text, formatter_class=RawDescriptionHelpFormatter
+        )
+        command.add_arguments(part)
+        part.set_defaults(run=command.run, parser=part)
+    return whole
 
 
-def _op(parser: ArgumentParser, words: Sequence[str]) -> int:
+class Command(NamedTuple):
+    """A command: its help, its arguments, and the function that runs it."""
+
+    help: str
+    add_arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], int]
+
+
+def _add_op(parser: ArgumentParser) -> None:
     parser.add_argument("ops", nargs="*", metavar="OP", help="such as conv2d, pow.Tensor_Scalar or torch.nn.LSTM")
-    parser.add_argument("-d", "--device", help="look at this device alone; without an OP, list its rules")
-    options = parser.parse_args(words)
+    parser.add_argument("-d", "--device", help="show only this device; without an OP, list its rules")
+
+
+def _op(options: Namespace) -> int:
     if not options.ops and options.device is None:
-        parser.error("the following arguments are required: OP, or --device")
+        options.parser.error("the following arguments are required: OP, or --device")
     print("\n\n".join(ops.text(name, options.device) for name in options.ops) or ops.rules_of(options.device))
-    return DONE
+    return 0
 
 
-def _diff(parser: ArgumentParser, words: Sequence[str]) -> int:
+def _add_diff(parser: ArgumentParser) -> None:
     parser.epilog = f"The releases are {', '.join(releases())}; the devices are {', '.join(DEVICES)}."
-    parser.add_argument(
-        "sides",
-        nargs=2,
-        metavar="SIDE",
-        help="two of: built-in, for the built-in policy; a torch release, as in torch-2.11; a file of rules over the "
-        "built-in policy; or two devices",
-    )
-    parser.add_argument("-d", "--device", help="look at this device alone")
-    options = parser.parse_args(words)
-    one, other = options.sides
-    print(diff(one, other, options.device))
-    return DONE
+    sides = "two of: built-in, for the built-in policy; a release, as in torch-2.11; a policy file; or two devices"
+    parser.add_argument("sides", nargs=2, metavar="SIDE", help=sides)
+    parser.add_argument("-d", "--device", help="show only this device")
 
 
-def _check(parser: ArgumentParser, words: Sequence[str]) -> int:
+def _diff(options: Namespace) -> int:
+    print(diff(options.sides[0], options.sides[1], options.device))
+    return 0
+
+
+def _add_check(parser: ArgumentParser) -> None:
     parser.add_argument("files", nargs="+", metavar="FILE", help="a YAML file of rules; - is the standard input")
-    options = parser.parse_args(words)
-    status = DONE
+
+
+def _check(options: Namespace) -> int:
+    status = 0
     for path in options.files:
         try:
             Policy.load("/dev/stdin" if path == "-" else path)
         except PolicyError as error:
-            _complain(str(error))
-            status = FOUND
-    if status == DONE:
+            print(error, file=sys.stderr)
+            status = 1
+    if status == 0:
         print(f"no problems in {', '.join(options.files)}")
     return status
 
 
-def _trace(parser: ArgumentParser, words: Sequence[str]) -> int:
-    script.add_arguments(parser)
-    return script.run(parser, words)
-
-
-def _verify(parser: ArgumentParser, words: Sequence[str]) -> int:
-    verify.add_arguments(parser)
-    return verify.run(parser, words)
-
-
-def _bisect(parser: ArgumentParser, words: Sequence[str]) -> int:
-    bisect.add_arguments(parser)
-    return bisect.run(parser, words)
-
-
-def _help(parser: ArgumentParser, words: Sequence[str]) -> int:
-    parser.add_argument("command", nargs="?", choices=COMMANDS, metavar="COMMAND")
-    name = parser.parse_args(words).command
-    if name is not None and name != "help":
-        return COMMANDS[name].run(_parser(name, COMMANDS[name]), ["--help"])
-    width = max(len(command.usage) for command in COMMANDS.values())
-    lines = [f"  {command.usage:{width}}  {command.help}" for command in COMMANDS.values()]
-    alone = f"  {'':{width}}  alone: what a report of a bug needs"
-    print("\n".join(["usage: polycast [COMMAND]", "", alone, *lines, f"  {'--version':{width}}  show versions"]))
-    return DONE
-
-
 COMMANDS = {
-    "op": Command("[op] OP...", "the rules of ops on every device: conv2d, pow.Tensor_Scalar, torch.nn.LSTM", _op),
-    "diff": Command("diff SIDE SIDE", "what two policies, torch releases or devices do differently", _diff),
-    "trace": Command("trace SCRIPT ...", "run a script, and show what autocasting did to its calls", _trace),
-    "check": Command("check FILE...", "the problems of files of rules", _check),
-    "verify": Command("verify [PART...]", "check built-in rules and sync-free steps on a device that is here", _verify),
-    "bisect": Command("bisect -- COMMAND...", "find the rules that make a command fail", _bisect),
-    "help": Command("help [COMMAND]", "this list, or the arguments of a command", _help),
+    "op": Command("show the rules of ops on every device: conv2d, pow.Tensor_Scalar, torch.nn.LSTM", _add_op, _op),
+    "diff": Command("show what two policies, torch releases or devices do differently", _add_diff, _diff),
+    "trace": Command("run a script, and show what autocast did to its calls", script.add_arguments, script.run),
+    "check": Command("show the problems of policy files", _add_check, _check),
+    "verify": Command("check built-in rules and sync-free steps on a device", verify.add_arguments, verify.run),
+    "bisect": Command("find the rules that make a command fail", bisect.add_arguments, bisect.run),
 }
-
-
-class _Parser(ArgumentParser):
-    """A parser whose help fails where it cannot be written."""
-
-    def print_help(self, file: Any = None) -> None:
-        print(self.format_help(), end="", file=file)
-
-
-def _parser(name: str, command: Command) -> ArgumentParser:
-    text = f"{command.help[0].upper()}{command.help[1:]}."
-    return _Parser(f"polycast {name}", description=text, formatter_class=RawDescriptionHelpFormatter)
-
-
-def _unwritten(error: OSError) -> int:
-    _complain(f"error: {error.filename or 'the output'} cannot be written: {(error.strerror or str(error)).lower()}")
-    return FOUND
-
-
-def _complain(text: str) -> None:
-    if sys.stderr is not None:
-        with contextlib.suppress(OSError):  # standard error may be full, too
-            print(text, file=sys.stderr, flush=True)
-
-
-def _flushed(status: int) -> int:
-    """Write what is still to be written; return the status, which is another one if that fails."""
-    for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
-        try:
-            if stream is None:
-                raise OSError("it is closed")
-            stream.flush()
-        except OSError as error:
-            with contextlib.suppress(OSError):  # Python must not try again at its exit
-                os.dup2(os.open(os.devnull, os.O_WRONLY), number)
-            if not isinstance(error, BrokenPipeError):  # of a reader such as `head`, which has read enough
-                status = status or _unwritten(error)
-    return status

@@ -1,11 +1,9 @@
 """A script or module run under a trace, from the command line."""
 
-import argparse
-import os
 import runpy
 import signal
 import sys
-from collections.abc import Sequence
+from argparse import REMAINDER, SUPPRESS, ArgumentParser, Namespace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,38 +12,38 @@ from types import TracebackType
 from polycast.debug.tracing import trace
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("--table", action="store_true", help="print a line for each call, not for each op")
+    parser.add_argument("--table", action="store_true", help="print a line for each call of an op that has a rule")
+    parser.add_argument("--all", action="store_true", help="print a line for each call of any op")
     parser.add_argument("--lines", action="store_true", help="print the program's line for each call as well")
     parser.add_argument("--limit", metavar="CALLS", type=int, default=1_000_000, help="(default: %(default)s)")
     parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
-    parser.add_argument("script", help="the script, and its own arguments after it; the table goes to stderr")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS).required = False
+    parser.add_argument("script", help="the script, followed by its own arguments; the table goes to stderr")
+    parser.add_argument("arguments", nargs=REMAINDER, help=SUPPRESS).required = False
 
 
-def run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
+def run(options: Namespace) -> int:
     """Run the script; return its exit status.
 
     Raises:
-        ValueError: There is no such script or module, or an argument is wrong.
+        ValueError: If there is no such script or module, or an argument is wrong.
         SystemExit: Of the script.
     """
-    asked = parser.parse_args(words)
-    sys.path[0] = str(Path.cwd() if asked.module else Path(asked.script).resolve().parent)
-    _check(asked.script, module=asked.module)
-    record = trace(lines=asked.lines, limit=asked.limit)
-    # The script takes an interrupt and a closed pipe as the interpreter does.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    if hasattr(signal, "SIGPIPE"):
+    script = options.script
+    sys.path[0] = str(Path.cwd() if options.module else Path(script).resolve().parent)
+    if not (_is_module(script) if options.module else Path(script).is_file()):
+        raise ValueError(f"there is no {'module' if options.module else 'script'} '{script}'")
+    record = trace(lines=options.lines, limit=options.limit)
+    if hasattr(signal, "SIGPIPE"):  # a closed pipe is an error in the script, as Python has it
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    sys.argv = [asked.script, *asked.arguments]
-    run_it = partial(runpy.run_module, alter_sys=True) if asked.module else runpy.run_path
+    sys.argv = [script, *options.arguments]
+    run_it = partial(runpy.run_module, alter_sys=True) if options.module else runpy.run_path
     try:
         with record:
-            run_it(asked.script, run_name="__main__")
+            run_it(script, run_name="__main__")
     except SystemExit:
-        _report(record, asked)
+        _report(record, options)
         raise
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
@@ -54,32 +52,16 @@ def run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
             error.__traceback__ = _of_script(error.__traceback__)
             sys.excepthook(type(error), error, error.__traceback__)
         if record.calls:  # a script that fails before its first call has nothing to sum up
-            _report(record, asked)
+            _report(record, options)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
-    _report(record, asked)
+    _report(record, options)
     return 0
-
-
-def _check(script: str, *, module: bool) -> None:
-    """Raise for what would fail later."""
-    is_file = Path(script).is_file()
-    if not module and not is_file:
-        is_python = Path(script).name.startswith("python")
-        raise ValueError(
-            f"there is no script '{script}'; {'leave it out' if is_python else 'with -m it would be a module'}"
-        )
-    if module and is_file:
-        raise ValueError(f"'{script}' is a script; leave -m out, which is for the name of a module")
-    if module and not _is_module(script):
-        raise ValueError(f"there is no module '{script}'")
-    if not (module or os.access(script, os.R_OK)):
-        raise ValueError(f"{script} cannot be read; see its permissions")
 
 
 def _is_module(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except (ImportError, ValueError):  # of a package that is not there, and of what is no name
+    except (ImportError, ValueError):  # of a package that is not there, and of a name that cannot be one
         return False
 
 
@@ -93,7 +75,8 @@ def _of_script(trace: TracebackType | None) -> TracebackType | None:
     return trace
 
 
-def _report(record: trace, asked: argparse.Namespace) -> None:
-    text = record.table() if record.calls and (asked.table or asked.lines) else str(record)
-    if sys.stderr is not None:
-        print(f"\n{text}", file=sys.stderr)
+def _report(record: trace, options: Namespace) -> None:
+    text = str(record)
+    if record.calls and (options.table or options.lines or options.all):
+        text = record.table(call for call in record.calls if options.all or call.is_ruled)
+    print(f"\n{text}", file=sys.stderr)

@@ -1,25 +1,22 @@
 """The checks on a device, run from the command line."""
 
-import argparse
 import json
-import signal
 import sys
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from pathlib import Path
 
 from polycast._text_table import lines_of
-from polycast.cli.output import check_file
-from polycast.debug.verification.verifying import DESCRIPTIONS, Verification, chosen_parts, device_here, facts_of
-from polycast.debug.verification.verifying import run as verify
+from polycast.verify import DESCRIPTIONS, begin
+from polycast.verify import run as verify
 
 _ENDING = """
-Each part is printed as soon as it is done. Checks that could not be made are listed with the reason.
+Each part is printed when it is done. Checks that could not be made are listed with the reason.
 
 The status is 0 if no check fails, 1 if one does, 2 if nothing can be checked, and 130 after Ctrl-C."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = "\n".join(["The parts:", *lines_of([("", *item) for item in DESCRIPTIONS.items()]), _ENDING])
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(DESCRIPTIONS)} (default: all)")
@@ -27,24 +24,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write the results of all checks to a file")
 
 
-def run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
+def run(options: Namespace) -> int:
     """Verify; return the exit status.
 
     Raises:
-        ValueError: There is no such device or part, or the file cannot be written.
-        OSError: The file cannot be written after all.
+        ValueError: If there is no such device or part.
+        OSError: If the file cannot be written.
     """
-    asked = parser.parse_args(words)
-    parts = chosen_parts(asked.parts or DESCRIPTIONS)
-    if asked.json is not None:
-        check_file(asked.json)
-    device_type = device_here(asked.device)
-    found = Verification(device_type, facts_of(device_type))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # what was checked is printed
+    found, parts = begin(options.device, options.parts or DESCRIPTIONS)
     print("\n".join(lines_of([*found.facts.items()])), end="\n\n", flush=True)
     try:
         for part in parts:
-            for check in verify(device_type, [part]):
+            for check in verify(found.device_type, [part]):
                 found.checks.append(check)
                 _show(f"{len(found.checks)} {part}: {check.name}")
             _show("")
@@ -53,14 +44,14 @@ def run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
         _show("")
         print(f"interrupted in {part}; until then: {found.verdict()}")
         return 130
-    if asked.json is not None:
+    if options.json is not None:
         told = {**asdict(found), "checks": [check._asdict() for check in found.checks]}
-        asked.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        options.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     print(found.verdict())
     return 1 if found.failed else 0
 
 
 def _show(text: str) -> None:
-    """Show what is done on the last line of a terminal, in place of what was there."""
-    if sys.stderr is not None and sys.stderr.isatty():
+    """Show what is done on the last line of a terminal, instead of the text before."""
+    if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

@@ -9,15 +9,14 @@
 The other names are the types of what these return.
 """
 
-from polycast.debug.bisection.bisecting import bisect
-from polycast.debug.bisection.result import Bisection, Culprit
+from polycast.debug.bisecting import Bisection, Culprit, bisect
 from polycast.debug.calls import Call, Cast, Site
 from polycast.debug.comparing import Comparison, Error, compare
 from polycast.debug.summary import OpTotal, OpTotals
 from polycast.debug.tensor_stats import Magnitude
 from polycast.debug.tracing import trace
-from polycast.debug.verification.verifying import Check, Verification, verify
 from polycast.debug.watching import Finding, Flushed, watch
+from polycast.verify import Check, Verification, verify
 
 __all__ = [
     "Bisection",

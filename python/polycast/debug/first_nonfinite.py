@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 
-from polycast._grammar.categories import VIEW
 from polycast.debug.calls import BACKWARD, LOWER, STEP, WIDE, Call, Site
 from polycast.debug.observer import Op
 from polycast.debug.ops import is_cast
 from polycast.debug.tensor_stats import Magnitude, largest, read_numbers
-from polycast.policy.operators import qualified, signatures
+from polycast.policy.operators import qualified
 from polycast.policy.policy import Policy, PolicyError
 
 _MAKERS = 8
@@ -138,8 +137,9 @@ def makers_of(op: Op) -> tuple[int, ...]:
 
 def _is_view_or_cast(call: Call) -> bool:
     operator, _, overload = qualified(call.site.op).partition(".")
-    signature = signatures(operator).get(overload or "default")
-    return operator == "aten::_to_copy" or (signature is not None and signature.variant == VIEW)
+    schema = torch._C._get_schema(operator, overload)
+    aliases = [argument.alias_info for argument in schema.arguments if argument.alias_info is not None]
+    return operator == "aten::_to_copy" or (aliases != [] and not any(alias.is_write for alias in aliases))
 
 
 def op_name(site: Site, call: Call | None) -> str:

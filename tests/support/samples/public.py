@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any
 
 import torch
-from polycast.debug.verification.samples import SAMPLES, Arguments, Make, Sample, arguments
+from polycast.op_samples import SAMPLES, Arguments, Make, Sample, arguments
 from torch import nn
 
 

@@ -1,4 +1,4 @@
-"""Built-in rules and sync-free steps, checked on a device that is here."""
+"""A check of built-in rules and sync-free steps on a device that is here. An installed wheel can run it."""
 
 import math
 import warnings
@@ -13,53 +13,47 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+import polycast
 from polycast import backends, syncfree
 from polycast._compiled import DEVICES, without_warnings
 from polycast._grammar.categories import Category
 from polycast._text_table import lines_of
+from polycast.cast_by_hand import Result, cast_by_hand, first_line, outcome, same, same_bits
 from polycast.collect_env import facts
-from polycast.debug.verification.outcomes import Result, cast_by_hand, first_line, outcome, same, same_bits
-from polycast.debug.verification.samples import WITHOUT_SAME_BITS, WITHOUT_SAMPLE, Make, arguments, find
 from polycast.installation import install
+from polycast.op_samples import WITHOUT_SAME_BITS, WITHOUT_SAMPLE, Make, arguments, find
 from polycast.policy.rules import BUILT_IN, Rule
-from polycast.region import autocast
-from polycast.scaler.scaler import GradScaler
 from polycast.scope import process
 
 PASSED, FAILED, UNCHECKED = "passed", "failed", "not checked"
-ALLOWED = 1.05
-"""How many times the mean error of torch.optim's for-loop is allowed."""
+_ALLOWED = 1.05  # times the mean error of torch.optim's for-loop
 DESCRIPTIONS = {
     "rules": "a call of each op gives the bits that it gives if its inputs are cast by hand",
     "steps": f"a skipped step changes nothing; the mean absolute error of the parameters against float64 is at most "
-    f"{ALLOWED:g} times that of torch's for-loop",
+    f"{_ALLOWED:g} times that of torch's for-loop",
 }
-Found = tuple[str, str]
-"""An outcome, and what was found."""
-Checks = Iterator[tuple[str, Callable[[], Found]]]
 # The mean error of many elements, each the end of a random walk, differs little from one rounding to the next.
-SHAPES = ((), (3, 5), (0, 2), (40, 250))
-STEPS, CLIPPED, MAX_NORM = 24, 12, 30.0
-"""How many steps; from which on gradients are clipped, and to which norm."""
-SKIPPED = {1: (1, math.nan), 6: (-1, math.inf), 9: (0, -math.inf)}
-"""The steps that are skipped, each with the gradient whose last element is not finite, and that element."""
+_SHAPES = ((), (3, 5), (0, 2), (40, 250))
+# The number of steps; the first step whose gradients are clipped, and to which norm.
+_STEPS, _CLIPPED, _MAX_NORM = 24, 12, 30.0
+# The steps that are skipped, each with the gradient whose last element is non-finite, and that element.
+_SKIPPED = {1: (1, math.nan), 6: (-1, math.inf), 9: (0, -math.inf)}
 OPTIMIZERS: dict[str, dict[str, Any]] = {"SGD": {"momentum": 0.9}, "Adam": {}, "AdamW": {}}
+Found = tuple[str, str]  # an outcome, and what was found
+Checks = Iterator[tuple[str, Callable[[], Found]]]
 
 
 class Check(NamedTuple):
-    """One check on one device, and what was found.
-
-    Fields:
-        part: "rules" or "steps".
-        name: What was checked: "softmax.int", "AdamW in float32".
-        outcome: "passed", "failed" or "not checked".
-        found: What was found, or why nothing could be checked.
-    """
+    """One check on one device, and what was found."""
 
     part: str
+    """"rules" or "steps"."""
     name: str
+    """What was checked: "softmax.int", "AdamW in float32"."""
     outcome: str
+    """"passed", "failed" or "not checked"."""
     found: str
+    """What was found, or why nothing could be checked."""
 
 
 @dataclass
@@ -68,7 +62,7 @@ class Verification:
 
     device_type: str
     facts: dict[str, str]
-    """Versions, and what else a report of a bug needs."""
+    """Versions, and other facts that a bug report needs."""
     checks: list[Check] = field(default_factory=list)
 
     @property
@@ -82,7 +76,7 @@ class Verification:
         return "\n\n".join(["\n".join(lines_of([*self.facts.items()])), *map(self.table, parts), self.verdict()])
 
     def table(self, part: str) -> str:
-        """Return what a part checks, how many checks had which outcome, and which did not pass."""
+        """Return what a part checks, the number of checks with each outcome, and the checks that did not pass."""
         checks, reasons = [check for check in self.checks if check.part == part], dict[str, list[str]]()
         for check in checks:
             if check.outcome == UNCHECKED:
@@ -93,7 +87,7 @@ class Verification:
         return "\n".join(lines)
 
     def verdict(self) -> str:
-        """Return the last line: how many checks had which outcome, and the names of those that failed."""
+        """Return the last line: the number of checks with each outcome, and the names of those that failed."""
         names = ", ".join(check.name for check in self.failed)
         return _counts(self.checks) + (f"; failed on {self.device_type}: {names}" if names else "")
 
@@ -106,11 +100,11 @@ def verify(device: str | torch.device | None = None, parts: Iterable[str] = tupl
     - steps: SGD, Adam and AdamW through skipped steps and clipping. A skipped step changes nothing. The error against
       float64 is that of torch's for-loop.
 
-    Meanwhile the policy's kernels of the device are installed, and no policy of the process applies. So nothing else
+    Meanwhile the policy's kernels of the device are installed, and no policy of the process applies, so nothing else
     should run in the process. Afterwards all is as before.
 
     Args:
-        device: A device type, such as "cuda". None takes the accelerator that torch finds, or else the CPU.
+        device: A device type, such as "cuda". None selects the accelerator that torch finds, or the CPU.
         parts: The parts to check.
 
     Raises:
@@ -123,8 +117,20 @@ def verify(device: str | torch.device | None = None, parts: Iterable[str] = tupl
         >>> print(found.verdict())
         6 passed, 0 failed, 0 not checked
     """
-    chosen, device_type = chosen_parts(parts), device_here(device)
-    return Verification(device_type, facts_of(device_type), [*run(device_type, chosen)])
+    found, chosen = begin(device, parts)
+    found.checks += run(found.device_type, chosen)
+    return found
+
+
+def begin(device: str | torch.device | None, parts: Iterable[str]) -> tuple[Verification, list[str]]:
+    """Return a verification without checks, and its parts, each once; the errors are those of `verify`."""
+    chosen = list(dict.fromkeys(parts))
+    for part in chosen:
+        if part not in DESCRIPTIONS:
+            raise ValueError(f"parts: expected {' or '.join(DESCRIPTIONS)}, got '{part}'")
+    device_type = _device_here(device)
+    rules = f"{device_type}, which has the rules of {backends.device_of(device_type)}"
+    return Verification(device_type, {"device": rules, **facts()}), chosen
 
 
 def run(device_type: str, parts: Iterable[str]) -> Iterator[Check]:
@@ -133,11 +139,11 @@ def run(device_type: str, parts: Iterable[str]) -> Iterator[Check]:
         warnings.simplefilter("ignore")  # torch's own, of deprecated ops, and ours, of steps by torch.optim
         for part in parts:
             for name, check in PARTS[part](device_type):
-                yield Check(part, name, *without_warnings(partial(_attempted, check)))
+                yield Check(part, name, *without_warnings(partial(_attempt, check)))
 
 
-def _attempted(check: Callable[[], Found]) -> Found:
-    """Return what a check finds, or what it raises: where nothing should raise, an error is a failure."""
+def _attempt(check: Callable[[], Found]) -> Found:
+    """Return what a check finds. Nothing should raise, so an error is a failure."""
     try:
         return check()
     except Exception as error:
@@ -149,22 +155,8 @@ def _counts(checks: Sequence[Check]) -> str:
     return ", ".join(f"{count[outcome]} {outcome}" for outcome in (PASSED, FAILED, UNCHECKED))
 
 
-def chosen_parts(parts: Iterable[str]) -> list[str]:
-    """Return parts, each once; raise ValueError if there is no such part."""
-    chosen = list(dict.fromkeys(parts))
-    for part in chosen:
-        if part not in PARTS:
-            raise ValueError(f"parts: expected {' or '.join(PARTS)}, got '{part}'")
-    return chosen
-
-
-def device_here(device: str | torch.device | None) -> str:
-    """Return the device type that is meant.
-
-    Raises:
-        ValueError: There is no such device here, or it has an index.
-        TypeError: The device is neither a str nor a ``torch.device``.
-    """
+def _device_here(device: str | torch.device | None) -> str:
+    """Return the device type that is meant."""
     if device is None:
         accelerator = torch.accelerator.current_accelerator(check_available=True)
         return backends.HOST if accelerator is None else accelerator.type
@@ -182,13 +174,7 @@ def device_here(device: str | torch.device | None) -> str:
     return device_type
 
 
-def facts_of(device_type: str) -> dict[str, str]:
-    """Return what a report of a bug needs to know."""
-    return {"device": f"{device_type}, which has the rules of {backends.device_of(device_type)}", **facts()}
-
-
-def check_rules(device_type: str) -> Checks:
-    """Yield a check of each rule; the policy's kernels must be installed."""
+def _check_rules(device_type: str) -> Checks:
     for rule in BUILT_IN:
         if rule.device == backends.device_of(device_type):
             yield rule.name, partial(_check_rule, rule, device_type)
@@ -207,7 +193,7 @@ def _check_rule(rule: Rule, device_type: str) -> Found:
     for lower in DEVICES[rule.device].lower_precision:
         for given in ((f32,), (lower,), (f32, lower)):
             hand = partial(_result, below, rule, device_type, given, lower)
-            with autocast(device_type, lower):
+            with polycast.autocast(device_type, lower):
                 ours = _result(operator, rule, device_type, given)
             theirs = "it is banned" if is_banned else hand()
             if isinstance(ours, str) and isinstance(theirs, str):
@@ -227,7 +213,7 @@ def _check_rule(rule: Rule, device_type: str) -> Found:
 def _result(
     operator: Any, rule: Rule, device_type: str, given: Sequence[torch.dtype], lower: torch.dtype | None = None
 ) -> Result:
-    """Return what a call gives: as it is, or with its inputs cast as the rule says for a lower precision."""
+    """Return what a call gives: as it is, or with its inputs cast as the rule states for a lower precision."""
     try:
         sample = arguments(rule.name, Make(device_type, *given))
         return outcome(operator, sample if lower is None else cast_by_hand(rule.category, sample, lower))
@@ -243,7 +229,7 @@ def _names(dtypes: Sequence[torch.dtype]) -> str:
     return " and ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
 
 
-def check_steps(device_type: str) -> Checks:
+def _check_steps(device_type: str) -> Checks:
     """Yield a check of each optimizer, in float32 and in bfloat16."""
     for name in OPTIMIZERS:
         for dtype in (torch.float32, torch.bfloat16):
@@ -256,8 +242,8 @@ def _check_step(name: str, device_type: str, dtype: torch.dtype) -> Found:
     ours, changed = _train(name, syncfree, device_type, dtype, dtype)
     allowed, error = ((params - exact).abs().mean().item() for params in (for_loop, ours))
     problems = [f"a skipped step changed {changed} tensors"] if changed else []
-    if not error <= ALLOWED * allowed:
-        problems.append(f"the error is more than {ALLOWED} times that of torch's for-loop on the {backends.HOST}")
+    if not error <= _ALLOWED * allowed:
+        problems.append(f"the error is more than {_ALLOWED} times that of torch's for-loop on the {backends.HOST}")
     errors = f"mean absolute error of the parameters: torch's for-loop {allowed:.3g}, polycast {error:.3g}"
     return FAILED if problems else PASSED, "; ".join([*problems, errors])
 
@@ -266,44 +252,40 @@ def _train(name: str, module: Any, device_type: str, given: torch.dtype, dtype: 
     """Step on numbers of one dtype in another; return the parameters, and how many tensors skipped steps changed."""
     generator, changed = torch.Generator().manual_seed(0), 0
     params, *steps = (
-        [torch.randn(shape, generator=generator).to(given).to(device_type, dtype) for shape in SHAPES]
-        for _ in range(1 + STEPS)
+        [torch.randn(shape, generator=generator).to(given).to(device_type, dtype) for shape in _SHAPES]
+        for _ in range(1 + _STEPS)
     )
-    optimizer, scaler = _made(name, module, [param.requires_grad_() for param in params], device_type)
+    is_ours = module is syncfree
+    scaler_type: Any = polycast.GradScaler if is_ours else torch.amp.grad_scaler.GradScaler
+    options = OPTIMIZERS[name] | ({} if is_ours else {"foreach": False, "fused": False})
+    optimizer = getattr(module, name)([p.requires_grad_() for p in params], lr=0.01, weight_decay=0.1, **options)
+    scaler = scaler_type(device_type, init_scale=1024.0)
     for number, grads in enumerate(steps):
-        if number in SKIPPED:
-            index, value = SKIPPED[number]
+        if number in _SKIPPED:
+            index, value = _SKIPPED[number]
             grads[index].view(-1)[-1] = value
-        before = _values(optimizer) if number in SKIPPED else []
+        before = _values(optimizer) if number in _SKIPPED else []
         optimizer.zero_grad()
         loss = torch.stack([(param * grad).sum().float() for param, grad in zip(params, grads, strict=True)]).sum()
         scaler.scale(loss).backward()
-        if number >= CLIPPED and module is syncfree:
-            scaler.clip_grad_norm(optimizer, MAX_NORM)
-        elif number >= CLIPPED:
+        if number >= _CLIPPED and is_ours:
+            scaler.clip_grad_norm(optimizer, _MAX_NORM)
+        elif number >= _CLIPPED:
             scaler.unscale_(optimizer)
-            torch.nn.utils.clip_grad_norm_(params, MAX_NORM)
+            torch.nn.utils.clip_grad_norm_(params, _MAX_NORM)
         scaler.step(optimizer)
         scaler.update()
-        after = _values(optimizer) if number in SKIPPED else []
+        after = _values(optimizer) if number in _SKIPPED else []
         backends.synchronize(device_type, wait=False)
         changed += len(after) - sum(map(same_bits, before, after))
     return torch.cat([param.detach().cpu().double().view(-1) for param in params]), changed
 
 
-def _made(name: str, module: Any, params: list[Tensor], device_type: str) -> tuple[Any, Any]:
-    """Return an optimizer and a scaler, ours or torch's."""
-    is_ours = module is syncfree
-    kind: Any = GradScaler if is_ours else torch.amp.grad_scaler.GradScaler
-    options = OPTIMIZERS[name] | ({} if is_ours else {"foreach": False, "fused": False})
-    return getattr(module, name)(params, lr=0.01, weight_decay=0.1, **options), kind(device_type, init_scale=1024.0)
-
-
 def _values(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """Return copies on the host of all that a step may write: the parameters and their state."""
+    """Return copies on the CPU of all tensors that a step may write: the parameters and their state."""
     state = [value for values in optimizer.state.values() for value in values.values() if isinstance(value, Tensor)]
     written = [param for group in optimizer.param_groups for param in group["params"]] + state
     return [tensor.detach().to(backends.HOST, copy=True) for tensor in written]
 
 
-PARTS: dict[str, Callable[[str], Checks]] = {"rules": check_rules, "steps": check_steps}
+PARTS: dict[str, Callable[[str], Checks]] = {"rules": _check_rules, "steps": _check_steps}

@@ -1,15 +1,15 @@
-"""The search: the smallest sets of switches that make a program bad.
+"""The search of bisect: the smallest sets of switches that make a program bad.
 
 Note [The search]
 Some switches are as in "bad", the others as in "good". A binary search finds the shortest prefix of the switches that
-is bad: its last switch is a culprit. If the culprit alone is good, it fails only together with others, which lie before
-it: the search goes on for the shortest prefix that is bad together with the culprits so far. So a set of k among n
-switches takes k * (log2(n) + 1) runs. Classic delta debugging, by subsets and their complements, finds the same sets in
-more runs; no search takes fewer than log2(n).
+is bad: its last switch is a culprit. If the culprit alone is good, it fails only together with others before it: the
+search continues for the shortest prefix that is bad together with the culprits so far. So a set of k among n switches
+takes k * (log2(n) + 1) runs. Classic delta debugging, by subsets and their complements, finds the same sets in more
+runs; no search takes fewer than log2(n).
 
-This takes for granted that more switches as in "bad" make nothing good again. Where they do, and where a run cannot be
-tested, what is found is still a set that was seen to be bad. At the end each of its switches is taken out alone, so the
-set is minimal in every case.
+This assumes that more switches as in "bad" make nothing good again. If they do, or if a run cannot be tested, the
+result is still a set that was seen to be bad. At the end each of its switches is removed alone, so the set is minimal
+in every case.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -23,10 +23,10 @@ def minimal_sets(switches: Sequence[S], is_bad: IsBad[S]) -> Iterator[list[S]]:
     """Yield minimal sets that are bad, none with a switch of another, until the program is good without them.
 
     Args:
-        switches: The switches, neighbours together.
-        is_bad: Whether the program is bad when these switches are as in "bad" and all others as in "good". It is also
-            given among how many switches the next culprit is. It must answer the same each time, be true for all
-            switches, and not be true for none.
+        switches: The switches, neighbors together.
+        is_bad: Whether the program is bad when these switches are as in "bad" and all others as in "good". Its second
+            argument is the number of switches among which the next culprit is. It must return the same each time, be
+            true for all switches, and not be true for none.
     """
     left = [*switches]
     while left and is_bad(left, len(left)):

@@ -1,14 +1,15 @@
-"""What a call gives, its values or its error, and its arguments cast by hand."""
+"""An op without autocast: its arguments cast by hand as a rule states, and what the call gives."""
 
 import functools
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from polycast._grammar.categories import Category
-from polycast.debug.verification.samples import Arguments
+from polycast.op_samples import Arguments
 
 # Floating-point dtypes of less than 16 bits hold a payload, whose values need a scale that they do not carry.
 NARROW = [
@@ -16,8 +17,8 @@ NARROW = [
     for dtype in vars(torch).values()
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize < 2
 ]
-SETS_DTYPE = (Category.FP32_SET_OPT_DTYPE.value, Category.FP32_APPEND_DTYPE.value)
-Result = list[torch.Tensor] | str
+_SETS_DTYPE = (Category.FP32_SET_OPT_DTYPE.value, Category.FP32_APPEND_DTYPE.value)
+Result = list[Tensor] | str  # what a call gives: its tensors, or the text of its error
 
 
 def first_line(error: Exception) -> str:
@@ -26,22 +27,12 @@ def first_line(error: Exception) -> str:
 
 
 def outcome(operator: Callable[..., Any], sample: Arguments) -> Result:
-    """Return the tensors that a call gives, on the host and without names, or the text of the error that it raises."""
+    """Return the tensors that a call gives, on the CPU and without names, or the text of the error that it raises."""
     try:
         with torch.no_grad():
-            tensors = [tensor.cpu() for tensor in flatten(operator(*sample.args, **sample.kwargs))]
-            return [nameless(tensor) for tensor in tensors]
+            return [nameless(tensor.cpu()) for tensor in flatten(operator(*sample.args, **sample.kwargs))]
     except RuntimeError as error:
         return first_line(error)
-
-
-def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Return whether two tensors have the same dtype, shape and bits: NaNs and the signs of zeros count."""
-    return left.dtype == right.dtype and left.shape == right.shape and _bits(left).equal(_bits(right))
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8)
 
 
 def same(ours: Result, theirs: Result) -> bool:
@@ -51,21 +42,30 @@ def same(ours: Result, theirs: Result) -> bool:
     return all(map(same_bits, ours, theirs))
 
 
-def nameless(tensor: Any) -> torch.Tensor:
+def same_bits(left: Tensor, right: Tensor) -> bool:
+    """Return whether two tensors have the same dtype, shape and bits: NaNs and the signs of zeros count."""
+    return left.dtype == right.dtype and left.shape == right.shape and _bits(left).equal(_bits(right))
+
+
+def _bits(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8)
+
+
+def nameless(tensor: Any) -> Tensor:
     """Return a tensor without names, which newer releases of torch do not have."""
     return tensor.rename(None) if getattr(tensor, "has_names", bool)() else tensor  # type: ignore[no-any-return]
 
 
 def cast_by_hand(category: str, sample: Arguments, lower: torch.dtype) -> Arguments:
-    """Return the arguments as the sentence of the category says that the op gets them."""
-    if category in SETS_DTYPE:
+    """Return the arguments as the op receives them by a rule of the category."""
+    if category in _SETS_DTYPE:
         return Arguments(sample.args, {**sample.kwargs, "dtype": torch.float32})
     dtypes = iter(expected(category, [tensor.dtype for tensor in tensors(sample)], lower))
     return replaced(sample, lambda tensor: tensor.to(next(dtypes)))
 
 
 def expected(category: str, given: list[torch.dtype], lower: torch.dtype) -> list[torch.dtype]:
-    """Return the dtypes that inputs of the given dtypes arrive in."""
+    """Return the dtypes in which inputs of the given dtypes arrive."""
     eligible = [dtype for dtype in given if dtype.is_floating_point and dtype not in (torch.float64, *NARROW)]
     if category == Category.INPUT_DTYPE.value or not eligible:
         return given
@@ -75,16 +75,16 @@ def expected(category: str, given: list[torch.dtype], lower: torch.dtype) -> lis
     return [to if dtype in eligible else dtype for dtype in given]
 
 
-def flatten(value: Any) -> list[torch.Tensor]:
+def flatten(value: Any) -> list[Tensor]:
     """Return the tensors in nested tuples, lists and dicts."""
-    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
-def tensors(sample: Arguments) -> list[torch.Tensor]:
+def tensors(sample: Arguments) -> list[Tensor]:
     """Return the tensors among the arguments of a call."""
     return flatten((tuple(sample.args), dict(sample.kwargs)))
 
 
-def replaced(sample: Arguments, change: Callable[[torch.Tensor], torch.Tensor]) -> Arguments:
+def replaced(sample: Arguments, change: Callable[[Tensor], Tensor]) -> Arguments:
     """Return the arguments with each tensor changed, in the order of `tensors`."""
-    return Arguments(*tree_map_only(torch.Tensor, change, (tuple(sample.args), dict(sample.kwargs))))
+    return Arguments(*tree_map_only(Tensor, change, (tuple(sample.args), dict(sample.kwargs))))

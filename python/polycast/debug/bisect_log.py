@@ -1,4 +1,4 @@
-"""The log of a search: a line of JSON for each run. A search is deterministic, so it goes on by replaying its log."""
+"""The log of a bisection: a line of JSON for each run. A search is deterministic, so it continues by its log."""
 
 import json
 import os
@@ -16,20 +16,20 @@ class Run(NamedTuple):
     status: int
     """0 for good; 125 if it cannot be tested; up to 127 for bad; 128 and the number of the signal that killed it."""
     seconds: float
-    said: str
-    """How it ended, with what it said at its end."""
+    message: str
+    """How it ended, with the end of its output."""
 
 
 class Log:
-    """The runs of a search, of this process and of those before.
+    """The runs of a search, of this process and of earlier ones.
 
     Args:
-        path: The file; None keeps nothing. The runs of a file are replayed.
-        search: What is searched for, as JSON has it. That of the file must be the same.
+        path: The file; None writes none. The runs of an existing file are replayed.
+        search: What is searched for, as JSON has it. That of an existing file must be the same.
 
     Raises:
-        ValueError: The file is no log, or that of another search.
-        OSError: It cannot be read or written.
+        ValueError: If the file is not a log, or the log of another search.
+        OSError: If the file cannot be written.
     """
 
     def __init__(self, path: Path | None, search: dict[str, Any]) -> None:
@@ -39,17 +39,28 @@ class Log:
         if path is None or not path.exists() or not path.stat().st_size:
             self._write(search)
             return
-        before, runs = read(path)
+        before = self._read(path)
         different = [name for name in search if before.get(name) != search[name]]
         if different:
             what = [f"{name} is {_text(before.get(name))} there and {_text(search[name])} here" for name in different]
             raise ValueError(f"{path} is the log of another search: {'; '.join(what)}")
-        for digest, run in runs:
-            self._runs[digest].append(run)
         os.truncate(path, path.read_bytes().rfind(b"\n") + 1)  # without the line that a killed process did not end
 
+    def _read(self, path: Path) -> dict[str, Any]:
+        """Read the runs; return what the search is for."""
+        try:
+            lines = path.read_text("utf-8").splitlines(keepends=True)
+            search, *runs = [json.loads(line) for line in lines if line.endswith("\n")]
+            for digest, *fields in runs:
+                self._runs[digest].append(Run(*fields))
+            return {**search}
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+        except (ValueError, TypeError):
+            raise ValueError(f"{path} is no log of polycast bisect; name one that it wrote") from None
+
     def replay(self, digest: str) -> Run | None:
-        """Return the next run under rules with a digest that the file has."""
+        """Return the next run of the file under rules with a digest."""
         return self._runs[digest].popleft() if self._runs[digest] else None
 
     def add(self, digest: str, run: Run) -> None:
@@ -63,21 +74,6 @@ class Log:
                     file.write(json.dumps(line) + "\n")
             except OSError as error:  # a full disk does not name the file
                 raise OSError(error.errno, error.strerror, str(self._path)) from None
-
-
-def read(path: Path) -> tuple[dict[str, Any], list[tuple[str, Run]]]:
-    """Return what the search of a log is for, and its runs, each with the digest of its rules.
-
-    Raises:
-        ValueError: The file is no log of a search, or cannot be read.
-    """
-    try:
-        search, *lines = [json.loads(line) for line in path.read_text("utf-8").splitlines(True) if line.endswith("\n")]
-        return {**search}, [(digest, Run(*fields)) for digest, *fields in lines]
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
-    except (ValueError, TypeError):
-        raise ValueError(f"{path} is no log of polycast bisect; name one that it wrote") from None
 
 
 def _text(value: object) -> str:
