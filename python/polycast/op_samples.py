@@ -324,9 +324,6 @@ WITHOUT_SAMPLE: dict[str, str] = {
 # LAPACK reads pivots there that nobody wrote: the last bits depend on what was in memory.
 WITHOUT_SAME_BITS = frozenset({"linalg_lstsq"})
 
-# The samples that only a GPU, or a fake one, can run.
-WITHOUT_CPU_KERNEL = frozenset({"_cudnn_rnn", "_scaled_dot_product_flash_attention", "_thnn_fused_lstm_cell"})
-
 
 def find(key: str) -> Callable[..., Any] | None:
     """The function that a key of SAMPLES names, None where the installed PyTorch has no such overload."""

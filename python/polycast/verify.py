@@ -92,7 +92,11 @@ class Verification:
         return _counts(self.checks) + (f"; failed on {self.device_type}: {names}" if names else "")
 
 
-def verify(device: str | torch.device | None = None, parts: Iterable[str] = tuple(DESCRIPTIONS)) -> Verification:
+def verify(
+    device: str | torch.device | None = None,
+    parts: Iterable[str] = tuple(DESCRIPTIONS),
+    progress: Callable[[Check], object] = lambda _: None,
+) -> Verification:
     """Check polycast on a device, with real tensors.
 
     - rules: a call of each op that the device's built-in rules name gives what the op gives if its inputs are cast by
@@ -106,6 +110,7 @@ def verify(device: str | torch.device | None = None, parts: Iterable[str] = tupl
     Args:
         device: A device type, such as "cuda". None selects the accelerator that torch finds, or the CPU.
         parts: The parts to check.
+        progress: Called with each check when it is done.
 
     Raises:
         ValueError: If there is no such device here, or no such part.
@@ -117,29 +122,20 @@ def verify(device: str | torch.device | None = None, parts: Iterable[str] = tupl
         >>> print(found.verdict())
         6 passed, 0 failed, 0 not checked
     """
-    found, chosen = begin(device, parts)
-    found.checks += run(found.device_type, chosen)
-    return found
-
-
-def begin(device: str | torch.device | None, parts: Iterable[str]) -> tuple[Verification, list[str]]:
-    """Return a verification without checks, and its parts, each once; the errors are those of `verify`."""
     chosen = list(dict.fromkeys(parts))
     for part in chosen:
         if part not in DESCRIPTIONS:
             raise ValueError(f"parts: expected {' or '.join(DESCRIPTIONS)}, got '{part}'")
     device_type = _device_here(device)
     rules = f"{device_type}, which has the rules of {backends.device_of(device_type)}"
-    return Verification(device_type, {"device": rules, **facts()}), chosen
-
-
-def run(device_type: str, parts: Iterable[str]) -> Iterator[Check]:
-    """Yield the checks of parts."""
+    found = Verification(device_type, {"device": rules, **facts()})
     with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), install(device_type), process.use(None):
         warnings.simplefilter("ignore")  # torch's own, of deprecated ops, and ours, of steps by torch.optim
-        for part in parts:
+        for part in chosen:
             for name, check in PARTS[part](device_type):
-                yield Check(part, name, *without_warnings(partial(_attempt, check)))
+                found.checks.append(Check(part, name, *without_warnings(partial(_attempt, check))))
+                progress(found.checks[-1])
+    return found
 
 
 def _attempt(check: Callable[[], Found]) -> Found:

@@ -26,7 +26,6 @@ from polycast.cast_by_hand import (
     tensors,
 )
 from polycast.op_samples import (
-    WITHOUT_CPU_KERNEL,
     WITHOUT_SAMPLE,
     Arguments,
     Make,
@@ -42,6 +41,8 @@ from tests.support.probe import region_with_gradients
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 GIVEN = ((F32,), (BF16, F32), (HALF,), (BF16,), (HALF, F32), (F32, BF16), (HALF, BF16))
 PROMOTE_RAISES = "Unexpected floating ScalarType in at::autocast::prioritize"
+# The samples that only a GPU, or a fake one, can run.
+WITHOUT_CPU_KERNEL = {"_cudnn_rnn", "_scaled_dot_product_flash_attention", "_thnn_fused_lstm_cell"}
 # What a backend cannot run, in a region or out of it.
 CANNOT_RUN = {
     ("xla", "named"): "torch_xla has no named tensors",

@@ -7,11 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from polycast._text_table import lines_of
-from polycast.verify import DESCRIPTIONS, begin
-from polycast.verify import run as verify
+from polycast.verify import DESCRIPTIONS, verify
 
 _ENDING = """
-Each part is printed when it is done. Checks that could not be made are listed with the reason.
+Checks that could not be made are listed with the reason.
 
 The status is 0 if no check fails, 1 if one does, 2 if nothing can be checked, and 130 after Ctrl-C."""
 
@@ -31,27 +30,16 @@ def run(options: Namespace) -> int:
         ValueError: If there is no such device or part.
         OSError: If the file cannot be written.
     """
-    found, parts = begin(options.device, options.parts or DESCRIPTIONS)
-    print("\n".join(lines_of([*found.facts.items()])), end="\n\n", flush=True)
-    try:
-        for part in parts:
-            for check in verify(found.device_type, [part]):
-                found.checks.append(check)
-                _show(f"{len(found.checks)} {part}: {check.name}")
-            _show("")
-            print(found.table(part), end="\n\n", flush=True)
-    except KeyboardInterrupt:
-        _show("")
-        print(f"interrupted in {part}; until then: {found.verdict()}")
-        return 130
+    found = verify(options.device, options.parts or DESCRIPTIONS, lambda check: _show(f"{check.part}: {check.name}"))
+    _show("")
+    print(found)
     if options.json is not None:
         told = {**asdict(found), "checks": [check._asdict() for check in found.checks]}
         options.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    print(found.verdict())
     return 1 if found.failed else 0
 
 
 def _show(text: str) -> None:
-    """Show what is done on the last line of a terminal, instead of the text before."""
+    """Show a text on the last line of a terminal, instead of the text before."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
