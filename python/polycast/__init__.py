@@ -25,7 +25,7 @@ from polycast.scope.process import use
 
 if TYPE_CHECKING:
     from polycast import debug, syncfree
-    from polycast.scaler.scaler import GradScaler
+    from polycast.scaler.grad_scaler import GradScaler
     from polycast.scaler.schedule import SkipAwareLR
 
 __all__ = [
@@ -51,7 +51,7 @@ __all__ = [
 __version__ = _compiled.VERSION
 # Imported when they are first asked for: the optimizers and the scaler have operators of their own in torch.
 _LATER = {
-    "GradScaler": "polycast.scaler.scaler",
+    "GradScaler": "polycast.scaler.grad_scaler",
     "SkipAwareLR": "polycast.scaler.schedule",
     "debug": "polycast.debug",
     "syncfree": "polycast.syncfree",

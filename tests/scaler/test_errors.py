@@ -9,9 +9,8 @@ import pytest
 import torch
 from polycast import syncfree
 from torch import Tensor, nn
-from torch.amp.grad_scaler import GradScaler as Scaler
 
-from tests.scaler.common import NAN, Wrapper, started
+from tests.scaler.common import INF, NAN, Wrapper, started
 from tests.support.recorded_errors import RecordedError
 
 
@@ -41,31 +40,22 @@ CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
     # Arguments of the constructor.
     "a number for the device": lambda s, o, it: GradScaler(2.0**10),
     "a text for init_scale": lambda s, o, it: GradScaler("cpu", "1024"),
-    "a text for enabled": lambda s, o, it: GradScaler(enabled="False"),
-    "a part of a step for growth_interval": lambda s, o, it: GradScaler(growth_interval=1.5),
     "init_scale below min_scale": lambda s, o, it: GradScaler(init_scale=8.0, min_scale=9.0, max_scale=16.0),
     "init_scale above max_scale": lambda s, o, it: GradScaler(init_scale=8.0, max_scale=7.0),
     "init_scale of 0": lambda s, o, it: GradScaler(init_scale=0.0),
+    "an infinity for init_scale": lambda s, o, it: GradScaler(init_scale=INF),
     "a NaN for min_scale": lambda s, o, it: GradScaler(init_scale=8.0, min_scale=NAN, max_scale=9.0),
-    "max_scale below min_scale": lambda s, o, it: GradScaler(min_scale=4.0, max_scale=2.0),
-    # What is scaled, and new scales.
-    "outputs of text": lambda s, o, it: s.scale("x"),
-    "outputs in a dict in a list": lambda s, o, it: s.scale([ONE, {"loss": ONE}]),
-    "a number for outputs": lambda s, o, it: s.scale(5),
+    # New scales.
     "two new scales": lambda s, o, it: s.update(torch.ones(2)),
     "a new scale with a gradient": lambda s, o, it: s.update(torch.ones(1, requires_grad=True)),
+    "a NaN for a new scale": lambda s, o, it: s.update(NAN),
     "a text for a new scale": lambda s, o, it: s.update("128"),
     # Numbers of clipping.
     "a text for norm_type": lambda s, o, it: s.clip_grad_norm(o, 1.0, "l2"),
     "-1 for max_norm, disabled": lambda s, o, it: GradScaler(enabled=False).clip_grad_norm(o, -1.0),
-    # What is no optimizer.
-    "step of a model": lambda s, o, it: s.step(it.model),
-    "step_together of a list": lambda s, o, it: s.step_together([o]),
     # The order of calls.
     "an optimizer and its wrapper": lambda s, o, it: s.step_together(it.wrapped, o),
-    "step of what steps by the scaler": lambda s, o, it: s.step(Wrapper(o, s)),
     "clip_grad_norm after step": lambda s, o, it: (s.step(o), s.clip_grad_norm(o, 1.0)),
-    "clip_grad_norm in a later batch": lambda s, o, it: (s.unscale_(o), s.scale(ONE), s.clip_grad_norm(o, 1.0)),
     "clip_grad_norm after a dropped batch": lambda s, o, it: (
         s.clip_grad_norm(o, 1.0),
         s.scale(ONE),
@@ -82,15 +72,12 @@ CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
     "a closure by its name": lambda s, o, it: s.step(o, closure=lambda: None),
     "step before scale": lambda s, o, it: GradScaler().step(o),
     "update before scale": lambda s, o, it: GradScaler().update(),
-    # States, and questions without an optimizer.
+    # States.
     "an empty state": lambda s, o, it: s.load_state_dict({}),
     "a path for a state": lambda s, o, it: s.load_state_dict("scaler.pt"),
     "the state of Apex": lambda s, o, it: s.load_state_dict({"loss_scaler0": {"loss_scale": 65536.0}}),
-    "a part of a step in a state": lambda s, o, it: s.load_state_dict({**s.state_dict(), "growth_interval": 1.5}),
-    "skipped of none": lambda s, o, it: s.skipped(),
-    "skip_count of two": lambda s, o, it: (s.step(o), s.unscale_(it.other), s.skip_count()),
+    "a negative scale in a state": lambda s, o, it: s.load_state_dict({**s.state_dict(), "scale": -4.0}),
     # Schedules.
-    "a schedule of torch's scaler": lambda s, o, it: SkipAwareLR(o, [], Scaler("cpu")),
     "a schedule of too few functions": lambda s, o, it: SkipAwareLR(o, [], s),
     "no state of a schedule": lambda s, o, it: SkipAwareLR(o, lambda n: 0.5**n, s).load_state_dict({}),
 }

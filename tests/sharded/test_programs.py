@@ -155,7 +155,7 @@ class Program:
             if not together:
                 self.scaler.step(each.optimizer)
             skips = is_bad if together else each.is_bad
-            assert self.scaler.skipped(each.optimizer).item() == skips
+            assert self.scaler.step_was_skipped(each.optimizer).item() == skips
             if not skips:
                 each.theirs.step()
 

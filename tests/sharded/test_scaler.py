@@ -1,6 +1,5 @@
 """A scaler over two ranks: training of FSDP2's and FSDP1's models, its collectives, and sums of what ranks find."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -9,7 +8,7 @@ import polycast
 import pytest
 import torch
 from polycast import syncfree
-from polycast.scaler import findings, sharding
+from polycast.scaler.meshes import GradientCheck, Shards, agree
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.amp.grad_scaler import GradScaler as Scaler
@@ -64,7 +63,7 @@ def test_a_fully_sharded_model_trains_as_in_stock(kind: str, look: str, skip_on_
             each.update()
             stepped.zero_grad()
         schedule.step()
-        assert scaler.skipped(optimizer).item() is (number == 1)
+        assert scaler.step_was_skipped(optimizer).item() is (number == 1)
         assert_same(layers.parameters(), reference.parameters(), tolerance=1e-5)
     assert scaler.get_scale() == stock.get_scale() == SCALE / 2
     assert (schedule.state_dict()["steps_taken"], len(called)) == (3, 3 * skip_on_host)
@@ -134,7 +133,7 @@ def test_a_sum_that_overflows_is_found() -> None:
     param.grad = partial(torch.full((4, 3), 3e38))
     scaler.unscale_(optimizer)
     scaler.step(optimizer)
-    assert scaler.skipped(optimizer).item()
+    assert scaler.step_was_skipped(optimizer).item()
 
 
 @on_both_ranks
@@ -162,9 +161,9 @@ def fsdp1(use_orig_params: bool = True) -> Any:
 def test_ranks_of_a_process_group_agree_as_with_torchs_sharded_scaler(
     kind: str, clip: bool, use_orig_params: bool
 ) -> None:
-    results = []
+    results, process_group = [], distributed.group.WORLD if clip else None
     for scaler, kind_here in (
-        (polycast.GradScaler(init_scale=SCALE, process_group=distributed.group.WORLD), kind),
+        (polycast.GradScaler(init_scale=SCALE, process_group=process_group), kind),
         (ShardedGradScaler("cpu", init_scale=SCALE), "for-loop"),
     ):
         layers, scales = fsdp1(use_orig_params), []
@@ -187,14 +186,10 @@ def test_ranks_of_a_process_group_agree_as_with_torchs_sharded_scaler(
 
 @pytest.mark.usefixtures("freed", "on_both_ranks")
 @pytest.mark.filterwarnings("ignore")
-def test_what_the_scaler_cannot_know_of_fsdp1_is_refused() -> None:
+def test_the_scaler_clips_no_shards_of_fsdp1() -> None:
     optimizer = syncfree.AdamW(fsdp1().parameters(), lr=0.1)
-    with pytest.raises(RuntimeError, match=r"^FSDP1's parameters tell of no mesh, so each rank would scale"):
-        started().step(optimizer)
-    text = re.escape("clip_grad_norm does not know which gradients the ranks share")
-    for options in ({"enabled": False}, {"process_group": distributed.group.WORLD}):
-        with pytest.raises(RuntimeError, match=f"^{text}"):
-            polycast.GradScaler(**options).clip_grad_norm(optimizer, 1.0)
+    with pytest.raises(RuntimeError, match=r"^clip_grad_norm\(\) does not know which gradients the ranks"):
+        started().clip_grad_norm(optimizer, 1.0)
 
 
 @on_both_ranks
@@ -207,7 +202,7 @@ def test_stages_of_a_pipeline_skip_together_by_a_process_group_and_alone_without
     scaler.step(optimizer)
     scaler.update()
     skips = is_group or rank() == 0
-    assert (scaler.skipped(optimizer).item(), scaler.get_scale()) == (skips, SCALE / 2 if skips else SCALE)
+    assert (scaler.step_was_skipped(optimizer).item(), scaler.get_scale()) == (skips, SCALE / 2 if skips else SCALE)
     assert stage.equal(torch.ones(2)) is skips
 
 
@@ -215,7 +210,7 @@ class Mesh:
     """One of two ranks, as far as the findings ask."""
 
     ndim = 1
-    size = staticmethod(lambda _dim: 2)
+    size = staticmethod(lambda _dim=0: 2)
     get_coordinate = staticmethod(lambda: [1])
     get_group = staticmethod(lambda _dim: None)
 
@@ -225,13 +220,10 @@ def test_findings_are_brought_together_without_a_read(device: str, monkeypatch: 
     """On fake tensors any read raises. This rank has sharded gradients and others."""
     reductions: list[torch.Size] = []
     monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor, *_, **__: reductions.append(tensor.shape))
-    place, params = torch.device(device), [torch.ones(1) for _ in range(3)]
-    there = findings.Place(findings.Ranks(Mesh(), place), (0,))
+    place, mesh, params = torch.device(device), Mesh(), [torch.ones(1) for _ in range(3)]
     with FakeTensorMode():
         zero, flags = torch.zeros((), device=place), torch.zeros(3, device=place)
-        found = sharding.Shards((there,), set()).agreed(
-            [findings.Finding(place, params, zero, flags, zero, where) for where in (there, None)], with_norms=True
-        )
-        norm = findings.total_norm(found.norms, 2.0, place)
-    assert [found_inf.device for found_inf in found.found_infs.values()] == [norm.device] == [place]
+        checks = [GradientCheck(params, where, (0,), zero, flags, zero) for where in (mesh, None)]
+        found_infs, norms = agree(checks, {mesh: Shards(place, split_dims={(0,): None})}, place, with_norms=True)
+    assert [tensor.device for tensor in (*found_infs.values(), *norms)] == [place] * 3
     assert reductions == [(2 + 2,)]  # whether any is not finite or there, and the norms

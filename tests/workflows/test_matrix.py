@@ -10,7 +10,7 @@ from tests.support.xla import NEEDS_XLA
 from tests.workflows.matrix import FEATURES, WAYS, verdict
 
 # torch tells of jit.trace, of FSDP1 in one process, and of a Function that dynamo traces; polycast of SGD on XLA.
-IGNORED = (".*torch.jit.trace", "FSDP is switching", "<class 'torch.autograd", "each step of SGD waits")
+IGNORED = (".*torch.jit.trace", "FSDP is switching", "<class 'torch.autograd")
 pytestmark = [
     pytest.mark.usefixtures("world_of_one", "one_thread"),
     pytest.mark.filterwarnings(*(f"ignore:{text}" for text in IGNORED), "ignore::torch.jit.TracerWarning"),

@@ -20,10 +20,7 @@ TOLERANCE = {torch.float16: 0.01, BF16: 0.05}
 # The documents ask torch_xla for its device the way that it calls deprecated.
 pytestmark = [
     RESIZES,
-    pytest.mark.filterwarnings(
-        "ignore:each step of .* waits until the device:UserWarning",
-        "ignore:Use torch_xla.device instead:DeprecationWarning",
-    ),
+    pytest.mark.filterwarnings("ignore:Use torch_xla.device instead:DeprecationWarning"),
 ]
 OPTIMIZERS = pytest.mark.parametrize("optim", [syncfree, torch.optim], ids=["sync-free", "torch"])
 loss_fn = nn.MSELoss()

@@ -175,11 +175,6 @@ def has_float64(device_type: str) -> bool:
     return device_type in (*FUSED, xla.TYPE)
 
 
-def reads_stall(device_type: str) -> bool:
-    """Return whether a sync cuts the traced graph of a step, which costs far more than to wait."""
-    return device_type == xla.TYPE
-
-
 def check_region(device_type: str) -> None:
     """Raise for a region on a device whose backend is not loaded."""
     if device_type == torch._C._get_privateuse1_backend_name() and not hasattr(torch, device_type):

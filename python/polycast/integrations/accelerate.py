@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 
-from polycast.scaler.scaler import GradScaler
+from polycast.scaler.grad_scaler import GradScaler
 
 
 def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:

@@ -7,7 +7,7 @@ from lightning.pytorch.plugins.precision import MixedPrecision
 from lightning.pytorch.utilities import GradClipAlgorithmType
 
 from polycast.region import autocast
-from polycast.scaler.scaler import GradScaler
+from polycast.scaler.grad_scaler import GradScaler
 from polycast.scope.contexts import Region
 
 

@@ -9,7 +9,7 @@ from timm.optim import get_optimizer_info, list_optimizers
 from timm.optim._optim_factory import default_registry
 
 from polycast import syncfree
-from polycast.scaler.scaler import GradScaler
+from polycast.scaler.grad_scaler import GradScaler
 
 _OURS = {torch.optim.SGD: syncfree.SGD, torch.optim.Adam: syncfree.Adam, torch.optim.AdamW: syncfree.AdamW}
 

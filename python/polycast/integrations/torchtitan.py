@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict, set_optimizer_state_dict
 from torch.distributed.checkpoint.stateful import Stateful
 
-from polycast.scaler.scaler import GradScaler
+from polycast.scaler.grad_scaler import GradScaler
 
 _OPTIONS = StateDictOptions(flatten_optimizer_state_dict=True)
 

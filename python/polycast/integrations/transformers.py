@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from polycast.integrations import accelerate
-from polycast.scaler.scaler import GradScaler
+from polycast.scaler.grad_scaler import GradScaler
 
 
 class ScalerMixin:

@@ -8,15 +8,16 @@ from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
 from polycast import backends
-from polycast.scaler.scaler import GradScaler
-from polycast.scaler.wrapping import unwrapped
+from polycast.scaler.grad_scaler import GradScaler
+from polycast.scaler.optimizer_state import unwrapped
+from polycast.syncfree.step import SyncFreeOptimizer
 
 
 class SkipAwareLR(LRScheduler):
     """A ``torch.optim.lr_scheduler.LambdaLR`` of steps that were not skipped, whose functions work on tensors.
 
     Args:
-        optimizer: One of :mod:`polycast.syncfree`, or any whose step takes a tensor as the ``lr`` of a group.
+        optimizer: An optimizer whose step accepts a tensor as the ``lr`` of a group, as those of polycast.syncfree.
         lr_lambda: A function of the number of steps taken, a 0-d floating-point tensor on the device, that returns the
             factor of the first learning rate by operations on tensors. Or a list of functions, one for each group.
         scaler: The scaler that steps the optimizer.
@@ -28,8 +29,6 @@ class SkipAwareLR(LRScheduler):
     """
 
     def __init__(self, optimizer: Any, lr_lambda: Callable[[Tensor], Any] | Sequence[Any], scaler: GradScaler) -> None:
-        if not isinstance(scaler, GradScaler):
-            raise TypeError(f"scaler: expected a polycast.GradScaler, got {torch.typename(scaler)}; pass one")
         self.optimizer, self._scaler, groups = optimizer, scaler, optimizer.param_groups
         self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, Sequence) else [lr_lambda] * len(groups)
         if len(self.lr_lambdas) != len(groups):
@@ -41,7 +40,7 @@ class SkipAwareLR(LRScheduler):
 
     def step(self) -> None:  # type: ignore[override]  # the host knows no epoch
         """Advance the learning rates, unless the last step of the optimizer was skipped. Each call counts."""
-        skipped = self._scaler.skipped(self.optimizer)
+        skipped = self._scaler.step_was_skipped(self.optimizer)
         self.last_epoch, self._step_count = self.last_epoch + 1, self._step_count + 1
         self._set_lr(self._count.to(skipped.device, non_blocking=True) + skipped.logical_not())
 
@@ -62,7 +61,7 @@ class SkipAwareLR(LRScheduler):
 
     def _set_lr(self, count: Tensor) -> None:
         self._count = count  # on the device, for one rounding; torch_xla compiles again for some values of 0-d tensors
-        ours = getattr(unwrapped(self.optimizer), "takes_found_inf", False)
+        ours = isinstance(unwrapped(self.optimizer), SyncFreeOptimizer)
         # Torch's fused kernels on cuda take a learning rate of float32 only.
         steps = count.squeeze().to(torch.float64 if ours and backends.has_float64(count.device.type) else torch.float32)
         for group, base_lr, function in zip(self.optimizer.param_groups, self.base_lrs, self.lr_lambdas, strict=False):

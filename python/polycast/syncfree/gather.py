@@ -7,14 +7,6 @@ each tensor in Python would take several times as long as collecting them. So th
 gradient, and ``all_plain``, in C++, checks whole lists. If all tensors are DTensors that are placed alike, it checks
 their shards. Any other group is gathered tensor by tensor, and what no operator of ours can take goes to torch.optim:
 see ``slow_path``.
-
-Note [Parameters gathered once]
-
-A gradient scaler looks at the gradients before a step uses them. The look hands the lists that it has collected to the
-step. The step uses them if the groups are the same, and each parameter still has the same gradient tensor, or still has
-none; otherwise it collects again. ``same_gradients``, in C++, compares them. Devices, layouts and state are checked in
-each step. The scaler keeps the lists, and with them the gradients, from a check until ``step`` or ``update``, but not
-while a hook or a closure runs, which may free gradients.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from polycast._compiled import all_plain, same_gradients
+from polycast._compiled import all_plain
 from polycast.syncfree.batches import Batch, Gradients, Group, name_of
 from polycast.syncfree.sharding import align_grad, is_sharded, local_of, place_of, shards_of
 
@@ -38,12 +30,8 @@ class Collected(NamedTuple):
     grads: list[Tensor]
 
 
-def collect(param_groups: list[Group], known: list[Collected] | None = None) -> list[Collected]:
-    """Return the gradients of each group. ``known`` is returned if a new list would be the same."""
-    if known is not None and len(known) == len(param_groups):
-        pairs = zip(known, param_groups, strict=True)
-        if all(each.group is group and same_gradients(group["params"], *each[1:]) for each, group in pairs):
-            return known
+def collect(param_groups: list[Group]) -> list[Collected]:
+    """Return the gradients of each group."""
     collected = []
     for group in param_groups:
         params, grads = [], []

@@ -28,11 +28,6 @@ class SyncFreeOptimizer(StatefulOptimizer):
     A subclass names its operator and the tensors of its state, and makes the state of a parameter.
     """
 
-    #: How a gradient scaler knows an optimizer whose ``step`` takes ``found_inf``, ``grad_scale`` and ``clip_coef``.
-    takes_found_inf: ClassVar[bool] = True
-    #: What a gradient scaler has collected, while it calls the step: see Note [Parameters gathered once].
-    _collected: list[Collected] | None = None
-
     #: The operator, and its check, which raises what the call would.
     _operator: ClassVar[Operator]
     _check: ClassVar[Callable[..., None]]
@@ -139,7 +134,7 @@ class SyncFreeOptimizer(StatefulOptimizer):
                 raise TypeError(f"{name} is {scalar!r}; it takes a tensor of one element")
         batches: list[Batch] = []
         others: list[Collected] = []
-        for collected in collect(self.param_groups, self._collected):
+        for collected in collect(self.param_groups):
             if collected.params:
                 batch = self._gather(collected)
                 batches += [] if batch is None else [batch]

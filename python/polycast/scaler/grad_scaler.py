@@ -1,0 +1,358 @@
+"""``torch.amp.GradScaler`` for every device, without syncs where the optimizer allows it."""
+
+import weakref
+from collections import defaultdict
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.amp.grad_scaler import GradScaler as TorchGradScaler
+from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
+from torch.optim import Optimizer
+
+from polycast import _warnings, backends
+from polycast.scaler import torch_foreach  # noqa: F401 -- it registers the operators for other devices
+from polycast.scaler.arguments import check_number, check_scale
+from polycast.scaler.meshes import FoundInfs, agree_on_all
+from polycast.scaler.optimizer_state import OptimizerState, any_found, multiply, needs_inplace_unscale, unwrapped
+from polycast.scope.compiled_code import disabled
+from polycast.syncfree.batches import call
+from polycast.syncfree.step import SyncFreeOptimizer
+
+
+class GradScaler(TorchGradScaler):
+    """A ``torch.amp.GradScaler`` for every device, without syncs.
+
+    With an optimizer of :mod:`polycast.syncfree` a step never syncs: one pass over the gradients checks them, and the
+    step unscales, clips and skips by itself.
+
+    Each ``update`` sets the scale. If a gradient that was checked since the last update was non-finite, the scale is
+    multiplied by ``backoff_factor``, but not below ``min_scale``. After ``growth_interval`` other updates in a row it
+    is multiplied by ``growth_factor``, but not above ``max_scale`` nor to infinity. ``step``, ``unscale_`` and
+    ``clip_grad_norm`` check the gradients: if you skip a batch after one of the latter two, still call ``update``.
+
+    If one scaler serves sharded optimizers and plain ones, all ranks must use the same optimizers in each iteration:
+    a non-finite gradient that any rank finds in any of them counts on every rank.
+
+    Args:
+        device: A device type, "cpu", "cuda", "xla", ..., or a ``torch.device``. None selects the device of the first
+            outputs that are scaled. As in torch, "cuda" disables the scaler, with a warning, if torch finds neither
+            CUDA nor torch_xla.
+        init_scale: The first scale.
+        growth_factor: The factor of the scale after ``growth_interval`` updates without a non-finite gradient.
+        backoff_factor: The factor of the scale after an update with one.
+        growth_interval: The number of updates in a row after which the scale grows.
+        enabled: False gives a scaler that does nothing: ``scale`` returns its argument, ``step`` steps.
+        min_scale: The lowest scale, at least the smallest normal number of float32.
+        max_scale: The highest scale.
+        skip_on_host: Read once in each step whether to skip it, and then do not call ``optimizer.step``. This is for
+            trainers that watch whether it is called.
+        process_group: Ranks over which each check of gradients is reduced: those of shards that are not DTensors, or of
+            a pipeline's stages, which otherwise skip alone, as in torch. DTensors need none, and None is all ranks for
+            the shards of FSDP1.
+
+    Raises:
+        ValueError: If ``init_scale`` is not finite or not between the bounds, or torch has no such device.
+        TypeError: If an argument is of a wrong type.
+        AssertionError: If a factor is on the wrong side of 1, as in torch.
+
+    Example:
+        >>> import torch, polycast
+        >>> model = torch.nn.Linear(4, 2)
+        >>> optimizer = polycast.syncfree.SGD(model.parameters(), lr=0.1)
+        >>> scaler = polycast.GradScaler(init_scale=2.0**10)
+        >>> with polycast.autocast("cpu", dtype=torch.float16):
+        ...     loss = model(torch.ones(8, 4)).mean()
+        >>> scaler.scale(loss).backward()
+        >>> norm = scaler.clip_grad_norm(optimizer, max_norm=1.0)  # a tensor
+        >>> scaler.step(optimizer)
+        >>> scaler.update()
+        >>> bool(scaler.step_was_skipped(optimizer))
+        False
+    """
+
+    _device: str
+    _scale: Tensor | None = None
+    _states: dict[int, OptimizerState]  # by id, because optimizers may define equality
+
+    @disabled
+    def __init__(
+        self,
+        device: str | torch.device | None = None,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+        *,
+        min_scale: float = 0.0,
+        max_scale: float = float("inf"),
+        skip_on_host: bool = False,
+        process_group: Any = None,
+    ) -> None:
+        # A scale of 0 makes gradients of 0, and NaN when they are divided by it. The reciprocal of tiny is finite.
+        self._bounds = low, high = max(min_scale, torch.finfo(torch.float32).tiny), max_scale
+        if not low <= check_scale("init_scale", init_scale) <= high:
+            raise ValueError(f"init_scale: expected from min_scale={low} to max_scale={high}, got {init_scale}")
+        device_type = "" if device is None else backends.known_device_type(device)
+        super().__init__(device_type, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
+        self._skip_on_host, self._process_group, self._states = skip_on_host, process_group, {}
+
+    @disabled
+    def unscale_(self, optimizer: Optimizer) -> None:
+        """Divide the gradients of an optimizer by the scale, in place, as ``torch.amp.GradScaler.unscale_`` does.
+
+        Raises:
+            RuntimeError: As in torch, if it was called since the last ``update``, or the optimizer was stepped.
+            ValueError: As in torch, if a gradient is of float16.
+        """
+        if self._enabled:
+            self._current(optimizer, "unscale_")
+            super().unscale_(optimizer)
+
+    @disabled
+    def clip_grad_norm(self, optimizer: Optimizer, max_norm: float, norm_type: float = 2.0) -> Tensor:
+        """Clip the norm of an optimizer's gradients, all together, in its next step.
+
+        No gradient changes here, hence no underscore: one pass computes the norm and checks the gradients, and ``step``
+        multiplies them. Call it once before each step, before or after ``unscale_``. A disabled scaler calls
+        ``torch.nn.utils.clip_grad_norm_``, which clips in place.
+
+        Args:
+            optimizer: The optimizer that will be stepped.
+            max_norm: The largest norm that the unscaled gradients may have.
+            norm_type: A positive number, or infinity. It is 2 for complex gradients.
+
+        Returns:
+            The norm of the unscaled gradients before they are clipped: one element on the device of the scale, without
+            a sync. It is non-finite if a gradient is.
+
+        Raises:
+            ValueError: If ``norm_type`` or ``max_norm`` is not such a number.
+            RuntimeError: If it was called, or the optimizer was stepped, since the last ``update``. Or if ranks of a
+                ``process_group`` agree, because which gradients they share is not known.
+        """
+        max_norm, norm_type = float(max_norm), float(norm_type)
+        if not (max_norm > 0 and norm_type > 0):
+            raise ValueError(f"max_norm, norm_type: expected positive numbers, got {max_norm} and {norm_type}")
+        if not self._enabled:
+            params = [param for group in optimizer.param_groups for param in group["params"]]
+            norm = torch.nn.utils.clip_grad_norm_(params, max_norm, norm_type)
+            return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        state, scale = self._current(optimizer, "clip_grad_norm")
+        return state.clip(optimizer.param_groups, scale, max_norm, norm_type)
+
+    @disabled
+    def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> float | None:
+        """Step an optimizer, unless its gradients hold an infinity or a NaN.
+
+        A sync-free optimizer skips by itself, and so does a fused one of PyTorch's. For any other, one read decides.
+
+        A sync-free optimizer unscales and clips the gradients in registers, so ``.grad`` stays scaled. Other gradients
+        are first unscaled and clipped in place, as in torch. So are those that code can see within a sync-free step: a
+        step hook (other than polycast's and the profiler's), or a step that is not the one of :mod:`polycast.syncfree`.
+        A schedule changes nothing of this.
+
+        Args:
+            optimizer: Any.
+            args, kwargs: For ``optimizer.step``. A closure, by position only, sees unscaled gradients, is not called
+                if the step is skipped, and costs one read.
+
+        Raises:
+            RuntimeError: As in torch, if the optimizer was stepped since the last ``update``, or a closure is given by
+                its name.
+            ValueError: As in torch, if a gradient that is to be unscaled in place is of float16.
+            AssertionError: As in torch, if nothing was scaled, or no gradient was found on any rank.
+        """
+        if not self._enabled:
+            return super().step(optimizer, *args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        state, scale = self._current(optimizer, "step")
+        closure, result = args[0] if args else None, None
+        found_inf = self._prepare(optimizer, state, scale, closure)
+        if self._skip_on_host and found_inf.item():
+            pass
+        elif isinstance(optimizer, SyncFreeOptimizer) and state.optimizer() is optimizer and closure is None:
+            result = state.step(scale, found_inf, *args, **kwargs)
+        else:
+            result = super().step(optimizer, *args, **kwargs)
+        state.of_torch["stage"], state.was_skipped = OptState.STEPPED, found_inf
+        state.skip_count = state.skip_count + found_inf
+        return result
+
+    @disabled
+    def step_together(self, *optimizers: Optimizer) -> None:
+        """Step all optimizers, or none if a gradient of any is non-finite on any rank. It counts as the step of each.
+
+        Raises:
+            ValueError: If one optimizer is given twice.
+            RuntimeError, ValueError, AssertionError: As by ``step``.
+        """
+        if len(set(map(id, map(unwrapped, optimizers)))) < len(optimizers):
+            raise ValueError("optimizers: expected each one once, got one twice")
+        if self._enabled:
+            current = [self._current(optimizer, "step") for optimizer in optimizers]
+            for optimizer, (state, scale) in zip(optimizers, current, strict=True):
+                self._prepare(optimizer, state, scale)
+            states = [state for state, _ in current]
+            found_inf, meshes = self._found_in(states), {m: s for state in states for m, s in state.meshes.items()}
+            for state in states if found_inf is not None else ():
+                assert found_inf is not None  # for mypy
+                state.of_torch["found_inf_per_device"], state.meshes = {found_inf.device: found_inf}, meshes
+        for optimizer in optimizers:
+            self.step(optimizer)
+
+    @disabled
+    def update(self, new_scale: float | Tensor | None = None) -> None:
+        """Set the scale for the next iteration, by the rule of :class:`GradScaler`, or to a new one.
+
+        Raises:
+            AssertionError: As in torch, if nothing was scaled, or no gradient was checked.
+            TypeError, ValueError: If the new scale is not a tensor, nor a positive, finite number.
+        """
+        if not self._enabled:
+            return
+        if new_scale is not None:
+            super().update(new_scale if isinstance(new_scale, Tensor) else check_scale("new_scale", new_scale))
+            self._clamp_scale()
+            return
+        scale, growth_tracker = self._check_scale_growth_tracker("update")
+        if self._growth_factor < 1 or self._growth_interval < 1:  # which torch's setters accept
+            _warnings.warn("growth_factor, growth_interval: expected at least 1; the scale cannot rise again")
+        current = self._per_optimizer_states
+        found_inf = self._found_in([each for key, each in self._states.items() if each.of_torch is current.get(key)])
+        assert found_inf is not None, "No inf checks were recorded prior to update."
+        factors = self._growth_factor, self._backoff_factor, self._growth_interval
+        operator = torch.ops.polycast.update_scale_.default
+        call(operator, scale.device, scale, growth_tracker, found_inf, *factors, *self._bounds)
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
+
+    def step_was_skipped(self, optimizer: Optimizer) -> Tensor:
+        """Return whether the last step of an optimizer was skipped: one bool on the device of the scale, no sync.
+
+        It is False before the first step, and with a disabled scaler.
+        """
+        return self._skips(optimizer)[0] != 0
+
+    def skip_count(self, optimizer: Optimizer) -> Tensor:
+        """Return how many steps of an optimizer were skipped: one int64 on the device of the scale, no sync.
+
+        A copy of a scaler counts from 0.
+        """
+        return self._skips(optimizer)[1].to(torch.int64)
+
+    def non_finite(self, optimizer: Optimizer) -> list[str]:
+        """Return the names of the parameters whose gradients were non-finite in the last check. It syncs.
+
+        Names are those that the optimizer was given, otherwise "param_groups[0]['params'][3]". They are those of this
+        rank: if another rank found an infinity in its shards, only that rank names the parameter.
+        """
+        state = self._states.get(id(unwrapped(optimizer)))
+        return state.non_finite(optimizer.param_groups) if state else []
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load what ``state_dict`` of this class or of torch's returned; the scale stays within the bounds.
+
+        Whatever is raised, nothing is loaded.
+
+        Raises:
+            RuntimeError, KeyError: As in torch, if the state is empty, or of something else.
+            TypeError, ValueError: If a value is not a number, or the scale is not positive and finite.
+        """
+        if self._enabled and state_dict:
+            check_scale("scale", state_dict["scale"])
+            for name in ("growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"):
+                check_number(name, state_dict[name])
+        super().load_state_dict(state_dict)
+        if self._enabled:
+            self._init_scale = min(max(self._init_scale, self._bounds[0]), self._bounds[1])
+            self._clamp_scale()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_states": {}}
+
+    # Torch's scaler calls these methods.
+
+    def _lazy_init_scale_growth_tracker(self, dev: torch.device) -> None:
+        super()._lazy_init_scale_growth_tracker(dev)
+        self._device = self._device or dev.type
+
+    def _unscale_grads_(
+        self,
+        optimizer: Optimizer,
+        inv_scale: Tensor,
+        found_inf: Tensor,
+        allow_fp16: bool,
+    ) -> FoundInfs:
+        state, _ = self._current(optimizer, "unscale_")
+        return state.agree(optimizer.param_groups, multiply(optimizer.param_groups, inv_scale, found_inf, allow_fp16))[
+            0
+        ]
+
+    def _check_inf_per_device(self, optimizer: Optimizer) -> FoundInfs:
+        """Check the gradients, unless step_together has: torch's step calls this again."""
+        state, _ = self._current(optimizer, "_check_inf_per_device")
+        found_infs: FoundInfs = state.of_torch["found_inf_per_device"] or state.check_inf(optimizer.param_groups)
+        state.of_torch["found_inf_per_device"] = found_infs
+        return found_infs
+
+    # The states of optimizers.
+
+    def _current(self, optimizer: Optimizer, caller: str) -> tuple[OptimizerState, Tensor]:
+        """Return the state of an optimizer in this iteration, and the scale; raise if nothing was scaled."""
+        scale, _ = self._check_scale_growth_tracker(caller)
+        inner = unwrapped(optimizer) if hasattr(optimizer, "optimizer") else optimizer
+        state = self._states.get(id(inner)) or self._new_state(inner, scale)
+        of_torch = self._per_optimizer_states[id(inner)]
+        if inner is not optimizer:
+            self._per_optimizer_states[id(optimizer)] = of_torch  # where torch looks for it
+        if state.of_torch is not of_torch:  # the first call of this iteration
+            state.of_torch, state.clip_coef, state.meshes = of_torch, None, {}
+        return state, scale
+
+    def _new_state(self, optimizer: Optimizer, scale: Tensor) -> OptimizerState:
+        process_group, key, states = self._process_group, id(optimizer), self._states
+        params = (param for group in optimizer.param_groups for param in group["params"])
+        if process_group is None and any(getattr(param, "_fsdp_flattened", False) for param in params):
+            process_group = torch.distributed.group.WORLD  # as torch's ShardedGradScaler
+        reference, zero = weakref.ref(optimizer, lambda _: states.pop(key, None)), torch.zeros((), device=scale.device)
+        return states.setdefault(key, OptimizerState(reference, process_group, zero, zero))
+
+    def _prepare(self, optimizer: Optimizer, state: OptimizerState, scale: Tensor, closure: Any = None) -> Tensor:
+        """Check the gradients if no call has, unscale and clip them if the step does not, and return found_inf."""
+        of_torch = state.of_torch
+        if of_torch["stage"] is OptState.STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        in_place = needs_inplace_unscale(optimizer, closure, state.clip_coef is not None)
+        is_ready = of_torch["stage"] is OptState.READY
+        if is_ready and state.clip_coef is None:
+            (self.unscale_ if in_place else self._check_inf_per_device)(optimizer)
+        elif in_place and state.clip_coef is not None:
+            factor = state.clip_coef / scale if is_ready else state.clip_coef
+            multiply(optimizer.param_groups, factor, torch.zeros_like(scale))
+            of_torch["stage"], state.clip_coef = OptState.UNSCALED, None
+        found_infs = of_torch["found_inf_per_device"]
+        if not found_infs and not getattr(optimizer, "_step_supports_amp_scaling", False):
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        return any_found(found_infs.values(), scale.device)
+
+    def _found_in(self, states: list[OptimizerState]) -> Tensor | None:
+        """Return whether the checks of several optimizers found anything; None if there was no gradient."""
+        found_infs = [found_inf for state in states for found_inf in state.of_torch["found_inf_per_device"].values()]
+        scale, _ = self._check_scale_growth_tracker("update")
+        found_inf = any_found(found_infs, scale.device)
+        if any(state.meshes for state in states):
+            found_inf = agree_on_all(found_inf, [state.meshes for state in states])
+        return found_inf if found_infs else None
+
+    def _skips(self, optimizer: Optimizer) -> tuple[Tensor, Tensor]:
+        state = self._states.get(id(unwrapped(optimizer)))
+        if state is None:
+            zero = torch.zeros((), device="cpu" if self._scale is None else self._scale.device)
+            return zero, zero
+        return state.was_skipped, state.skip_count
+
+    def _clamp_scale(self) -> None:
+        if self._scale is not None:
+            self._scale.clamp_(*self._bounds)

@@ -1,0 +1,123 @@
+"""Reductions over the ranks that share an optimizer's parameters: each rank checks its shards, and all agree.
+
+All ranks of a mesh sum tensors of the same sizes in the same order, whichever gradients they lack, because the
+parameters alone decide on both. Only a rank that has no gradient at all syncs.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from polycast.syncfree.batches import Group
+
+
+class GradientCheck(NamedTuple):
+    """The result of a check of gradients on one device that are placed alike."""
+
+    params: Sequence[Tensor]  # that have the gradients
+    mesh: Any  # or None
+    split_dims: tuple[int, ...]  # the dimensions of the mesh that split the parameters
+    found_inf: Tensor  # whether any gradient is non-finite, as 0 or 1
+    non_finite: Tensor  # whether each of them is
+    norm: Tensor | None = None
+
+
+@dataclass
+class Shards:
+    """The parameters of an optimizer that are sharded over one mesh."""
+
+    device: torch.device  # of this rank's shards
+    dtype: torch.dtype = torch.float32  # of their norms
+    #: The dimensions that split parameters, once for each placement, in the order of the parameters.
+    split_dims: dict[tuple[int, ...], None] = field(default_factory=dict)
+
+
+#: The meshes whose ranks agree. A process group is a mesh without shards.
+Meshes: TypeAlias = dict[Any, Shards]
+#: For each device whether a gradient is non-finite, as 0 or 1.
+FoundInfs: TypeAlias = dict[Any, Tensor]
+
+
+def agree(
+    checks: Sequence[GradientCheck], meshes: Meshes, device: torch.device, with_norms: bool
+) -> tuple[FoundInfs, list[Tensor]]:
+    """Return what all ranks found, and the norms: of each whole gradient, and for each mesh a vector.
+
+    This is one sum for each mesh and dimension of it: whether a gradient is non-finite, whether there is any, and
+    ``with_norms`` the norm of each rank. Without a gradient on any rank nothing is found on any device.
+    """
+    norms = [check.norm for check in checks if check.mesh is None and check.norm is not None]
+    found = [check.found_inf.to(device, non_blocking=True) for check in checks]
+    flags = torch.stack([torch.stack(found).max(), torch.ones_like(found[0])]) if found else torch.zeros(2)
+    for mesh, shards in meshes.items():  # the flags of one mesh enter the sum of the next
+        flags = flags.to(shards.device, non_blocking=True)
+        summed = torch.cat([flags, _norms_by_rank(checks, mesh, shards)]) if with_norms else flags
+        _sum_over(summed, mesh)
+        flags, parts = torch.split(summed, [2, len(summed) - 2])
+        flags = flags.float().clamp(max=1)
+        norms.append(parts)
+    if not checks and not flags[1].item():
+        return {}, []
+    return {flags.device: flags.select(0, 0)}, norms
+
+
+def agree_on_all(found_inf: Tensor, all_meshes: Sequence[Meshes]) -> Tensor:
+    """Return what several optimizers found on all ranks: one more sum for each mesh, if they differ in meshes.
+
+    A rank whose plain optimizers have no gradients takes part, so all ranks must step the same optimizers.
+    """
+    meshes = {mesh: shards for each in all_meshes for mesh, shards in each.items()}
+    device = found_inf.device
+    if any(len(each) < len(meshes) for each in all_meshes):
+        for mesh, shards in meshes.items():
+            found_inf = found_inf.to(shards.device, copy=True)
+            _sum_over(found_inf, mesh)
+    return found_inf.clamp(max=1).to(device, non_blocking=True)
+
+
+def meshes_of(param_groups: list[Group]) -> Meshes:
+    """Return the meshes of an optimizer's sharded parameters, with or without gradients."""
+    package: Any = sys.modules.get("torch.distributed.tensor")
+    meshes: Meshes = {}
+    last = None
+    for group in param_groups if package is not None else ():
+        for param in group["params"]:
+            if not isinstance(param, package.DTensor):
+                continue
+            layout = param.device_mesh, param.placements
+            if layout != last:  # most parameters have the layout of the one before
+                last, shards = layout, meshes.setdefault(param.device_mesh, Shards(param.device))
+                splits = enumerate(param.placements)
+                shards.split_dims[tuple(dim for dim, placement in splits if not placement.is_replicate())] = None
+            if param.dtype in (torch.float64, torch.complex128):
+                shards.dtype = torch.float64
+    return meshes
+
+
+def _sum_over(tensor: Tensor, mesh: Any) -> None:
+    """Sum in place over a process group, or over all dimensions of a mesh that this rank is in."""
+    distributed: Any = torch.distributed
+    groups = [mesh]
+    if hasattr(mesh, "get_coordinate"):
+        dims = range(mesh.ndim) if mesh.get_coordinate() is not None else ()
+        groups = [mesh.get_group(dim) for dim in dims if mesh.size(dim) > 1]
+    for group in groups:
+        distributed.all_reduce(tensor, distributed.ReduceOp.SUM, group=group)
+
+
+def _norms_by_rank(checks: Sequence[GradientCheck], mesh: Any, shards: Shards) -> Tensor:
+    """Return a vector with an element for each placement and rank, and this rank's norms in it. Replicas count once."""
+    coordinate, place = mesh.get_coordinate() or (), 0
+    for dim, at in enumerate(coordinate):
+        place = place * mesh.size(dim) + at
+    vectors = dict.fromkeys(shards.split_dims, torch.zeros(mesh.size(), dtype=shards.dtype, device=shards.device))
+    for check in checks:
+        is_replica = any(at for dim, at in enumerate(coordinate) if dim not in check.split_dims)
+        if check.mesh == mesh and check.norm is not None and not is_replica:
+            vectors[check.split_dims] = pad(check.norm.to(shards.dtype).reshape(1), (place, mesh.size() - place - 1))
+    return torch.cat(list(vectors.values()))

@@ -1,0 +1,170 @@
+"""The state that a gradient scaler has of each optimizer, and its passes over the optimizer's gradients."""
+
+import weakref
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.amp.grad_scaler import OptState
+from torch.optim import optimizer as torch_optimizer
+
+from polycast.scaler.meshes import FoundInfs, GradientCheck, Meshes, Shards, agree, meshes_of
+from polycast.syncfree.batches import Gradients, Group, name_of, on_gradients
+from polycast.syncfree.gather import collect, gather_gradients
+from polycast.syncfree.step import SyncFreeOptimizer
+
+# Modules of PyTorch that wrap a step and leave gradients alone: one calls hooks, the other counts steps.
+_AROUND = ("torch.optim.optimizer", "torch.optim.lr_scheduler")
+
+
+@dataclass(slots=True)
+class OptimizerState:
+    """The state that a scaler has of an optimizer and of its wrappers."""
+
+    optimizer: "weakref.ref[torch.optim.Optimizer]"
+    process_group: Any  # whose ranks agree in addition to the ranks of meshes, or None
+    was_skipped: Tensor  # whether the last step was: a float32 element on the device of the scale
+    skip_count: Tensor
+    checks: Sequence[GradientCheck] = ()  # the last ones
+    # The state of this iteration.
+    of_torch: dict[str, Any] = field(default_factory=dict)  # the stage, and found_inf of each device
+    meshes: Meshes = field(default_factory=dict)  # whose ranks agree on found_inf
+    clip_coef: Tensor | None = None  # by which the step is to multiply gradients
+
+    def check_inf(self, param_groups: list[Group]) -> FoundInfs:
+        """Check gradients, in one pass that writes nothing."""
+        checks, operator = [], torch.ops.polycast.find_non_finite.default
+        for gradients in gather_gradients(param_groups, collect(param_groups)):
+            checks.append(_check(gradients, *on_gradients(operator, gradients, param_groups)))
+        return self.agree(param_groups, checks)[0]
+
+    def clip(self, param_groups: list[Group], scale: Tensor, max_norm: float, norm_type: float) -> Tensor:
+        """Have the step clip gradients; return their norm, and check them, in one pass that writes nothing."""
+        if self.of_torch["stage"] is OptState.STEPPED:
+            raise RuntimeError("clip_grad_norm() is being called after step().")
+        if self.process_group is not None:
+            raise RuntimeError(
+                "clip_grad_norm() does not know which gradients the ranks of a process group share; call "
+                "unscale_(optimizer), then the clip_grad_norm_ of the sharded module"
+            )
+        if self.clip_coef is not None:
+            raise RuntimeError(
+                "clip_grad_norm() has already been called on this optimizer since the last update(). Call update() "
+                "before the next batch, also after a batch that you skip"
+            )
+        checks, operator = [], torch.ops.polycast.norm.default
+        for gradients in gather_gradients(param_groups, collect(param_groups)):
+            if norm_type != 2 and any(param.is_complex() for param in gradients.params):
+                raise ValueError(f"norm_type: expected 2 for complex gradients, got {norm_type}")
+            norm, *found = on_gradients(operator, gradients, param_groups, norm_type)
+            checks.append(_check(gradients, *found, norm))
+        found_infs, norms = self.agree(param_groups, checks, with_norms=True)
+        total, *others = [each.to(scale.device, non_blocking=True) for each in norms] or [torch.zeros_like(scale)]
+        if others or total.dim():  # a sum of powers of the parts might overflow; the operator avoids that
+            total = torch.ops.polycast.norm([total, *others], norm_type)[0]
+        if self.of_torch["stage"] is OptState.READY:
+            total, self.of_torch["found_inf_per_device"] = total / scale, found_infs
+        # As torch.nn.utils.clip_grad_norm_ computes it: ``max_norm / tensor`` takes the reciprocal as well.
+        self.clip_coef = ((total + 1e-6).reciprocal() * max_norm).clamp_max(1.0)
+        return total
+
+    def step(self, scale: Tensor, found_inf: Tensor, *args: Any, **kwargs: Any) -> Any:
+        """Step a sync-free optimizer, which skips by itself."""
+        optimizer: Any = self.optimizer()
+        # Once gradients were unscaled in place there is nothing to divide by, unless the program has set something.
+        grad_scale = getattr(optimizer, "grad_scale", None)
+        if self.of_torch["stage"] is OptState.READY:
+            grad_scale = scale if grad_scale is None else scale * grad_scale
+        # Torch's protocol for fused steps: attributes, since the step of a subclass may have a signature of its own.
+        given = {"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": self.clip_coef}
+        vars(optimizer).update(given)
+        try:
+            return optimizer.step(*args, **kwargs)
+        finally:
+            for name in given:
+                delattr(optimizer, name)
+
+    def agree(
+        self, param_groups: list[Group], checks: list[GradientCheck], with_norms: bool = False
+    ) -> tuple[FoundInfs, list[Tensor]]:
+        """Keep the checks of this rank, and return the results of all ranks."""
+        self.checks, self.meshes, device = checks, {}, self.was_skipped.device
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            self.meshes = meshes_of(param_groups)
+            if self.process_group is not None:
+                self.meshes[self.process_group] = Shards(device)
+        if self.meshes:
+            return agree(checks, self.meshes, device, with_norms)
+        found_infs = {check.found_inf.device: check.found_inf for check in checks}
+        return found_infs, [check.norm for check in checks if check.norm is not None]
+
+    def non_finite(self, param_groups: list[Group]) -> list[str]:
+        """Return the names of the parameters whose gradients were non-finite on this rank. It syncs."""
+        checked = (zip(each.params, each.non_finite.tolist(), strict=True) for each in self.checks)
+        return [name_of(param_groups, param) for pairs in checked for param, flag in pairs if flag]
+
+
+def multiply(
+    param_groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: bool = False
+) -> list[GradientCheck]:
+    """Multiply gradients by one element in place and check them, in one pass. Torch allows no float16 here."""
+    checks, operator = [], torch.ops.polycast.unscale_.default
+    gathered = gather_gradients(param_groups, collect(param_groups), coalesce_in_place=True)
+    for gradients in () if allow_float16 else gathered:
+        for param, grad in zip(gradients.params, gradients.grads, strict=True):
+            if grad.dtype is torch.float16:
+                raise ValueError(f"Attempting to unscale FP16 gradients: {name_of(param_groups, param)}.grad")
+    for gradients in gathered:
+        found_inf = torch.zeros_like(zero, device=gradients.device)
+        arguments = found_inf, factor.to(gradients.device, non_blocking=True)
+        checks.append(_check(gradients, found_inf, on_gradients(operator, gradients, param_groups, *arguments)))
+    return checks
+
+
+def _check(gradients: Gradients, *results: Tensor) -> GradientCheck:
+    """Return results without the gradients, which must not stay alive with them."""
+    return GradientCheck(gradients.params, gradients.mesh, gradients.split_dims, *results)
+
+
+def any_found(found_infs: Iterable[Tensor], device: torch.device) -> Tensor:
+    """Return one element: 1 if any is, else 0. PyTorch's fused optimizers skip only if it is 1."""
+    moved = [found_inf.to(device, non_blocking=True) for found_inf in found_infs]
+    return moved[0] if len(moved) == 1 else torch.stack(moved).max() if moved else torch.zeros((), device=device)
+
+
+def unwrapped(optimizer: Any) -> Any:
+    """Return the optimizer that a trainer has wrapped: the attribute ``optimizer``, with the very same groups."""
+    inner = getattr(optimizer, "optimizer", None)
+    while isinstance(inner, torch.optim.Optimizer) and inner.param_groups is getattr(optimizer, "param_groups", None):
+        optimizer, inner = inner, getattr(inner, "optimizer", None)
+    return optimizer
+
+
+def needs_inplace_unscale(optimizer: Any, closure: Any, is_clipped: bool) -> bool:
+    """Return whether gradients are to be unscaled, and clipped if they are, before ``optimizer.step(closure)``.
+
+    The fused steps of PyTorch unscale, and do not clip. A step of polycast.syncfree does both in registers, so
+    ``.grad`` stays scaled. Code that runs within it must see the gradients that PyTorch's scaler shows it: code of a
+    subclass or a wrapper, of a step hook, or of a closure.
+    """
+    if getattr(optimizer, "_step_supports_amp_scaling", False):
+        return is_clipped
+    step: Any = getattr(optimizer.step, "__func__", optimizer.step)
+    # A function's globals are its own; functools.wraps copies other attributes from the wrapped one.
+    while getattr(step, "__globals__", {}).get("__name__") in _AROUND:
+        step = getattr(step, "__wrapped__", None)
+    if closure is not None or step is not SyncFreeOptimizer.step:
+        return True
+    for hooks in (
+        torch_optimizer._global_optimizer_pre_hooks,
+        torch_optimizer._global_optimizer_post_hooks,
+        optimizer._optimizer_step_pre_hooks,
+        optimizer._optimizer_step_post_hooks,
+    ):
+        modules = [getattr(hook, "__module__", None) or "" for hook in hooks.values()]
+        # Our hooks and the profiler's count steps. They do not read gradients.
+        if any(module.partition(".")[0] != "polycast" and module != "torch.profiler" for module in modules):
+            return True
+    return False
