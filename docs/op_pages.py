@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jinja2 import FileSystemLoader
-from polycast._grammar.categories import UNLISTED
-from polycast._grammar.names import join_name
 from polycast.cli import commands
+from polycast.policy.categories import UNLISTED
+from polycast.policy.diff import diff
 from polycast.policy.releases import releases
-from polycast.policy.sides import diff
+from polycast.policy.rules import join_name
 
 from codegen.model import Op, Overload
 from codegen.parse import read_policy

@@ -10,7 +10,7 @@
 
 #include "autocast/casts.h"
 #include "autocast/policy_scope.h"
-#include "autocast/witness.h"
+#include "autocast/rule_observer.h"
 
 namespace polycast::autocast {
 
@@ -33,7 +33,7 @@ const std::array<c10::DeviceType, key_count> type_by_key = [] {
 
 std::array<std::atomic<DeviceIndex>, key_count> device_by_key{};
 
-std::atomic<Witness> present{nullptr};
+std::atomic<RuleObserver> observer{nullptr};
 
 }  // namespace
 
@@ -47,14 +47,14 @@ void set_installed(c10::DispatchKey autocast_key, DeviceIndex device) {
   device_by_key[static_cast<size_t>(autocast_key)] = device;
 }
 
-void set_witness(Witness witness) {
-  present = witness;
+void set_rule_observer(RuleObserver next) {
+  observer = next;
 }
 
 Rule Call::find_rule(Slot slot, DeviceIndex device) {
   const Found found = autocast::find_rule(slot, device);
-  if (const Witness witness = present.load(std::memory_order_relaxed)) {
-    witness(slot, found);
+  if (const RuleObserver observe = observer.load(std::memory_order_relaxed)) {
+    observe(slot, found);
   }
   TORCH_CHECK(found.rule.category != Category::banned, message_of(found, slot, device));
   return found.rule;

@@ -10,9 +10,9 @@
 
 #include <type_traits>
 
+#include "autocast/builtin_policy.h"
 #include "autocast/casts.h"
 #include "autocast/rules.h"
-#include "autocast/table.h"
 
 namespace polycast::autocast {
 

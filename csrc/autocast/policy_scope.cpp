@@ -275,8 +275,8 @@ PolicyPointer used() {
 Found find_rule(Slot slot, DeviceIndex device) {
   if (const PolicyScope* const scope = scope_in_force()) {
     for (const PolicyScope::Part& part : scope->parts) {
-      if (const Policy::PlacedRule* const placed = part.policy->find(slot, device)) {
-        return {placed->rule, part.layer, part.policy.get(), placed};
+      if (const RuleSpec* const spec = part.policy->find(slot, device)) {
+        return {spec->rule, part.layer, spec};
       }
     }
   }
@@ -284,7 +284,12 @@ Found find_rule(Slot slot, DeviceIndex device) {
 }
 
 std::string message_of(const Found& found, Slot slot, DeviceIndex device) {
-  return found.policy == nullptr ? built_in_message(slot, device) : found.policy->message(*found.placed);
+  if (found.spec == nullptr) {
+    return built_in_message(slot, device);
+  }
+  const std::string name = name_of(slot);
+  const std::string shown = name.rfind("aten::", 0) == 0 ? name.substr(6) : name;
+  return "'" + shown + "' is banned on " + devices()[device].name + " by " + found.spec->origin;
 }
 
 std::vector<ScopePointer> live_scopes() {

@@ -92,13 +92,12 @@ void renew_ids();
 void use(PolicyPointer policy);
 PolicyPointer used();
 
-// The rule that this thread follows, and who says it. The policy is nullptr where the rule is built in, and lives as
+// The rule that this thread follows, and who says it. The RuleSpec is nullptr where the rule is built in, and lives as
 // long as the scope in force.
 struct Found {
   Rule rule;
   Layer layer = Layer::built_in;
-  const Policy* policy = nullptr;
-  const Policy::PlacedRule* placed = nullptr;
+  const RuleSpec* spec = nullptr;
 };
 Found find_rule(Slot slot, DeviceIndex device);
 // The message of a banned call.

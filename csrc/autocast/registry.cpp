@@ -11,9 +11,9 @@
 #include <mutex>
 #include <set>
 
+#include "autocast/builtin_policy.h"
 #include "autocast/kernel.h"
 #include "autocast/rules.h"
-#include "autocast/table.h"
 #include "cast_cache/cache.h"
 
 namespace polycast::autocast {
@@ -61,6 +61,14 @@ const RulesByName& rules_by_name() {
 std::vector<const BuiltInRule*> rules_of(const std::string& name) {
   const auto found = rules_by_name().find(name);
   return found == rules_by_name().end() ? std::vector<const BuiltInRule*>{} : found->second;
+}
+
+std::vector<std::string> listed_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, rules] : rules_by_name()) {
+    names.push_back(name);
+  }
+  return names;
 }
 
 // Two devices of policy.yaml can share a dispatch key. An op that only the other device lists must fall through here,
@@ -199,21 +207,16 @@ void add_kernels(const Policy& policy) {
   const std::lock_guard<std::mutex> lock(state().mutex);
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
-  for (const Policy::PlacedRule& placed : policy.rules()) {
-    const Device& device = devices()[placed.device];
-    if (state().libraries.count(device.name) == 0) {
-      continue;
-    }
-    const Category listed = built_in_rule(slot_of(*placed.name), placed.device).category;
-    TORCH_CHECK_VALUE(
-        listed != Category::stock,
-        *placed.name,
-        " keeps torch's kernel on ",
-        device.name,
-        ", which a policy cannot change; remove the rule");
-    // The kernel of an op that is listed reads the policies in force already.
-    if (listed == Category::unlisted) {
-      add_kernel(*placed.name, device);
+  for (const auto& [key, row] : policy.rows) {
+    for (const std::string& name : key == "*" ? listed_names() : overloads_of(key)) {
+      for (DeviceIndex index = 0; index < devices().size(); ++index) {
+        const Device& device = devices()[index];
+        // The kernel of an op that is listed reads the policies already.
+        if (row[index] && state().libraries.count(device.name) != 0 &&
+            built_in_rule(name, index).category == Category::unlisted && policy.find_row(name, index) != nullptr) {
+          add_kernel(name, device);
+        }
+      }
     }
   }
   policy.added = state().installations.load();

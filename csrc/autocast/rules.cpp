@@ -3,9 +3,12 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <array>
+#include <deque>
 #include <limits>
-#include <map>
 #include <mutex>
+#include <set>
+#include <unordered_map>
 #include <utility>
 
 namespace polycast::autocast {
@@ -13,12 +16,14 @@ namespace polycast::autocast {
 namespace {
 
 constexpr const char* unlisted = "unlisted";  // the one category that policy.yaml has no sentence for
+constexpr std::array replacing_dtypes{at::kHalf, at::kBFloat16, at::kDouble};
 
-// Python calls what takes the lock, and holds its own meanwhile, as it does while a process forks.
+// Python calls the functions that take the lock, and holds its own lock meanwhile, as it does while a process forks.
 struct Tables {
   std::mutex mutex;
-  std::map<std::string, Slot> slots;
-  std::map<std::string, std::weak_ptr<const Policy>> policies;  // by digest
+  std::unordered_map<std::string, Slot> slots;
+  std::deque<std::string> names;                                // by slot; elements stay where they are
+  std::map<std::string, std::weak_ptr<const Policy>> policies;  // by key
 };
 
 Tables& tables() {
@@ -27,30 +32,21 @@ Tables& tables() {
   return *instance;
 }
 
-// Returns a reference into the map, whose elements stay where they are.
-const std::pair<const std::string, Slot>& name_and_slot(const std::string& name) {
+size_t slot_count() {
   const std::lock_guard<std::mutex> lock(tables().mutex);
-  auto& slots = tables().slots;
-  const auto known = slots.find(name);
-  if (known != slots.end()) {
-    return *known;
-  }
-  TORCH_CHECK(
-      slots.size() <= std::numeric_limits<Slot>::max(),
-      "policies can name ",
-      slots.size(),
-      " overloads, not also ",
-      name);
-  return *slots.emplace(name, static_cast<Slot>(slots.size())).first;
+  return tables().names.size();
 }
 
-Rule rule_of(Category category, std::optional<at::ScalarType> to) {
-  return {category, to.value_or(category == Category::fp32 ? at::kFloat : at::ScalarType::Undefined)};
+Rule rule_of(Category category) {
+  return {category, category == Category::fp32 ? at::kFloat : at::ScalarType::Undefined};
 }
 
 struct BuiltIn {
   std::vector<Rule> rules;
   std::unordered_map<size_t, const char*> messages;
+  std::set<std::string> ops;
+  std::set<std::string> overloads;
+  std::set<std::string> appending;
 };
 
 size_t place_of(Slot slot, DeviceIndex device) {
@@ -61,11 +57,16 @@ const BuiltIn& built_in() {
   static const BuiltIn* const made = [] {
     auto* const all = new BuiltIn;
     for (const BuiltInRule& rule : built_in_rules()) {
-      const size_t place = place_of(slot_of(qualified_name(rule)), index_of(rule.device));
+      const std::string name = qualified_name(rule);
+      const size_t place = place_of(slot_of(name), index_of(rule.device));
       all->rules.resize(std::max(all->rules.size(), place + 1));
-      all->rules[place] = rule_of(rule.category, std::nullopt);
+      all->rules[place] = rule_of(rule.category);
+      all->ops.insert(name.substr(0, name.find('.')));
+      all->overloads.insert(name);
       if (rule.category == Category::banned) {
         all->messages[place] = rule.message;
+      } else if (rule.category == Category::fp32_append_dtype) {
+        all->appending.insert(name);
       }
     }
     return all;
@@ -73,27 +74,40 @@ const BuiltIn& built_in() {
   return *made;
 }
 
+// Marks that a policy was asked and says nothing.
+const RuleSpec nothing{};
+// Places for overloads that get their slots after a policy was made.
+constexpr size_t spare_slots = 128;
+
 }  // namespace
 
 const char* name_of(Category category) {
-  for (const Sentence& sentence : sentences()) {
-    if (sentence.category == category) {
-      return sentence.name;
+  for (const CategoryDoc& doc : category_docs()) {
+    if (doc.category == category) {
+      return doc.name;
     }
   }
   return unlisted;
 }
 
-Category category_of(const std::string& name) {
-  if (name == unlisted) {
-    return Category::unlisted;
-  }
-  for (const Sentence& sentence : sentences()) {
-    if (name == sentence.name) {
-      return sentence.category;
+std::string name_of(const Rule& rule) {
+  const bool replaces = rule.category == Category::lower_precision_fp && rule.to != at::ScalarType::Undefined;
+  return replaces ? c10::getDtypeNames(rule.to).first : name_of(rule.category);
+}
+
+Rule rule_named(const std::string& name) {
+  for (const at::ScalarType dtype : replacing_dtypes) {
+    if (name == c10::getDtypeNames(dtype).first) {
+      return {Category::lower_precision_fp, dtype};
     }
   }
-  TORCH_CHECK_VALUE(false, "no category '", name, "'");
+  for (const CategoryDoc& doc : category_docs()) {
+    if (name == doc.name) {
+      return rule_of(doc.category);
+    }
+  }
+  TORCH_CHECK_VALUE(name == unlisted, "no category '", name, "'");
+  return {};
 }
 
 std::string qualified_name(const BuiltInRule& rule) {
@@ -102,7 +116,20 @@ std::string qualified_name(const BuiltInRule& rule) {
 }
 
 Slot slot_of(const std::string& name) {
-  return name_and_slot(name).second;
+  Tables& known = tables();
+  const std::lock_guard<std::mutex> lock(known.mutex);
+  const auto [found, is_new] = known.slots.try_emplace(name, static_cast<Slot>(known.names.size()));
+  if (is_new) {
+    TORCH_CHECK(
+        known.names.size() <= std::numeric_limits<Slot>::max(), "policies name more overloads than ", found->second);
+    known.names.push_back(name);
+  }
+  return found->second;
+}
+
+const std::string& name_of(Slot slot) {
+  const std::lock_guard<std::mutex> lock(tables().mutex);
+  return tables().names.at(slot);
 }
 
 DeviceIndex index_of(const std::string& device) {
@@ -120,65 +147,79 @@ Rule built_in_rule(Slot slot, DeviceIndex device) {
   return place < rules.size() ? rules[place] : Rule{};  // of an op that policy.yaml does not list
 }
 
+Rule built_in_rule(const std::string& name, DeviceIndex device) {
+  built_in();  // which gives the listed overloads their slots
+  Slot slot = 0;
+  {
+    const std::lock_guard<std::mutex> lock(tables().mutex);
+    const auto known = tables().slots.find(name);
+    if (known == tables().slots.end()) {
+      return {};
+    }
+    slot = known->second;
+  }
+  return built_in_rule(slot, device);
+}
+
 const char* built_in_message(Slot slot, DeviceIndex device) {
   return built_in().messages.at(place_of(slot, device));
 }
 
-Policy::Policy(const std::vector<StatedRule>& stated) {
-  std::vector<std::pair<Slot, PlacedRule>> found;
-  std::unordered_map<std::string, uint32_t> places;
-  const auto place_of_text = [&](const std::string& text) {
-    const auto [place, is_new] = places.emplace(text, static_cast<uint32_t>(texts_.size()));
-    if (is_new) {
-      texts_.push_back(text);
+bool is_listed(const std::string& op) {
+  return built_in().ops.count(op) != 0;
+}
+
+bool appends_dtype(const std::string& name) {
+  return built_in().appending.count(name) != 0;
+}
+
+Policy::Policy(Rows rows) : rows(std::move(rows)), resolved_((slot_count() + spare_slots) * devices().size()) {}
+
+const Policy::Rows::value_type* Policy::find_row(const std::string& name, DeviceIndex device) const {
+  const size_t dot = name.find('.');
+  const std::string op = name.substr(0, dot);
+  const bool is_default =
+      built_in().overloads.count(name) != 0 && built_in_rule(name, device).category != Category::banned;
+  for (const std::string& key : {dot == std::string::npos ? name + ".default" : name, op, std::string("*")}) {
+    const auto row = rows.find(key);
+    if (row == rows.end() || !row->second[device] || (key == "*" && !is_default)) {
+      continue;
     }
-    return place->second;
-  };
-  for (const StatedRule& said : stated) {
-    const auto& [name, slot] = name_and_slot(said.name);
-    const DeviceIndex device = index_of(said.device);
-    const Rule rule = rule_of(said.category, said.to);
-    found.emplace_back(slot, PlacedRule{&name, rule, device, place_of_text(said.message), place_of_text(said.origin)});
+    if (obstacle(name, row->second[device]->rule.category, device).empty()) {
+      return &*row;
+    }
   }
-  std::stable_sort(
-      found.begin(), found.end(), [](const auto& one, const auto& other) { return one.first < other.first; });
-  for (const auto& [slot, placed] : found) {
-    first_.resize(std::max<size_t>(first_.size(), slot + size_t{1}), static_cast<uint32_t>(placed_.size()));
-    placed_.push_back(placed);
-  }
-  first_.push_back(static_cast<uint32_t>(placed_.size()));
+  return nullptr;
 }
 
-std::vector<StatedRule> Policy::stated() const {
-  std::vector<StatedRule> stated;
-  for (const PlacedRule& placed : placed_) {
-    const at::ScalarType to = placed.rule.to;
-    const bool has_type = placed.rule.category == Category::lower_precision_fp && to != at::ScalarType::Undefined;
-    stated.push_back(
-        {*placed.name,
-         devices()[placed.device].name,
-         placed.rule.category,
-         has_type ? std::optional(to) : std::nullopt,
-         message(placed),
-         origin(placed)});
+const RuleSpec* Policy::find(Slot slot, DeviceIndex device) const {
+  const size_t place = place_of(slot, device);
+  const bool has_place = place < resolved_.size();
+  const RuleSpec* found = has_place ? resolved_[place].load(std::memory_order_relaxed) : nullptr;
+  if (found == nullptr) {
+    const Rows::value_type* const row = find_row(name_of(slot), device);
+    found = row == nullptr ? &nothing : &*row->second[device];
+    if (has_place) {
+      resolved_[place].store(found, std::memory_order_relaxed);
+    }
   }
-  return stated;
+  return found == &nothing ? nullptr : found;
 }
 
-PolicyPointer find_policy(const std::string& digest) {
+PolicyPointer find_policy(const std::string& key) {
   const std::lock_guard<std::mutex> lock(tables().mutex);
-  const auto known = tables().policies.find(digest);
+  const auto known = tables().policies.find(key);
   return known == tables().policies.end() ? nullptr : known->second.lock();
 }
 
-PolicyPointer make_policy(const std::string& digest, const std::vector<StatedRule>& stated) {
-  auto policy = std::make_shared<const Policy>(stated);
+PolicyPointer make_policy(const std::string& key, Policy::Rows rows) {
+  auto policy = std::make_shared<const Policy>(std::move(rows));
   const std::lock_guard<std::mutex> lock(tables().mutex);
   auto& policies = tables().policies;
   for (auto known = policies.begin(); known != policies.end();) {
     known = known->second.expired() ? policies.erase(known) : std::next(known);
   }
-  policies[digest] = policy;
+  policies[key] = policy;
   return policy;
 }
 

@@ -5,18 +5,18 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
-#include "autocast/table.h"
+#include "autocast/builtin_policy.h"
 
 namespace polycast::autocast {
 
-// What happens to one overload on one device. `to` is the dtype of lower_precision_fp and fp32; Undefined means that of
-// the region.
+// What happens to one overload on one device. `to` is the dtype of lower_precision_fp and fp32; Undefined stands for
+// the region's dtype.
 struct Rule {
   Category category = Category::unlisted;
   at::ScalarType to = at::ScalarType::Undefined;
@@ -28,81 +28,75 @@ struct Rule {
 
 using DeviceIndex = uint8_t;  // the place of a device in devices()
 
-// The name of a category, as policy.yaml and rules write it; raises ValueError for a name of none.
+// A rule as policies write it, by its category or by the dtype that replaces the region's. rule_named raises ValueError
+// for any other text.
 const char* name_of(Category category);
-Category category_of(const std::string& name);
+std::string name_of(const Rule& rule);
+Rule rule_named(const std::string& name);
 
 // The name by which the dispatcher knows the overload of a rule.
 std::string qualified_name(const BuiltInRule& rule);
 
-// The slot of an overload, such as "aten::conv1d.padding", which gets one where it has none.
+// The slot of an overload, such as "aten::conv1d.padding". An overload without a slot gets one.
 Slot slot_of(const std::string& name);
+const std::string& name_of(Slot slot);
 DeviceIndex index_of(const std::string& device);
 
 // The built-in rule, and its message if it bans the op.
 Rule built_in_rule(Slot slot, DeviceIndex device);
+Rule built_in_rule(const std::string& name, DeviceIndex device);
 const char* built_in_message(Slot slot, DeviceIndex device);
 
-// What a policy says of one overload on one device, and where the policy says it.
-struct StatedRule {
-  std::string name;
-  std::string device;
-  Category category;
-  std::optional<at::ScalarType> to;
-  std::string message;  // for banned
+// Whether policy.yaml lists an op, such as "aten::pow", and whether it gives an overload fp32_append_dtype, on any
+// device.
+bool is_listed(const std::string& op);
+bool appends_dtype(const std::string& name);
+
+// The overloads that libraries have registered of an op, as the dispatcher knows them. An overload has itself alone;
+// the key "aten::mm.default" stands for the overload "aten::mm".
+std::vector<std::string> overloads_of(const std::string& key);
+
+// Why a category cannot cast an overload on a device, and a remedy after "; ". Empty if the category can.
+std::string obstacle(const std::string& name, Category category, DeviceIndex device);
+
+// What a row of a policy says of one device, and where the policy says it.
+struct RuleSpec {
+  Rule rule;
   std::string origin;
 };
 
 // Rules over the built-in ones. They do not change. Equal policies of Python share one while somebody holds it.
+//
+// A row has a RuleSpec for each device of which it says something. Its key is an overload ("aten::pow.Scalar",
+// "aten::mm.default"), an op ("aten::pow"), or "*" for every overload that policy.yaml lists. The narrowest row that
+// says something decides. A row says nothing of an overload that its category cannot cast, or that keeps PyTorch's
+// kernel, and "*" says nothing where policy.yaml bans the op.
 class Policy {
  public:
-  struct PlacedRule {
-    const std::string* name;
-    Rule rule;
-    DeviceIndex device;
-    uint32_t message;
-    uint32_t origin;
-  };
+  using Row = std::vector<std::optional<RuleSpec>>;
+  using Rows = std::map<std::string, Row>;
 
-  explicit Policy(const std::vector<StatedRule>& stated);
+  explicit Policy(Rows rows);
 
-  // What the policy says of an overload on a device, if anything.
-  const PlacedRule* find(Slot slot, DeviceIndex device) const {
-    if (slot + size_t{1} >= first_.size()) {
-      return nullptr;
-    }
-    for (uint32_t place = first_[slot]; place < first_[slot + size_t{1}]; ++place) {
-      if (placed_[place].device == device) {
-        return &placed_[place];
-      }
-    }
-    return nullptr;
-  }
+  const Rows rows;
 
-  const std::string& message(const PlacedRule& placed) const {
-    return texts_[placed.message];
-  }
-  const std::string& origin(const PlacedRule& placed) const {
-    return texts_[placed.origin];
-  }
-  std::vector<StatedRule> stated() const;
+  // What the policy says of an overload on a device; nullptr for nothing. It is resolved at the first question.
+  const RuleSpec* find(Slot slot, DeviceIndex device) const;
+  // The same for the name of an overload, as the row that says it.
+  const Rows::value_type* find_row(const std::string& name, DeviceIndex device) const;
 
   // For how many installations of devices its kernels were added, as the registry counts them.
   mutable std::atomic<uint64_t> added{0};
-  const std::vector<PlacedRule>& rules() const {
-    return placed_;
-  }
 
  private:
-  std::vector<uint32_t> first_;     // by slot, where its rules begin; those of the next slot follow
-  std::vector<PlacedRule> placed_;  // ordered by slot
-  std::vector<std::string> texts_;  // each once
+  // By slot and device. Overloads that come later than the policy have no place, and are resolved at each question.
+  mutable std::vector<std::atomic<const RuleSpec*>> resolved_;
 };
 
 using PolicyPointer = std::shared_ptr<const Policy>;
 
-// The policy of a digest, which Python makes of its rules and their places; nullptr if nobody holds one.
-PolicyPointer find_policy(const std::string& digest);
-PolicyPointer make_policy(const std::string& digest, const std::vector<StatedRule>& stated);
+// The policy of a key, which Python makes of its rows; nullptr if nobody holds one.
+PolicyPointer find_policy(const std::string& key);
+PolicyPointer make_policy(const std::string& key, Policy::Rows rows);
 
 }  // namespace polycast::autocast

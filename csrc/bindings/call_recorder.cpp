@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "autocast/table.h"
+#include "autocast/builtin_policy.h"
 #include "call_recorder/recorder.h"
 
 namespace py = pybind11;
@@ -24,10 +24,7 @@ namespace {
 std::string rule_of(const call_recorder::Call& call) {
   const auto category = call.taken ? autocast::Category::stock : autocast::Category::unlisted;
   const autocast::Rule rule = call.rule.value_or(autocast::Rule{category});
-  if (rule.to != at::ScalarType::Undefined && rule.category == autocast::Category::lower_precision_fp) {
-    return std::string(c10::getDtypeNames(rule.to).first);
-  }
-  return autocast::name_of(rule.category);
+  return autocast::name_of(rule);
 }
 
 // Observer.take_calls in polycast/debug/observer.py unpacks these fields.

@@ -3,7 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "autocast/registry.h"
-#include "autocast/table.h"
+#include "autocast/builtin_policy.h"
 #include "bindings/bindings.h"
 #include "operators.h"
 
@@ -37,18 +37,18 @@ py::list rule_list() {
 // Public names, and the ops that they run.
 py::list name_list() {
   py::list result;
-  for (const auto* table : {&autocast::names(), &autocast::composites()}) {
-    for (const autocast::Names& group : *table) {
+  for (const auto* table : {&autocast::public_names(), &autocast::composites()}) {
+    for (const autocast::PublicNames& group : *table) {
       result.append(py::make_tuple(group.names, group.ops));
     }
   }
   return result;
 }
 
-py::dict sentence_dict() {
+py::dict category_dict() {
   py::dict result;
-  for (const autocast::Sentence& sentence : autocast::sentences()) {
-    result[sentence.name] = sentence.text;
+  for (const autocast::CategoryDoc& doc : autocast::category_docs()) {
+    result[doc.name] = doc.text;
   }
   return result;
 }
@@ -71,7 +71,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("devices", &device_list);
   module.def("built_in_rules", &rule_list);
   module.def("names", &name_list);
-  module.def("categories", &sentence_dict);
+  module.def("categories", &category_dict);
   polycast::bindings::bind_rules(module);
   polycast::bindings::bind_call_recorder(module);
   polycast::bindings::bind_cast_cache(module);

@@ -12,10 +12,10 @@
 #include <tuple>
 #include <vector>
 
+#include "autocast/builtin_policy.h"
 #include "autocast/policy_scope.h"
 #include "autocast/registry.h"
 #include "autocast/rules.h"
-#include "autocast/table.h"
 
 namespace py = pybind11;
 
@@ -42,26 +42,72 @@ using Policy = std::shared_ptr<autocast::Policy>;
 using Scope = std::shared_ptr<autocast::PolicyScope>;
 using Guard = std::shared_ptr<autocast::ScopeGuard>;
 
-// Name, device, category, dtype or None, the message of a banned call, and where the rule stands.
-using RuleTuple = std::tuple<std::string, std::string, std::string, py::object, std::string, std::string>;
-
-Policy make_policy(const std::string& digest, const std::vector<RuleTuple>& rules) {
-  std::vector<autocast::StatedRule> parsed;
-  parsed.reserve(rules.size());
-  for (const auto& [name, device, category, dtype, message, origin] : rules) {
-    parsed.push_back({name, device, autocast::category_of(category), optional_type(dtype), message, origin});
+// The rows of a policy/rows.py: tuples with a cell or None for each device. A cell begins with a category and a source.
+autocast::Policy::Rows rows_of(const py::dict& given) {
+  autocast::Policy::Rows rows;
+  for (const auto& [key, cells] : given) {
+    autocast::Policy::Row& row = rows[key.cast<std::string>()];
+    for (const py::handle& cell : cells) {
+      std::optional<autocast::RuleSpec>& spec = row.emplace_back();
+      if (!cell.is_none()) {
+        const auto parts = py::reinterpret_borrow<py::tuple>(cell);
+        spec = {autocast::rule_named(parts[0].cast<std::string>()), parts[1].cast<std::string>()};
+      }
+    }
+    TORCH_CHECK_VALUE(row.size() == autocast::devices().size(), "a row of ", row.size(), " devices");
   }
-  return mutable_of(autocast::make_policy(digest, parsed));
+  return rows;
 }
 
-py::list rules_of(const autocast::Policy& policy) {
-  py::list rules;
-  for (const autocast::StatedRule& rule : policy.stated()) {
-    const py::object to = rule.to ? py::cast(*rule.to) : py::none();
-    rules.append(
-        py::make_tuple(rule.name, rule.device, autocast::name_of(rule.category), to, rule.message, rule.origin));
+py::dict rows_as_dict(const autocast::Policy& policy) {
+  py::dict rows;
+  for (const auto& [key, row] : policy.rows) {
+    py::tuple cells(row.size());
+    for (size_t device = 0; device < row.size(); ++device) {
+      cells[device] = row[device]
+                          ? py::object(py::make_tuple(autocast::name_of(row[device]->rule), row[device]->origin))
+                          : py::object(py::none());
+    }
+    rows[py::str(key)] = cells;
   }
-  return rules;
+  return rows;
+}
+
+Policy kernel_policy(const std::string& key, const py::dict& rows) {
+  const autocast::PolicyPointer known = autocast::find_policy(key);
+  return mutable_of(known ? known : autocast::make_policy(key, rows_of(rows)));
+}
+
+// For each device, the key of the row that decides about an overload.
+std::vector<std::optional<std::string>> deciding_keys(const autocast::Policy& policy, const std::string& overload) {
+  std::vector<std::optional<std::string>> keys(autocast::devices().size());
+  for (size_t device = 0; device < keys.size(); ++device) {
+    if (const auto* row = policy.find_row(overload, static_cast<autocast::DeviceIndex>(device))) {
+      keys[device] = row->first;
+    }
+  }
+  return keys;
+}
+
+// For each device, why the category that a row gives it can cast no overload of a key; "" if it can cast one.
+std::vector<std::string> obstacles(const std::string& key, const std::vector<std::optional<std::string>>& row) {
+  const std::vector<std::string> names = autocast::overloads_of(key);
+  std::vector<std::string> reasons(row.size());
+  for (size_t device = 0; device < row.size(); ++device) {
+    for (const std::string& name : row[device] ? names : std::vector<std::string>{}) {
+      const autocast::Category category = autocast::rule_named(*row[device]).category;
+      std::string reason = autocast::obstacle(name, category, static_cast<autocast::DeviceIndex>(device));
+      if (reason.empty()) {
+        reasons[device].clear();
+        break;
+      }
+      // The out variant of an op says less than its others do.
+      if (reasons[device].empty() || reasons[device].rfind("writes to its out", 0) == 0) {
+        reasons[device] = std::move(reason);
+      }
+    }
+  }
+  return reasons;
 }
 
 c10::DeviceType type_of(const std::string& device) {
@@ -187,7 +233,9 @@ void refresh() {
 }  // namespace
 
 void bind_rules(py::module_& module) {
-  py::class_<autocast::Policy, Policy>(module, "KernelPolicy").def("rules", &rules_of);
+  py::class_<autocast::Policy, Policy>(module, "KernelPolicy")
+      .def_property_readonly("rows", &rows_as_dict)
+      .def("deciding_keys", &deciding_keys);
   py::class_<autocast::PolicyScope, Scope>(module, "PolicyScope")
       .def_property_readonly("policies", [](const autocast::PolicyScope& scope) {
         std::vector<std::pair<std::string, Policy>> policies;
@@ -204,8 +252,10 @@ void bind_rules(py::module_& module) {
             return self;
           })
       .def("__exit__", [](const py::object& self, const py::args& /*error*/) { autocast::leave(self.cast<Guard>()); });
-  module.def("find_policy", [](const std::string& digest) { return mutable_of(autocast::find_policy(digest)); });
-  module.def("make_policy", &make_policy);
+  module.def("find_policy", [](const std::string& key) { return mutable_of(autocast::find_policy(key)); });
+  module.def("kernel_policy", &kernel_policy);
+  module.def("overloads_of", &autocast::overloads_of);
+  module.def("obstacles", &obstacles);
   module.def("use_policy", [](const std::optional<Policy>& policy) {
     if (policy) {
       autocast::add_kernels(**policy);

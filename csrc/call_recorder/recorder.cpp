@@ -18,7 +18,7 @@
 
 #include "autocast/kernel.h"
 #include "autocast/policy_scope.h"
-#include "autocast/witness.h"
+#include "autocast/rule_observer.h"
 
 namespace polycast::call_recorder {
 
@@ -169,8 +169,8 @@ void follow_rule(autocast::Slot slot, const autocast::Found& found) {
   Call& call = innermost->call;
   call.rule = found.rule;
   call.taken = found.rule.category != autocast::Category::unlisted;
-  if (found.policy != nullptr) {
-    call.origin = std::string(autocast::name_of(found.layer)) + ": " + found.policy->origin(*found.placed);
+  if (found.spec != nullptr) {
+    call.origin = std::string(autocast::name_of(found.layer)) + ": " + found.spec->origin;
   }
 }
 
@@ -282,7 +282,7 @@ void start(std::string recorder, std::function<std::string()> source, size_t lim
     std::atomic_store(&state().source, std::make_shared<const std::function<std::string()>>(std::move(source)));
   }
   state().room = state().limit = limit;
-  autocast::set_witness(&follow_rule);
+  autocast::set_rule_observer(&follow_rule);
   handle_of_thread = at::addThreadLocalCallback(
       at::RecordFunctionCallback(&on_start, &on_end)
           .needsInputs(true)
@@ -292,7 +292,7 @@ void start(std::string recorder, std::function<std::string()> source, size_t lim
 }
 
 void stop() {
-  autocast::set_witness(nullptr);
+  autocast::set_rule_observer(nullptr);
   state().handle = at::INVALID_CALLBACK_HANDLE;
   has_been_stopped();
   const std::lock_guard<std::mutex> lock(state().mutex);

@@ -61,7 +61,7 @@ namespace polycast::autocast {
 
 namespace ops = at::_ops;
 
-void rules_0(std::vector<BuiltInRule>& rules, std::vector<Names>& names) {
+void rules_0(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names) {
   names.push_back({"_addmm_activation", "torch._addmm_activation"});
   add_rules(rules, "cpu", {"_addmm_activation", "default", Category::lower_precision_fp, kernel<ops::_addmm_activation>});
   names.push_back({"_thnn_fused_lstm_cell", "torch.ops.aten._thnn_fused_lstm_cell"});

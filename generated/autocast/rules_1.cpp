@@ -58,7 +58,7 @@ namespace polycast::autocast {
 
 namespace ops = at::_ops;
 
-void rules_1(std::vector<BuiltInRule>& rules, std::vector<Names>& names) {
+void rules_1(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names) {
   names.push_back({"_lu_with_info", "torch._lu_with_info torch.lu torch.Tensor.lu"});
   add_rules(rules, "cpu", {"_lu_with_info", "default", Category::fp32, kernel<ops::_lu_with_info>});
   names.push_back({"_thnn_fused_gru_cell", "torch.ops.aten._thnn_fused_gru_cell"});

@@ -52,7 +52,7 @@ namespace polycast::autocast {
 
 namespace ops = at::_ops;
 
-void rules_2(std::vector<BuiltInRule>& rules, std::vector<Names>& names) {
+void rules_2(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names) {
   names.push_back({"_convolution", "torch._convolution"});
   add_rules(rules, "cuda xpu mps tpu", {"_convolution", "default", Category::lower_precision_fp, kernel<ops::_convolution>});
   add_rules(rules, "cuda xpu cpu mps", {"_convolution", "deprecated", Category::lower_precision_fp, kernel<ops::_convolution_deprecated>});

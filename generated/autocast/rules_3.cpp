@@ -65,7 +65,7 @@ namespace polycast::autocast {
 
 namespace ops = at::_ops;
 
-void rules_3(std::vector<BuiltInRule>& rules, std::vector<Names>& names) {
+void rules_3(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names) {
   names.push_back({"_native_multi_head_attention", "torch._native_multi_head_attention"});
   add_rules(rules, "cpu", {"_native_multi_head_attention", "default", Category::lower_precision_fp, kernel<ops::_native_multi_head_attention>});
   names.push_back({"_softmax", "torch._softmax"});

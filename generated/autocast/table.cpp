@@ -1,15 +1,15 @@
 // Generated from policy.yaml by `python -m codegen`. Do not edit.
-#include "autocast/table.h"
+#include "autocast/builtin_policy.h"
 
 #include <algorithm>
 #include <string>
 
 namespace polycast::autocast {
 
-void rules_0(std::vector<BuiltInRule>& rules, std::vector<Names>& names);
-void rules_1(std::vector<BuiltInRule>& rules, std::vector<Names>& names);
-void rules_2(std::vector<BuiltInRule>& rules, std::vector<Names>& names);
-void rules_3(std::vector<BuiltInRule>& rules, std::vector<Names>& names);
+void rules_0(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names);
+void rules_1(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names);
+void rules_2(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names);
+void rules_3(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names);
 
 const std::vector<Device>& devices() {
   static const std::vector<Device> table{
@@ -31,8 +31,8 @@ const std::vector<Device>& devices() {
   return table;
 }
 
-const std::vector<Sentence>& sentences() {
-  static const std::vector<Sentence> table{
+const std::vector<CategoryDoc>& category_docs() {
+  static const std::vector<CategoryDoc> table{
       {Category::lower_precision_fp, "lower_precision_fp", "Casts every floating-point input to the lower precision of the region."},
       {Category::fp32, "fp32", "Casts every floating-point input to float32."},
       {Category::fp32_set_opt_dtype, "fp32_set_opt_dtype", "Computes and returns float32 through the op's own dtype argument, unless the caller gave one."},
@@ -73,7 +73,7 @@ namespace {
 
 struct Table {
   std::vector<BuiltInRule> rules;
-  std::vector<Names> names;
+  std::vector<PublicNames> names;
 };
 
 const Table& table() {
@@ -94,12 +94,12 @@ const std::vector<BuiltInRule>& built_in_rules() {
   return table().rules;
 }
 
-const std::vector<Names>& names() {
+const std::vector<PublicNames>& public_names() {
   return table().names;
 }
 
-const std::vector<Names>& composites() {
-  static const std::vector<Names> table{
+const std::vector<PublicNames>& composites() {
+  static const std::vector<PublicNames> table{
       {"linalg_matrix_norm linalg_svdvals linalg_vector_norm", "torch.Tensor.norm"},
       {"log_softmax nll_loss nll_loss2d sum", "torch.nn.CrossEntropyLoss"},
       {"_cudnn_rnn addmm cat linear mm stack", "torch.nn.GRU"},

@@ -1,9 +1,29 @@
-"""Dtypes, as torch has them or as text."""
+"""Dtypes as people write them: the one table of their spellings."""
 
 import torch
 
-from polycast._grammar.dtypes import NAMES, SPELLINGS, dtype_named, plain
-from polycast._grammar.errors import closest
+from polycast._suggest import closest
+
+# The floating-point dtypes that ops are cast to, each with the other names that torch and trainers' switches have.
+SPELLINGS: dict[str, tuple[str, ...]] = {
+    "float16": ("fp16", "f16", "half"),
+    "bfloat16": ("bf16",),
+    "float32": ("fp32", "f32", "float", "single"),
+    "float64": ("fp64", "f64", "double"),
+}
+# From each spelling to torch's name.
+NAMES = {spelling: name for name, spellings in SPELLINGS.items() for spelling in (name, *spellings)}
+
+
+def dtype_named(text: str) -> str | None:
+    """Return torch's name of the floating-point dtype that a text spells; None if it spells none of them.
+
+    Example:
+        >>> from polycast._dtypes import dtype_named
+        >>> dtype_named("bf16"), dtype_named("torch.half"), dtype_named("int8")
+        ('bfloat16', 'float16', None)
+    """
+    return NAMES.get(_plain(text))
 
 
 def dtype_of(value: torch.dtype | str, argument: str = "dtype") -> torch.dtype:
@@ -26,12 +46,17 @@ def dtype_of(value: torch.dtype | str, argument: str = "dtype") -> torch.dtype:
         return value
     if not isinstance(value, str):
         raise TypeError(f"the {argument} is {value!r:.60}; give a torch.dtype or its name, such as 'bfloat16'")
-    found = getattr(torch, dtype_named(value) or plain(value), None)
+    found = getattr(torch, dtype_named(value) or _plain(value), None)
     if isinstance(found, torch.dtype):
         return found
-    near = closest(plain(value), [*NAMES, *(name for name in dir(torch) if _is_dtype(name))])
+    near = closest(_plain(value), [*NAMES, *(name for name in dir(torch) if _is_dtype(name))])
     remedy = f"use one of {', '.join(SPELLINGS)}" if near is None else f"did you mean '{NAMES.get(near, near)}'?"
     raise ValueError(f"the {argument} is '{value:.60}', which torch does not have; {remedy}")
+
+
+def _plain(text: str) -> str:
+    """Return the name of a dtype in lower case, without its module."""
+    return text.strip().lower().removeprefix("torch.")
 
 
 def _is_dtype(name: str) -> bool:

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from polycast._grammar.categories import Category
 from polycast.op_samples import Arguments
+from polycast.policy.categories import Category
 
 # Floating-point dtypes of less than 16 bits hold a payload, whose values need a scale that they do not carry.
 NARROW = [

@@ -37,7 +37,7 @@ def _state(device: str) -> str:
 
 def facts() -> dict[str, str]:
     """Return the facts by their names."""
-    held = policy.in_force()
+    held = policy.current()
     named = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_PREFIX)]
     here = [kind for kind in backends.device_types() if backends.is_here(kind)]
     return {

@@ -59,7 +59,7 @@ class _Tag(str):
     """The installed devices, in keys of on-disk caches. A key also gets the policy in force where it is made."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        held = policy.in_force()
+        held = policy.current()
         return str, (f"{self} {_TAG}{held.digest}" if held else str(self),)
 
 

@@ -16,12 +16,12 @@ from torch import Tensor
 import polycast
 from polycast import backends, syncfree
 from polycast._compiled import DEVICES, without_warnings
-from polycast._grammar.categories import Category
 from polycast._text_table import lines_of
 from polycast.cast_by_hand import Result, cast_by_hand, first_line, outcome, same, same_bits
 from polycast.collect_env import facts
 from polycast.installation import install
 from polycast.op_samples import WITHOUT_SAME_BITS, WITHOUT_SAMPLE, Make, arguments, find
+from polycast.policy.categories import Category
 from polycast.policy.rules import BUILT_IN, Rule
 from polycast.scope import process
 

@@ -128,7 +128,7 @@ def test_the_result_is_a_value_that_prints_as_a_table() -> None:
     ]
     assert lines[0].startswith("run 1: good: good, ") and lines[-1].startswith(f"run {found.runs}: ")
     assert [line.partition("; ")[2] for line in lines[2:4]] == [f"{n} rules left" for n in (4, 2)]
-    assert not polycast.assigned(model) and not polycast.policy.in_force()
+    assert not polycast.assigned(model) and not polycast.policy.current()
 
 
 def test_a_search_that_is_done_is_in_its_log_and_an_exception_of_the_check_is_bad(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def checks(real_device: str) -> tuple[Check, ...]:
         if real_device == "xla":
             patch.setattr(verifying, "OPTIMIZERS", {"AdamW": verifying.OPTIMIZERS["AdamW"]})
         found = verify(real_device)
-        assert polycast.policy.in_force() == policy
+        assert polycast.policy.current() == policy
     torch.set_num_threads(threads)
     assert torch.equal(torch.get_rng_state(), random)
     assert polycast.installed() == installed

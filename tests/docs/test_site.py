@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from polycast._grammar.categories import UNLISTED
+from polycast.policy.categories import UNLISTED
 
 from docs import op_pages
 from tests.support.cases import DEVICES

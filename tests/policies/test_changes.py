@@ -109,8 +109,8 @@ def test_without_kernels_no_rule_holds_until_they_are_installed() -> None:
         polycast.assign(LAYER, {"": None}), polycast.use(None)  # which warn of nothing
         with pytest.warns(UserWarning, match=nothing):
             polycast.use({"matmul": "fp32"})
-        assert polycast.policy.in_force() == Policy()
-    assert polycast.policy.in_force() == Policy({"matmul": "fp32"})
+        assert polycast.policy.current() == Policy()
+    assert polycast.policy.current() == Policy({"matmul": "fp32"})
     assert dtype_of(lambda x: x @ x) == torch.float32
 
 

@@ -360,7 +360,7 @@ def check(program: Block, device: str) -> None:
     x = torch.eye(2).to(device)
     with polycast.autocast(device):  # and nothing of it is left
         assert (x @ x).dtype == lower_precision(device)[0]
-    assert polycast.policy.in_force() == polycast.Policy()
+    assert polycast.policy.current() == polycast.Policy()
     assert (scope_depth(), scope_in_force(), torch.is_autocast_enabled(device)) == (0, None, False)
 
 

@@ -8,12 +8,10 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast._grammar.categories import UNLISTED
-from polycast._grammar.names import join_name, split_overload
-from polycast._grammar.releases import ABSENT, Release
-from polycast.policy import operators
-from polycast.policy.releases import releases, rules_of
-from polycast.policy.rules import BUILT_IN
+from polycast._compiled import overloads_of
+from polycast.policy.categories import UNLISTED
+from polycast.policy.releases import ABSENT, Release, releases, rules_of
+from polycast.policy.rules import BUILT_IN, qualified
 
 from tests.support.cases import DEVICES, POLICY, RELEASE, ROOT
 from tests.support.release_probe import STOCK
@@ -33,15 +31,16 @@ def test_every_release_up_to_the_newest_is_recorded_from_a_wheel_with_cuda() -> 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 def test_the_policy_differs_from_a_release_only_where_it_has_a_note(record: Release) -> None:
     here = [rule for rule in POLICY.rules() if record.number in rule.torch]
-    rules = {(rule.op, rule.overload.name, rule.device): rule for rule in here}
-    assert {key[:2] for key in rules} & record.absent == set()
+    rules = {(rule.schema_name, rule.device): rule for rule in here}
+    assert not any(record.category(*key) == ABSENT for key in rules)
     different = set()
-    for op, overload, device in {*rules, *record.rules}:
-        rule = rules.get((op, overload, device))
+    for name, device in [*rules, *((name, device) for name in record.ops for device in record.devices)]:
+        rule = rules.get((name, device))
         held = "unlisted" if rule is None else rule.category.value
         # A note stands with what is listed, be it as input_dtype.
-        if device in record.devices and not (rule and rule.note) and held != record.category(op, overload, device):
-            different.add(f"{device}-{join_name(op, overload)}")
+        told = record.category(name, device)
+        if device in record.devices and not (rule and rule.note) and told not in (held, ABSENT):
+            different.add(f"{device}-{name}")
     assert different == set()
 
 
@@ -62,13 +61,11 @@ def test_the_installed_release_does_what_is_recorded() -> None:
 def lines_that_differ(record: Release, found: dict[str, Any]) -> list[str]:
     """Return the lines of releases.yaml for the overloads that do not do what a release is recorded with."""
     lines = []
-    names = {join_name(*key): key for key in record.overloads()}
-    for name in sorted({*names, *(name for rules in found["devices"].values() for name in rules)}):
-        op, overload = names.get(name) or split_overload(name)
+    for name in sorted({*record.ops, *(name for rules in found["devices"].values() for name in rules)}):
         seen, wanted = {}, {}
         for device, rules in sorted(found["devices"].items()):
             seen[device] = rules.get(name, UNLISTED if name in found["overloads"] else ABSENT)
-            wanted[device] = record.category(op, overload, device)
+            wanted[device] = record.category(name, device)
             if torch.version.cuda is None and wanted[device] == STOCK:  # only the builds with cuDNN have its kernel
                 wanted[device] = seen[device]
         if seen != wanted:
@@ -88,11 +85,11 @@ def test_every_rule_is_that_of_the_release(record: Release) -> None:
         device: polycast.policy.resolved(polycast.Policy(record.name), device=device) for device in record.devices
     }
     for device, rules in resolved.items():
-        held = {(rule.op, rule.overload): rule.category for rule in rules}
-        for op, overload in {*held, *record.overloads()}:
-            wanted = record.category(op, overload, device)
-            if wanted not in (ABSENT, STOCK) and overload in operators.signatures(f"aten::{op}"):
-                assert (held.get((op, overload), "unlisted"), op, overload, device) == (wanted, op, overload, device)
+        held = {rule.name: rule.category for rule in rules}
+        for name in {*held, *record.ops}:
+            wanted = record.category(name, device)
+            if wanted not in (ABSENT, STOCK) and qualified(name) in overloads_of(qualified(name.partition(".")[0])):
+                assert (held.get(name, "unlisted"), name, device) == (wanted, name, device)
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
@@ -113,8 +110,8 @@ def test_a_device_without_a_record_does_not_follow_the_release_of_the_one_that_i
 
 
 def test_a_device_that_stays_as_it_is_beside_one_that_it_is_like_is_saved_so() -> None:
-    rules = {("mm", "default", "cuda"): "fp32", ("mm", "default", "mtia"): "lower_precision_fp"}
-    release = polycast.Policy._of(rules_of(Release("torch-2.9", {}, ("cuda", "mtia"), rules)))
+    ops: dict[str, dict[str, str] | str] = {"mm": {"cuda": "fp32", "mtia": "lower_precision_fp"}}
+    release = polycast.Policy._of(rules_of(Release("torch-2.9", {}, ("cuda", "mtia"), ops, {})))
     held = {rule.device: rule.category for rule in release.by_overload() if rule.name == "mm"}
     assert held == {"cuda": "fp32"} | dict.fromkeys(
         ("xla_gpu", "mtia", "maia", "hpu", "privateuse1", "npu", "musa", "mlu"), "lower_precision_fp"

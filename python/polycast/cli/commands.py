@@ -10,11 +10,11 @@ import torch
 import polycast
 from polycast import collect_env
 from polycast._compiled import DEVICES
-from polycast._grammar.errors import PolicyError
 from polycast.cli import bisect, ops, script, verify
+from polycast.policy.diff import diff
+from polycast.policy.errors import PolicyError
 from polycast.policy.policy import Policy
 from polycast.policy.releases import releases
-from polycast.policy.sides import diff
 
 _ENDING = """
 A first word that is no command is an op, as in: polycast softmax. Without words, polycast prints the facts that a bug

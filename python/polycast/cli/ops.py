@@ -4,12 +4,12 @@ from collections.abc import Collection
 
 from polycast import policy
 from polycast._compiled import DEVICES
-from polycast._grammar.categories import UNLISTED
 from polycast._text_table import lines_of
-from polycast.policy import operators
-from polycast.policy.lookups import device_named
+from polycast.policy.categories import UNLISTED
+from polycast.policy.differences import LEFT_ALONE
+from polycast.policy.op_names import device_named, keys_of
 from polycast.policy.releases import releases
-from polycast.policy.sides import LEFT_ALONE
+from polycast.policy.rules import shown
 from polycast.scope import process
 
 _HEAD = ("op", "category", "devices")
@@ -24,7 +24,7 @@ def text(name: str, device: str | None = None) -> str:
     devices = [*DEVICES] if device is None else [device_named(device)]
     rules = policy.rules(name)
     if not rules:
-        ops = {target.op for target in operators.targets(name)}
+        ops = {shown(key.partition(".")[0]) for key in keys_of(name)}
         told = [f"{name}: {UNLISTED} on every device.", "", LEFT_ALONE, *_changes(ops)]
         return "\n".join([*told, *_in_force(ops, devices)])
     cells: dict[str, dict[str, str]] = {}
@@ -69,7 +69,7 @@ def _changes(ops: set[str]) -> list[str]:
 def _in_force(ops: set[str], devices: list[str]) -> list[str]:
     """Return the rules over the built-in ones of these ops, which POLYCAST_POLICY's policy has."""
     held: dict[tuple[str, str], list[str]] = {}
-    for rule in policy.in_force().by_overload():
+    for rule in policy.current().by_overload():
         if rule.op in ops and rule.device in devices:
             held.setdefault((rule.name, rule.category), []).append(rule.device)
     rows = [(*key, _names(named)) for key, named in held.items()]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from polycast._grammar.categories import UNLISTED, Category
+from polycast.policy.categories import UNLISTED, Category
 
 FORWARD, BACKWARD, STEP = "forward", "backward", "step"
 LOWER = (torch.float16, torch.bfloat16)

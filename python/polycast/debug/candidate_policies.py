@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 import torch
 from torch import nn
 
-from polycast._grammar.categories import UNLISTED
+from polycast.policy.categories import UNLISTED
 from polycast.policy.policy import Policy
 from polycast.policy.rules import BUILT_IN
 from polycast.scope import uncalled_modules

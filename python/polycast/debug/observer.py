@@ -20,12 +20,11 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from polycast import backends
 from polycast._compiled import current_call, start_recording, stop_recording, take_calls
-from polycast._grammar.categories import UNLISTED, Category
 from polycast.debug.calls import BACKWARD, FORWARD, LOWER, STEP, Call, Cast, Site, SiteCounter
 from polycast.debug.module_tracker import OUTSIDE, ModuleTracker
 from polycast.debug.ops import can_rerun, floating, is_empty, read, unique, written
-from polycast.policy.operators import qualified, shown
-from polycast.policy.rules import BUILT_IN
+from polycast.policy.categories import UNLISTED, Category
+from polycast.policy.rules import BUILT_IN, qualified, shown
 
 T = TypeVar("T")
 # A line of the program is in none of these folders.

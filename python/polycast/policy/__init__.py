@@ -1,10 +1,10 @@
-"""What a policy says: rules for ops, by category and device. Questions to the built-in one and to those in force."""
+"""The rules of ops, by category and device: questions to the built-in policy, and to the policies that apply here."""
 
-from polycast._grammar.categories import UNLISTED
-from polycast.policy.queries import categories, category, devices, in_force, notes, ops, resolved, rules
+from polycast.policy.categories import UNLISTED
+from polycast.policy.query import categories, category, current, devices, notes, ops, resolved, rules
 from polycast.policy.rules import Rule
 
-__all__ = ["UNLISTED", "Rule", "categories", "category", "devices", "in_force", "notes", "ops", "resolved", "rules"]
+__all__ = ["UNLISTED", "Rule", "categories", "category", "current", "devices", "notes", "ops", "resolved", "rules"]
 
 
 def __dir__() -> list[str]:

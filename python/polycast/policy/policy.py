@@ -1,23 +1,27 @@
 """Policies as values: rules over the built-in ones."""
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeAlias, overload
 from weakref import WeakValueDictionary
 
 import torch
 
-from polycast._compiled import KernelPolicy, find_policy, make_policy
-from polycast._grammar.categories import Category
-from polycast._grammar.errors import PolicyError
-from polycast._grammar.names import split_overload
-from polycast.policy.lookups import Op, category_on, targets_of
-from polycast.policy.operators import qualified, shown
-from polycast.policy.rules import VALUES, Rule
-from polycast.policy.sides import BUILT_IN_NAME, differences, side_of
-from polycast.policy.sources import rules_from, rules_of_file
-from polycast.policy.writing import Casts, Rules, casts_of, write
+from polycast._compiled import DEVICES, KernelPolicy, kernel_policy
+from polycast._dtypes import NAMES
+from polycast._suggest import suggestion
+from polycast.policy import op_names
+from polycast.policy.categories import UNLISTED, VALUES, Category, canonical, not_a_category
+from polycast.policy.differences import BUILT_IN_NAME, differences, side_of
+from polycast.policy.errors import PolicyError
+from polycast.policy.from_dict import rows_of_dict
+from polycast.policy.op_names import Op
+from polycast.policy.releases import find, is_release, releases, rules_of
+from polycast.policy.rows import EVERY, Casts, Cell, Row, Rows, overlaid, overloads_under, rows_of, shortened, written
+from polycast.policy.rules import BY_OVERLOAD, Rule, Rules, exact_key, shown, split_overload, table_of
 
 __all__ = ["Policy", "PolicyError", "Rule"]
 
@@ -80,13 +84,13 @@ class Policy(Mapping[str, Casts]):
         ('fp32', {'xla': 'fp32', 'xpu': 'fp32', 'cpu': 'fp32', 'mps': 'fp32'})
     """
 
-    __slots__ = ("__weakref__", "_digest", "_kernels", "_rules")
-    _rules: tuple[Rule, ...]
+    __slots__ = ("__weakref__", "_digest", "_kernels", "_rows")
+    _rows: Rows
     _kernels: KernelPolicy | None
     _digest: str
 
     def __init__(self, rules: PolicyLike = None) -> None:
-        self._set(rules._rules if isinstance(rules, Policy) else rules_from(rules))
+        self._set(rules._rows if isinstance(rules, Policy) else _rows_from(rules))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Policy":
@@ -96,22 +100,29 @@ class Policy(Mapping[str, Casts]):
             PolicyError: The file cannot be read, or as for the class.
             TypeError: The path is no path.
         """
-        return cls._of(rules_of_file(os.fspath(path)))
+        return cls._with(_rows_of_file(os.fspath(path)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the rules to a YAML file, from which :meth:`load` returns an equal policy."""
-        write({"ops": self.rules}, path)
+        from polycast.policy import files  # needs PyYAML
+
+        files.save({"ops": self.rules}, path)
+
+    @classmethod
+    def _with(cls, rows: Rows) -> "Policy":
+        policy = cls.__new__(cls)
+        policy._set(rows)
+        return policy
 
     @classmethod
     def _of(cls, rules: Iterable[Rule]) -> "Policy":
-        policy = cls.__new__(cls)
-        policy._set(tuple(rules))
-        return policy
+        """Return the policy of rules for single overloads and devices."""
+        return cls._with(rows_of(rules))
 
-    def _set(self, rules: tuple[Rule, ...]) -> None:
-        self._rules = rules
-        content = sorted((*rule.key, rule.category) for rule in rules)
-        self._digest = sha256(repr(content).encode()).hexdigest()[:16]
+    def _set(self, rows: Rows) -> None:
+        self._rows = rows
+        content = {key: [cell and cell.category for cell in row] for key, row in rows.items()}
+        self._digest = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
         self._kernels = None
         _made[id(self)] = self
 
@@ -122,30 +133,52 @@ class Policy(Mapping[str, Casts]):
 
     @classmethod
     def of_kernels(cls, policy: KernelPolicy) -> "Policy":
-        """Return the policy whose rules kernels look up."""
-        return cls._of(map(_from_kernels, policy.rules()))
+        """Return the policy whose rows kernels look up."""
+        return cls._with({key: tuple(cell and Cell(*cell) for cell in row) for key, row in policy.rows.items()})
 
     @property
     def kernels(self) -> KernelPolicy:
-        """The rules as kernels look them up. Policies with the same rules from the same places share one."""
+        """The rows as kernels look them up. Policies with the same rules from the same places share one."""
         if self._kernels is None:
-            digest = digest_of(self._rules)
-            self._kernels = find_policy(digest) or make_policy(digest, [*map(_to_kernels, self._rules)])
+            self._kernels = kernel_policy(key_of(self), self._rows)
         return self._kernels
 
     @property
     def digest(self) -> str:
-        """What the policy does as 16 hexadecimal digits, the same in every process."""
+        """The rules as 16 hexadecimal digits, the same in every process."""
         return self._digest
 
     @property
     def rules(self) -> dict[str, Casts]:
         """The shortest dict from which an equal policy can be made."""
-        return casts_of(self._rules)
+        return written(self._rows)
 
     def by_overload(self) -> Rules:
         """Return the rules, one for each overload and device, which print as a table."""
-        return Rules(self._rules)
+        names = dict.fromkeys(name for key in self._rows for name in overloads_under(key))
+        return Rules(rule for name in names for rule in self._on(name))
+
+    def _row_on(self, overload: str) -> Row:
+        """Return the cells that decide about an overload, by its name in the dispatcher."""
+        keys = self.kernels.deciding_keys(overload)
+        return tuple(None if key is None else self._rows[key][place] for place, key in enumerate(keys))
+
+    def rules_on(self, op: Op) -> Iterator[Rule]:
+        """Yield the rules of an op, or of the ops that a name runs, by this policy over the built-in one.
+
+        The overloads that the built-in policy lists come first.
+        """
+        for key in op_names.asked_keys(op):
+            listed = [name for name in BY_OVERLOAD if key in (name.partition(".")[0], exact_key(name))]
+            for name in dict.fromkeys([*listed, *overloads_under(key)]):
+                yield from {**BY_OVERLOAD.get(name, {}), **{rule.device: rule for rule in self._on(name)}}.values()
+
+    def _on(self, overload: str) -> Iterator[Rule]:
+        """Yield the rules of an overload."""
+        op, name = split_overload(shown(overload))
+        for device, cell in zip(DEVICES, self._row_on(overload), strict=True):
+            if cell is not None:
+                yield Rule(op, name, device, cell.category, cell.note, cell.source)
 
     @overload
     def category(self, op: Op, device: None = None) -> dict[str, str]: ...
@@ -160,7 +193,10 @@ class Policy(Mapping[str, Casts]):
             >>> mine.category("torch.softmax", "cuda"), mine.category("softmax", "cpu"), mine.category("mm", "cuda")
             ('bfloat16', 'unlisted', 'lower_precision_fp')
         """
-        return category_on(op, device, self._rules)
+        names = [*DEVICES] if device is None else [op_names.device_named(device)]
+        rules = list(self.rules_on(op))
+        found = {name: _one_category(op, name, rules) for name in names}
+        return found if device is None else found[names[0]]
 
     def diff(self, other: PolicyLike = None) -> str:
         """Return a table of what this policy does differently from another, or from the built-in one.
@@ -177,9 +213,9 @@ class Policy(Mapping[str, Casts]):
             unlisted: autocast leaves it alone; the ops that it runs follow their own rules.
             input_dtype: runs in the dtype of its inputs, and so does all that it runs.
         """
-        sides = [side_of(BUILT_IN_NAME), side_of("this", self._rules)]
+        sides = [side_of(BUILT_IN_NAME), side_of("this", self.by_overload())]
         if other is not None:
-            sides.append(side_of(other if isinstance(other, str) else "other", Policy(other)._rules))
+            sides.append(side_of(other if isinstance(other, str) else "other", Policy(other).by_overload()))
         return differences(*sides)
 
     def __getitem__(self, op: Op) -> Casts:
@@ -187,7 +223,7 @@ class Policy(Mapping[str, Casts]):
         if isinstance(op, str) and op in rules:
             return rules[op]
         try:
-            found = {str(target) for target in targets_of(op)}
+            found = {shown(key) for key in op_names.asked_keys(op)}
         except (TypeError, ValueError) as error:
             raise KeyError(str(error)) from None
         if len(found) != 1 or not found <= rules.keys():
@@ -201,11 +237,23 @@ class Policy(Mapping[str, Casts]):
         return len(self.rules)
 
     def __bool__(self) -> bool:
-        return bool(self._rules)
+        return bool(self._rows)
 
     def __or__(self, other: PolicyLike) -> "Policy":
         """Return both joined. Where both have a rule, the other's decides."""
-        return Policy._of({rule.key: rule for rule in (*self._rules, *Policy(other)._rules)}.values())
+        over = Policy(other)
+        joined = {**self._rows, **{key: overlaid(self._rows.get(key), row) for key, row in over._rows.items()}}
+        rows, laid = dict(joined), Policy._with(joined)
+        for key in (key for key in self._rows if not over._rows.keys().isdisjoint((EVERY, key.partition(".")[0], key))):
+            # A wide rule of the other decides over a narrow one of this policy, for the overloads that it can cast.
+            names = overloads_under(key)
+            for name in names:
+                row = overlaid(self._row_on(name), over._row_on(name))
+                if row != laid._row_on(name):
+                    rows[exact_key(name)] = row
+            if all(exact_key(name) in rows for name in names) and "." not in key:
+                del rows[key]
+        return Policy._with(shortened(rows))
 
     def __ror__(self, other: PolicyLike) -> "Policy":
         return Policy(other) | self
@@ -224,35 +272,77 @@ class Policy(Mapping[str, Casts]):
         return hash(self.digest)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Policy._of, (self._rules,)
+        return Policy._with, (self._rows,)
 
     def __str__(self) -> str:
         """Return a table of the rules, each with the place that it comes from."""
-        return str(Rules(rule._replace(note="") for rule in self._rules))
+        cells = {
+            shown(key): {device: cell[:2] for device, cell in zip(DEVICES, row, strict=True) if cell is not None}
+            for key, row in self._rows.items()
+        }
+        return table_of(cells, "category", "from")
 
     def __repr__(self) -> str:
         return f"Policy({self.rules!r})"
 
 
-def digest_of(rules: tuple[Rule, ...]) -> str:
-    """Return a digest of rules and their places, in whatever order they stand."""
-    return sha256(repr(sorted(rules, key=lambda rule: rule.key)).encode()).hexdigest()
+def key_of(policy: Policy) -> str:
+    """Return a digest of the rows of a policy, their places and notes included."""
+    return sha256(json.dumps(policy._rows, sort_keys=True).encode()).hexdigest()
 
 
-def _to_kernels(rule: Rule) -> tuple[str, str, str, torch.dtype | None, str, str]:
-    category, dtype = VALUES[rule.category]
-    banned = category is Category.BANNED
-    return (
-        qualified(rule.name),
-        rule.device,
-        rule.category if category is None else category.value,
-        None if dtype is None else getattr(torch, dtype),
-        f"'{rule.name}' is banned on {rule.device} by {rule.source}" if banned else "",
-        rule.source,
-    )
+def _one_category(op: Op, device: str, rules: list[Rule]) -> str:
+    first: dict[str, str] = {}
+    for rule in rules:
+        if rule.device == device:
+            first.setdefault(rule.op, rule.category)
+    if len(set(first.values())) > 1:
+        parts = ", ".join(f"{name} ({category})" for name, category in first.items())
+        name = op if isinstance(op, str) else op_names.name_of(op)
+        raise ValueError(f"'{name}' runs several ops on {device}: {parts}; ask for one of them")
+    return next(iter(first.values()), UNLISTED)
 
 
-def _from_kernels(rule: tuple[str, str, str, torch.dtype | None, str, str]) -> Rule:
-    name, device, category, dtype, _, source = rule
-    op, overload_name = split_overload(shown(name))
-    return Rule(op, overload_name, device, category if dtype is None else str(dtype).removeprefix("torch."), "", source)
+def is_file(value: object) -> bool:
+    """Return whether a path or a text names a file of rules, also one that is not there."""
+    if isinstance(value, str) and canonical(value) not in VALUES and not is_release(value):
+        return value.endswith((".yaml", ".yml")) or os.sep in value or Path(value[:255]).is_file()
+    return isinstance(value, os.PathLike)
+
+
+def _rows_from(value: object) -> Rows:
+    """Return the rows of a dict, a file, a release, a category or a dtype.
+
+    Raises:
+        PolicyError: The dict or the file has problems.
+        ValueError: A text is none of these, or the release is not recorded.
+        TypeError: The value is no dict, path, text or dtype.
+    """
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        return rows_of_dict(value)
+    if isinstance(value, str | os.PathLike) and is_file(value):
+        return _rows_of_file(os.fspath(value))
+    if not isinstance(value, str | torch.dtype):
+        raise TypeError(
+            f"the policy is {value!r:.60}; give a dict of rules, as in {{'softmax': 'fp32'}}, the name of a file or of "
+            "a release, or a category or dtype for every op"
+        )
+    text = str(value)
+    category = canonical(text)
+    if category in VALUES:
+        return {EVERY: (Cell(category, f"Policy('{category}')"),) * len(DEVICES)}
+    if text == Category.STOCK.value or isinstance(value, torch.dtype):
+        raise ValueError("; ".join(not_a_category(text)))
+    if is_release(text):
+        return rows_of(rules_of(find(text)))
+    close = suggestion(text, [*VALUES, *NAMES, *releases()])
+    remedy = close or "; give a category such as fp32, a release such as torch-2.12, or the name of a file"
+    raise ValueError(f"unknown category, release or file '{text:.60}'{remedy}")
+
+
+def _rows_of_file(path: str) -> Rows:
+    from polycast.policy import files  # needs PyYAML
+
+    return rows_of_dict(files.load(path), path)

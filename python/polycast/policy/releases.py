@@ -1,21 +1,42 @@
-"""The recorded releases of torch, which are policies: what torch does to each op."""
+"""The recorded releases of PyTorch, which are policies: what PyTorch does to each op."""
 
 import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-from polycast._compiled import DEVICES, DEVICES_LIKE
-from polycast._grammar.categories import UNLISTED, Category
-from polycast._grammar.errors import did_you_mean
-from polycast._grammar.names import join_name
-from polycast._grammar.releases import ABSENT, Release, read_releases
-from polycast.policy import operators
-from polycast.policy.operators import Target
-from polycast.policy.rules import BUILT_IN, VALUES, Rule
+from polycast._compiled import DEVICES, DEVICES_LIKE, obstacles, overloads_of
+from polycast._suggest import did_you_mean
+from polycast.policy.categories import UNLISTED, Category
+from polycast.policy.rules import BY_OVERLOAD, Rule, exact_key, qualified, split_overload
 
 RECORDED = Path(__file__).with_name("releases.yaml")
+ABSENT = "absent"
 _NAME = re.compile(r"(?:torch[-_ ]?)?(\d+)(?:\.(\d+))?[\w.+]*", re.ASCII | re.IGNORECASE)
+
+
+class Release(NamedTuple):
+    """What a release of PyTorch does to every overload, on the devices that were recorded."""
+
+    name: str
+    packages: dict[str, str]
+    devices: tuple[str, ...]
+    ops: dict[str, dict[str, str] | str]
+    """By overload, as in "pow.Scalar": the categories by device, or "absent" if the release does not have it."""
+    reasons: dict[str, str]
+    """Of overloads: why they changed in this release."""
+
+    @property
+    def number(self) -> tuple[int, int]:
+        """The version, as in (2, 11)."""
+        major, minor = self.name.removeprefix("torch-").split(".")
+        return int(major), int(minor)
+
+    def category(self, overload: str, device: str) -> str:
+        """Return the category of an overload on a device, "unlisted", or "absent" if the release does not have it."""
+        row = self.ops.get(overload, {})
+        return row if isinstance(row, str) else row.get(device, UNLISTED)
 
 
 @cache
@@ -24,14 +45,22 @@ def releases() -> dict[str, Release]:
 
     Example:
         >>> from polycast.policy.releases import releases
-        >>> releases()["torch-2.12"].category("rms_norm", "default", "cuda")
+        >>> releases()["torch-2.12"].category("rms_norm", "cuda")
         'fp32'
     """
-    return read_releases(RECORDED)
+    from polycast.policy.files import load  # needs PyYAML
+
+    found: dict[str, Release] = {}
+    ops: dict[str, dict[str, str] | str] = {}
+    for name, record in load(RECORDED).items():
+        ops = {**ops, **record.get("ops", {})}
+        reasons = {op: reason.strip() for op, reason in record.get("reasons", {}).items()}
+        found[name] = Release(name, record["recorded"], tuple(record["devices"]), ops, reasons)
+    return found
 
 
 def is_release(name: str) -> bool:
-    """Return whether a text names a release of torch, recorded or not; the name of a file has a suffix.
+    """Return whether a text names a release of PyTorch, recorded or not; the name of a file has a suffix.
 
     Example:
         >>> from polycast.policy.releases import is_release
@@ -54,30 +83,32 @@ def find(name: str) -> Release:
 
 
 def rules_of(release: Release) -> Iterator[Rule]:
-    """Yield a rule where a release differs from policy.yaml, under the torch that runs.
+    """Yield a rule where a release differs from policy.yaml, under the installed PyTorch.
 
-    Overloads that the torch that runs does not have are left out. policy.yaml decides where the release has no such
+    Overloads that the installed PyTorch does not have are omitted. policy.yaml decides where the release has no such
     overload or keeps a kernel that is written by hand, and on each device of which the release has no record: there a
     rule, whose note says so, only keeps the built-in category against the rule of the device that it is like.
     """
-    built_in = {rule.key: rule.category for rule in BUILT_IN}
-    for op, overload in sorted({key[:2] for key in built_in} | release.overloads()):
-        if overload not in operators.signatures(op):
+    for name in sorted({*map(qualified, release.ops), *BY_OVERLOAD}):
+        op, overload = split_overload(name.removeprefix("aten::"))
+        if name not in overloads_of(qualified(op)):
             continue
-        here = {device: built_in.get((op, overload, device), UNLISTED) for device in DEVICES}
-        wanted = {device: _wanted(release, op, overload, device, here[device]) for device in DEVICES}
+        built_in = BY_OVERLOAD.get(name, {})
+        here = {device: built_in[device].category if device in built_in else UNLISTED for device in DEVICES}
+        wanted = {device: _wanted(release, name.removeprefix("aten::"), device, here[device]) for device in DEVICES}
         # A rule for a device also holds for those that are like it. So all of them get a rule, or none.
         families = {_root(device) for device in DEVICES if wanted[device] != here[device]}
-        reason = release.reasons.get(join_name(op, overload), "")
-        for device in DEVICES:
-            if _root(device) in families and _can(op, overload, device, wanted[device]):
+        reason = release.reasons.get(name.removeprefix("aten::"), "")
+        kept = obstacles(exact_key(name), [None if value == "stock" else value for value in wanted.values()])
+        for device, refused in zip(DEVICES, kept, strict=True):
+            if _root(device) in families and wanted[device] != "stock" and not refused:
                 note = reason if device in release.devices else f"no record in {release.name}: the built-in category"
                 yield Rule(op, overload, device, wanted[device], note, release.name)
 
 
-def _wanted(release: Release, op: str, overload: str, device: str, here: str) -> str:
+def _wanted(release: Release, overload: str, device: str, here: str) -> str:
     """Return what a release gives an overload on a device, or `here`, what policy.yaml does."""
-    category = release.category(op, overload, device) if device in release.devices else here
+    category = release.category(overload, device) if device in release.devices else here
     return here if category in (ABSENT, Category.STOCK.value) else category
 
 
@@ -85,11 +116,3 @@ def _root(device: str) -> str:
     """Return the device that this one is like in the end."""
     like = DEVICES_LIKE[device]
     return device if like is None else _root(like)
-
-
-def _can(op: str, overload: str, device: str, category: str) -> bool:
-    """Return whether our kernels can do it. They can for every release that was recorded."""
-    if category not in VALUES:
-        return False
-    signature = operators.signatures(op)[overload]
-    return operators.obstacle(Target(op, overload), signature, VALUES[category][0], device) is None

@@ -2,20 +2,16 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 
-from polycast._grammar import nodes
-from polycast._grammar.errors import Location, PolicyError, Problem
 from polycast._text_table import lines_of
-from polycast.policy.policy import Policy, PolicyLike, Rule
-from polycast.policy.sources import is_file
+from polycast.policy.errors import PolicyError, Problem
+from polycast.policy.policy import Policy, PolicyLike, Rule, is_file
 from polycast.scope import keys, uncalled_modules
 from polycast.scope.compiled_code import disabled
 from polycast.scope.handle import Handle, warn_of_no_kernels
@@ -118,16 +114,16 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     """
     _check_model(model)
     modules = dict(model.named_modules(remove_duplicate=False))
-    source = "assign"
+    file = ""
     if isinstance(rules, str | os.PathLike) and is_file(rules):
-        source = os.fspath(rules)
-        rules = _of_file(source, modules)
+        file = os.fspath(rules)
+        rules = _of_file(file, modules)
     elif isinstance(rules, Policy | str | torch.dtype | None):
         rules = {"": rules}
     if not isinstance(rules, Mapping):
         raise TypeError(f"the rules are {rules!r:.60}; give a mapping, as in {{'lm_head': 'fp32'}}")
     problems: list[Problem] = []
-    chosen = choose(modules, rules, problems, source)
+    chosen = choose(modules, rules, problems, file)
     if problems:
         raise PolicyError(problems)
     given = {name: chosen[module] for name, module in modules.items() if module in chosen}
@@ -143,37 +139,23 @@ def _of_file(path: str, modules: Mapping[str, nn.Module]) -> dict[str, Any]:
     Raises:
         PolicyError: It cannot be read, or has the form of another file.
     """
-    from polycast._grammar.files import load  # needs PyYAML
+    from polycast.policy.files import load  # needs PyYAML
 
-    problems: list[Problem] = []
-    root = load(Path(path), path, problems, key="of a module")
-    items = root.items if isinstance(root, nodes.Mapping) else ()
-    if root is not None and not isinstance(root, nodes.Mapping):
+    content = load(path)
+    if not isinstance(content, Mapping):
         remedy = "give it one from modules to their rules, as in encoder.0: {linear: fp32}"
-        problems.append(Problem(root.location, "the file is no mapping", remedy))
-    for key, _ in items:
-        if key.value in _NOT_MODULES and key.value not in modules:
-            problems.append(Problem(key.location, f"the model has no module '{key.value}'", _NOT_MODULES[key.value]))
-    if problems:
-        raise PolicyError(problems)
-    found = {key.value: _plain(node) for key, node in items}
-    return {key: None if value in ("null", "~") else value for key, value in found.items()}
-
-
-def _plain(node: nodes.Node) -> Any:
-    """Return a node as a value of a dict of rules."""
-    if isinstance(node, nodes.Text):
-        return node.value
-    if isinstance(node, nodes.Mapping):
-        return {key.value: _plain(value) for key, value in node.items}
-    return [_plain(item) for item in node.items]
+        raise PolicyError([Problem(path, "", "the file is empty" if content is None else "not a mapping", remedy)])
+    wrong = [key for key in content if key in _NOT_MODULES and key not in modules]
+    if wrong:
+        raise PolicyError(Problem(path, key, f"the model has no module '{key}'", _NOT_MODULES[key]) for key in wrong)
+    return dict(content)
 
 
 def choose(
-    modules: Mapping[str, nn.Module], rules: Mapping[Any, Any], problems: list[Problem], source: str
+    modules: Mapping[str, nn.Module], rules: Mapping[Any, Any], problems: list[Problem], file: str
 ) -> dict[nn.Module, Policy | None]:
-    """Return the policy of each module by rules for keys, and report the problems of these, which are in a source."""
-    found = [_Part(*rule, modules, Location(source, number, 0), problems) for number, rule in enumerate(rules.items())]
+    """Return the policy of each module by rules for keys, and report the problems of these."""
+    found = [_Part(*rule, modules, file, problems) for rule in rules.items()]
     chosen: dict[nn.Module, _Part] = {}
     # Keys for single modules come first, and decide.
     for one in sorted(found, key=lambda one: one.is_pattern):
@@ -217,13 +199,13 @@ class _Part:
     """One key of the rules with its modules and its policy. It reports the problems of both."""
 
     def __init__(
-        self, key: object, value: Any, modules: Mapping[str, nn.Module], place: Location, problems: list[Problem]
+        self, key: object, value: Any, modules: Mapping[str, nn.Module], file: str, problems: list[Problem]
     ) -> None:
         self.key = keys.text_of(key, modules)
         self.problems = problems
         self.is_pattern = keys.is_pattern(key, modules)
         self.policy: Policy | None = None
-        self._place = replace(place, path=self.key or "''")
+        self._file, self._path = file, self.key or "''"
         self._other: set[str] = set()
         self.names = keys.names_of(key, modules, self._report)
         if value is not None:
@@ -231,18 +213,16 @@ class _Part:
         try:
             self.policy = None if value is None else Policy(value)
         except PolicyError as error:
-            self.problems += [replace(problem, location=self._inside(problem.location)) for problem in error.problems]
+            self.problems += [problem if problem.file else self._inside(problem) for problem in error.problems]
         except (ValueError, TypeError) as error:
             what, _, remedy = str(error).partition("; ")
             self._report(what, remedy)
 
     def _report(self, what: str, remedy: str) -> None:
-        self.problems.append(Problem(self._place, what, remedy))
+        self.problems.append(Problem(self._file, self._path, what, remedy))
 
-    def _inside(self, location: Location) -> Location:
-        if not location.path:  # in a file
-            return location
-        return replace(self._place, column=location.line, path=f"{self._place.path}.{location.path}")
+    def _inside(self, problem: Problem) -> Problem:
+        return problem._replace(file=self._file, path=f"{self._path}.{problem.path}")
 
     def check_called(self, modules: Mapping[str, nn.Module], chosen: dict[nn.Module, "_Part"]) -> None:
         """Report a module of torch.jit's, which is then not chosen, and one whose weights another module reads without

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from torch import nn
 
-from polycast._grammar.errors import closest
-from polycast.policy.operators import targets
+from polycast._suggest import closest
+from polycast.policy.op_names import keys_of
 
 Key: TypeAlias = str | type[nn.Module] | nn.Module
 Report: TypeAlias = Callable[[str, str], None]
@@ -64,7 +64,7 @@ def _named(key: str, modules: Mapping[str, nn.Module], report: Report) -> list[s
         remedy = (
             f"a glob has '*', and a pattern begins with '{PATTERN}'" if close is None else f"did you mean '{close}'?"
         )
-        if targets(key):
+        if keys_of(key):
             remedy = f"it is an op: for the whole model write {{'': {{'{key}': ...}}}}" + (
                 "" if close is None else f"; {remedy}"
             )

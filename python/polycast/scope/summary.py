@@ -3,7 +3,7 @@
 from collections import Counter
 
 from polycast.policy.policy import Policy
-from polycast.policy.writing import Casts
+from polycast.policy.rows import Casts
 
 SHOWN = 3  # a policy of more ops is counted in a line
 

@@ -33,7 +33,7 @@ struct Device {
   std::vector<const char*> also_called;  // other names that users write
 };
 
-struct Sentence {
+struct CategoryDoc {
   Category category;
   const char* name;
   const char* text;
@@ -54,7 +54,7 @@ struct BuiltInRule {
 };
 
 // Ops and the public names that call them: two lists, each separated by spaces.
-struct Names {
+struct PublicNames {
   const char* ops;
   const char* names;
 };
@@ -64,9 +64,9 @@ struct Names {
 void add_rules(std::vector<BuiltInRule>& rules, const std::string& devices, BuiltInRule rule);
 
 const std::vector<Device>& devices();
-const std::vector<Sentence>& sentences();
+const std::vector<CategoryDoc>& category_docs();
 const std::vector<BuiltInRule>& built_in_rules();
-const std::vector<Names>& names();       // each: one op, and its public names
-const std::vector<Names>& composites();  // each: one public name, and the ops that it runs
+const std::vector<PublicNames>& public_names();  // each: one op, and its public names
+const std::vector<PublicNames>& composites();    // each: one public name, and the ops that it runs
 
 }  // namespace polycast::autocast

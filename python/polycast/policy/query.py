@@ -1,16 +1,15 @@
-"""Questions to the built-in policy, and to what is in force."""
+"""Questions to the built-in policy, and to the policies that apply here."""
 
 from typing import overload
 
 import torch
 
 from polycast._compiled import CATEGORIES, DEVICES, installed_kernels, scope_in_force
-from polycast._grammar.categories import canonical
-from polycast._grammar.errors import did_you_mean
-from polycast.policy.lookups import Op, category_on, device_named, rules_on
+from polycast._suggest import did_you_mean
+from polycast.policy.categories import canonical
+from polycast.policy.op_names import Op, device_named
 from polycast.policy.policy import Policy, PolicyLike
-from polycast.policy.rules import BUILT_IN
-from polycast.policy.writing import Rules
+from polycast.policy.rules import BUILT_IN, Rules
 
 
 def devices() -> tuple[str, ...]:
@@ -51,7 +50,7 @@ def category(op: Op, device: str | torch.device | None = None) -> str | dict[str
         >>> polycast.policy.category(torch.softmax)["mps"]
         'fp32'
     """
-    return category_on(op, device)
+    return Policy().category(op, device)
 
 
 def rules(op: Op) -> Rules:
@@ -72,7 +71,7 @@ def rules(op: Op) -> Rules:
         >>> [(rule.device, rule.category) for rule in polycast.policy.rules("relu")]
         [('xla', 'lower_precision_fp')]
     """
-    return Rules(rules_on(op))
+    return Rules(Policy().rules_on(op))
 
 
 def ops(device: str | torch.device, category: str | None = None) -> tuple[str, ...]:
@@ -101,15 +100,15 @@ def notes(device: str | torch.device) -> dict[str, str]:
     return {rule.op: rule.note for rule in BUILT_IN if rule.device == name and rule.note}
 
 
-def in_force() -> Policy:
-    """Return the policies that hold here as one: those of the process, and of this thread's regions and modules.
+def current() -> Policy:
+    """Return the policies that apply here as one: those of the process, and of this thread's regions and modules.
 
-    None holds where no kernels are installed.
+    It is empty where no kernels are installed.
 
     Example:
         >>> import polycast
         >>> with polycast.autocast("cpu", policy=polycast.Policy({"relu": "fp32"})):
-        ...     polycast.policy.in_force()
+        ...     polycast.policy.current()
         Policy({'relu': 'fp32'})
     """
     if not installed_kernels():
@@ -124,7 +123,7 @@ def resolved(policy: PolicyLike = None, *, device: str | torch.device) -> Rules:
     """Return the rule of every overload that the built-in policy or another lists on a device.
 
     Args:
-        policy: What :class:`polycast.Policy` takes; None for what is in force here, :func:`in_force`.
+        policy: What :class:`polycast.Policy` takes; None for the policies that apply here, :func:`current`.
         device: As for :func:`category`.
 
     Returns:
@@ -138,6 +137,6 @@ def resolved(policy: PolicyLike = None, *, device: str | torch.device) -> Rules:
         [('mm', 'lower_precision_fp', 'policy.yaml'), ('mv', 'fp32', 'Policy: mv')]
     """
     name = device_named(device)
-    over = in_force() if policy is None else Policy(policy)
+    over = current() if policy is None else Policy(policy)
     found = {rule.key: rule for rule in (*BUILT_IN, *over.by_overload()) if rule.device == name}
     return Rules(found[key] for key in sorted(found))

@@ -1,0 +1,115 @@
+// What the schema of an overload lets a category cast.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "autocast/rules.h"
+
+namespace polycast::autocast {
+
+namespace {
+
+bool contains_tensors(const c10::Type& type) {
+  const auto parts = type.containedTypes();
+  return type.kind() == c10::TypeKind::TensorType ||
+         std::any_of(parts.begin(), parts.end(), [](const c10::TypePtr& part) { return contains_tensors(*part); });
+}
+
+c10::TypePtr without_optional(const c10::TypePtr& type) {
+  const auto optional = type->cast<c10::OptionalType>();
+  return optional ? optional->getElementType() : type;
+}
+
+// How many tensors an argument can hold; a list counts as two. Negative for tensors that are not cast: those in
+// dictionaries, tuples and lists of lists.
+int tensors_in(const c10::Argument& argument) {
+  const c10::TypePtr type = without_optional(argument.real_type());
+  const auto list = type->cast<c10::ListType>();
+  const c10::TypePtr element = list ? without_optional(list->getElementType()) : type;
+  if (element->kind() == c10::TypeKind::TensorType) {
+    return list ? 2 : 1;
+  }
+  return contains_tensors(*type) ? -1 : 0;
+}
+
+bool is_written(const c10::Argument& argument) {
+  return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+}
+
+bool is_optional_dtype(const c10::Argument& argument) {
+  const auto optional = argument.real_type()->cast<c10::OptionalType>();
+  return optional && optional->getElementType()->kind() == c10::TypeKind::ScalarTypeType;
+}
+
+// Why no category can cast the overload.
+std::string obstacle_to_all(const c10::FunctionSchema& schema) {
+  const std::vector<c10::Argument>& arguments = schema.arguments();
+  const auto any = [&](const auto& question) { return std::any_of(arguments.begin(), arguments.end(), question); };
+  if (any([](const c10::Argument& argument) { return tensors_in(argument) < 0; })) {
+    return "takes tensors in dictionaries, tuples or lists of lists, which are not cast; leave it out";
+  }
+  if (any([](const c10::Argument& argument) { return argument.is_out(); })) {
+    return "writes to its out argument; name a functional overload";
+  }
+  if (any(is_written)) {
+    return "writes to an argument; name a functional overload";
+  }
+  // Such as squeeze, whose result may be written to, and reshape, if nothing has to move. policy.yaml lists only ops
+  // that return new tensors in the calls that are cast.
+  if (!is_listed(schema.name()) &&
+      any([](const c10::Argument& argument) { return argument.alias_info() != nullptr; })) {
+    return "can return a view of its argument, which a cast would cut off; leave it out";
+  }
+  return any([](const c10::Argument& argument) { return tensors_in(argument) > 0; }) ? ""
+                                                                                     : "takes no tensor; leave it out";
+}
+
+}  // namespace
+
+std::vector<std::string> overloads_of(const std::string& key) {
+  const size_t dot = key.find('.');
+  if (dot != std::string::npos) {
+    return {key.substr(dot) == ".default" ? key.substr(0, dot) : key};
+  }
+  std::vector<std::string> names;
+  for (const auto& op : torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(key))) {
+    const c10::OperatorName& name = op->schema().operator_name();
+    if (c10::Dispatcher::singleton().findSchema(name)) {  // TorchScript has operators of its own
+      names.push_back(c10::toString(name));
+    }
+  }
+  return names;
+}
+
+std::string obstacle(const std::string& name, Category category, DeviceIndex device) {
+  if (built_in_rule(name, device).category == Category::stock) {
+    return std::string("keeps PyTorch's own kernel on ") + devices()[device].name + "; leave it out there";
+  }
+  const size_t dot = name.find('.');
+  const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
+  const auto op = c10::Dispatcher::singleton().findSchema({name.substr(0, dot), overload});
+  if (!op) {
+    return "is registered by no library; import the library first";
+  }
+  const std::string reason = obstacle_to_all(op->schema());
+  if (!reason.empty()) {
+    return reason;
+  }
+  const std::vector<c10::Argument>& arguments = op->schema().arguments();
+  if (category == Category::fp32_append_dtype && !appends_dtype(name)) {
+    return "has no overload for a dtype in policy.yaml; use fp32";
+  }
+  if (category == Category::fp32_set_opt_dtype && std::none_of(arguments.begin(), arguments.end(), is_optional_dtype)) {
+    return "takes no optional dtype; use fp32";
+  }
+  int tensors = 0;
+  for (const c10::Argument& argument : arguments) {
+    tensors += tensors_in(argument);
+  }
+  return category == Category::promote && tensors < 2 ? "takes one tensor; use fp32 or lower_precision_fp" : "";
+}
+
+}  // namespace polycast::autocast

@@ -1,0 +1,281 @@
+"""Reads dicts of rules as rows, and reports every problem."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from polycast import backends
+from polycast._compiled import ALSO_CALLED, DEVICES_LIKE, obstacles
+from polycast._suggest import closest, did_you_mean
+from polycast.policy import op_names
+from polycast.policy.categories import UNLISTED, VALUES, canonical, not_a_category
+from polycast.policy.errors import PolicyError, Problem
+from polycast.policy.rows import EVERY, Cell, Row, Rows, shortened
+from polycast.policy.rules import shown
+
+OTHERS = "others"
+IMPORT_FIRST = "import the library that registers it first"
+_MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
+RELEASE = (_MAJOR, _MINOR)  # the installed PyTorch
+_RANGE = re.compile(r"\s*(>=|<)\s*(\d{1,3})\.(\d{1,3})\s*", re.ASCII)
+_FIELDS = ("as", "torch", "overloads", "note")
+_GIVE = "give it a category, or a mapping of devices to categories"
+
+
+class _Cast(NamedTuple):
+    """A category for some overloads, or for all."""
+
+    cell: Cell
+    overloads: tuple[str, ...] | None
+    path: str
+
+
+def rows_of_dict(rules: object, file: str = "") -> Rows:
+    """Return the rows of a dict, or of the content of a file.
+
+    Raises:
+        PolicyError: It has problems.
+    """
+    reader = _Reader(file)
+    rows = reader.policy(rules)
+    if reader.problems:
+        raise PolicyError(reader.problems)
+    return shortened(rows) if any("." in key for key in rows) else rows
+
+
+class _Reader:
+    """Reads rules. A rule for an overload decides over a rule for its op."""
+
+    def __init__(self, file: str) -> None:
+        self.problems: list[Problem] = []
+        self._file = file
+        self._source = file or "Policy"
+
+    def report(self, path: str, what: str, remedy: str) -> None:
+        self.problems.append(Problem(self._file, path, what, remedy))
+
+    def policy(self, root: object) -> Rows:
+        """Return the rows of a dict or a file, whose rules are under `ops` or at its top."""
+        if not isinstance(root, Mapping):
+            self.report("", "the file is empty" if root is None else "not a mapping", "give it the key ops")
+            return {}
+        if "models" in root:
+            remedy = "polycast.assign(model, file) takes a file whose keys are the names of modules"
+            self.report("models", "'models' is no op, and a policy holds no rules for modules", remedy)
+            return {}
+        if "ops" not in root:
+            return self.rows(root, "")
+        for key in (key for key in root if key != "ops"):
+            self.report(f"{key}", "unknown key next to 'ops'", "put it under 'ops' if it is an op")
+        if isinstance(root["ops"], Mapping):
+            return self.rows(root["ops"], "ops.")
+        self.report("ops", "not a mapping", "give it one, as in {softmax: fp32}")
+        return {}
+
+    def rows(self, rules: Mapping[Any, object], before: str) -> Rows:
+        found: Rows = {}
+        for key, value in rules.items():
+            name = key if isinstance(key, str) else op_names.name_of(key)
+            if name is None:
+                remedy = "use the name of an op, or torch's function or class that runs it"
+                self.report(f"{before}<{_kind(key)}>", f"a key of type {_kind(key)}", remedy)
+                continue
+            path, problems = before + (name or "''"), len(self.problems)
+            casts = self.by_device(value, path)
+            if any(casts) or len(self.problems) > problems:  # or else the op may be one of other releases
+                named = [*value] if isinstance(value, Mapping) else []
+                for target, row in self.castable(self.targets(name, path), casts, named):
+                    found[target] = self.joined(found.get(target), row, target, path)
+        return found
+
+    def by_device(self, value: object, path: str) -> list[list[_Cast]]:
+        """Return the casts of each device, the first that holds for an overload first."""
+        if not isinstance(value, Mapping) or "as" in value:
+            return [self.casts(value, path)] * len(DEVICES_LIKE)
+        named: dict[str, list[_Cast]] = {}
+        for key, part in value.items():
+            device = self.device(key, path)
+            casts = self.casts(part, f"{path}.{device or key}")
+            if device is not None:
+                named[device] = casts
+        if not value:
+            self.report(path, "an empty mapping", _GIVE)
+        others = named.get(OTHERS, [])
+        # `others: unlisted` keeps an op from the devices that are like a named one.
+        all_unlisted = others != [] and all(cast.cell.category == UNLISTED for cast in others)
+        found = []
+        for device in DEVICES_LIKE:
+            link: str | None = device
+            while link is not None and link not in named and not all_unlisted:
+                link = DEVICES_LIKE[link]
+            found.append(named.get(link or OTHERS, others))
+        return found
+
+    def casts(self, value: object, path: str) -> list[_Cast]:
+        """Return the casts of a category, a mapping with the key `as`, or a list of these."""
+        if not isinstance(value, list | tuple):
+            return self.cast(value, path)
+        if not value:
+            self.report(path, "an empty list", "name a category")
+        return [cast for index, item in enumerate(value) for cast in self.cast(item, f"{path}[{index}]")]
+
+    def cast(self, value: object, path: str) -> list[_Cast]:
+        """Return a cast in a list; none if it has a problem, or is for other releases."""
+        if not isinstance(value, Mapping):
+            category = self.category(value, path)
+            return [] if category is None else [_Cast(Cell(category, f"{self._source}: {path}"), None, path)]
+        for key in (key for key in value if key not in _FIELDS):
+            self.report(f"{path}.{key}", f"unknown key '{key}'", did_you_mean(f"{key}", _FIELDS))
+        if "as" not in value:
+            self.report(path, "a mapping without 'as'", "add it, as in {as: fp32}")
+            return []
+        category = self.category(value["as"], f"{path}.as")
+        holds, note, overloads = (
+            self.is_here(value.get("torch", ""), path),
+            value.get("note", ""),
+            value.get("overloads"),
+        )
+        if not isinstance(note, str):
+            self.report(f"{path}.note", f"a value of type {_kind(note)}", "give it a text")
+        if overloads is not None and not _is_list_of_names(overloads):
+            self.report(f"{path}.overloads", "not a list of names", "write it as in [int, Tensor]")
+            return []
+        cell = Cell(category or "", f"{self._source}: {path}", f"{note}")
+        return [_Cast(cell, None if overloads is None else tuple(overloads), path)] if category and holds else []
+
+    def is_here(self, value: object, path: str) -> bool:
+        """Return whether a range of releases, such as ">=2.10,<2.13", has the installed PyTorch."""
+        clauses = [_RANGE.fullmatch(clause) for clause in f"{value}".split(",")] if value != "" else []
+        found = [clause for clause in clauses if clause is not None]
+        if len(found) < len(clauses):
+            what = f"'{value}' is no range of PyTorch releases"
+            self.report(f"{path}.torch", what, "write it as '>=2.10', '<2.13' or both with ','")
+        return all(((int(one[2]), int(one[3])) <= RELEASE) == (one[1] == ">=") for one in found)
+
+    def category(self, value: object, path: str) -> str | None:
+        text = str(value) if isinstance(value, torch.dtype) else value
+        if not isinstance(text, str):
+            self.report(path, f"a value of type {_kind(value)}", _GIVE)
+            return None
+        category = canonical(text)
+        if category in VALUES:
+            return category
+        self.report(path, *not_a_category(text))
+        return None
+
+    def device(self, key: object, path: str) -> str | None:
+        name = key.type if isinstance(key, torch.device) else key
+        if not isinstance(name, str):
+            self.report(f"{path}.<{_kind(key)}>", f"a key of type {_kind(key)}", "use the name of a device")
+            return None
+        if name == OTHERS or (name in DEVICES_LIKE and name is key):
+            return name
+        if name in backends.device_types():
+            return backends.device_of(name)
+        meant = ALSO_CALLED.get(name.lower())
+        remedy = f"did you mean '{meant}'?" if meant else did_you_mean(name, [*DEVICES_LIKE, OTHERS])
+        self.report(f"{path}.{name}", f"unknown device '{name}'", remedy)
+        return None
+
+    def targets(self, name: str, path: str) -> tuple[str, ...]:
+        """Return the keys of the ops that a name means, and report an unknown one."""
+        found = (EVERY,) if name == EVERY else op_names.keys_of(name)
+        full = op_names.written_out(name)
+        if not found and "::" in shown(full):
+            others = (other for other in op_names.known() if "::" in other)
+            close = closest(shown(full), others)
+            remedy = IMPORT_FIRST + (f", or did you mean '{close}'?" if close else "")
+            self.report(path, f"no library has registered an operator '{name}'", remedy)
+        elif not found and op_names.is_public(full):
+            what = f"'{name}' is no op, and the policy does not say which ops it runs"
+            self.report(path, what, op_names.suggest_ops("name those ops", name))
+        elif not found:
+            self.report(path, f"unknown op '{name}'", did_you_mean(shown(full), op_names.known()))
+        for key in (key for key in found if "." in key):
+            op, overload = key.split(".")
+            if overload not in (names := op_names.overload_names(key)):
+                what = f"'{shown(op)}' has no overload '{overload}'"
+                self.report(path, what, did_you_mean(overload, names))
+                found = ()
+        return found
+
+    def check_overloads(self, targets: tuple[str, ...], casts: list[list[_Cast]]) -> None:
+        """Report the overloads that a cast names and no target has."""
+        known = {name for key in targets for name in _overloads(key)}
+        for cast in dict.fromkeys(cast for part in casts for cast in part):
+            for index, overload in enumerate(cast.overloads or ()):
+                if targets and overload not in known:
+                    place = f"{cast.path}.overloads[{index}]"
+                    self.report(place, f"unknown overload '{overload}'", did_you_mean(overload, known))
+
+    def castable(self, targets: tuple[str, ...], casts: list[list[_Cast]], named: list[Any]) -> list[tuple[str, Row]]:
+        """Return the rows of each target without the cells that none of its overloads can have.
+
+        It is a problem if no target can have a category, on any device or on one that the value names.
+        """
+        self.check_overloads(targets, casts)
+        rows: list[tuple[str, Row]] = []
+        reached: set[tuple[str, str]] = set()
+        refused: dict[tuple[str, str], tuple[str, str, str]] = {}
+        for key, row in (pair for target in targets for pair in _rows(target, casts).items()):
+            reasons = [""] * len(row) if key == EVERY else obstacles(key, [cast and cast.cell.category for cast in row])
+            for device, cast, reason in zip(DEVICES_LIKE, row, reasons, strict=True):
+                if cast is not None and reason:
+                    refused.setdefault((cast.path, device), (shown(key), cast.cell.category, reason))
+                elif cast is not None:
+                    reached.add((cast.path, device))
+            cells = tuple(cast.cell if cast and not reason else None for cast, reason in zip(row, reasons, strict=True))
+            rows += [(key, cells)] if any(cells) else []
+        paths = {path for path, _ in reached}
+        missed = {
+            place: why
+            for (place, device), why in reversed(refused.items())
+            if place not in paths or (device in named and (place, device) not in reached)
+        }
+        for place, (name, category, reason) in reversed(missed.items()):
+            what, _, remedy = reason.partition("; ")
+            self.report(place, f"'{name}' cannot have {category}: it {what}", remedy)
+        return rows
+
+    def joined(self, earlier: Row | None, row: Row, key: str, path: str) -> Row:
+        """Return both rows of an op. It is a problem if they disagree."""
+        if earlier is None:
+            return row
+        told: set[str] = set()
+        for device, one, other in zip(DEVICES_LIKE, earlier, row, strict=True):
+            if one and other and one.category != other.category and one.source not in told:
+                told.add(one.source)
+                what = f"gives '{shown(key)}' {other.category} on {device}, and {one.source} gives it {one.category}"
+                also = "" if "." in key else ", or name an overload in the one that is to decide"
+                self.report(path, what, f"keep one of them{also}")
+        return tuple(one or other for one, other in zip(earlier, row, strict=True))
+
+
+def _rows(target: str, casts: list[list[_Cast]]) -> dict[str, list[_Cast | None]]:
+    """Return the casts of a target by key and device: a cast for overloads is in the rows of these."""
+    rows: dict[str, list[_Cast | None]] = {}
+    op = target.partition(".")[0]
+    for index, alternatives in enumerate(casts):
+        for cast in alternatives:
+            names = [name for name in cast.overloads or () if name in _overloads(target)]
+            for key in [target] if cast.overloads is None else [f"{op}.{name}" for name in names]:
+                row = rows.setdefault(key, [None] * len(casts))
+                row[index] = row[index] or cast
+            if cast.overloads is None:
+                break  # Those after it are for no overload.
+    return rows
+
+
+def _overloads(key: str) -> list[str]:
+    op, _, own = key.partition(".")
+    return [own] if own else op_names.overload_names(op)
+
+
+def _is_list_of_names(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__

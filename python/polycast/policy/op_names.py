@@ -1,0 +1,177 @@
+"""The names of ops, of the dispatcher and of those who call them, and the names of devices."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from operator import attrgetter
+from typing import TypeAlias
+
+import torch
+from torch._library.custom_ops import CustomOpDef
+
+from polycast import backends
+from polycast._compiled import DEVICES, NAMES, overloads_of
+from polycast._suggest import suggestion
+from polycast.policy.rules import ATEN, qualified, shown, split_overload
+
+Op: TypeAlias = str | Callable[..., object]
+
+_IDENTIFIER = re.compile(r"\w+", re.ASCII)
+_OPERATOR = re.compile(r"\w+::\w+(\.\w+)?", re.ASCII)
+# Modules of torch whose functions are ops of the same name, and the prefix of such a name.
+_FUNCTIONS = {
+    "torch.nn.functional": (torch.nn.functional, ""),
+    "torch.Tensor": (torch.Tensor, ""),
+    "torch.linalg": (torch.linalg, "linalg_"),
+    "torch.special": (torch.special, "special_"),
+    "torch.fft": (torch.fft, "fft_"),
+    "torch": (torch, ""),
+}
+# How programs import these modules.
+_SHORT = {"F.": "torch.nn.functional.", "nn.": "torch.nn.", "Tensor.": "torch.Tensor.", "aten.": ATEN}
+
+
+def written_out(key: str) -> str:
+    """Return a name of an op or of what runs it with its module written out: "F.gelu", "torch.ops.mylib.op".
+
+    Example:
+        >>> from polycast.policy.op_names import written_out
+        >>> written_out("F.gelu"), written_out("torch.ops.mylib.attention"), written_out("conv2d")
+        ('torch.nn.functional.gelu', 'mylib::attention', 'conv2d')
+    """
+    if key.startswith("torch.ops."):
+        key = key.removeprefix("torch.ops.").replace(".", "::", 1)
+    for short, name in _SHORT.items():
+        if key.startswith(short):
+            return name + key.removeprefix(short)
+    return key
+
+
+def keys_of(name: str) -> tuple[str, ...]:
+    """Return the keys of the ops that a name means, such as "aten::softmax"; of an overload, its own.
+
+    A public name may run several ops. An unknown name means none.
+
+    Example:
+        >>> from polycast.policy.op_names import keys_of
+        >>> keys_of("F.softmax"), keys_of("pow.Scalar"), keys_of("nonsense")
+        (('aten::softmax',), ('aten::pow.Scalar',), ())
+    """
+    with suppress(LookupError):
+        return _known_keys(name)
+    return ()
+
+
+@cache
+def _known_keys(name: str) -> tuple[str, ...]:
+    """Return the keys of the ops that a name means. An unknown name raises: a library may register it later."""
+    name = written_out(name)
+    key = qualified(name)
+    if _OPERATOR.fullmatch(key) and overloads_of(key.partition(".")[0]):
+        return (key,)
+    ops = ops_by_public_name().get(name, [])
+    # "cholesky" is an op that this torch may lack. Then it does not mean torch.linalg.cholesky.
+    keys = [] if name in ops else [qualified(op) for op in ops]
+    place, _, last = name.rpartition(".")
+    if not ops and place in _FUNCTIONS and _IDENTIFIER.fullmatch(last):
+        module, prefix = _FUNCTIONS[place]
+        keys = [f"{ATEN}{prefix}{last}"] if hasattr(module, last) else []
+    if found := tuple(key for key in keys if overloads_of(key)):
+        return found
+    raise LookupError(name)
+
+
+def asked_keys(op: Op) -> tuple[str, ...]:
+    """Return the keys of the ops that a name, a function or a class means.
+
+    Raises:
+        ValueError: There is no such op, or the policy does not say which ops it runs.
+        TypeError: It is neither a text nor a function or class of torch.
+    """
+    name = op if isinstance(op, str) else name_of(op)
+    if name is None:
+        raise TypeError(f"the op is {op!r:.60}; give its name, such as 'conv2d', or torch's function or class")
+    keys = keys_of(name)
+    if not keys and is_public(written_out(name)):
+        remedy = suggest_ops("ask for those", name)
+        raise ValueError(f"'{name}' is no op, and the policy does not say which ops it runs; {remedy}")
+    if not keys:
+        raise ValueError(f"unknown op '{name}'{suggestion(shown(name), known())}")
+    for key in keys:
+        overload, names = key.partition(".")[2], overload_names(key)
+        if overload and overload not in names:
+            op = shown(key.partition(".")[0])
+            raise ValueError(f"'{op}' has no overload '{overload}'{suggestion(overload, names)}")
+    return keys
+
+
+def overload_names(key: str) -> list[str]:
+    """Return the names of the overloads of an op, or of the op of an overload."""
+    op = key.partition(".")[0]
+    return [split_overload(name)[1] for name in overloads_of(op)] if "::" in op else []
+
+
+def name_of(function: object) -> str | None:
+    """Return the name under which a policy looks up a function, a class or an operator; None if it has none.
+
+    Example:
+        >>> import torch
+        >>> name_of(torch.nn.functional.softmax), name_of(torch.ops.aten.mm.default), name_of(len)
+        ('torch.nn.functional.softmax', 'mm', None)
+    """
+    if isinstance(function, torch._ops.OpOverload):
+        return shown(function.overloadpacket._qualified_op_name, function._overloadname)
+    if isinstance(function, torch._ops.OpOverloadPacket):
+        return shown(function._qualified_op_name)
+    if isinstance(function, CustomOpDef):
+        return function._qualname
+    name = getattr(function, "__name__", None)
+    if callable(function) and isinstance(name, str):
+        for place, (module, prefix) in {"torch.nn": (torch.nn, ""), **_FUNCTIONS}.items():
+            last = name.removeprefix(prefix)  # torch.linalg.inv is called linalg_inv
+            if getattr(module, last, None) is function:
+                return f"{place}.{last}"
+    return None
+
+
+def is_public(name: str) -> bool:
+    """Return whether torch has something of a name in its public modules."""
+    for place in (torch, torch.nn, torch.nn.functional):
+        with suppress(Exception):  # what torch imports when it is asked for may raise anything
+            attrgetter(name.removeprefix("torch."))(place)
+            return True
+    return False
+
+
+def suggest_ops(remedy: str, public_name: str) -> str:
+    """Return a remedy for a name whose ops are not known. It names the op of that name, if there is one."""
+    name = public_name.rpartition(".")[2].lower()
+    return f"{remedy}, as '{name}'" if name != public_name and keys_of(name) else remedy
+
+
+def known() -> Iterator[str]:
+    """Yield the names of all operators, and the public names of the ops of policy.yaml."""
+    yield from {shown(name).partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
+    for public, _ in NAMES:
+        yield from public.split()
+
+
+@cache
+def ops_by_public_name() -> dict[str, list[str]]:
+    """Return the ops that each public name runs. A name is found whole and by its last part."""
+    found: dict[str, list[str]] = {}
+    for names, ops in NAMES:
+        for name in names.split():
+            for key in {name, name.rpartition(".")[2]}:
+                parts = found.setdefault(key, [])
+                parts += [op for op in ops.split() if op not in parts]
+    return found
+
+
+def device_named(device: str | torch.device) -> str:
+    """Return the device of the policy that a name or a ``torch.device`` means."""
+    name = backends.parse_device_type(device)
+    if name not in DEVICES and name not in backends.device_types():
+        raise backends.unknown(name, DEVICES)
+    return name if name in DEVICES else backends.device_of(name)
