@@ -23,7 +23,7 @@ with open(os.environ["POLYCAST_POLICY"]) as file:
     rules = yaml.safe_load(file)["ops"]
 
 def category(op):
-    held = rules.get(op, "lower_precision_fp")
+    held = rules.get(op, rules.get("*", "lower_precision_fp"))
     for key in "as", "cpu", "as":
         held = held.get(key, held) if isinstance(held, dict) else held
     return held if isinstance(held, str) else "lower_precision_fp"

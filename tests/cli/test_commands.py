@@ -92,8 +92,8 @@ def test_a_broken_policy_of_the_environment_is_said_in_full(tmp_path: Path) -> N
     broken = tmp_path / "mine.yaml"
     broken.write_text("ops: {sofmax: fp32, relu: fp23}\n", encoding="utf-8")
     problems = (
-        f"{broken}:1:7: error: unknown op 'sofmax'; did you mean 'softmax'?\n"
-        f"{broken}:1:27: error: unknown category 'fp23'; did you mean 'fp32'?\n"
+        f"{broken}: ops.sofmax: unknown op 'sofmax'; did you mean 'softmax'?\n"
+        f"{broken}: ops.relu: unknown category 'fp23'; did you mean 'fp32'?\n"
     )
     imported = _run("-c", "import polycast", POLYCAST_POLICY=str(broken))
     named = f"ImportError: POLYCAST_POLICY names {broken}, which cannot be used:\n{problems}"

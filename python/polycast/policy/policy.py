@@ -43,7 +43,8 @@ class Policy(Mapping[str, Casts]):
     ``torch.softmax``, ``torch.nn.LayerNorm``, ``torch.ops.aten.mm.default``. The name of a module or function that runs
     several ops gives the rule to each of these ops, wherever it is called; :func:`polycast.assign` gives rules to
     modules. A key covers the functional overloads that take tensors and can be cast so. A key that names an overload
-    decides over one that names its op.
+    decides over one that names its op. The key "*" is for every op that the built-in policy lists on any device, except
+    where it bans the op or keeps PyTorch's own kernel. Every other key decides over it.
 
     The value of a key is what `cast` takes in policy.yaml:
 
@@ -62,9 +63,7 @@ class Policy(Mapping[str, Casts]):
               torch. It leaves out ops that the release or the torch that runs does not have. It says nothing about a
               device of which the release has no record, where the built-in rules apply: a rule that only keeps one of
               them has a note that says so.
-            - a category or dtype, as in "fp32" or ``torch.float32``: every op that the built-in policy lists on any
-              device has it, if the op can. An op that the built-in policy bans on a device, or leaves to torch there,
-              has no rule for the device.
+            - a category or dtype, as in "fp32" or ``torch.float32``, which is ``{"*": "fp32"}``.
             - a policy; None for no rules.
 
     Raises:
@@ -79,9 +78,11 @@ class Policy(Mapping[str, Casts]):
         Policy({'layer_norm': 'input_dtype', 'softmax': {'cuda': 'bfloat16', 'cpu': 'unlisted'}})
         >>> polycast.Policy("torch-2.11").rules["stack"]  # which policy.yaml has promote on xpu
         {'xpu': 'unlisted'}
-        >>> careful = polycast.Policy("fp32")
-        >>> careful.rules["linear"], careful.rules["binary_cross_entropy"]
-        ('fp32', {'xla': 'fp32', 'xpu': 'fp32', 'cpu': 'fp32', 'mps': 'fp32'})
+        >>> careful = polycast.Policy("fp32") | {"softmax": "input_dtype"}
+        >>> careful
+        Policy({'*': 'fp32', 'softmax': 'input_dtype'})
+        >>> careful.category("linear", "cuda"), careful.category("binary_cross_entropy", "cuda")
+        ('fp32', 'banned')
     """
 
     __slots__ = ("__weakref__", "_digest", "_kernels", "_rows")
