@@ -2,8 +2,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "autocast/registry.h"
 #include "autocast/builtin_policy.h"
+#include "autocast/registry.h"
 #include "bindings/bindings.h"
 #include "operators.h"
 

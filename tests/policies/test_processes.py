@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from polycast import Policy
 from polycast._compiled import DEVICES, obstacles, overloads_of
-from polycast.policy.categories import Category
+from polycast._grammar.categories import Category
 from polycast.policy.rules import exact_key
 
 import tests.policies.library  # noqa: F401

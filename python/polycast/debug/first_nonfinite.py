@@ -12,8 +12,8 @@ from polycast.debug.calls import BACKWARD, LOWER, STEP, WIDE, Call, Site
 from polycast.debug.observer import Op
 from polycast.debug.ops import is_cast
 from polycast.debug.tensor_stats import Magnitude, largest, read_numbers
-from polycast.policy.operators import qualified
 from polycast.policy.policy import Policy, PolicyError
+from polycast.policy.rules import qualified
 
 _MAKERS = 8
 _CAST = "_to_copy"
