@@ -90,9 +90,9 @@ struct Argument {
 // A call while it runs.
 struct Frame final : at::ObserverContext {
   enum class Kind : uint8_t {
-    met,      // by autocasting
-    cast,     // of an argument of the parent
-    arrival,  // of the parent below autocasting
+    intercepted,  // by autocast
+    cast,         // of an argument of the parent
+    arrival,      // of the parent below autocast
   };
 
   Frame(Kind kind, Frame* parent) : kind(kind), parent(parent) {}
@@ -108,7 +108,7 @@ struct Frame final : at::ObserverContext {
 
   // Whether calls within it are made by a device's kernel. Ask once its own kernel runs, which decides `taken`.
   bool holds_kernel() const {
-    return kind == Kind::met && (within_kernel || !(call.taken || composite));
+    return kind == Kind::intercepted && (within_kernel || !(call.taken || composite));
   }
 };
 
@@ -133,8 +133,8 @@ bool is_cast(const c10::OperatorName& name) {
   return name.name == "aten::to" || name.name == "aten::_to_copy";
 }
 
-std::unique_ptr<Frame> meet(const at::RecordFunction& function, c10::DispatchKey key) {
-  auto frame = std::make_unique<Frame>(Frame::Kind::met, innermost);
+std::unique_ptr<Frame> intercept(const at::RecordFunction& function, c10::DispatchKey key) {
+  auto frame = std::make_unique<Frame>(Frame::Kind::intercepted, innermost);
   const c10::OperatorName name = *function.operator_name();
   const std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findOp(name);
   Call& call = frame->call;
@@ -162,7 +162,7 @@ std::unique_ptr<Frame> meet(const at::RecordFunction& function, c10::DispatchKey
 
 // Stores the rule that a kernel of polycast's follows in the innermost call, unless that is another operator's.
 void follow_rule(autocast::Slot slot, const autocast::Found& found) {
-  if (innermost == nullptr || innermost->kind != Frame::Kind::met || innermost->call.rule ||
+  if (innermost == nullptr || innermost->kind != Frame::Kind::intercepted || innermost->call.rule ||
       autocast::slot_of(innermost->call.name) != slot) {
     return;
   }
@@ -174,9 +174,9 @@ void follow_rule(autocast::Slot slot, const autocast::Found& found) {
   }
 }
 
-// Follows a call with autocasting off: a cast for the innermost call, or its arrival.
+// Follows a call with autocast off: a cast for the innermost call, or its arrival.
 std::unique_ptr<Frame> follow(const at::RecordFunction& function) {
-  if (innermost == nullptr || innermost->kind != Frame::Kind::met || !innermost->call.taken ||
+  if (innermost == nullptr || innermost->kind != Frame::Kind::intercepted || !innermost->call.taken ||
       !innermost->call.arrived.empty()) {
     return nullptr;
   }
@@ -202,7 +202,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
     return nullptr;  // a compiler only traces such calls
   }
   const c10::DispatchKeySet keys = autocast_keys_of(function);
-  std::unique_ptr<Frame> frame = keys.empty() ? follow(function) : meet(function, keys.highestPriorityTypeId());
+  std::unique_ptr<Frame> frame = keys.empty() ? follow(function) : intercept(function, keys.highestPriorityTypeId());
   if (frame) {
     innermost = frame.get();
   }
@@ -243,7 +243,7 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   if (frame.kind == Frame::Kind::cast) {
     frame.parent->made.push_back(frame.arguments[0].tensor);
   }
-  if (frame.kind != Frame::Kind::met) {
+  if (frame.kind != Frame::Kind::intercepted) {
     return;
   }
   const bool recorded = is_recorded(frame);
@@ -314,7 +314,7 @@ void set_module(int64_t module) {
 
 std::optional<uint64_t> current() {
   for (const Frame* frame = innermost; frame != nullptr; frame = frame->parent) {
-    if (frame->kind == Frame::Kind::met) {
+    if (frame->kind == Frame::Kind::intercepted) {
       return frame->call.order;
     }
   }

@@ -1,11 +1,11 @@
 // A recorder of the calls that autocast intercepts.
 //
 // Note [Which calls are recorded]
-// torch reports each call that goes through its dispatcher, and each call within it. Autocasting meets a call when the
-// autocast key of its tensors is on. If a kernel of autocasting takes it, the kernel calls the same operator again with
-// that key off. That is the arrival: its dtypes differ from those of the call where an argument was cast. An operator
-// that is composed of others is recorded only if a kernel takes it. Of the calls within a device's own kernel, only
-// those that a kernel of autocasting takes are recorded.
+// PyTorch reports each call that goes through its dispatcher, and each call within it. Autocast intercepts a call if
+// the autocast key of its tensors is on. An autocast kernel calls the same operator again with that key off. That
+// second call is the arrival: its dtypes differ from those of the first call if an argument was cast. An operator that
+// is composed of others is recorded only if it has an autocast kernel. Of the calls within a device's own kernel, only
+// those that have an autocast kernel are recorded.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -26,7 +26,7 @@ struct Cast {
   at::ScalarType given;
   at::ScalarType to;
   int64_t elements;
-  const void* tensor;  // Tensor._cdata of what was given
+  const void* tensor;  // Tensor._cdata of the argument
   bool reused;         // the cast cache had it, or another argument of this call is the same tensor
 };
 
@@ -34,7 +34,7 @@ struct Call {
   uint64_t order;    // numbers the calls of the process in the order in which they began
   std::string name;  // "aten::conv1d.padding"
   c10::DeviceType device;
-  bool taken;                          // a kernel of autocasting took it, polycast's or torch's
+  bool taken;                          // by an autocast kernel, polycast's or torch's
   std::optional<autocast::Rule> rule;  // reported by polycast's kernel as it follows it
   std::string origin;                  // the policy that has the rule, and where; empty for the built-in policy
   int64_t module;                      // set last by set_module in this thread

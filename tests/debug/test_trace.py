@@ -243,7 +243,7 @@ def test_what_a_trace_does_not_show_is_said(real_device: str) -> None:
     ones = ONES.to(real_device).requires_grad_()
     with polycast.debug.trace() as t:
         linear(ones, ones)
-    assert "autocast met no call" in str(t)
+    assert "autocast intercepted no call" in str(t)
     with polycast.debug.trace(limit=2) as t, polycast.autocast(real_device):
         linear(ones, ones).sum().backward()  # type: ignore[no-untyped-call]
         linear(ones, ones)

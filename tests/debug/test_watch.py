@@ -1,6 +1,7 @@
 """A watch names the op that makes an infinity or a NaN, and what may avoid it."""
 
 import math
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -246,6 +247,17 @@ def test_a_magnitude_is_that_of_the_elements_that_a_tensor_shows() -> None:
     found = magnitudes.read()
     assert [found[place].value for place in places] == [tensor.max().item() for tensor in shown]
     assert [place == first for place in places] == [True] * 2 + [False] * 5
+
+
+def test_inputs_are_held_until_the_step_ends() -> None:
+    seen: list[weakref.ref[Tensor]] = []
+    model = nn.Sequential(nn.Linear(4, 4), Function(lambda x: seen.append(weakref.ref(x)) or x * 2))  # type: ignore[func-returns-value]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with polycast.debug.watch(model):
+        model(torch.ones(2, 4)).sum().backward()
+        assert seen[0]() is not None
+        optimizer.step()
+        assert seen[0]() is None
 
 
 def test_nothing_is_read_before_the_step_ends(real_device: str) -> None:

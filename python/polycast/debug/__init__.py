@@ -1,6 +1,6 @@
-"""What autocasting does to a program: its calls one by one, the values in them, and where these go wrong.
+"""Tools that show what autocast does to a program: its calls one by one, their values, and where these go wrong.
 
-- :class:`trace` records each call that autocasting meets, with its rule and its casts.
+- :class:`trace` records each call in a region, with its rule and its casts.
 - :func:`bisect` finds the rules that make a program fail.
 - :func:`compare` runs a program twice and returns the errors of its ops.
 - :func:`verify` checks the built-in rules and the sync-free steps on a device.

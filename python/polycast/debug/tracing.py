@@ -13,8 +13,8 @@ from polycast.debug.summary import OpTotals, by_op, bytes_text
 from polycast.scope.compiled_code import disabled
 
 _NO_CALL = (
-    "autocast met no call: no region was entered in this thread, or only regions of other devices, or the code was "
-    "compiled, which a trace does not see (TORCH_COMPILE_DISABLE=1 runs it as it is written)"
+    "autocast intercepted no call: no region was entered in this thread, or only regions of other devices, or the code "
+    "was compiled, which a trace does not see (TORCH_COMPILE_DISABLE=1 runs it as it is written)"
 )
 
 
