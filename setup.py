@@ -72,12 +72,8 @@ try:
 except ModuleNotFoundError as error:
     sys.exit(f"polycast is compiled against the installed torch, and {sys.prefix} has no '{error.name}'. {REMEDY}")
 
-import codegen  # noqa: E402
-
-codegen.find_grammar()
-from polycast._grammar.versions import SUPPORTED  # noqa: E402
-
 from codegen.__main__ import main as generate  # noqa: E402
+from codegen.versions import SUPPORTED  # noqa: E402
 
 # The messages of the compiled module show the paths of sources below these folders.
 PREFIXES = [ROOT, Path(torch.__file__).parents[1]]

@@ -1,8 +1,7 @@
 """The generator of generated/ from policy.yaml: `python -m codegen`.
 
-Each module imports only those before it: schemas, model, parse, render, standalone. `write` imports none of them.
-Nothing here imports torch, which takes seconds. The build has imported it and passes it in; then the public names of
-ops are looked up in it. The grammar of policies, `polycast._grammar`, serves the generator and polycast.
+Nothing here imports the package, which is not built yet, or torch, which takes seconds. The build has imported torch
+and passes it in; then the public names of ops are looked up in it.
 
 The model (model.py) has these principles:
 
@@ -15,17 +14,3 @@ The model (model.py) has these principles:
 - What C++ or a document needs of a rule is a property of the rule, so templates hold no string surgery.
 - Rules that hold for the installed torch are checked against its schemas. Nothing else depends on it.
 """
-
-import sys
-from pathlib import Path
-from types import ModuleType
-
-
-def find_grammar() -> None:
-    """Have a process that builds import `polycast._grammar` from the source tree, and not the rest of polycast.
-
-    The rest needs torch and the compiled module. A polycast that is installed may be an older one.
-    """
-    package = ModuleType("polycast")
-    package.__path__ = [str(Path(__file__).parents[1] / "python" / "polycast")]
-    sys.modules["polycast"] = package

@@ -1,15 +1,10 @@
 """Reads the devices of a policy, and the exceptions of each from the device that it is like."""
 
-from polycast._grammar.casts import OTHERS, Alternative, CastReader, Casts
-from polycast._grammar.categories import UNLISTED, Category
-from polycast._grammar.dtypes import dtype_named
-from polycast._grammar.errors import Problem
-from polycast._grammar.names import split_name
-from polycast._grammar.nodes import Mapping, Node, Text
-from polycast._grammar.versions import SUPPORTED, VersionRange
-
+from .casts import OTHERS, Alternative, CastReader, Casts
+from .categories import UNLISTED, split_name
 from .model import Device, Op
 from .schemas import Schemas
+from .yaml_nodes import Mapping, Node, Text
 
 DTYPES = ("float16", "bfloat16")
 SWITCH = ("on", "off")
@@ -18,11 +13,12 @@ BACKEND_KEY = "AutocastPrivateUse1"
 
 
 class DeviceReader(CastReader):
-    def __init__(self, schemas: Schemas, problems: list[Problem]) -> None:
-        super().__init__(problems, like={}, categories=(category.value for category in Category))
+    """Reads the devices of a policy."""
+
+    def __init__(self, schemas: Schemas) -> None:
+        super().__init__()
         self.schemas = schemas
         self.exceptions: dict[str, dict[str, Alternative]] = {}  # by device, then by op or overload
-        self.described: set[str] = set()  # devices that the file of a backend adds
         self.also_called: dict[str, str] = {}  # from another name that users write to the device
 
     def read_devices(self, node: Node) -> list[Device]:
@@ -45,8 +41,7 @@ class DeviceReader(CastReader):
         what = f"device '{key.value}'"
         required = ("dispatch_key", "lower_precision")
         known = (*required, "like", "except", "backend", "cache", "also_called")
-        described = key.value in self.described
-        fields = self.fields(node, what, known, (*required, "backend") if described else required)
+        fields = self.fields(node, what, known, required)
         if fields is None:
             return None
         others = self.dotted(fields["also_called"], "also_called") if "also_called" in fields else []
@@ -56,7 +51,7 @@ class DeviceReader(CastReader):
                 what = f"devices '{self.also_called[word]}' and '{key.value}' are both also called '{word}'"
                 self.report(fields["also_called"].location, what, "remove it from one of them")
         name = self.identifier(key, "device")
-        dispatch_key = self.read_dispatch_key(fields["dispatch_key"], described)
+        dispatch_key = self.read_dispatch_key(fields["dispatch_key"])
         device = (dispatch_key or "").removeprefix("Autocast").lower()
         backend = self.text(fields["backend"], "backend") if "backend" in fields else None
         if name and device and name != device and not name.startswith(f"{device}_") and backend is None:
@@ -65,8 +60,7 @@ class DeviceReader(CastReader):
             self.report(key.location, what, remedy)
             name = None
         texts = self.texts(fields["lower_precision"], "lower_precision")
-        named = [Text(dtype_named(text.value) or text.value, text.location) for text in texts]
-        dtypes = [dtype.value for dtype in named if self.name(dtype, "dtype", DTYPES)]
+        dtypes = [dtype.value for dtype in texts if self.name(dtype, "dtype", DTYPES)]
         like = self.known_device(fields["like"], names) if "like" in fields else None
         if "except" in fields:
             self.exceptions[key.value] = self.read_exceptions(key, fields["except"], "like" in fields)
@@ -81,33 +75,13 @@ class DeviceReader(CastReader):
     def known_device(self, node: Node, names: list[str]) -> str | None:
         """Read the name of a device. Another name that users write is reported with the device that it means."""
         meant = self.also_called.get(node.value.lower()) if isinstance(node, Text) and node.value not in names else None
-        if isinstance(node, Text) and meant in names:
-            self.report(node.location, f"unknown device '{node.value}'", f"did you mean '{meant}'?")
+        if meant in names:
+            self.report(node.location, f"'{meant}' is also called so", f"write '{meant}'")
             return None
         return self.name(node, "device", names)
 
-    def category(self, node: Node) -> str | None:
-        """Read a category. A lower precision dtype is reported, since the region chooses it."""
-        if isinstance(node, Text) and dtype_named(node.value) in DTYPES:
-            remedy = f"write {Category.LOWER_PRECISION_FP.value}, or give the op this dtype by a rule at run time"
-            self.report(node.location, f"'{node.value}' is a dtype, which the region chooses", remedy)
-            return None
-        return super().category(node)
-
-    def read_range(self, node: Node) -> VersionRange | None:
-        torch = super().read_range(node)
-        if torch is not None and (torch & SUPPORTED).empty:
-            what = f"'{torch}' holds for no torch that polycast supports, which is {SUPPORTED}"
-            self.report(node.location, what, "remove what is for those releases alone")
-            return None
-        return torch
-
-    def read_dispatch_key(self, node: Node, described: bool) -> str | None:
+    def read_dispatch_key(self, node: Node) -> str | None:
         key = self.text(node, "dispatch_key")
-        if described and key not in (None, BACKEND_KEY):
-            what = f"dispatch_key '{key}' is not that of a backend outside of torch"
-            self.report(node.location, what, f"write {BACKEND_KEY}")
-            return None
         if key is not None and not (key.startswith("Autocast") and key.isalnum()):
             remedy = "name one of torch's, as in AutocastCUDA"
             self.report(node.location, f"dispatch_key '{key}' is no autocast key", remedy)

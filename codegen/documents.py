@@ -1,10 +1,9 @@
 """Reads the op lists of documents, and checks that the ops of the policy obey them."""
 
-from polycast._grammar.categories import Category
-from polycast._grammar.fields import Reader
-from polycast._grammar.nodes import Mapping, Node, Sequence, Text
-
+from .categories import Category
+from .fields import Reader
 from .model import Device, Document, DocumentList, Op
+from .yaml_nodes import Mapping, Node, Sequence, Text
 
 # A document says fp32 for each of these.
 _FP32 = (Category.FP32, Category.FP32_SET_OPT_DTYPE, Category.FP32_APPEND_DTYPE)

@@ -3,9 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from polycast._grammar.categories import UNLISTED, Category
-from polycast._grammar.names import DEFAULT, join_name
-from polycast._grammar.versions import ALL, VersionRange
+from .categories import DEFAULT, UNLISTED, Category, join_name
+from .versions import ALL, VersionRange
 
 
 @dataclass(frozen=True)

@@ -1,59 +1,48 @@
 """The parser: it turns nodes and schemas into a valid policy. It reports and drops an op or device with a problem."""
 
-from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
-from polycast._grammar.casts import Alternative
-from polycast._grammar.categories import Category
-from polycast._grammar.errors import Location, PolicyError, Problem
-from polycast._grammar.files import load
-from polycast._grammar.names import DEFAULT
-from polycast._grammar.nodes import Mapping, Node, Sequence, Text
-from polycast._grammar.versions import ALL, subtract
-
+from .casts import Alternative
+from .categories import DEFAULT, Category
 from .devices import DeviceReader
 from .documents import read_documents, read_ops
 from .model import Op, Overload, Policy, Rule
 from .schema_checks import check_kept_kernels, check_overload, check_rule
 from .schemas import Schemas
+from .versions import ALL, subtract
+from .yaml_nodes import Location, Mapping, Node, PolicyError, Sequence, Text, load
 
 
-def read_policy(path: Path, name: str, schemas: Schemas, backend: Path | None = None) -> Policy:
+def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
     """Return the policy of a file. Problems are reported under `name`.
 
     Args:
         path: The file.
         name: What problems call it.
         schemas: The operator schemas that the rules must fit.
-        backend: A file whose devices and ops are added to the policy's, at the end.
 
     Raises:
-        PolicyError: It holds every problem of the files.
+        PolicyError: It holds every problem of the file.
     """
-    problems: list[Problem] = []
-    root = load(path, name, problems)
-    added = load(backend, str(backend), problems, key="devices") if backend is not None else None
-    policy = _PolicyParser(schemas, problems).policy(root, added) if root is not None else None
-    if problems or policy is None:
-        raise PolicyError(problems)
+    parser = _PolicyParser(schemas)
+    policy = parser.policy(load(path, name))
+    if parser.problems or policy is None:
+        raise PolicyError(parser.problems)
     return policy
 
 
 class _PolicyParser(DeviceReader):
-    def policy(self, root: Node, added: Node | None) -> Policy | None:
+    def policy(self, root: Node) -> Policy | None:
         required = ("devices", "categories", "ops")
         fields = self.fields(root, "the policy", (*required, "documents", "composites"), required)
         if fields is None:
             return None
-        more: dict[str, Node] = {}
-        if added is not None:
-            more = self.fields(added, "the file of a backend", ("devices", "ops"), ("devices",)) or {}
-        devices = self.read_devices(self.with_added("devices", fields["devices"], more.get("devices")))
+        devices = self.read_devices(fields["devices"])
         sentences = self.read_categories(fields["categories"])
-        self.check_order(fields["ops"])
-        ops = self.read_ops(self.with_added("ops", fields["ops"], more.get("ops"))) if self.like else []
+        ops = self.read_ops(fields["ops"]) if self.like else []
         policy = Policy(tuple(devices), sentences, tuple(ops))
         if self.problems:  # dropped ops would be reported again wherever they are named
             return policy
@@ -71,20 +60,6 @@ class _PolicyParser(DeviceReader):
             policy = replace(policy, composites=tuple(parts))
         return policy
 
-    def with_added(self, what: str, node: Node, added: Node | None) -> Node:
-        """Return the devices or ops of the policy and those that another file adds, whose names must be new."""
-        if added is None or not isinstance(node, Mapping):
-            return node
-        known, more = {key.value for key, _ in node.items}, list(self.entries(added, what))
-        for key in (key for key, _ in more if key.value in known):
-            remedy = "give it another name" if what == "devices" else "name it under 'except' of the device"
-            self.report(key.location, f"the policy has '{key.value}' among its {what} already", remedy)
-        if what == "devices":
-            self.described = {key.value for key, _ in more} - known
-        for key, _ in more[1:] if what == "devices" else ():
-            self.report(key.location, "a second device", "describe each backend in a file of its own")
-        return replace(node, items=(*node.items, *(item for item in more if item[0].value not in known)))
-
     def read_categories(self, node: Node) -> dict[Category, str]:
         known = tuple(category.value for category in Category)
         fields = self.fields(node, "categories", known, known) or {}
@@ -92,18 +67,13 @@ class _PolicyParser(DeviceReader):
         return {Category(name): " ".join(text.split()) for name, text in texts.items() if text is not None}
 
     def read_ops(self, node: Node) -> list[Op]:
-        ops = [self.read_op(key, value) for key, value in self.entries(node, "ops")]
-        return sorted((op for op in ops if op is not None), key=lambda op: op.name)
-
-    def check_order(self, node: Node) -> None:
-        """Report the ops to move for alphabetical order, as few as possible."""
-        keys = [key for key, _ in node.items] if isinstance(node, Mapping) else []
-        kept = _longest_sorted([key.value for key in keys])
-        for key in keys:
-            place = bisect(kept, key.value)
-            if place == 0 or kept[place - 1] != key.value:
-                where = f"before '{kept[place]}'" if place < len(kept) else f"after '{kept[-1]}'"
-                self.report(key.location, f"op '{key.value}' is not in alphabetical order", f"move it {where}")
+        """Return the ops, which are in alphabetical order."""
+        entries = list(self.entries(node, "ops"))
+        for (before, _), (key, _) in pairwise(entries):
+            if key.value < before.value:
+                what = f"op '{key.value}' is not in alphabetical order"
+                self.report(key.location, what, f"move it before '{before.value}'")
+        return [op for op in (self.read_op(key, value) for key, value in entries) if op is not None]
 
     def read_op(self, key: Text, node: Node) -> Op | None:
         what, sound = f"op '{key.value}'", len(self.problems)
@@ -215,23 +185,3 @@ class _PolicyParser(DeviceReader):
         if torch is None or (target and not dtype_overload):
             return None
         return Overload(name.value, torch, dtype_overload, note)
-
-
-def _longest_sorted(names: list[str]) -> list[str]:
-    """Return the longest strictly increasing subsequence. Of equally long ones it has the names that come earlier.
-
-    It is built from the end, with ranks that count from the last name of the alphabet.
-    """
-    ranks = {name: rank for rank, name in enumerate(sorted(names, reverse=True))}
-    starts: list[str] = []  # by length: the alphabetically last name that such a subsequence can start with
-    after: dict[str, str | None] = {}
-    for name in reversed(names):
-        length = bisect(starts, ranks[name], key=ranks.__getitem__)
-        after[name] = starts[length - 1] if length else None
-        starts[length : length + 1] = [name]
-    part: list[str] = []
-    name_or_end = starts[-1] if starts else None
-    while name_or_end is not None:
-        part.append(name_or_end)
-        name_or_end = after[name_or_end]
-    return part

@@ -12,10 +12,10 @@ from pathlib import Path
 from zlib import crc32
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from polycast._grammar.categories import Category
-from polycast._grammar.versions import ALL, VersionRange
 
+from .categories import Category
 from .model import Op, Policy, Rule
+from .versions import ALL, VersionRange
 
 SHARDS = 4
 
@@ -59,7 +59,7 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     texts.filters.update(cpp_string=cpp_string, cpp_condition=cpp_condition, cpp_rule=cpp_rule)
-    texts.filters.update(markdown=markdown, python_string=repr)
+    texts.filters.update(markdown=markdown)
     texts.globals.update(ALL=ALL, Category=Category)
     return texts
 

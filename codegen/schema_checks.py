@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 
-from polycast._grammar.categories import Category
-from polycast._grammar.errors import Location
-from polycast._grammar.fields import Reader
-from polycast._grammar.nodes import Text
-
+from .categories import Category
+from .fields import Reader
 from .model import Overload, Rule
 from .schemas import Schemas
+from .yaml_nodes import Location, Text
 
 
 def check_overload(reader: Reader, schemas: Schemas, op: str, overload: Overload, place: Text) -> bool:
@@ -64,8 +62,11 @@ def check_kept_kernels(reader: Reader, schemas: Schemas, rules: list[tuple[Rule,
     missed: dict[Location, dict[str, None]] = {}
     for rule, place in rules:
         if rule.category is Category.STOCK and rule.note is None:
-            records = [record for record in schemas.history.values() if record.number in rule.torch]
-            held = [record.category(rule.op, rule.overload.name, rule.device) for record in records]
+            held = [
+                record.ops.get(rule.schema_name, {}).get(rule.device)
+                for record in schemas.history
+                if record.number in rule.torch
+            ]
             if held and Category.STOCK.value not in held:
                 missed.setdefault(place, {})[rule.device] = None
     for place, devices in missed.items():

@@ -4,24 +4,44 @@ The records of torch's releases are here too. They say where torch registers aut
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
-import polycast._grammar
-from polycast._grammar.categories import FUNCTIONAL, VIEW, Signature
-from polycast._grammar.names import DEFAULT
-from polycast._grammar.releases import Release, read_releases
-from polycast._grammar.versions import Version
+import yaml
 from torchgen.model import BaseTy, BaseType, FunctionSchema, OptionalType, SchemaKind
 
-RELEASES = Path(polycast._grammar.__path__[0]).parent / "policy" / "releases.yaml"
+from .categories import DEFAULT, FUNCTIONAL, VIEW, Signature, join_name
+from .versions import Version
+from .yaml_nodes import LOADER
+
+RELEASES = Path(__file__).parents[1] / "python" / "polycast" / "policy" / "releases.yaml"
 
 _FUNC = re.compile(r"^- func: ((\w+)(?:\.(\w+))?\(.*)$", re.MULTILINE)
 
 _AUTOCAST_KEY = re.compile(r"^ *(Autocast\w+),", re.MULTILINE)
+
+
+class Record(NamedTuple):
+    """How a release of torch casts each overload, as in "pow.Scalar": its categories by device."""
+
+    number: Version
+    ops: dict[str, dict[str, str]]
+
+
+def read_records(path: Path) -> list[Record]:
+    """Return the recorded releases. The first is whole, and each later one has the changes that it made."""
+    records: list[Record] = []
+    ops: dict[str, dict[str, str]] = {}
+    for name, release in yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER).items():
+        changed = {op: row if isinstance(row, dict) else {} for op, row in release.get("ops", {}).items()}
+        major, minor = name.removeprefix("torch-").split(".")
+        ops = {**ops, **changed}
+        records.append(Record((int(major), int(minor)), ops))
+    return records
 
 
 class Schemas:
@@ -32,11 +52,11 @@ class Schemas:
         text: str,
         release: Version,
         autocast_keys: Iterable[str] = (),
-        history: Mapping[str, Release] | None = None,
+        history: Sequence[Record] = (),
         torch: object = None,
     ) -> None:
         self.release = release
-        self.history = history or {}
+        self.history = history
         self.torch = torch  # the package, or None if it is not imported
         self.autocast_keys = tuple(autocast_keys)  # empty if they are not known
         self._schemas: dict[str, dict[str, str]] = {}
@@ -50,9 +70,6 @@ class Schemas:
 
         Args:
             torch: The package, if the caller has imported it. The public names of ops are looked up in it.
-
-        Raises:
-            PolicyError: The records are invalid. It holds every problem.
         """
         spec = find_spec("torchgen")
         assert spec is not None  # it is imported above
@@ -61,7 +78,7 @@ class Schemas:
         major, minor = version("torch").split(".")[:2]
         header = Path(spec.origin).parent.parent / "torch" / "include" / "c10" / "core" / "DispatchKey.h"
         keys = _AUTOCAST_KEY.findall(header.read_text(encoding="utf-8")) if header.is_file() else []
-        return cls(packaged.read_text(encoding="utf-8"), (int(major), int(minor)), keys, read_releases(RELEASES), torch)
+        return cls(packaged.read_text(encoding="utf-8"), (int(major), int(minor)), keys, read_records(RELEASES), torch)
 
     @cached_property
     def ops(self) -> list[str]:
@@ -86,7 +103,7 @@ class Schemas:
         aliases = [argument.annotation for argument in arguments if argument.annotation is not None]
         if variant == FUNCTIONAL and any(annotation.is_write for annotation in aliases):  # as of record_stream
             variant = SchemaKind.mutable.name
-        elif variant == FUNCTIONAL and aliases and (op, overload) not in self._cast_by_torch:  # as view_as_complex is
+        elif variant == FUNCTIONAL and aliases and join_name(op, overload) not in self._cast_by_torch:
             variant = VIEW
         return Signature(
             variant,
@@ -97,6 +114,6 @@ class Schemas:
         )
 
     @cached_property
-    def _cast_by_torch(self) -> set[tuple[str, str]]:
+    def _cast_by_torch(self) -> set[str]:
         """The overloads that a recorded release casts on any device."""
-        return {(op, overload) for record in self.history.values() for op, overload, _ in record.rules}
+        return {name for record in self.history for name, row in record.ops.items() if row}

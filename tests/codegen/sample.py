@@ -1,20 +1,17 @@
 """A small policy, and a small torch with invented operators, so that no test depends on the torch that is installed."""
 
-from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
-from polycast._grammar.errors import PolicyError
-from polycast._grammar.releases import Release
-
 from codegen.model import Policy
 from codegen.parse import read_policy
-from codegen.schemas import Schemas
+from codegen.schemas import Record, Schemas
+from codegen.yaml_nodes import PolicyError
 
 # Torch has kernels of its own for some ops, and casts one that returns a view.
 _DEVICES = ("cuda", "xla", "npu", "cpu")
-_KEPT = product(("bend", "fold", "size", "tally"), ("default", "dim"), _DEVICES)
-_ROWS = {**dict.fromkeys(_KEPT, "stock"), ("unfold", "default", "cpu"): "fp32"}
+_KEPT = ("bend", "fold", "size", "tally", "bend.dim", "fold.dim", "size.dim", "tally.dim")
+_ROWS = {**dict.fromkeys(_KEPT, dict.fromkeys(_DEVICES, "stock")), "unfold": {"cpu": "fp32"}}
 _TENSOR = SimpleNamespace(bend=None, fold=None)
 _FUNCTIONS = ("Origami", "bend", "count", "fold", "join", "size", "sway", "tally", "unfold")
 
@@ -38,7 +35,7 @@ SCHEMAS = Schemas(
 - func: wipe(Tensor(a!) self) -> ()
 """,
     (2, 9),
-    history={"torch-2.9": Release("torch-2.9", {}, _DEVICES, _ROWS)},
+    history=[Record((2, 9), _ROWS)],
     torch=SimpleNamespace(**dict.fromkeys(_FUNCTIONS), Tensor=_TENSOR),
 )
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from polycast._grammar.categories import Category
-from polycast._grammar.versions import ALL
 
+from codegen.categories import Category
 from codegen.model import Rule
+from codegen.versions import ALL
 from tests.codegen.sample import EXCEPTIONS, HEAD, POLICY, edited, read
 
 

@@ -1,12 +1,10 @@
-"""The files for the owners of a backend outside of torch, which need torch alone."""
+"""The file for the owners of a backend outside of torch, which needs torch alone."""
 
-import re
 from pathlib import Path
 
 import pytest
-from polycast._grammar.categories import Category
-from polycast._grammar.names import split_overload
 
+from codegen.categories import DEFAULT, Category, split_name
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
 from codegen.standalone import render_standalone
@@ -14,31 +12,21 @@ from tests.codegen.sample import EVERY_CATEGORY, HEAD, MINE, read
 from tests.support.samples.backends import LISTS
 
 ROOT = Path(__file__).parents[2]
-# Of each file what stands in it.
-FILES = Path(__file__).with_name("standalone.txt").read_text(encoding="utf-8")
+# The file.
+REGISTRATION = Path(__file__).with_name("standalone.txt").read_text(encoding="utf-8")
 
 
-def test_each_category_in_each_file(tmp_path: Path) -> None:
+def test_each_category(tmp_path: Path) -> None:
     policy = read(tmp_path, EVERY_CATEGORY)
-    files = render_standalone(policy, policy.devices[-1], [Path(name) for name in ("a.cpp", "test_a.py", "a.md")])
-    registration, test, table = files.values()
-    _, expected, cases, rows = re.split(r"\n?== [A-Z]+\n", FILES)
-    assert registration == expected
-    assert cases in test
-    assert "LOWER = [torch.bfloat16]\n" in test
-    compile(test, "test_a.py", "exec")
-    assert table.endswith(rows)
-    assert "\nTorch's default is `float16`; this device's is `bfloat16` if the backend calls\n" in table
+    assert render_standalone(policy, policy.devices[-1], Path("a.cpp")) == REGISTRATION
 
 
 def test_a_note_is_a_comment_of_one_line_and_releases_are_told_apart_only_where_rules_differ(tmp_path: Path) -> None:
     op = '  bend: {cast: {cuda: {as: fp32, note: "Why?\\n#if 0 \\\\"}}, public: [torch.bend]}\n'
-    mine = MINE.replace("[bfloat16]", "[float16]")
-    policy = read(tmp_path, HEAD.replace("categories:", f"{mine}categories:") + op)
-    registration, table = render_standalone(policy, policy.devices[-1], [Path("a.cpp"), Path("a.md")]).values()
+    policy = read(tmp_path, HEAD.replace("categories:", f"{MINE}categories:") + op)
+    registration = render_standalone(policy, policy.devices[-1], Path("a.cpp"))
     assert "  KERNEL_PRIVATEUSEONE(bend, fp32)  // Why? #if 0\n" in registration
     assert "torch/version.h" not in registration
-    assert "\nThe lower precision of a region is `float16`.\nTensors in float64" in table  # as torch's default is
 
 
 # The overloads for which a backend's own file has another category or none, and the policy a note that says why.
@@ -56,6 +44,7 @@ def test_a_registration_is_the_backends_own_but_for_notes(device: str) -> None:
     names = own.keys() if device == "musa" else made.keys() | own.keys()  # whose file has the macros of torch, too
     mine = {name for name in names if made.get(name) != own.get(name)}
     # A backend's torch may have overloads that the installed one lacks.
-    different = {name for name in mine if split_overload(name)[1] in schemas.overloads(split_overload(name)[0])}
+    pairs = {name: split_name(name) for name in mine}
+    different = {name for name, (op, overload) in pairs.items() if (overload or DEFAULT) in schemas.overloads(op)}
     assert different == DIFFERENT[device]
     assert different <= {rule.schema_name for rule in policy.rules() if rule.device == device and rule.note}

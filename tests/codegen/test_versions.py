@@ -3,7 +3,8 @@
 from itertools import pairwise, product
 
 import pytest
-from polycast._grammar.versions import ALL, Version, VersionRange, parse_range, subtract
+
+from codegen.versions import ALL, Version, VersionRange, parse_range, subtract
 
 RELEASES = [(1, 99), (2, 2), (2, 9), (2, 10), (2, 13), (3, 0), (99, 0)]
 ENDS = (None, (2, 9), (2, 10), (2, 13))

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import polycast
 import pytest
-from polycast._grammar.categories import Category
 from polycast.cli.commands import main as polycast_main
 from torch import nn
 
 import codegen.__main__ as generator
+from codegen.categories import Category
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
 from tests.support.process import printed_by

@@ -18,7 +18,6 @@ from tests.faults.planted import ROOT, Fault
 # The tests of a part of the product. The longest beginning of a file's path decides.
 AREAS = {
     "python/polycast/": "tests/autocast tests/policies tests/packaging/test_signatures.py",
-    "python/polycast/_grammar/": "tests/codegen tests/policies",
     "python/polycast/backends/": "tests/backends tests/optim tests/scaler",
     "python/polycast/cast_cache": "tests/cast_cache tests/policies/test_changes.py tests/autocast/test_uninstalling.py",
     "python/polycast/cli/": "tests/cli",

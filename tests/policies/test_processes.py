@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from polycast import Policy
 from polycast._compiled import DEVICES, obstacles, overloads_of
-from polycast._grammar.categories import Category
 from polycast.policy.rules import exact_key
 
 import tests.policies.library  # noqa: F401
+from codegen.categories import Category
 from codegen.schemas import Schemas
 from tests.support.process import python
 

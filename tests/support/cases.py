@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import torch
 from polycast import _compiled
-from polycast._grammar.versions import ALL, parse_range
 from polycast.policy import devices
 
 from codegen.parse import read_policy
 from codegen.schemas import Schemas
+from codegen.versions import ALL, parse_range
 
 ROOT = Path(__file__).parents[2]
 POLICY = read_policy(ROOT / "policy.yaml", "policy.yaml", Schemas.installed())

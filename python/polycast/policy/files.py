@@ -8,10 +8,8 @@ import yaml
 
 from polycast.policy.errors import PolicyError, Problem
 
-_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the parser in Python is ten times slower
 
-
-class _Loader(_SafeLoader):  # type: ignore[misc]
+class _Loader(yaml.SafeLoader):  # the one in C crashes where texts are nested too deep
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:

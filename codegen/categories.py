@@ -1,18 +1,16 @@
-"""Categories, and the signatures that say which ops can have them."""
+"""Categories, names of overloads, and the signatures that say which categories an overload can have."""
 
 from dataclasses import dataclass
 from enum import Enum
 
-from .dtypes import dtype_named
-
 UNLISTED = "unlisted"
+DEFAULT = "default"  # the name of the overload that torch calls ""
 FUNCTIONAL = "functional"
 VIEW = "view"
-NESTED = "nested"
 
 
 class Category(Enum):
-    """What autocasting does to an op. The names are PyTorch's."""
+    """What autocast does to an op. The names are PyTorch's."""
 
     LOWER_PRECISION_FP = "lower_precision_fp"
     FP32 = "fp32"
@@ -24,25 +22,24 @@ class Category(Enum):
     STOCK = "stock"
 
 
-def canonical(text: str) -> str:
-    """Return the one spelling of a category or dtype that rules are printed and saved with; other text as it is.
+def join_name(op: str, overload: str | None) -> str:
+    """Return the name of an overload. The default overload, or none, has the name of its op."""
+    return op if overload in (None, DEFAULT) else f"{op}.{overload}"
 
-    Example:
-        >>> from polycast._grammar.categories import canonical
-        >>> canonical("float32"), canonical("bf16"), canonical("promote")
-        ('fp32', 'bfloat16', 'promote')
-    """
-    dtype = dtype_named(text)
-    return Category.FP32.value if dtype == "float32" else dtype or text
+
+def split_name(name: str) -> tuple[str, str | None]:
+    """Return the op and the overload of a name that may mean all overloads of an op: None."""
+    op, _, overload = name.partition(".")
+    return op, overload or None
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What a category must know of an overload's schema. The build reads it by torchgen, polycast from the dispatcher.
+    """What a category must know of an overload's schema. csrc/autocast/obstacles.cpp asks the dispatcher the same.
 
-    `variant` is FUNCTIONAL if calls can be cast. Otherwise it is how the overload writes to its arguments, VIEW if it
-    can return an argument or a view of one, or NESTED if it takes tensors in containers other than lists. `tensors` is
-    how many tensors a call can have; a list counts as two.
+    `variant` is FUNCTIONAL if calls can be cast, or VIEW if the overload can return an argument or a view of one.
+    Otherwise it is how the overload writes to its arguments. `tensors` is how many tensors a call can have; a list
+    counts as two.
     """
 
     variant: str
@@ -59,10 +56,8 @@ class Signature:
         """Return why no category can cast the overload, and a remedy; None if one can."""
         if self.variant == VIEW:  # such as squeeze, whose result may be written to, and reshape, if nothing has to move
             return "can return a view of its argument, which a cast would cut off", "leave it out"
-        if self.variant == NESTED:
-            return "takes tensors in dictionaries, tuples or lists of lists, which are not cast", "leave it out"
         if self.variant != FUNCTIONAL:
-            return f"is the {self.variant} variant", "name functional overloads only; others do not autocast"
+            return f"is the {self.variant} variant", "name a functional overload"
         return None if self.tensors else ("takes no tensor", "leave it out")
 
     def obstacle(self, category: Category | None) -> tuple[str, str] | None:

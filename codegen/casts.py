@@ -1,14 +1,12 @@
 """Reads `cast`: the categories of an op by device."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .categories import UNLISTED, canonical
-from .errors import Problem
+from .categories import UNLISTED, Category
 from .fields import Reader
-from .nodes import Mapping, Node, Sequence, Text
-from .versions import ALL, Version, VersionRange, parse_range, subtract
+from .versions import ALL, SUPPORTED, VersionRange, parse_range, subtract
+from .yaml_nodes import Mapping, Node, Sequence, Text
 
 OTHERS = "others"
 
@@ -28,22 +26,11 @@ Casts: TypeAlias = dict[str, list[Alternative]]  # of an op, by device
 
 
 class CastReader(Reader):
-    """Reads casts for devices, each with the one that it is like, and for names of categories.
+    """Reads casts for devices, each with the device that it is like."""
 
-    With a release of torch, overloads that only hold for other releases are not looked up.
-    """
-
-    def __init__(
-        self,
-        problems: list[Problem],
-        like: dict[str, str | None],
-        categories: Iterable[str],
-        release: Version | None = None,
-    ) -> None:
-        super().__init__(problems)
-        self.release = release
-        self.like = like
-        self.categories = {*categories, UNLISTED}
+    def __init__(self) -> None:
+        super().__init__()
+        self.like: dict[str, str | None] = {}
 
     def read_casts(self, key: Text, node: Node, overloads: list[str]) -> Casts:
         """Return the alternatives of each device, with `like` and `others` resolved."""
@@ -61,11 +48,7 @@ class CastReader(Reader):
         return self.name(node, "device", [*self.like, OTHERS])
 
     def category(self, node: Node) -> str | None:
-        """Read a category. A dtype may be spelled in any way, and float32 is the category fp32."""
-        if isinstance(node, Text):
-            known = canonical(node.value) in self.categories
-            node = Text(canonical(node.value), node.location) if known else node
-        return self.name(node, "category", self.categories)
+        return self.name(node, "category", [*(category.value for category in Category), UNLISTED])
 
     def resolve(self, device: str, named: Casts) -> list[Alternative]:
         others = named.get(OTHERS, [])
@@ -102,22 +85,10 @@ class CastReader(Reader):
         only: tuple[str, ...] | None = None
         if "overloads" in fields:
             texts = self.texts(fields["overloads"], "overloads")
-            elsewhere = self.release is not None and torch is not None and self.release not in torch
-            only = tuple(text.value for text in texts if elsewhere or self.name(text, "overload", overloads))
+            only = tuple(text.value for text in texts if self.name(text, "overload", overloads))
         if category is None or torch is None:
             return None
         return Alternative(None if category == UNLISTED else category, fields["as"], torch, only, note)
-
-    def holds_here(self, node: Node) -> bool:
-        """Return whether an alternative holds for the release of this reader. A broken range holds for any."""
-        if isinstance(node, Sequence):
-            return any(map(self.holds_here, node.items))
-        fields = {key.value: value for key, value in node.items} if isinstance(node, Mapping) else {}
-        if fields and "as" not in fields:
-            return any(map(self.holds_here, fields.values()))
-        specifier = fields.get("torch")
-        torch = parse_range(specifier.value) if isinstance(specifier, Text) else ALL
-        return self.release is None or torch is None or self.release in torch
 
     def read_range(self, node: Node) -> VersionRange | None:
         specifier = self.text(node, "torch")
@@ -125,4 +96,8 @@ class CastReader(Reader):
         if specifier is not None and torch is None:
             what = f"'{specifier}' is no range of torch releases"
             self.report(node.location, what, "write it as '>=2.10', '<2.13' or both with ','")
+        if torch is not None and (torch & SUPPORTED).empty:
+            what = f"'{torch}' is for no torch that polycast supports, which is {SUPPORTED}"
+            self.report(node.location, what, "remove what is for those releases only")
+            return None
         return torch
