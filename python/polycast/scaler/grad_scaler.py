@@ -14,7 +14,14 @@ from polycast import _warnings, backends
 from polycast.scaler import torch_foreach  # noqa: F401 -- it registers the operators for other devices
 from polycast.scaler.arguments import check_number, check_scale
 from polycast.scaler.meshes import FoundInfs, agree_on_all
-from polycast.scaler.optimizer_state import OptimizerState, any_found, multiply, needs_inplace_unscale, unwrapped
+from polycast.scaler.optimizer_state import (
+    OptimizerState,
+    any_found,
+    multiply,
+    needs_inplace_unscale,
+    new_state,
+    unwrapped,
+)
 from polycast.scope.compiled_code import disabled
 from polycast.syncfree.batches import call
 from polycast.syncfree.step import SyncFreeOptimizer
@@ -151,7 +158,6 @@ class GradScaler(TorchGradScaler):
         A sync-free optimizer unscales and clips the gradients in registers, so ``.grad`` stays scaled. Other gradients
         are first unscaled and clipped in place, as in torch. So are those that code can see within a sync-free step: a
         step hook (other than polycast's and the profiler's), or a step that is not the one of :mod:`polycast.syncfree`.
-        A schedule changes nothing of this.
 
         Args:
             optimizer: Any.
@@ -272,23 +278,15 @@ class GradScaler(TorchGradScaler):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_states": {}}
 
-    # Torch's scaler calls these methods.
-
     def _lazy_init_scale_growth_tracker(self, dev: torch.device) -> None:
         super()._lazy_init_scale_growth_tracker(dev)
         self._device = self._device or dev.type
 
     def _unscale_grads_(
-        self,
-        optimizer: Optimizer,
-        inv_scale: Tensor,
-        found_inf: Tensor,
-        allow_fp16: bool,
+        self, optimizer: Optimizer, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
     ) -> FoundInfs:
-        state, _ = self._current(optimizer, "unscale_")
-        return state.agree(optimizer.param_groups, multiply(optimizer.param_groups, inv_scale, found_inf, allow_fp16))[
-            0
-        ]
+        (state, _), groups = self._current(optimizer, "unscale_"), optimizer.param_groups
+        return state.agree(groups, multiply(groups, inv_scale, found_inf, allow_fp16))[0]
 
     def _check_inf_per_device(self, optimizer: Optimizer) -> FoundInfs:
         """Check the gradients, unless step_together has: torch's step calls this again."""
@@ -297,27 +295,20 @@ class GradScaler(TorchGradScaler):
         state.of_torch["found_inf_per_device"] = found_infs
         return found_infs
 
-    # The states of optimizers.
-
     def _current(self, optimizer: Optimizer, caller: str) -> tuple[OptimizerState, Tensor]:
         """Return the state of an optimizer in this iteration, and the scale; raise if nothing was scaled."""
         scale, _ = self._check_scale_growth_tracker(caller)
         inner = unwrapped(optimizer) if hasattr(optimizer, "optimizer") else optimizer
-        state = self._states.get(id(inner)) or self._new_state(inner, scale)
-        of_torch = self._per_optimizer_states[id(inner)]
+        key, states = id(inner), self._states
+        if key not in states:
+            reference = weakref.ref(inner, lambda _: states.pop(key, None))
+            states[key] = new_state(reference, self._process_group, torch.zeros_like(scale))
+        state, of_torch = states[key], self._per_optimizer_states[key]
         if inner is not optimizer:
             self._per_optimizer_states[id(optimizer)] = of_torch  # where torch looks for it
         if state.of_torch is not of_torch:  # the first call of this iteration
             state.of_torch, state.clip_coef, state.meshes = of_torch, None, {}
         return state, scale
-
-    def _new_state(self, optimizer: Optimizer, scale: Tensor) -> OptimizerState:
-        process_group, key, states = self._process_group, id(optimizer), self._states
-        params = (param for group in optimizer.param_groups for param in group["params"])
-        if process_group is None and any(getattr(param, "_fsdp_flattened", False) for param in params):
-            process_group = torch.distributed.group.WORLD  # as torch's ShardedGradScaler
-        reference, zero = weakref.ref(optimizer, lambda _: states.pop(key, None)), torch.zeros((), device=scale.device)
-        return states.setdefault(key, OptimizerState(reference, process_group, zero, zero))
 
     def _prepare(self, optimizer: Optimizer, state: OptimizerState, scale: Tensor, closure: Any = None) -> Tensor:
         """Check the gradients if no call has, unscale and clip them if the step does not, and return found_inf."""

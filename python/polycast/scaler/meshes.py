@@ -39,8 +39,7 @@ class Shards:
 
 #: The meshes whose ranks agree. A process group is a mesh without shards.
 Meshes: TypeAlias = dict[Any, Shards]
-#: For each device whether a gradient is non-finite, as 0 or 1.
-FoundInfs: TypeAlias = dict[Any, Tensor]
+FoundInfs: TypeAlias = dict[Any, Tensor]  # for each device whether a gradient is non-finite, as 0 or 1
 
 
 def agree(

@@ -46,14 +46,10 @@ class OptimizerState:
             raise RuntimeError("clip_grad_norm() is being called after step().")
         if self.process_group is not None:
             raise RuntimeError(
-                "clip_grad_norm() does not know which gradients the ranks of a process group share; call "
-                "unscale_(optimizer), then the clip_grad_norm_ of the sharded module"
+                "clip_grad_norm() does not know which gradients the ranks share; clip by the sharded module"
             )
         if self.clip_coef is not None:
-            raise RuntimeError(
-                "clip_grad_norm() has already been called on this optimizer since the last update(). Call update() "
-                "before the next batch, also after a batch that you skip"
-            )
+            raise RuntimeError("clip_grad_norm() has already been called on this optimizer since the last update().")
         checks, operator = [], torch.ops.polycast.norm.default
         for gradients in gather_gradients(param_groups, collect(param_groups)):
             if norm_type != 2 and any(param.is_complex() for param in gradients.params):
@@ -132,6 +128,14 @@ def any_found(found_infs: Iterable[Tensor], device: torch.device) -> Tensor:
     """Return one element: 1 if any is, else 0. PyTorch's fused optimizers skip only if it is 1."""
     moved = [found_inf.to(device, non_blocking=True) for found_inf in found_infs]
     return moved[0] if len(moved) == 1 else torch.stack(moved).max() if moved else torch.zeros((), device=device)
+
+
+def new_state(reference: Any, process_group: Any, zero: Tensor) -> OptimizerState:
+    """Return the state of an optimizer that was not stepped. All ranks share FSDP1's shards, which name no mesh."""
+    params = (param for group in reference().param_groups for param in group["params"])
+    if process_group is None and any(getattr(param, "_fsdp_flattened", False) for param in params):
+        process_group = torch.distributed.group.WORLD
+    return OptimizerState(reference, process_group, zero, zero)
 
 
 def unwrapped(optimizer: Any) -> Any:
