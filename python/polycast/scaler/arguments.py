@@ -1,4 +1,4 @@
-"""Checks of a gradient scaler's numbers that torch leaves out: training could not continue."""
+"""A check of a gradient scaler's numbers that torch leaves out: training could not continue."""
 
 import math
 from numbers import Real
@@ -7,15 +7,10 @@ from typing import Any
 from torch import Tensor
 
 
-def check_number(name: str, value: Any) -> float:
-    """Return a number, or a tensor of one, as a float, or raise a TypeError."""
+def check_number(name: str, value: Any, above: float = -math.inf) -> float:
+    """Return a finite number, or a tensor of one, as a float."""
     if not isinstance(value, (Real, Tensor)):
         raise TypeError(f"{name}: expected a number, got {value!r:.60}")
-    return float(value)
-
-
-def check_scale(name: str, value: Any) -> float:
-    """Return a scale, or raise a ValueError if it would never recover."""
-    if not 0 < check_number(name, value) < math.inf:
-        raise ValueError(f"{name}: expected a positive, finite number, got {value}")
+    if not above < float(value) < math.inf:
+        raise ValueError(f"{name}: expected a finite number above {above:g}, got {value}")
     return float(value)

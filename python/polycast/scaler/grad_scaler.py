@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from polycast import _warnings, backends
 from polycast.scaler import torch_foreach  # noqa: F401 -- it registers the operators for other devices
-from polycast.scaler.arguments import check_number, check_scale
+from polycast.scaler.arguments import check_number
 from polycast.scaler.meshes import FoundInfs, agree_on_all
 from polycast.scaler.optimizer_state import (
     OptimizerState,
@@ -60,7 +60,6 @@ class GradScaler(TorchGradScaler):
 
     Raises:
         ValueError: If ``init_scale`` is not finite or not between the bounds, or torch has no such device.
-        TypeError: If an argument is of a wrong type.
         AssertionError: If a factor is on the wrong side of 1, as in torch.
 
     Example:
@@ -99,7 +98,7 @@ class GradScaler(TorchGradScaler):
     ) -> None:
         # A scale of 0 makes gradients of 0, and NaN when they are divided by it. The reciprocal of tiny is finite.
         self._bounds = low, high = max(min_scale, torch.finfo(torch.float32).tiny), max_scale
-        if not low <= check_scale("init_scale", init_scale) <= high:
+        if not low <= check_number("init_scale", init_scale, above=0) <= high:
             raise ValueError(f"init_scale: expected from min_scale={low} to max_scale={high}, got {init_scale}")
         device_type = "" if device is None else backends.known_device_type(device)
         super().__init__(device_type, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
@@ -220,7 +219,9 @@ class GradScaler(TorchGradScaler):
         if not self._enabled:
             return
         if new_scale is not None:
-            super().update(new_scale if isinstance(new_scale, Tensor) else check_scale("new_scale", new_scale))
+            super().update(
+                new_scale if isinstance(new_scale, Tensor) else check_number("new_scale", new_scale, above=0)
+            )
             self._clamp_scale()
             return
         scale, growth_tracker = self._check_scale_growth_tracker("update")
@@ -267,7 +268,7 @@ class GradScaler(TorchGradScaler):
             TypeError, ValueError: If a value is not a number, or the scale is not positive and finite.
         """
         if self._enabled and state_dict:
-            check_scale("scale", state_dict["scale"])
+            check_number("scale", state_dict["scale"], above=0)
             for name in ("growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"):
                 check_number(name, state_dict[name])
         super().load_state_dict(state_dict)
@@ -326,7 +327,7 @@ class GradScaler(TorchGradScaler):
         found_infs = of_torch["found_inf_per_device"]
         if not found_infs and not getattr(optimizer, "_step_supports_amp_scaling", False):
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        return any_found(found_infs.values(), scale.device)
+        return any_found(list(found_infs.values()), scale.device)
 
     def _found_in(self, states: list[OptimizerState]) -> Tensor | None:
         """Return whether the checks of several optimizers found anything; None if there was no gradient."""

@@ -102,7 +102,7 @@ def _sum_over(tensor: Tensor, mesh: Any) -> None:
     """Sum in place over a process group, or over all dimensions of a mesh that this rank is in."""
     distributed: Any = torch.distributed
     groups = [mesh]
-    if hasattr(mesh, "get_coordinate"):
+    if not isinstance(mesh, distributed.ProcessGroup):
         dims = range(mesh.ndim) if mesh.get_coordinate() is not None else ()
         groups = [mesh.get_group(dim) for dim in dims if mesh.size(dim) > 1]
     for group in groups:

@@ -1,7 +1,7 @@
 """The state that a gradient scaler has of each optimizer, and its passes over the optimizer's gradients."""
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch.amp.grad_scaler import OptState
 from torch.optim import optimizer as torch_optimizer
 
 from polycast.scaler.meshes import FoundInfs, GradientCheck, Meshes, Shards, agree, meshes_of
-from polycast.syncfree.batches import Gradients, Group, name_of, on_gradients
+from polycast.syncfree.batches import Group, name_of, on_gradients
 from polycast.syncfree.gather import collect, gather_gradients
 from polycast.syncfree.step import SyncFreeOptimizer
 
@@ -36,8 +36,9 @@ class OptimizerState:
     def check_inf(self, param_groups: list[Group]) -> FoundInfs:
         """Check gradients, in one pass that writes nothing."""
         checks, operator = [], torch.ops.polycast.find_non_finite.default
-        for gradients in gather_gradients(param_groups, collect(param_groups)):
-            checks.append(_check(gradients, *on_gradients(operator, gradients, param_groups)))
+        for each in gather_gradients(param_groups, collect(param_groups)):
+            found = on_gradients(operator, each, param_groups)
+            checks.append(GradientCheck(each.params, each.mesh, each.split_dims, *found))
         return self.agree(param_groups, checks)[0]
 
     def clip(self, param_groups: list[Group], scale: Tensor, max_norm: float, norm_type: float) -> Tensor:
@@ -51,11 +52,11 @@ class OptimizerState:
         if self.clip_coef is not None:
             raise RuntimeError("clip_grad_norm() has already been called on this optimizer since the last update().")
         checks, operator = [], torch.ops.polycast.norm.default
-        for gradients in gather_gradients(param_groups, collect(param_groups)):
-            if norm_type != 2 and any(param.is_complex() for param in gradients.params):
+        for each in gather_gradients(param_groups, collect(param_groups)):
+            if norm_type != 2 and any(param.is_complex() for param in each.params):
                 raise ValueError(f"norm_type: expected 2 for complex gradients, got {norm_type}")
-            norm, *found = on_gradients(operator, gradients, param_groups, norm_type)
-            checks.append(_check(gradients, *found, norm))
+            norm, found_inf, non_finite = on_gradients(operator, each, param_groups, norm_type)
+            checks.append(GradientCheck(each.params, each.mesh, each.split_dims, found_inf, non_finite, norm))
         found_infs, norms = self.agree(param_groups, checks, with_norms=True)
         total, *others = [each.to(scale.device, non_blocking=True) for each in norms] or [torch.zeros_like(scale)]
         if others or total.dim():  # a sum of powers of the parts might overflow; the operator avoids that
@@ -108,26 +109,23 @@ def multiply(
     """Multiply gradients by one element in place and check them, in one pass. Torch allows no float16 here."""
     checks, operator = [], torch.ops.polycast.unscale_.default
     gathered = gather_gradients(param_groups, collect(param_groups), coalesce_in_place=True)
-    for gradients in () if allow_float16 else gathered:
-        for param, grad in zip(gradients.params, gradients.grads, strict=True):
+    for each in () if allow_float16 else gathered:
+        for param, grad in zip(each.params, each.grads, strict=True):
             if grad.dtype is torch.float16:
                 raise ValueError(f"Attempting to unscale FP16 gradients: {name_of(param_groups, param)}.grad")
-    for gradients in gathered:
-        found_inf = torch.zeros_like(zero, device=gradients.device)
-        arguments = found_inf, factor.to(gradients.device, non_blocking=True)
-        checks.append(_check(gradients, found_inf, on_gradients(operator, gradients, param_groups, *arguments)))
+    for each in gathered:
+        found_inf = torch.zeros_like(zero, device=each.device)
+        arguments = found_inf, factor.to(each.device, non_blocking=True)
+        non_finite = on_gradients(operator, each, param_groups, *arguments)
+        checks.append(GradientCheck(each.params, each.mesh, each.split_dims, found_inf, non_finite))
     return checks
 
 
-def _check(gradients: Gradients, *results: Tensor) -> GradientCheck:
-    """Return results without the gradients, which must not stay alive with them."""
-    return GradientCheck(gradients.params, gradients.mesh, gradients.split_dims, *results)
-
-
-def any_found(found_infs: Iterable[Tensor], device: torch.device) -> Tensor:
+def any_found(found_infs: Sequence[Tensor], device: torch.device) -> Tensor:
     """Return one element: 1 if any is, else 0. PyTorch's fused optimizers skip only if it is 1."""
-    moved = [found_inf.to(device, non_blocking=True) for found_inf in found_infs]
-    return moved[0] if len(moved) == 1 else torch.stack(moved).max() if moved else torch.zeros((), device=device)
+    first, *others = found_infs or [torch.zeros((), device=device)]
+    first = first.to(device, non_blocking=True)
+    return torch.stack([first, *(each.to(device) for each in others)]).max() if others else first
 
 
 def new_state(reference: Any, process_group: Any, zero: Tensor) -> OptimizerState:
@@ -167,8 +165,9 @@ def needs_inplace_unscale(optimizer: Any, closure: Any, is_clipped: bool) -> boo
         optimizer._optimizer_step_pre_hooks,
         optimizer._optimizer_step_post_hooks,
     ):
-        modules = [getattr(hook, "__module__", None) or "" for hook in hooks.values()]
-        # Our hooks and the profiler's count steps. They do not read gradients.
-        if any(module.partition(".")[0] != "polycast" and module != "torch.profiler" for module in modules):
-            return True
+        for hook in hooks.values():
+            module: str = getattr(hook, "__module__", None) or ""
+            # Our hooks and the profiler's count steps. They do not read gradients.
+            if module.partition(".")[0] != "polycast" and module != "torch.profiler":
+                return True
     return False
