@@ -115,6 +115,25 @@ def test_a_scripted_part_does_not_stop_a_trace() -> None:
     assert sum(call.site.op == "linear" for call in t.calls) == 2
 
 
+def add_noise(x: Tensor) -> Tensor:
+    return torch.relu(x) + torch.ops.polycast_tracing.noise(x)  # type: ignore[no-any-return]
+
+
+def test_a_boxed_call_of_scripted_code_lists_only_its_own_tensors() -> None:
+    """The interpreter calls it with a stack that holds the result of relu, too."""
+    set_autocast_mode: Any = getattr(torch._C, "_jit_set_autocast_mode")  # noqa: B009
+    inserts_casts = set_autocast_mode(False)
+    try:
+        scripted = torch.jit.script(add_noise)
+        with polycast.debug.trace() as t, polycast.autocast("cpu"):
+            for _ in range(3):
+                scripted(X)
+    finally:
+        set_autocast_mode(inserts_casts)
+    found = [call.given for call in t.calls if call.op == "polycast_tracing::noise"]
+    assert found == [(torch.float32,)] * 3
+
+
 def test_models_are_saved_within_and_copies_after() -> None:
     model = make()
     with polycast.debug.watch(model):
