@@ -52,7 +52,7 @@ ITSELF: dict[str, object] = {"sofmax": "fp32"}
 ITSELF["softmax"] = ITSELF
 BOTH = {"cuda": "fp32", "cpu": "fp32"}
 WRITING = ("relu_", "add_.Tensor", "add.out", "library::fill")
-WRONG_VALUES = {"cuda": "fp23", "cudo": "fp32", "cpu": {"as": "fp32", "overloads": ["itn"]}}
+WRONG_VALUES = {"cuda": "fp23", "cudo": "fp32", "cpu": {"as": "fp32", "nute": "Why."}}
 ERRORS: dict[str, Callable[[], object]] = {
     # Names of ops
     "an unknown op": lambda: Policy({"sofmax": "fp32"}),
@@ -100,7 +100,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "pairs": lambda: Policy([("softmax", "fp32")]),
     "a number": lambda: Policy(3),
     # Files of rules
-    "file: unknown names": lambda: load("ops:\n  sofmax: fp32\n  softmax: {cuda: fp23, cpu: {overloads: [itn]}}"),
+    "file: unknown names": lambda: load("ops:\n  sofmax: fp32\n  softmax: {cuda: fp23, cpu: {note: Why.}}"),
     "file: rules that disagree": lambda: load("ops:\n  softmax: fp32\n  torch.softmax: input_dtype"),
     "file: more than rules": lambda: load("ops: {softmax: fp32}\nmodules: {encoder: {linear: fp32}}"),
     "file: rules for modules": lambda: load("ops: {softmax: fp32}\nmodels: {Net: {norm: {linear: fp32}}}"),

@@ -43,14 +43,10 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
         {"cuda": "mv fp32", ALL.removeprefix("cuda "): "mv unlisted"},
     ),
     "a device of torch's": ({"mv": {torch.device("cpu", 0): torch.float16}}, {CPU: "mv float16"}),
-    # Alternatives
+    # Casts with keys
     "a cast with its keys": ({"mv": {"as": "fp32", "torch": ">=2.0", "note": "Why."}}, {ALL: "mv fp32"}),
     "a cast of other releases": ({"mv": {"as": "fp32", "torch": "<2.0"}}, {}),
     "an op of other releases": ({"gone": {"as": "fp32", "torch": "<2.0"}}, {}),
-    "some overloads": (
-        {"pow": {"cpu": [{"as": "promote", "overloads": ["Tensor_Tensor"]}, "fp32"]}},
-        {CPU: "pow.Tensor_Tensor promote, pow.Scalar fp32, pow.Tensor_Scalar fp32"},
-    ),
     # Several rules
     "an overload before its op": (
         {"pow.Scalar": {"cpu": "float16"}, "torch.pow": {"cpu": "fp32"}},
@@ -144,7 +140,7 @@ def test_a_dtype_is_taken_in_every_spelling(dtype: torch.dtype, shown: str, text
     assert {dtype_of(text) for text in spelled} == {dtype} == {dtype_of(dtype)}
     cast = {"mv": shown, "mm": {"cpu": shown}}
     for text in (*spelled, dtype):
-        assert Policy({"mv": text, "mm": {"cpu": [text]}}).rules == cast
+        assert Policy({"mv": text, "mm": {"cpu": {"as": text}}}).rules == cast
         (tmp_path / "mine.yaml").write_text(f"ops: {{mv: '{text}', mm: {{cpu: {{as: '{text}'}}}}}}")
         assert Policy.load(tmp_path / "mine.yaml").rules == cast
     assert dtype_of("int8") is torch.int8 and dtype_of("torch.long") is torch.int64  # which nothing is cast to

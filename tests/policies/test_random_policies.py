@@ -42,7 +42,6 @@ DEVICE_KEYS: list[object] = [*[*DEVICES, "others"] * 3, torch.device("cuda", 1),
 EXTRAS = {
     "torch": st.sampled_from((">=2.9", "<2.9", ">=2.0,<3.0", "soon")),
     "note": st.just("Why.") | st.text(st.sampled_from(CHARACTERS), max_size=8),
-    "overloads": st.sampled_from((["default"], ["int", "Tensor"], "default", ["Tensor_Scalar"])),
 }
 
 

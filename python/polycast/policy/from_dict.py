@@ -8,7 +8,7 @@ import torch
 
 from polycast import backends
 from polycast._compiled import ALSO_CALLED, DEVICES_LIKE, obstacles
-from polycast._suggest import closest, did_you_mean
+from polycast._suggest import did_you_mean
 from polycast.policy import op_names
 from polycast.policy.categories import UNLISTED, VALUES, canonical, not_a_category
 from polycast.policy.errors import PolicyError, Problem
@@ -16,19 +16,17 @@ from polycast.policy.rows import EVERY, Cell, Row, Rows, shortened
 from polycast.policy.rules import shown
 
 OTHERS = "others"
-IMPORT_FIRST = "import the library that registers it first"
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
 RELEASE = (_MAJOR, _MINOR)  # the installed PyTorch
 _RANGE = re.compile(r"\s*(>=|<)\s*(\d{1,3})\.(\d{1,3})\s*", re.ASCII)
-_FIELDS = ("as", "torch", "overloads", "note")
+_FIELDS = ("as", "torch", "note")
 _GIVE = "give it a category, or a mapping of devices to categories"
 
 
 class _Cast(NamedTuple):
-    """A category for some overloads, or for all."""
+    """What a dict gives a device, and the keys that lead to it."""
 
     cell: Cell
-    overloads: tuple[str, ...] | None
     path: str
 
 
@@ -42,7 +40,7 @@ def rows_of_dict(rules: object, file: str = "") -> Rows:
     rows = reader.policy(rules)
     if reader.problems:
         raise PolicyError(reader.problems)
-    return shortened(rows) if any("." in key for key in rows) else rows
+    return shortened(rows)
 
 
 class _Reader:
@@ -90,21 +88,21 @@ class _Reader:
                     found[target] = self.joined(found.get(target), row, target, path)
         return found
 
-    def by_device(self, value: object, path: str) -> list[list[_Cast]]:
-        """Return the casts of each device, the first that holds for an overload first."""
+    def by_device(self, value: object, path: str) -> list[_Cast | None]:
+        """Return the cast of each device."""
         if not isinstance(value, Mapping) or "as" in value:
-            return [self.casts(value, path)] * len(DEVICES_LIKE)
-        named: dict[str, list[_Cast]] = {}
+            return [self.cast(value, path)] * len(DEVICES_LIKE)
+        named: dict[str, _Cast | None] = {}
         for key, part in value.items():
             device = self.device(key, path)
-            casts = self.casts(part, f"{path}.{device or key}")
+            cast = self.cast(part, f"{path}.{device or key}")
             if device is not None:
-                named[device] = casts
+                named[device] = cast
         if not value:
             self.report(path, "an empty mapping", _GIVE)
-        others = named.get(OTHERS, [])
+        others = named.get(OTHERS)
         # `others: unlisted` keeps an op from the devices that are like a named one.
-        all_unlisted = others != [] and all(cast.cell.category == UNLISTED for cast in others)
+        all_unlisted = others is not None and others.cell.category == UNLISTED
         found = []
         for device in DEVICES_LIKE:
             link: str | None = device
@@ -113,37 +111,21 @@ class _Reader:
             found.append(named.get(link or OTHERS, others))
         return found
 
-    def casts(self, value: object, path: str) -> list[_Cast]:
-        """Return the casts of a category, a mapping with the key `as`, or a list of these."""
-        if not isinstance(value, list | tuple):
-            return self.cast(value, path)
-        if not value:
-            self.report(path, "an empty list", "name a category")
-        return [cast for index, item in enumerate(value) for cast in self.cast(item, f"{path}[{index}]")]
-
-    def cast(self, value: object, path: str) -> list[_Cast]:
-        """Return a cast in a list; none if it has a problem, or is for other releases."""
+    def cast(self, value: object, path: str) -> _Cast | None:
+        """Return the cast of a category, or of a mapping with the key `as`; None for a problem or other releases."""
         if not isinstance(value, Mapping):
             category = self.category(value, path)
-            return [] if category is None else [_Cast(Cell(category, f"{self._source}: {path}"), None, path)]
+            return None if category is None else _Cast(Cell(category, f"{self._source}: {path}"), path)
         for key in (key for key in value if key not in _FIELDS):
             self.report(f"{path}.{key}", f"unknown key '{key}'", did_you_mean(f"{key}", _FIELDS))
         if "as" not in value:
             self.report(path, "a mapping without 'as'", "add it, as in {as: fp32}")
-            return []
+            return None
         category = self.category(value["as"], f"{path}.as")
-        holds, note, overloads = (
-            self.is_here(value.get("torch", ""), path),
-            value.get("note", ""),
-            value.get("overloads"),
-        )
+        holds, note = self.is_here(value.get("torch", ""), path), value.get("note", "")
         if not isinstance(note, str):
             self.report(f"{path}.note", f"a value of type {_kind(note)}", "give it a text")
-        if overloads is not None and not _is_list_of_names(overloads):
-            self.report(f"{path}.overloads", "not a list of names", "write it as in [int, Tensor]")
-            return []
-        cell = Cell(category or "", f"{self._source}: {path}", f"{note}")
-        return [_Cast(cell, None if overloads is None else tuple(overloads), path)] if category and holds else []
+        return _Cast(Cell(category, f"{self._source}: {path}", f"{note}"), path) if category and holds else None
 
     def is_here(self, value: object, path: str) -> bool:
         """Return whether a range of releases, such as ">=2.10,<2.13", has the installed PyTorch."""
@@ -182,17 +164,8 @@ class _Reader:
     def targets(self, name: str, path: str) -> tuple[str, ...]:
         """Return the keys of the ops that a name means, and report an unknown one."""
         found = (EVERY,) if name == EVERY else op_names.keys_of(name)
-        full = op_names.written_out(name)
-        if not found and "::" in shown(full):
-            others = (other for other in op_names.known() if "::" in other)
-            close = closest(shown(full), others)
-            remedy = IMPORT_FIRST + (f", or did you mean '{close}'?" if close else "")
-            self.report(path, f"no library has registered an operator '{name}'", remedy)
-        elif not found and op_names.is_public(full):
-            what = f"'{name}' is no op, and the policy does not say which ops it runs"
-            self.report(path, what, op_names.suggest_ops("name those ops", name))
-        elif not found:
-            self.report(path, f"unknown op '{name}'", did_you_mean(shown(full), op_names.known()))
+        if not found:
+            self.report(path, *op_names.unknown(name))
         for key in (key for key in found if "." in key):
             op, overload = key.split(".")
             if overload not in (names := op_names.overload_names(key)):
@@ -201,33 +174,24 @@ class _Reader:
                 found = ()
         return found
 
-    def check_overloads(self, targets: tuple[str, ...], casts: list[list[_Cast]]) -> None:
-        """Report the overloads that a cast names and no target has."""
-        known = {name for key in targets for name in _overloads(key)}
-        for cast in dict.fromkeys(cast for part in casts for cast in part):
-            for index, overload in enumerate(cast.overloads or ()):
-                if targets and overload not in known:
-                    place = f"{cast.path}.overloads[{index}]"
-                    self.report(place, f"unknown overload '{overload}'", did_you_mean(overload, known))
-
-    def castable(self, targets: tuple[str, ...], casts: list[list[_Cast]], named: list[Any]) -> list[tuple[str, Row]]:
-        """Return the rows of each target without the cells that none of its overloads can have.
+    def castable(self, targets: tuple[str, ...], row: list[_Cast | None], named: list[Any]) -> list[tuple[str, Row]]:
+        """Return the row of each target without the cells that none of its overloads can have.
 
         It is a problem if no target can have a category, on any device or on one that the value names.
         """
-        self.check_overloads(targets, casts)
         rows: list[tuple[str, Row]] = []
         reached: set[tuple[str, str]] = set()
         refused: dict[tuple[str, str], tuple[str, str, str]] = {}
-        for key, row in (pair for target in targets for pair in _rows(target, casts).items()):
-            reasons = [""] * len(row) if key == EVERY else obstacles(key, [cast and cast.cell.category for cast in row])
+        categories = [cast and cast.cell.category for cast in row]
+        for key in targets:
+            reasons = [""] * len(row) if key == EVERY else obstacles(key, categories)
             for device, cast, reason in zip(DEVICES_LIKE, row, reasons, strict=True):
                 if cast is not None and reason:
                     refused.setdefault((cast.path, device), (shown(key), cast.cell.category, reason))
                 elif cast is not None:
                     reached.add((cast.path, device))
-            cells = tuple(cast.cell if cast and not reason else None for cast, reason in zip(row, reasons, strict=True))
-            rows += [(key, cells)] if any(cells) else []
+            cells = [cast.cell if cast and not reason else None for cast, reason in zip(row, reasons, strict=True)]
+            rows += [(key, tuple(cells))] if any(cells) else []
         paths = {path for path, _ in reached}
         missed = {
             place: why
@@ -251,30 +215,6 @@ class _Reader:
                 also = "" if "." in key else ", or name an overload in the one that is to decide"
                 self.report(path, what, f"keep one of them{also}")
         return tuple(one or other for one, other in zip(earlier, row, strict=True))
-
-
-def _rows(target: str, casts: list[list[_Cast]]) -> dict[str, list[_Cast | None]]:
-    """Return the casts of a target by key and device: a cast for overloads is in the rows of these."""
-    rows: dict[str, list[_Cast | None]] = {}
-    op = target.partition(".")[0]
-    for index, alternatives in enumerate(casts):
-        for cast in alternatives:
-            names = [name for name in cast.overloads or () if name in _overloads(target)]
-            for key in [target] if cast.overloads is None else [f"{op}.{name}" for name in names]:
-                row = rows.setdefault(key, [None] * len(casts))
-                row[index] = row[index] or cast
-            if cast.overloads is None:
-                break  # Those after it are for no overload.
-    return rows
-
-
-def _overloads(key: str) -> list[str]:
-    op, _, own = key.partition(".")
-    return [own] if own else op_names.overload_names(op)
-
-
-def _is_list_of_names(value: object) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
 
 
 def _kind(value: object) -> str:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
-from operator import attrgetter
 from typing import TypeAlias
 
 import torch
@@ -12,11 +11,12 @@ from torch._library.custom_ops import CustomOpDef
 
 from polycast import backends
 from polycast._compiled import DEVICES, NAMES, overloads_of
-from polycast._suggest import suggestion
+from polycast._suggest import closest, did_you_mean, suggestion
 from polycast.policy.rules import ATEN, qualified, shown, split_overload
 
 Op: TypeAlias = str | Callable[..., object]
 
+IMPORT_FIRST = "import the library that registers it first"
 _IDENTIFIER = re.compile(r"\w+", re.ASCII)
 _OPERATOR = re.compile(r"\w+::\w+(\.\w+)?", re.ASCII)
 # Modules of torch whose functions are ops of the same name, and the prefix of such a name.
@@ -86,18 +86,15 @@ def asked_keys(op: Op) -> tuple[str, ...]:
     """Return the keys of the ops that a name, a function or a class means.
 
     Raises:
-        ValueError: There is no such op, or the policy does not say which ops it runs.
+        ValueError: There is no such op.
         TypeError: It is neither a text nor a function or class of torch.
     """
     name = op if isinstance(op, str) else name_of(op)
     if name is None:
         raise TypeError(f"the op is {op!r:.60}; give its name, such as 'conv2d', or torch's function or class")
     keys = keys_of(name)
-    if not keys and is_public(written_out(name)):
-        remedy = suggest_ops("ask for those", name)
-        raise ValueError(f"'{name}' is no op, and the policy does not say which ops it runs; {remedy}")
     if not keys:
-        raise ValueError(f"unknown op '{name}'{suggestion(shown(name), known())}")
+        raise ValueError("; ".join(unknown(name)))
     for key in keys:
         overload, names = key.partition(".")[2], overload_names(key)
         if overload and overload not in names:
@@ -135,19 +132,15 @@ def name_of(function: object) -> str | None:
     return None
 
 
-def is_public(name: str) -> bool:
-    """Return whether torch has something of a name in its public modules."""
-    for place in (torch, torch.nn, torch.nn.functional):
-        with suppress(Exception):  # what torch imports when it is asked for may raise anything
-            attrgetter(name.removeprefix("torch."))(place)
-            return True
-    return False
-
-
-def suggest_ops(remedy: str, public_name: str) -> str:
-    """Return a remedy for a name whose ops are not known. It names the op of that name, if there is one."""
-    name = public_name.rpartition(".")[2].lower()
-    return f"{remedy}, as '{name}'" if name != public_name and keys_of(name) else remedy
+def unknown(name: str) -> tuple[str, str]:
+    """Return the problem and the remedy of a name that means no op."""
+    op = shown(written_out(name))
+    if "::" in op:
+        close = closest(op, (other for other in known() if "::" in other))
+        remedy = IMPORT_FIRST + (f", or did you mean '{close}'?" if close else "")
+        return f"no library has registered an operator '{name}'", remedy
+    place, _, last = op.rpartition(".")
+    return f"unknown op '{name}'", did_you_mean(last if place.startswith("torch") else op.partition(".")[0], known())
 
 
 def known() -> Iterator[str]:

@@ -46,12 +46,11 @@ class Policy(Mapping[str, Casts]):
     decides over one that names its op. The key "*" is for every op that the built-in policy lists on any device, except
     where it bans the op or keeps PyTorch's own kernel. Every other key decides over it.
 
-    The value of a key is what `cast` takes in policy.yaml:
+    The value of a key is one of these:
 
     - a category of :func:`polycast.policy.categories` except "stock", "unlisted", or a dtype,
     - a mapping of devices to these, with `others` for the rest,
-    - a mapping with `as`, and with `overloads`, `torch` or `note`,
-    - a list of such alternatives, of which the first that holds decides.
+    - a mapping with `as`, and with `torch` (the releases that the rule is for, as in ">=2.10,<2.13") or `note`.
 
     Args:
         rules: One of

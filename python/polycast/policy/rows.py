@@ -46,7 +46,7 @@ def rows_of(rules: Iterable[Rule]) -> Rows:
 def shortened(rows: Rows) -> Rows:
     """Return rows without those for single overloads that one for the op can replace."""
     ops: dict[str, list[str]] = {}
-    for key in (key for key in rows if "." in key):
+    for key in [key for key in rows if "." in key]:
         ops.setdefault(key.partition(".")[0], []).append(key)
     short = dict(rows)
     for op, keys in ops.items():

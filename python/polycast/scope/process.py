@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from polycast._compiled import KernelPolicy, use_policy, used_policy
-from polycast.policy.from_dict import IMPORT_FIRST
+from polycast.policy.op_names import IMPORT_FIRST
 from polycast.policy.policy import Policy, PolicyError, PolicyLike
 from polycast.scope import compiled_code
 from polycast.scope.handle import Handle, warn_of_no_kernels
