@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 import polycast
-from polycast import collect_env
+from polycast import collect_env, policy
 from polycast._compiled import DEVICES
 from polycast.cli import bisect, ops, script, verify
 from polycast.policy.diff import diff
@@ -80,7 +80,7 @@ def _add_op(parser: ArgumentParser) -> None:
 def _op(options: Namespace) -> int:
     if not options.ops and options.device is None:
         options.parser.error("the following arguments are required: OP, or --device")
-    print("\n\n".join(ops.text(name, options.device) for name in options.ops) or ops.rules_of(options.device))
+    print("\n\n".join(ops.text(name, options.device) for name in options.ops) or policy.resolved(device=options.device))
     return 0
 
 

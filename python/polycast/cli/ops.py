@@ -1,7 +1,5 @@
 """The rules of an op on every device, as a table with notes."""
 
-from collections.abc import Collection
-
 from polycast import policy
 from polycast._compiled import DEVICES
 from polycast._text_table import lines_of
@@ -19,14 +17,14 @@ def text(name: str, device: str | None = None) -> str:
     """Return the rules of an op, or of the ops that a public name runs, on one device or on all.
 
     Raises:
-        ValueError: Neither torch nor the policy knows the op, or the policy has no such device.
+        ValueError: If neither torch nor the policy knows the op, or the policy has no such device.
     """
     devices = [*DEVICES] if device is None else [device_named(device)]
     rules = policy.rules(name)
     if not rules:
         ops = {shown(key.partition(".")[0]) for key in keys_of(name)}
-        told = [f"{name}: {UNLISTED} on every device.", "", LEFT_ALONE, *_changes(ops)]
-        return "\n".join([*told, *_in_force(ops, devices)])
+        lines = [f"{name}: {UNLISTED} on every device.", "", LEFT_ALONE, *_changes(ops)]
+        return "\n".join([*lines, *_in_force(ops, devices)])
     cells: dict[str, dict[str, str]] = {}
     notes: dict[str, list[str]] = {}
     for rule in rules:
@@ -47,33 +45,24 @@ def text(name: str, device: str | None = None) -> str:
     return "\n".join([*lines, *([""] if footnotes else []), *footnotes, *_in_force(ops, devices)])
 
 
-def reasons(ops: Collection[str]) -> list[tuple[str, str, str]]:
-    """Return why torch changed overloads of these ops: the number of the release, the overload, the reason."""
+def _changes(ops: set[str]) -> list[str]:
+    """Return why torch changed overloads of these ops, a line for each change."""
     return [
-        (release.name.removeprefix("torch-"), name, reason)
+        f"{name}, torch {release.name.removeprefix('torch-')}: {reason}"
         for release in releases().values()
         for name, reason in release.reasons.items()
         if name.partition(".")[0] in ops
     ]
 
 
-def rules_of(device: str) -> str:
-    """Return every rule that holds on a device, in a line each."""
-    return str(policy.resolved(device=device))
-
-
-def _changes(ops: set[str]) -> list[str]:
-    return [f"{name}, torch {number}: {reason}" for number, name, reason in reasons(ops)]
-
-
 def _in_force(ops: set[str], devices: list[str]) -> list[str]:
-    """Return the rules over the built-in ones of these ops, which POLYCAST_POLICY's policy has."""
+    """Return the rules by which POLYCAST_POLICY overrides the built-in rules of these ops."""
     held: dict[tuple[str, str], list[str]] = {}
     for rule in policy.current().by_overload():
         if rule.op in ops and rule.device in devices:
             held.setdefault((rule.name, rule.category), []).append(rule.device)
     rows = [(*key, _names(named)) for key, named in held.items()]
-    return ["", f"{process.ENVIRONMENT_POLICY} decides over these:", "", *lines_of([_HEAD, *rows])] if rows else []
+    return ["", f"{process.ENVIRONMENT_POLICY} overrides these rules:", "", *lines_of([_HEAD, *rows])] if rows else []
 
 
 def _names(devices: list[str]) -> str:
