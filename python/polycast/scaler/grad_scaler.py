@@ -38,9 +38,6 @@ class GradScaler(TorchGradScaler):
     is multiplied by ``growth_factor``, but not above ``max_scale`` nor to infinity. ``step``, ``unscale_`` and
     ``clip_grad_norm`` check the gradients: if you skip a batch after one of the latter two, still call ``update``.
 
-    If one scaler serves sharded optimizers and plain ones, all ranks must use the same optimizers in each iteration:
-    a non-finite gradient that any rank finds in any of them counts on every rank.
-
     Args:
         device: A device type, "cpu", "cuda", "xla", ..., or a ``torch.device``. None selects the device of the first
             outputs that are scaled. As in torch, "cuda" disables the scaler, with a warning, if torch finds neither
@@ -77,7 +74,6 @@ class GradScaler(TorchGradScaler):
         False
     """
 
-    _device: str
     _scale: Tensor | None = None
     _states: dict[int, OptimizerState]  # by id, because optimizers may define equality
 
@@ -218,13 +214,12 @@ class GradScaler(TorchGradScaler):
         """
         if not self._enabled:
             return
-        if new_scale is not None:
-            super().update(
-                new_scale if isinstance(new_scale, Tensor) else check_number("new_scale", new_scale, above=0)
-            )
-            self._clamp_scale()
-            return
         scale, growth_tracker = self._check_scale_growth_tracker("update")
+        if new_scale is not None:
+            is_tensor = isinstance(new_scale, Tensor)
+            super().update(new_scale if is_tensor else check_number("new_scale", new_scale, above=0))
+            scale.clamp_(*self._bounds)
+            return
         if self._growth_factor < 1 or self._growth_interval < 1:  # which torch's setters accept
             _warnings.warn("growth_factor, growth_interval: expected at least 1; the scale cannot rise again")
         current = self._per_optimizer_states
@@ -268,13 +263,11 @@ class GradScaler(TorchGradScaler):
             TypeError, ValueError: If a value is not a number, or the scale is not positive and finite.
         """
         if self._enabled and state_dict:
-            check_number("scale", state_dict["scale"], above=0)
+            scale = check_number("scale", state_dict["scale"], above=0)
             for name in ("growth_factor", "backoff_factor", "growth_interval", "_growth_tracker"):
                 check_number(name, state_dict[name])
+            state_dict = {**state_dict, "scale": min(max(scale, self._bounds[0]), self._bounds[1])}
         super().load_state_dict(state_dict)
-        if self._enabled:
-            self._init_scale = min(max(self._init_scale, self._bounds[0]), self._bounds[1])
-            self._clamp_scale()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_states": {}}
@@ -344,7 +337,3 @@ class GradScaler(TorchGradScaler):
             zero = torch.zeros((), device="cpu" if self._scale is None else self._scale.device)
             return zero, zero
         return state.was_skipped, state.skip_count
-
-    def _clamp_scale(self) -> None:
-        if self._scale is not None:
-            self._scale.clamp_(*self._bounds)

@@ -46,9 +46,7 @@ class OptimizerState:
         if self.of_torch["stage"] is OptState.STEPPED:
             raise RuntimeError("clip_grad_norm() is being called after step().")
         if self.process_group is not None:
-            raise RuntimeError(
-                "clip_grad_norm() does not know which gradients the ranks share; clip by the sharded module"
-            )
+            raise RuntimeError("clip_grad_norm() does not know which gradients the ranks share; use the module's own")
         if self.clip_coef is not None:
             raise RuntimeError("clip_grad_norm() has already been called on this optimizer since the last update().")
         checks, operator = [], torch.ops.polycast.norm.default
