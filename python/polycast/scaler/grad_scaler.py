@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from polycast import _warnings, backends
 from polycast.scaler import torch_foreach  # noqa: F401 -- it registers the operators for other devices
 from polycast.scaler.arguments import check_number
-from polycast.scaler.meshes import FoundInfs, agree_on_all
+from polycast.scaler.meshes import FoundInfs, Meshes, agree_on_all
 from polycast.scaler.optimizer_state import (
     OptimizerState,
     any_found,
@@ -324,11 +324,12 @@ class GradScaler(TorchGradScaler):
 
     def _found_in(self, states: list[OptimizerState]) -> Tensor | None:
         """Return whether the checks of several optimizers found anything; None if there was no gradient."""
-        found_infs = [found_inf for state in states for found_inf in state.of_torch["found_inf_per_device"].values()]
-        scale, _ = self._check_scale_growth_tracker("update")
+        (scale, _), found_infs, meshes = self._check_scale_growth_tracker("update"), list[Tensor](), list[Meshes]()
+        for state in states:
+            found_infs += state.of_torch["found_inf_per_device"].values()
+            meshes.append(state.meshes)
         found_inf = any_found(found_infs, scale.device)
-        if any(state.meshes for state in states):
-            found_inf = agree_on_all(found_inf, [state.meshes for state in states])
+        found_inf = agree_on_all(found_inf, meshes) if any(meshes) else found_inf
         return found_inf if found_infs else None
 
     def _skips(self, optimizer: Optimizer) -> tuple[Tensor, Tensor]:

@@ -50,7 +50,8 @@ def agree(
     This is one sum for each mesh and dimension of it: whether a gradient is non-finite, whether there is any, and
     ``with_norms`` the norm of each rank. Without a gradient on any rank nothing is found on any device.
     """
-    norms = [check.norm for check in checks if check.mesh is None and check.norm is not None]
+    wholes = (check.norm for check in checks if check.mesh is None)
+    norms = [norm.to(device, non_blocking=True) for norm in wholes if norm is not None]
     found = [check.found_inf.to(device, non_blocking=True) for check in checks]
     flags = torch.stack([torch.stack(found).max(), torch.ones_like(found[0])]) if found else torch.zeros(2)
     for mesh, shards in meshes.items():  # the flags of one mesh enter the sum of the next
@@ -59,7 +60,7 @@ def agree(
         _sum_over(summed, mesh)
         flags, parts = torch.split(summed, [2, len(summed) - 2])
         flags = flags.float().clamp(max=1)
-        norms.append(parts)
+        norms.append(parts.to(device, non_blocking=True))
     if not checks and not flags[1].item():
         return {}, []
     return {flags.device: flags.select(0, 0)}, norms
@@ -82,8 +83,7 @@ def agree_on_all(found_inf: Tensor, all_meshes: Sequence[Meshes]) -> Tensor:
 def meshes_of(param_groups: list[Group]) -> Meshes:
     """Return the meshes of an optimizer's sharded parameters, with or without gradients."""
     package: Any = sys.modules.get("torch.distributed.tensor")
-    meshes: Meshes = {}
-    last = None
+    meshes, last = dict[Any, Shards](), None
     for group in param_groups if package is not None else ():
         for param in group["params"]:
             if not isinstance(param, package.DTensor):

@@ -56,7 +56,7 @@ class OptimizerState:
             norm, found_inf, non_finite = on_gradients(operator, each, param_groups, norm_type)
             checks.append(GradientCheck(each.params, each.mesh, each.split_dims, found_inf, non_finite, norm))
         found_infs, norms = self.agree(param_groups, checks, with_norms=True)
-        total, *others = [each.to(scale.device, non_blocking=True) for each in norms] or [torch.zeros_like(scale)]
+        total, *others = norms or [torch.zeros_like(scale)]
         if others or total.dim():  # a sum of powers of the parts might overflow; the operator avoids that
             total = torch.ops.polycast.norm([total, *others], norm_type)[0]
         if self.of_torch["stage"] is OptState.READY:
@@ -92,8 +92,11 @@ class OptimizerState:
                 self.meshes[self.process_group] = Shards(device)
         if self.meshes:
             return agree(checks, self.meshes, device, with_norms)
-        found_infs = {check.found_inf.device: check.found_inf for check in checks}
-        return found_infs, [check.norm for check in checks if check.norm is not None]
+        found_infs, norms = dict[Any, Tensor](), list[Tensor]()
+        for check in checks:
+            found_infs[check.found_inf.device] = check.found_inf
+            norms += [] if check.norm is None else [check.norm.to(device, non_blocking=True)]
+        return found_infs, norms
 
     def non_finite(self, param_groups: list[Group]) -> list[str]:
         """Return the names of the parameters whose gradients were non-finite on this rank. It syncs."""
@@ -101,20 +104,18 @@ class OptimizerState:
         return [name_of(param_groups, param) for pairs in checked for param, flag in pairs if flag]
 
 
-def multiply(
-    param_groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: bool = False
-) -> list[GradientCheck]:
+def multiply(groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: bool = False) -> list[GradientCheck]:
     """Multiply gradients by one element in place and check them, in one pass. Torch allows no float16 here."""
     checks, operator = [], torch.ops.polycast.unscale_.default
-    gathered = gather_gradients(param_groups, collect(param_groups), coalesce_in_place=True)
+    gathered = gather_gradients(groups, collect(groups), coalesce_in_place=True)
     for each in () if allow_float16 else gathered:
         for param, grad in zip(each.params, each.grads, strict=True):
             if grad.dtype is torch.float16:
-                raise ValueError(f"Attempting to unscale FP16 gradients: {name_of(param_groups, param)}.grad")
+                raise ValueError(f"Attempting to unscale FP16 gradients: {name_of(groups, param)}.grad")
     for each in gathered:
         found_inf = torch.zeros_like(zero, device=each.device)
         arguments = found_inf, factor.to(each.device, non_blocking=True)
-        non_finite = on_gradients(operator, each, param_groups, *arguments)
+        non_finite = on_gradients(operator, each, groups, *arguments)
         checks.append(GradientCheck(each.params, each.mesh, each.split_dims, found_inf, non_finite))
     return checks
 

@@ -1,7 +1,4 @@
-"""The operators of a gradient scaler on every device but the CPU and XLA, and on meta and fake tensors.
-
-They are torch's own operators over lists, which never sync.
-"""
+"""The operators of a gradient scaler on devices without kernels of ours: torch's own over lists, which never sync."""
 
 import math
 
