@@ -44,6 +44,16 @@ bool is_optional_dtype(const c10::Argument& argument) {
   return optional && optional->getElementType()->kind() == c10::TypeKind::ScalarTypeType;
 }
 
+// Only these overloads have a kernel that appends a dtype.
+bool appends_dtype(const std::string& name) {
+  for (DeviceIndex device = 0; device < devices().size(); ++device) {
+    if (built_in_rule(name, device).category == Category::fp32_append_dtype) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Why no category can cast the overload.
 std::string obstacle_to_all(const c10::FunctionSchema& schema) {
   const std::vector<c10::Argument>& arguments = schema.arguments();
@@ -59,8 +69,7 @@ std::string obstacle_to_all(const c10::FunctionSchema& schema) {
   }
   // Such as squeeze, whose result may be written to, and reshape, if nothing has to move. policy.yaml lists only ops
   // that return new tensors in the calls that are cast.
-  if (!is_listed(schema.name()) &&
-      any([](const c10::Argument& argument) { return argument.alias_info() != nullptr; })) {
+  if (!is_listed(schema.name()) && any([](const c10::Argument& argument) { return argument.alias_info() != nullptr; })) {
     return "can return a view of its argument, which a cast would cut off; leave it out";
   }
   return any([](const c10::Argument& argument) { return tensors_in(argument) > 0; }) ? ""

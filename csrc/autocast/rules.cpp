@@ -44,9 +44,8 @@ Rule rule_of(Category category) {
 struct BuiltIn {
   std::vector<Rule> rules;
   std::unordered_map<size_t, const char*> messages;
+  std::unordered_map<std::string, Slot> overloads;
   std::set<std::string> ops;
-  std::set<std::string> overloads;
-  std::set<std::string> appending;
 };
 
 size_t place_of(Slot slot, DeviceIndex device) {
@@ -58,15 +57,13 @@ const BuiltIn& built_in() {
     auto* const all = new BuiltIn;
     for (const BuiltInRule& rule : built_in_rules()) {
       const std::string name = qualified_name(rule);
-      const size_t place = place_of(slot_of(name), index_of(rule.device));
+      const Slot slot = all->overloads.emplace(name, slot_of(name)).first->second;
+      const size_t place = place_of(slot, index_of(rule.device));
       all->rules.resize(std::max(all->rules.size(), place + 1));
       all->rules[place] = rule_of(rule.category);
       all->ops.insert(name.substr(0, name.find('.')));
-      all->overloads.insert(name);
       if (rule.category == Category::banned) {
         all->messages[place] = rule.message;
-      } else if (rule.category == Category::fp32_append_dtype) {
-        all->appending.insert(name);
       }
     }
     return all;
@@ -148,17 +145,8 @@ Rule built_in_rule(Slot slot, DeviceIndex device) {
 }
 
 Rule built_in_rule(const std::string& name, DeviceIndex device) {
-  built_in();  // which gives the listed overloads their slots
-  Slot slot = 0;
-  {
-    const std::lock_guard<std::mutex> lock(tables().mutex);
-    const auto known = tables().slots.find(name);
-    if (known == tables().slots.end()) {
-      return {};
-    }
-    slot = known->second;
-  }
-  return built_in_rule(slot, device);
+  const auto listed = built_in().overloads.find(name);
+  return listed == built_in().overloads.end() ? Rule{} : built_in_rule(listed->second, device);
 }
 
 const char* built_in_message(Slot slot, DeviceIndex device) {
@@ -167,10 +155,6 @@ const char* built_in_message(Slot slot, DeviceIndex device) {
 
 bool is_listed(const std::string& op) {
   return built_in().ops.count(op) != 0;
-}
-
-bool appends_dtype(const std::string& name) {
-  return built_in().appending.count(name) != 0;
 }
 
 Policy::Policy(Rows rows) : rows(std::move(rows)), resolved_((slot_count() + spare_slots) * devices().size()) {}

@@ -47,10 +47,8 @@ Rule built_in_rule(Slot slot, DeviceIndex device);
 Rule built_in_rule(const std::string& name, DeviceIndex device);
 const char* built_in_message(Slot slot, DeviceIndex device);
 
-// Whether policy.yaml lists an op, such as "aten::pow", and whether it gives an overload fp32_append_dtype, on any
-// device.
+// Whether policy.yaml lists an op, such as "aten::pow", on any device.
 bool is_listed(const std::string& op);
-bool appends_dtype(const std::string& name);
 
 // The overloads that libraries have registered of an op, as the dispatcher knows them. An overload has itself alone;
 // the key "aten::mm.default" stands for the overload "aten::mm".

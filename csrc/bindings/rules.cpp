@@ -6,10 +6,11 @@
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "autocast/builtin_policy.h"
@@ -59,16 +60,14 @@ autocast::Policy::Rows rows_of(const py::dict& given) {
   return rows;
 }
 
-py::dict rows_as_dict(const autocast::Policy& policy) {
-  py::dict rows;
+using Said = std::optional<std::pair<std::string, std::string>>;
+
+std::map<std::string, std::vector<Said>> given_rows(const autocast::Policy& policy) {
+  std::map<std::string, std::vector<Said>> rows;
   for (const auto& [key, row] : policy.rows) {
-    py::tuple cells(row.size());
-    for (size_t device = 0; device < row.size(); ++device) {
-      cells[device] = row[device]
-                          ? py::object(py::make_tuple(autocast::name_of(row[device]->rule), row[device]->origin))
-                          : py::object(py::none());
+    for (const auto& spec : row) {
+      rows[key].push_back(spec ? Said({autocast::name_of(spec->rule), spec->origin}) : std::nullopt);
     }
-    rows[py::str(key)] = cells;
   }
   return rows;
 }
@@ -234,7 +233,7 @@ void refresh() {
 
 void bind_rules(py::module_& module) {
   py::class_<autocast::Policy, Policy>(module, "KernelPolicy")
-      .def_property_readonly("rows", &rows_as_dict)
+      .def_property_readonly("rows", &given_rows)
       .def("deciding_keys", &deciding_keys);
   py::class_<autocast::PolicyScope, Scope>(module, "PolicyScope")
       .def_property_readonly("policies", [](const autocast::PolicyScope& scope) {
