@@ -69,7 +69,8 @@ std::string obstacle_to_all(const c10::FunctionSchema& schema) {
   }
   // Such as squeeze, whose result may be written to, and reshape, if nothing has to move. policy.yaml lists only ops
   // that return new tensors in the calls that are cast.
-  if (!is_listed(schema.name()) && any([](const c10::Argument& argument) { return argument.alias_info() != nullptr; })) {
+  if (!is_listed(schema.name()) &&
+      any([](const c10::Argument& argument) { return argument.alias_info() != nullptr; })) {
     return "can return a view of its argument, which a cast would cut off; leave it out";
   }
   return any([](const c10::Argument& argument) { return tensors_in(argument) > 0; }) ? ""
