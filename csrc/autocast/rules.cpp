@@ -89,7 +89,7 @@ const char* name_of(Category category) {
 
 std::string name_of(const Rule& rule) {
   const bool replaces = rule.category == Category::lower_precision_fp && rule.to != at::ScalarType::Undefined;
-  return replaces ? c10::getDtypeNames(rule.to).first : name_of(rule.category);
+  return replaces ? std::string(c10::getDtypeNames(rule.to).first) : std::string(name_of(rule.category));
 }
 
 Rule rule_named(const std::string& name) {
