@@ -120,7 +120,6 @@ ERRORS: dict[str, Callable[[], object]] = {
     "assign: unknown categories": lambda: assign({"a": "fp23", "b": "stock"}),
     "assign: an unknown category for the model": lambda: assign("disabled"),
     "assign: an unknown op": lambda: assign({"a": {"linera": "fp32"}}),
-    "assign: patterns that disagree": lambda: assign({"re:[ab]": {"linear": "fp32"}, "re:[bc]": {"linear": "fp16"}}),
     "assign: several": lambda: assign({"d": {"linera": "fp32", "relu": "fp23"}, "a": 3, 3: "fp32", "re:[ab]": None}),
     "assign: a sequence": lambda: assign(["a"]),
     "assign: weights that another module reads": lambda: assign({"attention.out_proj": "fp32"}),

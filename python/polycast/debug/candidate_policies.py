@@ -10,7 +10,7 @@ from torch import nn
 from polycast.policy.categories import UNLISTED
 from polycast.policy.policy import Policy
 from polycast.policy.rules import BUILT_IN
-from polycast.scope import uncalled_modules
+from polycast.scope import module_keys
 
 _Rules: TypeAlias = dict[str, dict[str, str]]  # category by overload and device
 
@@ -100,6 +100,6 @@ def _called(model: nn.Module) -> Iterable[str]:
     """Return the names of the modules in a model that can have rules, because their forward is called."""
     modules = dict(model.named_modules())
     for name, module in modules.items():
-        is_called = uncalled_modules.has_forward(module) and uncalled_modules.reader_of(name, modules) is None
+        is_called = module_keys.has_forward(module) and module_keys.reader_of(name, modules) is None
         if name and is_called and not isinstance(module, torch.jit.ScriptModule):
             yield name

@@ -14,6 +14,10 @@ class Problem(NamedTuple):
     what: str
     remedy: str
 
+    def inside(self, file: str, key: str) -> "Problem":
+        """Return the problem of rules that are a value in other rules."""
+        return self._replace(file=file, path=f"{key}.{self.path}")
+
     def __str__(self) -> str:
         """Return the problem as one line. Characters that cannot be printed are escaped."""
         place = ": ".join(filter(None, (self.file, self.path)))

@@ -11,19 +11,13 @@ from torch import nn
 
 from polycast._text_table import lines_of
 from polycast.policy.errors import PolicyError, Problem
-from polycast.policy.policy import Policy, PolicyLike, Rule, is_file
-from polycast.scope import keys, uncalled_modules
+from polycast.policy.policy import Policy, PolicyLike, is_file
+from polycast.scope import module_keys
 from polycast.scope.compiled_code import disabled
 from polycast.scope.handle import Handle, warn_of_no_kernels
-from polycast.scope.keys import Key
 from polycast.scope.module import rules_of, set_rules
+from polycast.scope.module_keys import Key
 from polycast.scope.summary import summary
-
-# What a file of rules for ops has, and one of rules for modules has not.
-_NOT_MODULES = {
-    "models": "the keys of the file are those of polycast.assign(model, file): the names of modules in this model",
-    "ops": "give a file of rules for ops to the whole model: polycast.assign(model, {'': file})",
-}
 
 
 class Assignments(Mapping[str, Policy]):
@@ -68,37 +62,41 @@ def _give(policies: Mapping[nn.Module, Policy | None]) -> None:
 
 @disabled
 def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, PolicyLike] | PolicyLike") -> Assignment:
-    """Give modules of a model rules of their own, over those of the region and the process that they are called in.
+    """Assign rules to modules of a model. They override the rules of the enclosing region and of the process.
 
-    Rules hold while the module's ``forward`` runs, and when activation checkpointing reruns it. Modules inside follow
-    them too, after rules of their own. A new assignment replaces the earlier one of the same module.
+    Rules apply while the module's ``forward`` runs, and when activation checkpointing reruns it. The modules inside
+    follow them too, unless they have rules of their own. A new assignment replaces the earlier one of the same module.
     :func:`assigned` shows the rules of a model.
 
-    Limits: a module that torch never calls is refused (a ModuleList, the ``out_proj`` of nn.MultiheadAttention). Your
-    own code that reads a module's weights without calling it follows none of its rules. ``torch.jit.trace``,
-    ``torch.jit.script`` and ``torch.fx`` raise if they would lose rules. While a module has rules, it has an attribute
-    ``forward`` of its own, so a shallow copy (``copy.copy``) runs the original's.
+    The rules are a mapping, or a YAML file with one. Each key is one of these:
+
+    - the name of a module, as in ``named_modules``; "" is the model itself,
+    - the module itself,
+    - a glob for names, as in "layers.*", whose ``*`` matches any text, dots included,
+    - "re:" and a regular expression for whole names, as in "re:.*\\.norm\\d",
+    - a module class, for its instances and those of its subclasses.
+
+    The first two override the others; among the others, and among names of one module, the last one applies. Each value
+    is whatever :class:`polycast.Policy` accepts, or None, which takes rules back. In a file the keys and values are
+    those that YAML can write. Rules that are neither a dict nor a file are for the model itself.
+
+    Limits: a module that is never called cannot have rules of its own (a ModuleList, the ``out_proj`` of
+    nn.MultiheadAttention). Other code that reads a module's weights without calling the module follows none of its
+    rules. ``torch.jit.trace``, ``torch.jit.script`` and ``torch.fx`` raise if they would lose rules. A module with
+    rules has an attribute ``forward`` of its own, so a shallow copy (``copy.copy``) runs the original's.
 
     Args:
         model: The model.
-        rules: A mapping from modules to rules. A key is the name of a module, as in ``named_modules`` ("" is the model
-            itself), or the module itself. Or it stands for many: a glob, as in "layers.*", whose ``*`` matches any
-            text, dots too; "re:" and a regular expression for whole names, as in "re:.*\\.norm\\d"; or a module class,
-            for its instances, those of subclasses too. A key for one module decides over those for many. The value is
-            what :class:`polycast.Policy` takes: a policy, a dict, a file, a release, or a category or dtype for every
-            op that the built-in policy lists. None takes rules back. A value in the place of the mapping is for the
-            model itself, but a dict is always the mapping. So is a YAML file: its keys are those that a text can be,
-            its values categories or rules of ops, and null takes rules back.
+        rules: The rules by module, or the rules of the model.
 
     Returns:
         A mapping from the names of the modules that were assigned rules to their policies, which prints as a table. It
-        is a context manager: its end, or its ``remove``, brings back the rules that held before.
+        is a handle: its ``remove()``, or its end as a context manager, restores the rules from before the call.
 
     Raises:
         PolicyError: A ``ValueError`` with every problem: a key that stands for no module, a module that is never
-            called, two keys for many modules that disagree on an op of one module, a value of another kind, and the
-            problems of :class:`polycast.Policy`. Nothing is assigned then.
-        TypeError: The model is no module, or the rules no mapping.
+            called, and the problems of :class:`polycast.Policy`. Nothing is assigned then.
+        TypeError: If the model is not a module, or the rules are not a mapping.
 
     Example:
         >>> import torch, polycast
@@ -117,15 +115,12 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     file = ""
     if isinstance(rules, str | os.PathLike) and is_file(rules):
         file = os.fspath(rules)
-        rules = _of_file(file, modules)
+        rules = _of_file(file)
     elif isinstance(rules, Policy | str | torch.dtype | None):
         rules = {"": rules}
     if not isinstance(rules, Mapping):
         raise TypeError(f"the rules are {rules!r:.60}; give a mapping, as in {{'lm_head': 'fp32'}}")
-    problems: list[Problem] = []
-    chosen = choose(modules, rules, problems, file)
-    if problems:
-        raise PolicyError(problems)
+    chosen = _chosen(modules, rules, file)
     given = {name: chosen[module] for name, module in modules.items() if module in chosen}
     policies = {name: policy for name, policy in given.items() if policy is not None}
     if policies:
@@ -133,40 +128,86 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     return Assignment(policies, chosen)
 
 
-def _of_file(path: str, modules: Mapping[str, nn.Module]) -> dict[str, Any]:
+def _of_file(path: str) -> dict[str, Any]:
     """Return the mapping of a file.
 
     Raises:
-        PolicyError: It cannot be read, or has the form of another file.
+        PolicyError: If it cannot be read, or has the form of another file.
     """
     from polycast.policy.files import load  # needs PyYAML
 
     content = load(path)
     if not isinstance(content, Mapping):
-        remedy = "give it one from modules to their rules, as in encoder.0: {linear: fp32}"
-        raise PolicyError([Problem(path, "", "the file is empty" if content is None else "not a mapping", remedy)])
-    wrong = [key for key in content if key in _NOT_MODULES and key not in modules]
-    if wrong:
-        raise PolicyError(Problem(path, key, f"the model has no module '{key}'", _NOT_MODULES[key]) for key in wrong)
+        remedy = "write modules and their rules, as in encoder.0: {linear: fp32}"
+        raise PolicyError([Problem(path, "", "expected a mapping from modules to rules", remedy)])
     return dict(content)
 
 
-def choose(
-    modules: Mapping[str, nn.Module], rules: Mapping[Any, Any], problems: list[Problem], file: str
-) -> dict[nn.Module, Policy | None]:
-    """Return the policy of each module by rules for keys, and report the problems of these."""
-    found = [_Part(*rule, modules, file, problems) for rule in rules.items()]
-    chosen: dict[nn.Module, _Part] = {}
-    # Keys for single modules come first, and decide.
-    for one in sorted(found, key=lambda one: one.is_pattern):
-        for name in one.names:
-            earlier = chosen.setdefault(modules[name], one)
-            if earlier is not one and earlier.is_pattern is one.is_pattern:
-                one.check_agreement(name, earlier)
-                chosen[modules[name]] = one
-    for one in found:
-        one.check_called(modules, chosen)
-    return {module: part.policy for module, part in chosen.items()}
+def _chosen(modules: module_keys.Modules, rules: Mapping[Any, Any], file: str) -> dict[nn.Module, Policy | None]:
+    """Return the policy of each module that the rules name; None takes rules back.
+
+    Raises:
+        PolicyError: With every problem.
+    """
+    problems: list[Problem] = []
+    many: dict[nn.Module, Policy | None] = {}
+    single: dict[nn.Module, Policy | None] = {}
+    for key, value in rules.items():
+        text = module_keys.text_of(key, modules)
+        is_pattern = module_keys.is_pattern(key, modules)
+        try:
+            names = module_keys.names_of(key, modules)
+            policy = None if value is None else Policy(value)
+            names = names if policy is None else _with_forward(names, modules, is_pattern=is_pattern)
+        except PolicyError as error:
+            problems += [each if each.file else each.inside(file, text or "''") for each in error.problems]
+        except (ValueError, TypeError) as error:
+            what, _, remedy = str(error).partition("; ")
+            problems.append(Problem(file, text or "''", what, remedy))
+        else:
+            (many if is_pattern else single).update((modules[name], policy) for name in names)
+    chosen = {**many, **single}
+    problems += _not_called(modules, chosen, file)
+    if problems:
+        raise PolicyError(problems)
+    return chosen
+
+
+def _with_forward(names: list[str], modules: module_keys.Modules, *, is_pattern: bool) -> list[str]:
+    """Leave out the containers in what a pattern matches, if it also matches modules inside.
+
+    Raises:
+        ValueError: If rules are for a container only.
+    """
+    for name in names:
+        inside = f"{name}." if name else ""
+        is_among_others = is_pattern and any(other != name and other.startswith(inside) for other in names)
+        if not module_keys.has_forward(modules[name]) and not is_among_others:
+            kind = type(modules[name]).__name__
+            raise ValueError(
+                f"module '{name}' is never called, because a {kind} has no forward, so no rule can apply in it; give "
+                f"the rules to the modules inside: '{inside}*'"
+            )
+    return [name for name in names if module_keys.has_forward(modules[name])]
+
+
+def _not_called(modules: module_keys.Modules, chosen: Mapping[nn.Module, Policy | None], file: str) -> list[Problem]:
+    """Return a problem for each module with rules whose ``forward`` does not run in Python.
+
+    A module whose weights another one reads may have the rules that the reader has.
+    """
+    problems = []
+    for name in (name for name, module in modules.items() if chosen.get(module) is not None):
+        reader = module_keys.reader_of(name, modules)
+        if isinstance(modules[name], torch.jit.ScriptModule):
+            what = f"module '{name}' is compiled by torch.jit, which does not run its forward, so no rule can apply"
+            remedy = f"leave it out: '{name}': None, or use torch.compile, which keeps rules"
+            problems.append(Problem(file, name, what, remedy))
+        elif reader is not None and chosen.get(modules[reader]) != chosen[modules[name]]:
+            what = f"module '{name}' is never called, because '{reader}' reads its weights, so no rule can apply in it"
+            remedy = f"give the rules to '{reader}', or leave it out: '{name}': None"
+            problems.append(Problem(file, name, what, remedy))
+    return problems
 
 
 def assigned(model: nn.Module) -> Assignments:
@@ -193,80 +234,3 @@ def _check_model(model: object) -> None:
     if not isinstance(model, nn.Module):
         got = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
         raise TypeError(f"model: expected a torch.nn.Module, got {got}")
-
-
-class _Part:
-    """One key of the rules with its modules and its policy. It reports the problems of both."""
-
-    def __init__(
-        self, key: object, value: Any, modules: Mapping[str, nn.Module], file: str, problems: list[Problem]
-    ) -> None:
-        self.key = keys.text_of(key, modules)
-        self.problems = problems
-        self.is_pattern = keys.is_pattern(key, modules)
-        self.policy: Policy | None = None
-        self._file, self._path = file, self.key or "''"
-        self._other: set[str] = set()
-        self.names = keys.names_of(key, modules, self._report)
-        if value is not None:
-            self.names = self._without_containers(self.names, modules)
-        try:
-            self.policy = None if value is None else Policy(value)
-        except PolicyError as error:
-            self.problems += [problem if problem.file else self._inside(problem) for problem in error.problems]
-        except (ValueError, TypeError) as error:
-            what, _, remedy = str(error).partition("; ")
-            self._report(what, remedy)
-
-    def _report(self, what: str, remedy: str) -> None:
-        self.problems.append(Problem(self._file, self._path, what, remedy))
-
-    def _inside(self, problem: Problem) -> Problem:
-        return problem._replace(file=self._file, path=f"{self._path}.{problem.path}")
-
-    def check_called(self, modules: Mapping[str, nn.Module], chosen: dict[nn.Module, "_Part"]) -> None:
-        """Report a module of torch.jit's, which is then not chosen, and one whose weights another module reads without
-        calling it, unless both have the same rules."""
-        for name in self.names:
-            if self.policy is None or chosen.get(modules[name]) is not self:
-                continue
-            if isinstance(modules[name], torch.jit.ScriptModule):
-                what = f"module '{name}' is compiled by torch.jit, which calls no forward, so no rule can hold in it"
-                self._report(what, f"leave it out: '{name}': None, or use torch.compile, which keeps rules")
-                del chosen[modules[name]]
-            reader = uncalled_modules.reader_of(name, modules)
-            if reader is None:
-                continue
-            around = chosen.get(modules[reader])
-            if around is None or around.policy != self.policy:
-                what = f"module '{name}' is never called, as '{reader}' reads its weights, so no rule can hold in it"
-                leave_out = f", or leave it out: '{name}': None" if self.is_pattern else ""
-                self._report(what, f"give the rules to '{reader}'{leave_out}")
-
-    def _without_containers(self, names: list[str], modules: Mapping[str, nn.Module]) -> list[str]:
-        """Leave out modules without a forward. Report them, unless the key also stands for a module inside."""
-        for name in (name for name in names if not uncalled_modules.has_forward(modules[name])):
-            inside = f"{name}." if name else ""
-            if not (self.is_pattern and any(other != name and other.startswith(inside) for other in names)):
-                kind = type(modules[name]).__name__
-                what = f"module '{name}' is never called, as a {kind} has no forward, so no rule can hold in it"
-                self._report(what, f"give the rules to what is in it: '{inside}*'")
-        return [name for name in names if uncalled_modules.has_forward(modules[name])]
-
-    def check_agreement(self, name: str, other: "_Part") -> None:
-        """Report once that two keys of the same rank give an op of a module different categories."""
-        mine, its = (
-            {rule.key: rule for rule in one.policy.by_overload()} if one.policy else {} for one in (self, other)
-        )
-        for key in (key for key in its if key in mine):
-            if mine[key].category != its[key].category and other.key not in self._other:
-                self._other.add(other.key)
-                what = (
-                    f"module '{name}' is matched by '{other.key}', which gives {_shown(its[key])}, and by '{self.key}'"
-                )
-                what += f", which gives {_shown(mine[key])}"
-                self._report(what, "name the module itself, or make the patterns narrower")
-
-
-def _shown(rule: Rule) -> str:
-    return f"{rule.name} {rule.category} on {rule.device}"

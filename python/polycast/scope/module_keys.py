@@ -1,0 +1,101 @@
+"""The keys of an assignment: the modules that each stands for."""
+
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from inspect import getattr_static
+from typing import TypeAlias
+
+from torch import nn
+
+from polycast._suggest import closest
+from polycast.policy.op_names import keys_of
+
+Key: TypeAlias = str | type[nn.Module] | nn.Module
+Modules: TypeAlias = Mapping[str, nn.Module]
+
+PATTERN = "re:"
+_GLOB = re.compile(r"[*?\[]")
+
+
+def text_of(key: object, modules: Modules) -> str:
+    """Return a key as messages name it: a module by its name in the model, a class by its own name."""
+    if isinstance(key, nn.Module):
+        return next((name for name, module in modules.items() if module is key), f"<{type(key).__name__}>")
+    if isinstance(key, type):
+        return key.__name__
+    return key if isinstance(key, str) else f"<{type(key).__name__}>"
+
+
+def is_pattern(key: object, modules: Modules) -> bool:
+    """Return whether a key can stand for many modules. A key for one module overrides it."""
+    if isinstance(key, str):
+        return key.startswith(PATTERN) or (key not in modules and _GLOB.search(key) is not None)
+    return isinstance(key, type)
+
+
+def names_of(key: object, modules: Modules) -> list[str]:
+    """Return the names of the modules that a key stands for.
+
+    Raises:
+        ValueError: If it stands for none.
+    """
+    if isinstance(key, nn.Module):
+        found = [name for name, module in modules.items() if module is key]
+        missing = f"this {type(key).__name__} is not a module of the model; pass the model that it is in"
+    elif isinstance(key, type) and issubclass(key, nn.Module):
+        found = [name for name, module in modules.items() if isinstance(module, key)]
+        kinds = sorted({type(module).__name__ for module in modules.values()})
+        missing = f"the model has no {key.__name__}; it has {', '.join(kinds)}"
+    elif not isinstance(key, str):
+        raise ValueError(
+            f"expected a key for modules, got one of type {type(key).__name__}; use the name of a module, a glob such "
+            f"as 'layers.*', '{PATTERN}' and a regular expression, a module class, or a module"
+        )
+    elif key in modules:
+        found, missing = [key], ""
+    elif is_pattern(key, modules):
+        found = [name for name in modules if _matches(key, name)]
+        missing = "matches no module of the model; a pattern must match a whole name"
+    else:
+        found, missing = [], f"the model has no module '{key}'; {_remedy(key, modules)}"
+    if not found:
+        raise ValueError(missing)
+    return found
+
+
+def _matches(pattern: str, name: str) -> bool:
+    if not pattern.startswith(PATTERN):
+        return fnmatchcase(name, pattern)
+    try:
+        return re.fullmatch(pattern.removeprefix(PATTERN), name) is not None
+    except re.error as error:
+        raise ValueError(f"expected a regular expression of Python's: {error}; correct it") from None
+
+
+def _remedy(key: str, modules: Modules) -> str:
+    close = closest(key, modules)
+    remedy = f"a glob has '*', and a regular expression begins with '{PATTERN}'"
+    if close is not None:
+        remedy = f"did you mean '{close}'?"
+    if key == "ops":
+        return "for a file of rules of ops write {'': file}"
+    if keys_of(key):
+        return f"it is an op: for the whole model write {{'': {{'{key}': ...}}}}" + (f"; {remedy}" if close else "")
+    return remedy
+
+
+def has_forward(module: nn.Module) -> bool:
+    """Return whether a module has a ``forward``. A ModuleList has none."""
+    return "forward" in vars(module) or getattr_static(type(module), "forward") is not nn.Module.forward
+
+
+def reader_of(name: str, modules: Modules) -> str | None:
+    """Return the name of the module that reads a module's weights without calling it; None if there is none.
+
+    In torch that is nn.MultiheadAttention, which passes the weights of its ``out_proj`` to a function.
+    """
+    around, _, last = name.rpartition(".")
+    parent = modules.get(around)
+    forward = None if parent is None or not name else getattr_static(type(parent), "forward")
+    return around if last == "out_proj" and forward is nn.MultiheadAttention.forward else None
