@@ -148,7 +148,7 @@ def units(folder: Path) -> list[str]:
     Small files would each spend most of their time on torch's headers. The longest comes first, to keep all cores busy.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    apart = {name: sorted((CSRC / name).glob("*.cpp")) for name in ("kernels", "bindings")}
+    apart = {name: sorted((CSRC / name).glob("*.cpp")) for name in ("multi_tensor", "bindings")}
     others = sorted(set(CSRC.rglob("*.cpp")).difference(*apart.values()))
     files = []
     for name, sources in (("others", others), *apart.items()):

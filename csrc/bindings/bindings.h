@@ -6,9 +6,9 @@
 namespace polycast::bindings {
 
 void bind_cast_cache(pybind11::module_& module);
-void bind_lists(pybind11::module_& module);
+void bind_optimizer_checks(pybind11::module_& module);
 void bind_rules(pybind11::module_& module);
 void bind_call_recorder(pybind11::module_& module);
-void bind_write_back(pybind11::module_& module);
+void bind_functionalization(pybind11::module_& module);
 
 }  // namespace polycast::bindings

@@ -5,7 +5,7 @@
 #include "autocast/builtin_policy.h"
 #include "autocast/registry.h"
 #include "bindings/bindings.h"
-#include "operators.h"
+#include "op_library.h"
 
 namespace py = pybind11;
 namespace autocast = polycast::autocast;
@@ -75,6 +75,6 @@ PYBIND11_MODULE(_C, module) {
   polycast::bindings::bind_rules(module);
   polycast::bindings::bind_call_recorder(module);
   polycast::bindings::bind_cast_cache(module);
-  polycast::bindings::bind_lists(module);
-  polycast::bindings::bind_write_back(module);
+  polycast::bindings::bind_optimizer_checks(module);
+  polycast::bindings::bind_functionalization(module);
 }

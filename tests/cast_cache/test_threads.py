@@ -91,7 +91,10 @@ def test_a_thread_sees_what_changed_before_its_region() -> None:
 def test_the_table_has_no_data_race(tmp_path: Path) -> None:
     program, here = tmp_path / "threads", Path(__file__).parent
     csrc, library = here.parents[1] / "csrc", Path(torch.__file__).parent / "lib"
-    sources = [here / "threads.cpp", csrc / "cast_cache" / "kept.cpp", csrc / "cast_cache" / "source.cpp"]
+    sources = [
+        here / "threads.cpp",
+        *(csrc / "cast_cache" / name for name in ("kept_casts.cpp", "tensor_snapshot.cpp")),
+    ]
     options = [f"-std={standard(library.parents[1])}", "-O1", "-g", "-fsanitize=thread", "-Wall", "-Werror"]
     options += [f"-I{csrc}", f"-isystem{library.parent / 'include'}"]
     libraries = [f"-L{library}", f"-Wl,-rpath,{library}", "-ltorch_cpu", "-lc10"]

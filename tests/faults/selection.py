@@ -31,7 +31,7 @@ AREAS = {
     "csrc/": "tests/autocast tests/policies tests/cast_cache tests/optim tests/scaler tests/debug",
     "csrc/autocast/": "tests/autocast tests/policies",
     "csrc/cast_cache/": "tests/cast_cache",
-    "csrc/kernels/": "tests/optim tests/scaler",
+    "csrc/multi_tensor/": "tests/optim tests/scaler",
     "csrc/call_recorder/": "tests/debug",
     "policy.yaml": "tests/codegen tests/autocast tests/policies",
 }

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/items.h"
-#include "kernels/steps.h"
+#include "multi_tensor/optimizer_args.h"
+#include "multi_tensor/tensor_lists.h"
 
 namespace polycast::optim {
 
@@ -23,7 +23,7 @@ inline double grad_factor(const StepScalars& scalars, bool maximize) {
 // Checks all arguments, and unless the step is skipped calls run(items, counters) with the items of the algorithm's
 // streams. found_inf is on the host, so a skipped step raises no version either.
 template <class Algorithm, class Run>
-void step_on_cpu(const StepLists& lists, const StepScalars& scalars, const Run& run) {
+void fused_step(const StepLists& lists, const StepScalars& scalars, const Run& run) {
   check_arguments(lists, scalars);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   std::array<at::TensorList, Algorithm::streams> streams;
@@ -31,7 +31,7 @@ void step_on_cpu(const StepLists& lists, const StepScalars& scalars, const Run& 
     return list.tensors;
   });
   const auto check = [&] { multi_tensor::check_lists(lists.op, lists.streams); };
-  const multi_tensor::Items<Algorithm::streams> items(streams, Algorithm::written, check);
+  const multi_tensor::TensorLists<Algorithm::streams> items(streams, Algorithm::written, check);
   multi_tensor::check_counters(lists.op, lists.streams[0], lists.counters);
   if (value_or(scalars.found_inf, 0) == 0) {
     run(items, lists.counters.tensors);

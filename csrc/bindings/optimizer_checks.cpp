@@ -8,10 +8,10 @@
 
 #include <vector>
 
-#include "kernels/checks.h"
-#include "kernels/lists.h"
-#include "kernels/scale_checks.h"
-#include "kernels/steps.h"
+#include "multi_tensor/checks.h"
+#include "multi_tensor/optimizer_args.h"
+#include "multi_tensor/scale_checks.h"
+#include "multi_tensor/tensor_memory.h"
 
 namespace py = pybind11;
 
@@ -126,7 +126,7 @@ bool may_overlap(const std::vector<at::Tensor>& tensors) {
 
 }  // namespace
 
-void bind_lists(py::module_& module) {
+void bind_optimizer_checks(py::module_& module) {
   module.def("all_plain", &all_plain);
   module.def("same_gradients", &same_gradients);
   const auto def_check = [&module](const char* name, const auto& check) {

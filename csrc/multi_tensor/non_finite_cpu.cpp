@@ -4,29 +4,29 @@
 
 #include <tuple>
 
-#include "kernels/findings.h"
-#include "kernels/items.h"
-#include "kernels/lists.h"
-#include "kernels/non_finite.h"
-#include "kernels/scale_checks.h"
-#include "operators.h"
+#include "multi_tensor/non_finite.h"
+#include "multi_tensor/non_finite_flags.h"
+#include "multi_tensor/scale_checks.h"
+#include "multi_tensor/tensor_lists.h"
+#include "multi_tensor/tensor_memory.h"
+#include "op_library.h"
 
 namespace polycast::scale {
 
 namespace {
 
 using multi_tensor::Item;
-using multi_tensor::Items;
+using multi_tensor::TensorLists;
 
 struct Find {
   static constexpr std::array<bool, 1> written{false};
 
-  Findings& findings;
+  NonFiniteFlags& flags;
 
   template <class Math>
   [[gnu::always_inline]] void operator()(const std::array<Math*, 1>& at, int64_t count, const Item<1>& item) const {
     if (any_non_finite(at[0], count)) {
-      findings.add(item.index);
+      flags.add(item.index);
     }
   }
 };
@@ -35,14 +35,14 @@ struct Find {
 struct Unscale {
   static constexpr std::array<bool, 1> written{true};
 
-  Findings& findings;
+  NonFiniteFlags& flags;
   const size_t first;  // the place of the first item among all gradients
   const double inv_scale;
 
   template <class Math>
   [[gnu::always_inline]] void operator()(const std::array<Math*, 1>& at, int64_t count, const Item<1>& item) const {
     if (any_non_finite(at[0], count)) {
-      findings.add(first + item.index);
+      flags.add(first + item.index);
     }
     const Math factor = static_cast<Math>(inv_scale);
     for (int64_t index = 0; index < count; ++index) {
@@ -52,34 +52,34 @@ struct Unscale {
 };
 
 template <class Algorithm>
-void run(const Algorithm& algorithm, const Items<1>& items) {
-  items.walk(algorithm, algorithm);
+void run(const Algorithm& algorithm, const TensorLists<1>& items) {
+  items.apply(algorithm, algorithm);
 }
 
 std::tuple<at::Tensor, at::Tensor> find_non_finite_cpu(at::TensorList tensors) {
   check_not_empty("find_non_finite", tensors);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  Findings findings(tensors.size());
-  run(Find{findings}, Items<1>({tensors}, Find::written, [&] { check_tensors("find_non_finite", tensors); }));
-  return {findings.found_inf(), findings.non_finite()};
+  NonFiniteFlags flags(tensors.size());
+  run(Find{flags}, TensorLists<1>({tensors}, Find::written, [&] { check_tensors("find_non_finite", tensors); }));
+  return {flags.found_inf(), flags.non_finite()};
 }
 
 at::Tensor unscale_cpu(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale) {
   check_unscale(grads, found_inf, inv_scale);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  Findings findings(grads.size());
+  NonFiniteFlags flags(grads.size());
   // Takes gradients that may share memory one after the other, as torch does.
   const size_t step = multi_tensor::may_overlap(grads) ? 1 : std::max<size_t>(grads.size(), 1);
   for (size_t first = 0; first < grads.size(); first += step) {
-    const Items<1> items({grads.slice(first, step)}, Unscale::written, [] {});
-    run(Unscale{findings, first, inv_scale.item<double>()}, items);
+    const TensorLists<1> items({grads.slice(first, step)}, Unscale::written, [] {});
+    run(Unscale{flags, first, inv_scale.item<double>()}, items);
   }
-  if (findings.any()) {
+  if (flags.any()) {
     found_inf.fill_(1);
   }
   multi_tensor::raise_versions(grads);
   multi_tensor::raise_versions(found_inf);
-  return findings.non_finite();
+  return flags.non_finite();
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "operators.h"
+#include "op_library.h"
 
 namespace polycast {
 

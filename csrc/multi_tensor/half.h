@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "kernels/instruction_set.h"
+#include "multi_tensor/instruction_set.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

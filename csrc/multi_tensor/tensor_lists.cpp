@@ -1,4 +1,4 @@
-#include "kernels/items.h"
+#include "multi_tensor/tensor_lists.h"
 
 #include <ATen/ops/empty_like.h>
 

@@ -1,4 +1,4 @@
-// Tensors as the CPU engine walks them: pointers to elements that follow each other in the same order.
+// Lists of tensors for multi_tensor_apply: pointers to elements that follow each other in the same order.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/lists.h"
-#include "kernels/prefetch.h"
-#include "kernels/walk.h"
+#include "multi_tensor/multi_tensor_apply.h"
+#include "multi_tensor/prefetch.h"
+#include "multi_tensor/tensor_memory.h"
 
 namespace polycast::multi_tensor {
 
@@ -35,15 +35,15 @@ inline bool is_copied_on_write(const at::Tensor& tensor) {
 constexpr int64_t copied_limit = int64_t{1} << 18;
 
 // The items of n lists that belong together. Those with float64 arithmetic, which the dtype of the first list decides,
-// are apart from those with float32. An item whose tensors differ in layout is walked by itself, on copies of its
+// are apart from those with float32. An item whose tensors differ in layout runs by itself, on copies of its
 // parts.
 template <size_t n>
-class Items {
+class TensorLists {
  public:
   // `check` raises what is wrong with the lists, which have one length. It is called only where not all tensors are
   // plain.
   template <class Written, class Check>
-  Items(const std::array<at::TensorList, n>& lists, const Written& written, const Check& check)
+  TensorLists(const std::array<at::TensorList, n>& lists, const Written& written, const Check& check)
       : lists_(lists), in_float_(lists[0].size()) {
     std::copy_n(written.begin(), n, written_.begin());
     if (!add_all()) {
@@ -52,17 +52,17 @@ class Items {
     }
   }
 
-  // Walks all items by the algorithm for float and the one for double.
+  // Runs the algorithm over all items: the one for float, and the one for double.
   template <class Float, class Double>
-  void walk(const Float& in_float, const Double& in_double) const {
-    multi_tensor::walk<float>(in_float, in_float_);
-    multi_tensor::walk<double>(in_double, in_double_);
+  void apply(const Float& in_float, const Double& in_double) const {
+    multi_tensor_apply<float>(in_float, in_float_);
+    multi_tensor_apply<double>(in_double, in_double_);
     for (const size_t index : apart_) {
       Tensors tensors;
       for (size_t list = 0; list < n; ++list) {
         tensors[list] = lists_[list][index];
       }
-      walk_apart(in_float, in_double, tensors, index);
+      apply_on_copies(in_float, in_double, tensors, index);
     }
   }
 
@@ -148,7 +148,7 @@ class Items {
 
   // Splits along the dimension that is outermost in memory, so that dense tensors stay dense.
   template <class Float, class Double>
-  void walk_apart(const Float& in_float, const Double& in_double, const Tensors& tensors, size_t index) const {
+  void apply_on_copies(const Float& in_float, const Double& in_double, const Tensors& tensors, size_t index) const {
     const at::Tensor& first = tensors[0];
     if (first.numel() > copied_limit) {
       int64_t outermost = -1;
@@ -163,7 +163,7 @@ class Items {
         std::transform(tensors.begin(), tensors.end(), part.begin(), [&, begin = begin, length = length](auto& tensor) {
           return tensor.narrow(outermost, begin, length);
         });
-        walk_apart(in_float, in_double, part, index);
+        apply_on_copies(in_float, in_double, part, index);
       }
       return;
     }
@@ -176,9 +176,9 @@ class Items {
       set(item, list, used[list]);
     }
     if (first.scalar_type() == at::kDouble) {
-      multi_tensor::walk<double>(in_double, std::vector<Item<n>>{item});
+      multi_tensor_apply<double>(in_double, std::vector<Item<n>>{item});
     } else {
-      multi_tensor::walk<float>(in_float, std::vector<Item<n>>{item});
+      multi_tensor_apply<float>(in_float, std::vector<Item<n>>{item});
     }
     for (size_t list = 0; list < n; ++list) {
       if (written_[list] && !used[list].is_same(tensors[list])) {

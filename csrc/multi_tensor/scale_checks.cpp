@@ -1,6 +1,6 @@
-#include "kernels/scale_checks.h"
+#include "multi_tensor/scale_checks.h"
 
-#include "kernels/checks.h"
+#include "multi_tensor/checks.h"
 
 namespace polycast::scale {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/checks.h"
-#include "kernels/lists.h"
+#include "multi_tensor/checks.h"
+#include "multi_tensor/tensor_memory.h"
 
 namespace polycast::optim {
 

@@ -1,8 +1,8 @@
-#include "kernels/steps.h"
+#include "multi_tensor/optimizer_args.h"
 
 #include <cmath>
 
-#include "kernels/checks.h"
+#include "multi_tensor/checks.h"
 
 namespace polycast::optim {
 

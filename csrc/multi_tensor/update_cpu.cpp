@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/lists.h"
-#include "kernels/scale_checks.h"
-#include "operators.h"
+#include "multi_tensor/scale_checks.h"
+#include "multi_tensor/tensor_memory.h"
+#include "op_library.h"
 
 namespace polycast::scale {
 

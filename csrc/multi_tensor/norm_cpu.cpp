@@ -7,19 +7,19 @@
 #include <limits>
 #include <tuple>
 
-#include "kernels/findings.h"
-#include "kernels/items.h"
-#include "kernels/lists.h"
-#include "kernels/non_finite.h"
-#include "kernels/scale_checks.h"
-#include "operators.h"
+#include "multi_tensor/non_finite.h"
+#include "multi_tensor/non_finite_flags.h"
+#include "multi_tensor/scale_checks.h"
+#include "multi_tensor/tensor_lists.h"
+#include "multi_tensor/tensor_memory.h"
+#include "op_library.h"
 
 namespace polycast::scale {
 
 namespace {
 
 using multi_tensor::Item;
-using multi_tensor::Items;
+using multi_tensor::TensorLists;
 
 // Independent sums, so that the compiler can put them into one register.
 constexpr int64_t lanes = 16;
@@ -99,14 +99,14 @@ struct Norm {
   static constexpr bool is_largest = std::is_same_v<Reduction, Largest>;
 
   const Reduction reduction;
-  Findings& findings;
+  NonFiniteFlags& flags;
   std::vector<Partial>& partials;  // one for each thread
 
   template <class Math>
   [[gnu::always_inline]] void operator()(const std::array<Math*, 1>& at, int64_t count, const Item<1>& item) const {
     Partial& partial = partials[at::get_thread_num()];
     if (any_non_finite(at[0], count)) {
-      findings.add(item.index);
+      flags.add(item.index);
       partial.nan = partial.nan || std::any_of(at[0], at[0] + count, [](Math value) { return value != value; });
     }
     const double value = reduction(at[0], count);
@@ -115,13 +115,13 @@ struct Norm {
 };
 
 template <class Reduction>
-double reduce(const Reduction& reduction, Findings& findings, at::TensorList tensors) {
+double reduce(const Reduction& reduction, NonFiniteFlags& flags, at::TensorList tensors) {
   using Algorithm = Norm<Reduction>;
   std::vector<Partial> partials(std::max(at::get_num_threads(), at::get_thread_num() + 1));
-  const Algorithm algorithm{reduction, findings, partials};
-  const Items<1> items(
+  const Algorithm algorithm{reduction, flags, partials};
+  const TensorLists<1> items(
       std::array<at::TensorList, 1>{tensors}, Algorithm::written, [&] { check_tensors("norm", tensors); });
-  items.walk(algorithm, algorithm);
+  items.apply(algorithm, algorithm);
   double total = 0;
   for (const Partial& partial : partials) {
     if (partial.nan) {
@@ -132,33 +132,33 @@ double reduce(const Reduction& reduction, Findings& findings, at::TensorList ten
   return total;
 }
 
-double norm_of(double norm_type, Findings& findings, at::TensorList tensors) {
+double norm_of(double norm_type, NonFiniteFlags& flags, at::TensorList tensors) {
   if (norm_type == 2) {
-    return std::sqrt(reduce(SquareSum{}, findings, tensors));
+    return std::sqrt(reduce(SquareSum{}, flags, tensors));
   }
   if (norm_type == 1) {
-    return reduce(AbsoluteSum{}, findings, tensors);
+    return reduce(AbsoluteSum{}, flags, tensors);
   }
-  const double largest = reduce(Largest{}, findings, tensors);
+  const double largest = reduce(Largest{}, flags, tensors);
   if (std::isinf(norm_type) || !(largest > 0 && std::isfinite(largest))) {
     return largest;
   }
   // Powers of numbers of at most 1 do not overflow, and one of them is 1.
-  return largest * std::pow(reduce(PowerSum{norm_type, largest}, findings, tensors), 1 / norm_type);
+  return largest * std::pow(reduce(PowerSum{norm_type, largest}, flags, tensors), 1 / norm_type);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_cpu(at::TensorList tensors, double norm_type) {
   check_not_empty("norm", tensors);
   check_norm_type(norm_type);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  Findings findings(tensors.size());
-  const double norm = norm_of(norm_type, findings, tensors);
+  NonFiniteFlags flags(tensors.size());
+  const double norm = norm_of(norm_type, flags, tensors);
   const auto is_double = [](const at::Tensor& tensor) { return tensor.scalar_type() == at::kDouble; };
   const bool wide = std::any_of(tensors.begin(), tensors.end(), is_double);
   // A norm that overflows float32 is infinite in it. That does not make the gradients infinite.
   const at::Tensor result =
       wide ? at::scalar_tensor(norm, at::kDouble) : at::scalar_tensor(static_cast<float>(norm), at::kFloat);
-  return {result, findings.found_inf(), findings.non_finite()};
+  return {result, flags.found_inf(), flags.non_finite()};
 }
 
 }  // namespace

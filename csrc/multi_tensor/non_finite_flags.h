@@ -11,9 +11,9 @@
 
 namespace polycast::scale {
 
-class Findings {
+class NonFiniteFlags {
  public:
-  explicit Findings(size_t tensors) : found_(tensors) {}
+  explicit NonFiniteFlags(size_t tensors) : found_(tensors) {}
 
   void add(size_t index) {
     found_[index].store(true, std::memory_order_relaxed);

@@ -1,4 +1,5 @@
-// Walking lists of tensors on the CPU, by any algorithm: each thread takes equally many elements, block by block.
+// The loop over the elements of lists of tensors on the CPU, for any algorithm: each thread takes equally many
+// elements, block by block.
 //
 // The algorithm gets a block of a tensor in place if the tensor has the dtype of the arithmetic. A block of another
 // dtype is converted into a buffer that stays in the first-level cache, and back if the algorithm writes it. So an
@@ -15,9 +16,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/half.h"
-#include "kernels/instruction_set.h"
-#include "kernels/prefetch.h"
+#include "multi_tensor/half.h"
+#include "multi_tensor/instruction_set.h"
+#include "multi_tensor/prefetch.h"
 
 namespace polycast::multi_tensor {
 
@@ -120,7 +121,7 @@ template <class Math, class Algorithm, size_t n>
 
 // The elements [begin, end) of all items, numbered through; ends holds the number of the last one of each item.
 template <class Math, class Algorithm, size_t n>
-struct Walk {
+struct ApplyRange {
   const Algorithm& algorithm;
   const std::vector<Item<n>>& items;
   const std::vector<int64_t>& ends;
@@ -150,14 +151,14 @@ struct Walk {
 
 // Runs algorithm(array of n streams of Math, number of elements, item) over all items.
 template <class Math, class Algorithm, size_t n>
-void walk(const Algorithm& algorithm, const std::vector<Item<n>>& items) {
+void multi_tensor_apply(const Algorithm& algorithm, const std::vector<Item<n>>& items) {
   std::vector<int64_t> ends;
   ends.reserve(items.size());
   int64_t total = 0;
   for (const Item<n>& item : items) {
     ends.push_back(total += item.numel);
   }
-  const Walk<Math, Algorithm, n> body{algorithm, items, ends};
+  const ApplyRange<Math, Algorithm, n> body{algorithm, items, ends};
   at::parallel_for(0, total, grain_size, [&](int64_t begin, int64_t end) { run_vectorized(body, begin, end); });
 }
 

@@ -1,4 +1,4 @@
-#include "kernels/lists.h"
+#include "multi_tensor/tensor_memory.h"
 
 #include <ATen/Parallel.h>
 

@@ -7,14 +7,14 @@ namespace polycast::multi_tensor {
 
 // Calls use with a std::true_type or a std::false_type for each flag.
 template <class Use>
-void with_flags(const Use& use) {
+void dispatch_bools(const Use& use) {
   use();
 }
 
 template <class Use, class... Flags>
-void with_flags(const Use& use, bool first, Flags... flags) {
+void dispatch_bools(const Use& use, bool first, Flags... flags) {
   const auto with_first = [&](auto constant) {
-    with_flags([&](auto... constants) { use(constant, constants...); }, flags...);
+    dispatch_bools([&](auto... constants) { use(constant, constants...); }, flags...);
   };
   first ? with_first(std::true_type{}) : with_first(std::false_type{});
 }

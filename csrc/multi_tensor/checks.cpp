@@ -1,10 +1,10 @@
-#include "kernels/checks.h"
+#include "multi_tensor/checks.h"
 
 #include <ATen/MemoryOverlap.h>
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 
-#include "kernels/prefetch.h"
+#include "multi_tensor/prefetch.h"
 
 namespace polycast::multi_tensor {
 

@@ -1,4 +1,4 @@
-#include "kernels/instruction_set.h"
+#include "multi_tensor/instruction_set.h"
 
 #include <ATen/Version.h>
 

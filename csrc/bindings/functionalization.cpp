@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/lists.h"
+#include "multi_tensor/tensor_memory.h"
 
 namespace py = pybind11;
 
@@ -84,7 +84,7 @@ py::bytes signature(const std::vector<at::Tensor>& tensors) {
 
 }  // namespace
 
-void bind_write_back(py::module_& module) {
+void bind_functionalization(py::module_& module) {
   module.def("write_back", &write_back, py::call_guard<py::gil_scoped_release>());
   module.def("own_memory", &own_memory, py::call_guard<py::gil_scoped_release>());
   module.def("signature", &signature);

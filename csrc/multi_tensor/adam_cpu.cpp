@@ -3,10 +3,10 @@
 
 #include <iterator>
 
-#include "kernels/adam.h"
-#include "kernels/flags.h"
-#include "kernels/step_cpu.h"
-#include "operators.h"
+#include "multi_tensor/adam.h"
+#include "multi_tensor/dispatch_bools.h"
+#include "multi_tensor/fused_step.h"
+#include "op_library.h"
 
 namespace polycast::optim {
 
@@ -83,7 +83,7 @@ void adam_step_cpu(
   const auto run_all = [&](auto has_maximum, auto decays) {
     constexpr bool amsgrad = has_maximum, decays_grad = decays;
     using Algorithm = AdamAlgorithm<float, amsgrad, decays_grad>;
-    step_on_cpu<Algorithm>(lists, scalars, [&](const auto& items, at::TensorList counters) {
+    fused_step<Algorithm>(lists, scalars, [&](const auto& items, at::TensorList counters) {
       std::vector<double> counts;
       counts.reserve(counters.size());
       std::transform(counters.begin(), counters.end(), std::back_inserter(counts), &advance);
@@ -92,12 +92,12 @@ void adam_step_cpu(
       const auto in_double =
           items.has_double() ? constants_of<double>(options, counts) : std::vector<AdamConstants<double>>();
       const double factor = grad_factor(scalars, maximize);
-      items.walk(
+      items.apply(
           AdamAlgorithm<float, amsgrad, decays_grad>{in_float, static_cast<float>(factor)},
           AdamAlgorithm<double, amsgrad, decays_grad>{in_double, factor});
     });
   };
-  multi_tensor::with_flags(run_all, !max_exp_avg_sqs.empty(), weight_decay != 0 && !decoupled_weight_decay);
+  multi_tensor::dispatch_bools(run_all, !max_exp_avg_sqs.empty(), weight_decay != 0 && !decoupled_weight_decay);
 }
 
 }  // namespace

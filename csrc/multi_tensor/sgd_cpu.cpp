@@ -1,10 +1,10 @@
 // sgd_step_ on the CPU: one pass over all elements.
 #include <torch/library.h>
 
-#include "kernels/flags.h"
-#include "kernels/sgd.h"
-#include "kernels/step_cpu.h"
-#include "operators.h"
+#include "multi_tensor/dispatch_bools.h"
+#include "multi_tensor/fused_step.h"
+#include "multi_tensor/sgd.h"
+#include "op_library.h"
 
 namespace polycast::optim {
 
@@ -55,7 +55,7 @@ void sgd_step_cpu(
   const auto run_all = [&](auto has_momentum, auto looks_ahead, auto decays) {
     constexpr bool with_momentum = has_momentum, with_nesterov = with_momentum && looks_ahead, decays_grad = decays;
     using Algorithm = SgdAlgorithm<float, with_momentum, with_nesterov, decays_grad>;
-    step_on_cpu<Algorithm>(lists, scalars, [&](const auto& items, at::TensorList) {
+    fused_step<Algorithm>(lists, scalars, [&](const auto& items, at::TensorList) {
       const auto algorithm = [&](auto zero) {
         using Math = decltype(zero);
         const SgdConstants<Math> constants{
@@ -63,10 +63,10 @@ void sgd_step_cpu(
         return SgdAlgorithm<Math, with_momentum, with_nesterov, decays_grad>{
             constants, static_cast<Math>(grad_factor(scalars, maximize))};
       };
-      items.walk(algorithm(float{}), algorithm(double{}));
+      items.apply(algorithm(float{}), algorithm(double{}));
     });
   };
-  multi_tensor::with_flags(run_all, !momentum_buffers.empty(), nesterov, weight_decay != 0);
+  multi_tensor::dispatch_bools(run_all, !momentum_buffers.empty(), nesterov, weight_decay != 0);
 }
 
 }  // namespace

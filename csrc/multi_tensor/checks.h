@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/lists.h"
+#include "multi_tensor/tensor_memory.h"
 
 namespace polycast::multi_tensor {
 
