@@ -3,6 +3,7 @@
 // Both are torch's state. They are read here and not in the headers because autocast_mode.h includes every operator.
 #include "autocast/kernel.h"
 
+#include <ATen/TracerMode.h>
 #include <ATen/autocast_mode.h>
 
 #include <array>
@@ -57,6 +58,12 @@ Rule Call::find_rule(Slot slot, DeviceIndex device) {
     observe(slot, found);
   }
   TORCH_CHECK(found.rule.category != Category::banned, message_of(found, slot, device));
+  TORCH_CHECK(
+      found.spec == nullptr || !at::tracer::impl::is_dispatch_enabled(),
+      "torch.jit.trace: a policy has a rule for ",
+      name_of(slot),
+      ", and traced code casts by TorchScript's own lists; trace without the rule, or use torch.compile, which follows "
+      "it");
   return found.rule;
 }
 

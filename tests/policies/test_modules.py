@@ -1,11 +1,11 @@
 """A module with rules is copied, wrapped and called as one without. Tracers keep its rules, or raise."""
 
 import copy
-import io
 import pickle
 import types
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
 from inspect import signature
 from typing import Any
@@ -185,8 +185,7 @@ def outer(rules: Any = None) -> nn.Module:
 
 
 def jit_trace(model: nn.Module) -> Any:
-    with polycast.autocast("cpu", enabled=False, policy={"linear": "fp32"}):
-        return torch.jit.trace(model, X)  # type: ignore[no-untyped-call]
+    return torch.jit.trace(model, X)  # type: ignore[no-untyped-call]
 
 
 LOSING = [
@@ -196,10 +195,10 @@ LOSING = [
 
 
 @pytest.mark.parametrize(("name", "trace"), LOSING)
-def test_a_tracer_that_records_no_casts_raises(name: str, trace: Callable[[nn.Module], Any]) -> None:
+def test_a_tracer_that_would_lose_the_rules_of_a_module_raises(name: str, trace: Callable[[nn.Module], Any]) -> None:
     model = outer()
     polycast.assign(model, {name: "fp32"})
-    lost = "records no casts.*, so the rules of this Sequential would be lost; use torch.compile"
+    lost = "(records no casts|own lists), so the rules of this Sequential would be lost; use torch.compile"
     with pytest.raises(RuntimeError, match=lost):
         trace(model)
     polycast.assign(model, {name: None})
@@ -207,14 +206,18 @@ def test_a_tracer_that_records_no_casts_raises(name: str, trace: Callable[[nn.Mo
     assert isinstance(traced, torch.fx.Graph) or torch.equal(traced(X), model(X))
 
 
-def test_jit_trace_holds_the_casts_of_a_region_and_says_where() -> None:
-    model = outer("fp32").requires_grad_(False)
-    with polycast.autocast("cpu"), pytest.warns(UserWarning, match="this Sequential by its rules, .* outside of reg"):
-        traced = torch.jit.trace(model, X, check_trace=False)  # type: ignore[no-untyped-call]
-    outside = traced(X)
-    assert outside.dtype == F32
+@pytest.mark.parametrize("region", [{"policy": {"linear": "fp32"}}, {}])
+def test_jit_trace_raises_for_a_rule_that_is_active_and_follows_the_built_in_ones(region: Any) -> None:
+    model = outer().requires_grad_(False)
     with polycast.autocast("cpu"):
-        torch.testing.assert_close(outside, model(X))
+        assert jit_trace(model)(X).dtype == BF16
+    rules = nullcontext() if region else polycast.use({"linear": "fp32"})
+    with (
+        rules,
+        polycast.autocast("cpu", **region),
+        pytest.raises(RuntimeError, match="a rule for aten::linear"),
+    ):
+        jit_trace(model)
 
 
 def test_modules_that_fx_leaves_whole_keep_their_rules() -> None:
@@ -230,14 +233,6 @@ def test_make_fx_records_the_casts() -> None:
     with polycast.autocast("cpu"):
         graph = make_fx(lambda x: model(x))(X)
     assert graph(X).dtype == F32
-
-
-def test_an_export_to_onnx_keeps_the_casts() -> None:
-    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-    with polycast.autocast("cpu"):
-        torch.onnx.export(outer("fp32"), (X,), file := io.BytesIO(), dynamo=False)  # type: ignore[arg-type]
-    (output,) = onnx.load_from_string(file.getvalue()).graph.output
-    assert output.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
 
 
 @pytest.mark.parametrize("rules", [{"linear": "fp32"}, torch.float32])
