@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 from polycast.op_samples import Arguments
 from polycast.policy.categories import Category
+from polycast.torch_internals import tree_leaves, tree_map_only
 
 # Floating-point dtypes of less than 16 bits hold a payload, whose values need a scale that they do not carry.
 NARROW = [

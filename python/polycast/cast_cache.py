@@ -20,14 +20,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._compile import _disable_dynamo
 from torch.utils.weak import WeakIdKeyDictionary
 
 from polycast import _compiled, backends
 from polycast._replaced import Undo
 from polycast._warnings import warn
-from polycast.scope.compiled_code import disabled
 from polycast.scope.handle import Handle
+from polycast.torch_internals import disabled
 
 __all__ = ["Kept", "clear", "keep", "release"]
 
@@ -183,7 +182,7 @@ def _dead(address: int, reference: weakref.ref[Tensor]) -> None:
         _release(address)
 
 
-@_disable_dynamo(recursive=False)
+@disabled
 def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
     """Drop the casts of an optimizer's parameters after its step.
 

@@ -50,6 +50,7 @@ from polycast._import_hook import ImportHook
 from polycast._replaced import Undo
 from polycast.scope import checkpoint, compiled_code, process
 from polycast.scope.handle import Handle
+from polycast.torch_internals import disabled
 
 ENVIRONMENT_SWITCH = "POLYCAST_INSTALL"
 _TAG = "polycast:"
@@ -139,7 +140,7 @@ def on_import() -> None:
     process.use_on_import()
 
 
-@compiled_code.disabled
+@disabled
 def install(*devices: str | torch.device) -> Installation:
     """Register the policy's autocast kernels of the named devices on top of torch's, and what goes with them.
 
@@ -175,7 +176,7 @@ def install(*devices: str | torch.device) -> Installation:
     return change
 
 
-@compiled_code.disabled
+@disabled
 def uninstall(*devices: str | torch.device) -> Installation:
     """Bring torch's own autocast kernels back, for the named devices, or for all without any.
 

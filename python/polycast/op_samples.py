@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
+
+from polycast.torch_internals import FakeTensor, variable_functions
 
 
 class Make:
@@ -334,7 +335,7 @@ def find(key: str) -> Callable[..., Any] | None:
         return None
     if "name" in overload.lower():
         # torch.ops takes no named tensors. Python's own binding does, and picks the overload by the names it is given.
-        packet, overload = torch._C._VariableFunctions, name
+        packet, overload = variable_functions, name
     operator: Callable[..., Any] = getattr(packet, overload)
     return operator
 

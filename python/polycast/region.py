@@ -11,8 +11,8 @@ from polycast import backends, installation
 from polycast._compiled import DEVICES
 from polycast._dtypes import dtype_of
 from polycast.policy.policy import Policy, PolicyLike
-from polycast.scope.compiled_code import constant
 from polycast.scope.contexts import CompiledRegion, Region
+from polycast.torch_internals import constant, is_fake_mode_active
 
 
 def _of_a_new_thread() -> dict[str, torch.dtype]:
@@ -97,7 +97,7 @@ def autocast(
     region = Region(device_type, dtype, enabled, cache_enabled, made)
     if region.enabled:
         for doubt in _doubts(device_type, device, installation.changes):
-            if torch._guards.active_fake_mode() is None:
+            if not is_fake_mode_active():
                 tell(doubt)
     return region
 

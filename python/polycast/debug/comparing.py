@@ -15,7 +15,7 @@ from polycast.debug.program_state import ProgramState
 from polycast.debug.tensor_stats import local, locals_of, moved_by_rounding, read_numbers, relative_errors
 from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import scopes
-from polycast.scope.compiled_code import disabled
+from polycast.torch_internals import disabled
 
 _TOOL = "polycast.debug.compare"
 

@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from polycast.debug.calls import BACKWARD, LOWER, STEP, WIDE, Call, Site
 from polycast.debug.observer import Op
 from polycast.debug.ops import is_cast
 from polycast.debug.tensor_stats import Magnitude, largest, read_numbers
 from polycast.policy.policy import Policy, PolicyError
 from polycast.policy.rules import qualified
+from polycast.torch_internals import current_autograd_node, schema_of
 
 _MAKERS = 8
 _CAST = "_to_copy"
@@ -126,7 +125,7 @@ def makers_of(op: Op) -> tuple[int, ...]:
         return ()
     dtype = op.outputs[0].dtype
     found: list[int] = []
-    node: Any = torch._C._current_autograd_node()
+    node: Any = current_autograd_node()
     while node is not None and len(found) < _MAKERS:
         functions = [function for function, _ in node.next_functions if function is not None]
         node = next((one for one in functions if any(put.dtype is dtype for put in one._input_metadata)), None)
@@ -137,7 +136,7 @@ def makers_of(op: Op) -> tuple[int, ...]:
 
 def _is_view_or_cast(call: Call) -> bool:
     operator, _, overload = qualified(call.site.op).partition(".")
-    schema = torch._C._get_schema(operator, overload)
+    schema = schema_of(operator, overload)
     aliases = [argument.alias_info for argument in schema.arguments if argument.alias_info is not None]
     return operator == "aten::_to_copy" or (aliases != [] and not any(alias.is_write for alias in aliases))
 

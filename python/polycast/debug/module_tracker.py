@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from polycast._compiled import set_module
+from polycast.torch_internals import sequence_number
 
 OUTSIDE = -1
 # Torch warns that compiled modules ignore hooks of all modules. Calls of compiled code are not seen anyway.
@@ -109,7 +110,7 @@ class ModuleTracker:
     def _changed(self) -> None:
         set_module(self.current())
         if threading.get_ident() == self._thread:  # each thread has sequence numbers of its own
-            self._nodes.append((torch._C._autograd._get_sequence_nr(), self.current()))
+            self._nodes.append((sequence_number(), self.current()))
 
 
 def _remove_filter(entry: object) -> None:

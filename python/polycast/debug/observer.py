@@ -11,12 +11,9 @@ from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses import FakeTensor
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
 
 from polycast import backends
 from polycast._compiled import current_call, start_recording, stop_recording, take_calls
@@ -25,6 +22,16 @@ from polycast.debug.module_tracker import OUTSIDE, ModuleTracker
 from polycast.debug.ops import can_rerun, floating, is_empty, read, unique, written
 from polycast.policy.categories import UNLISTED, Category
 from polycast.policy.rules import BUILT_IN, qualified, shown
+from polycast.torch_internals import (
+    FakeTensor,
+    OpOverload,
+    TorchDispatchMode,
+    current_autograd_node,
+    has_storage,
+    is_only_traced,
+    tree_leaves,
+    tree_map,
+)
 
 T = TypeVar("T")
 # A line of the program is in none of these folders.
@@ -36,7 +43,7 @@ class Op:
     """A call of an op below autograd and autocast. The visitor runs it."""
 
     site: Site
-    function: torch._ops.OpOverload
+    function: OpOverload
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     call: int | None
@@ -101,7 +108,7 @@ class Op:
 def _state(tensor: Tensor) -> object:
     """Return what changes if the tensor is written, or its memory freed as FSDP frees it."""
     version = 0 if tensor.is_inference() else tensor._version
-    return version, tensor.untyped_storage().nbytes() if torch._C._has_storage(tensor) else 0
+    return version, tensor.untyped_storage().nbytes() if has_storage(tensor) else 0
 
 
 def _copy(dtype: torch.dtype, leaf: Any) -> Any:
@@ -212,13 +219,11 @@ class Observer(TorchDispatchMode):
         self._optimizers = max(0, self._optimizers - 1)
         self._on_step(optimizer)
 
-    def __torch_dispatch__(
-        self, function: torch._ops.OpOverload, types: object, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, function: OpOverload, types: object, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if self._visit is None or not isinstance(function, torch._ops.OpOverload) or _has_no_values(args, kwargs):
+        if self._visit is None or not isinstance(function, OpOverload) or _has_no_values(args, kwargs):
             return function(*args, **kwargs)  # of higher order, or only traced
-        node: Any = torch._C._current_autograd_node()
+        node: Any = current_autograd_node()
         name = shown(function._schema.name, function._schema.overload_name or None)
         site = self._sites.next(*self._place(node), name)
         # The node that adds to a weight's gradient is of no call of forward; its number is larger than all others.
@@ -243,10 +248,7 @@ class Observer(TorchDispatchMode):
 
 def _has_no_values(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether a program is only traced: there are no values, and what we compute would get into its graph."""
-    keys = torch._C._TorchDispatchModeKey
-    if any(torch._C._get_dispatch_mode(key) is not None for key in (keys.FAKE, keys.PROXY, keys.FUNCTIONAL)):
-        return True
-    return any(isinstance(leaf, FakeTensor) for leaf in tree_leaves((args, kwargs)))
+    return is_only_traced() or any(isinstance(leaf, FakeTensor) for leaf in tree_leaves((args, kwargs)))
 
 
 def _origin(name: str, rule: str, device: str) -> str:
@@ -275,16 +277,16 @@ class Contents(Generic[T]):
 
     def of(self, *tensors: Tensor) -> tuple[T, ...]:
         """Return the results that tensors may hold values of."""
-        held = (self._held.get(_memory(tensor), ()) for tensor in tensors if torch._C._has_storage(tensor))
+        held = (self._held.get(_memory(tensor), ()) for tensor in tensors if has_storage(tensor))
         return tuple(dict.fromkeys(result for results in held for result in results))
 
     def is_unwritten(self, tensor: Tensor) -> bool:
         """Return whether nothing has been written into the memory of a tensor since it was allocated."""
-        return torch._C._has_storage(tensor) and self._held.get(_memory(tensor)) == ()
+        return has_storage(tensor) and self._held.get(_memory(tensor)) == ()
 
     def write(self, tensor: Tensor, *results: T) -> None:
         """Set the results in the memory of a tensor; if the tensor is a part of the memory, add them to it."""
-        if torch._C._has_storage(tensor):
+        if has_storage(tensor):
             is_part = tensor.numel() * tensor.itemsize < tensor.untyped_storage().nbytes()
             self._held[_memory(tensor)] = tuple(dict.fromkeys((*(self.of(tensor) if is_part else ()), *results)))
 

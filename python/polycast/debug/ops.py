@@ -5,9 +5,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 
-Function = torch._ops.OpOverload
+from polycast.torch_internals import OpOverload, tree_leaves
+
+Function = OpOverload
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 

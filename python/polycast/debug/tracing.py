@@ -10,7 +10,7 @@ from polycast._text_table import lines_of
 from polycast.debug.calls import BACKWARD, Call, dtype_name
 from polycast.debug.observer import Observer
 from polycast.debug.summary import OpTotals, by_op, bytes_text
-from polycast.scope.compiled_code import disabled
+from polycast.torch_internals import disabled
 
 _NO_CALL = (
     "autocast intercepted no call: no region was entered in this thread, or only regions of other devices, or the code "

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
-from torch.utils._pytree import tree_leaves
 
 from polycast import _warnings
 from polycast.debug.calls import BACKWARD, FORWARD, STEP, WIDE, Call, Site, dtype_name
@@ -28,7 +27,7 @@ from polycast.debug.observer import Observer, Op
 from polycast.debug.ops import by_name, is_cast, is_plain, is_scale_update, is_view
 from polycast.debug.tensor_stats import Magnitude, Magnitudes, flushed_share
 from polycast.policy.categories import UNLISTED
-from polycast.scope.compiled_code import disabled
+from polycast.torch_internals import disabled, tree_leaves
 
 _FLUSHED = 1e-3  # a smaller share is not reported
 

@@ -7,12 +7,12 @@ from functools import cache
 from typing import TypeAlias
 
 import torch
-from torch._library.custom_ops import CustomOpDef
 
 from polycast import backends
 from polycast._compiled import DEVICES, NAMES, overloads_of
 from polycast._suggest import closest, did_you_mean, suggestion
 from polycast.policy.rules import ATEN, qualified, shown, split_overload
+from polycast.torch_internals import CustomOpDef, OpOverload, OpOverloadPacket, all_op_names
 
 Op: TypeAlias = str | Callable[..., object]
 
@@ -117,9 +117,9 @@ def name_of(function: object) -> str | None:
         >>> name_of(torch.nn.functional.softmax), name_of(torch.ops.aten.mm.default), name_of(len)
         ('torch.nn.functional.softmax', 'mm', None)
     """
-    if isinstance(function, torch._ops.OpOverload):
+    if isinstance(function, OpOverload):
         return shown(function.overloadpacket._qualified_op_name, function._overloadname)
-    if isinstance(function, torch._ops.OpOverloadPacket):
+    if isinstance(function, OpOverloadPacket):
         return shown(function._qualified_op_name)
     if isinstance(function, CustomOpDef):
         return function._qualname
@@ -145,7 +145,7 @@ def unknown(name: str) -> tuple[str, str]:
 
 def known() -> Iterator[str]:
     """Yield the names of all operators, and the public names of the ops of policy.yaml."""
-    yield from {shown(name).partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
+    yield from {shown(name).partition(".")[0] for name in all_op_names()}
     for public, _ in NAMES:
         yield from public.split()
 

@@ -22,9 +22,9 @@ from polycast.scaler.optimizer_state import (
     new_state,
     unwrapped,
 )
-from polycast.scope.compiled_code import disabled
 from polycast.syncfree.batches import call
 from polycast.syncfree.step import SyncFreeOptimizer
+from polycast.torch_internals import disabled
 
 
 class GradScaler(TorchGradScaler):

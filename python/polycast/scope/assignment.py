@@ -13,11 +13,11 @@ from polycast._text_table import lines_of
 from polycast.policy.errors import PolicyError, Problem
 from polycast.policy.policy import Policy, PolicyLike, is_file
 from polycast.scope import module_keys
-from polycast.scope.compiled_code import disabled
 from polycast.scope.handle import Handle, warn_of_no_kernels
 from polycast.scope.module import rules_of, set_rules
 from polycast.scope.module_keys import Key
 from polycast.scope.summary import summary
+from polycast.torch_internals import disabled
 
 
 class Assignments(Mapping[str, Policy]):

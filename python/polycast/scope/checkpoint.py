@@ -11,9 +11,7 @@ from typing import Any
 
 from polycast._replaced import Undo, replace
 from polycast.scope import scopes
-
-# Since torch 2.15 the second calls the first. So only the first one that is there is replaced.
-_WITHOUT_REENTRANT = ("_checkpoint_without_reentrant_generator_impl", "_checkpoint_without_reentrant_generator")
+from polycast.torch_internals import CHECKPOINTS_WITHOUT_REENTRANT
 
 
 def keep_policies(module: ModuleType, undo: Undo) -> None:
@@ -25,7 +23,7 @@ def keep_policies(module: ModuleType, undo: Undo) -> None:
         return reentrant(ctx, _bound(function), *args)
 
     replace(module.CheckpointFunction, "forward", staticmethod(forward), undo)
-    name = next((name for name in _WITHOUT_REENTRANT if hasattr(module, name)), None)
+    name = next((name for name in CHECKPOINTS_WITHOUT_REENTRANT if hasattr(module, name)), None)
     if name is not None:
         plain = getattr(module, name)
 

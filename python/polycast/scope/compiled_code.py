@@ -11,55 +11,27 @@ under the lock that dynamo holds while it compiles.
 """
 
 import os
-import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
 
 from polycast._compiled import enter_region, enter_scope, is_in_force, keep_id_in_force, leave_scope
 from polycast._replaced import Undo, replace
-
-F = TypeVar("F", bound=Callable[..., object])
+from polycast.torch_internals import (
+    compile_lock,
+    dynamo,
+    dynamo_translator,
+    forget_allowed,
+    guard_manager_class,
+    unsupported,
+)
 
 # What dynamo records in its graphs: see `allow_scopes`.
 _CALLS: tuple[Callable[..., None], ...] = (enter_region, enter_scope, leave_scope)
-
-
-def uncompiled(function: F) -> F:
-    """Have dynamo skip a function's own frame, and the frames of what it calls.
-
-    For functions that enter without leaving, or leave without entering. Dynamo inlines them, and must not compile them
-    alone.
-    """
-    return _skipped(function, _FrameAction.SKIP)
-
-
-def disabled(function: F) -> F:
-    """Have dynamo break its graph at calls of a function: what ``torch.compiler.disable`` does, without its wrapper."""
-    function._torchdynamo_disable = True  # type: ignore[attr-defined]
-    return uncompiled(function)
-
-
-def inlined(function: F) -> F:
-    """Have dynamo skip a function's own frame, which enters and leaves around a call, but not what it calls."""
-    return _skipped(function, _FrameAction.DEFAULT)
-
-
-def _skipped(function: F, below: _FrameAction) -> F:
-    # It marks the code of the function. torch._dynamo.eval_frame.skip_code does the same, but imports dynamo.
-    set_code_exec_strategy(function.__code__, _FrameExecStrategy(_FrameAction.SKIP, below))
-    return function
-
-
-def constant(function: F) -> F:
-    """Have dynamo run a function while it traces, and compile for what it returns."""
-    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
-    return uncompiled(function)
 
 
 def allow_scopes() -> None:
@@ -71,18 +43,14 @@ def allow_scopes() -> None:
 
 def disallow_scopes() -> None:
     """Undo :func:`allow_scopes`."""
-    dynamo = sys.modules.get("torch._dynamo.trace_rules")
     for call in _CALLS:
-        torch.fx.node._side_effectful_functions.discard(call)
-        if dynamo is not None:
-            dynamo._allowed_callable_ids.remove(id(call))
+        forget_allowed(call)
 
 
 def guard_scopes(_: ModuleType, undo: Undo) -> None:
     """Have compiled code guard the scope: see the note above."""
-    from torch._dynamo.guards import CheckFunctionManager
-
-    stock = CheckFunctionManager.compile_check_fn
+    manager = guard_manager_class()
+    stock = manager.compile_check_fn
 
     def compile_check_fn(self: Any, *args: Any, **kwargs: Any) -> None:
         stock(self, *args, **kwargs)
@@ -94,46 +62,36 @@ def guard_scopes(_: ModuleType, undo: Undo) -> None:
         except TypeError:
             add(guard, text, None)  # in torch 2.13 it also takes the stack of the program
 
-    replace(CheckFunctionManager, "compile_check_fn", compile_check_fn, undo)
+    replace(manager, "compile_check_fn", compile_check_fn, undo)
 
 
 def break_graph(what: str) -> None:
     """Break the graph if dynamo is tracing in this thread."""
-    dynamo = sys.modules.get("torch._dynamo.symbolic_convert")
-    if dynamo is not None and getattr(getattr(dynamo, "tls", None), "current_tx", None) is not None:
-        raise torch._dynamo.exc.Unsupported(f"{what}; make it inside, or decorate a function with it")
-
-
-def _dynamo() -> Any:
-    """Return torch._dynamo; None if it is not imported, or another thread is importing it."""
-    dynamo = sys.modules.get("torch._dynamo")
-    return None if dynamo is None or getattr(dynamo.__spec__, "_initializing", False) else dynamo
+    if dynamo_translator() is not None:
+        raise unsupported(f"{what}; make it inside, or decorate a function with it")
 
 
 def is_guarding() -> bool:
-    """Return whether what is compiled now guards the scope."""
-    dynamo = _dynamo()
-    return dynamo is None or dynamo.guards.CheckFunctionManager.compile_check_fn.__module__ == __name__
+    """Return whether code that is compiled now guards the scope."""
+    return dynamo() is None or guard_manager_class().compile_check_fn.__module__ == __name__
 
 
 def while_nothing_compiles() -> AbstractContextManager[object]:
     """Return a context in which no other thread compiles."""
-    dynamo = _dynamo()
-    return nullcontext() if dynamo is None else dynamo.convert_frame.compile_lock
+    return compile_lock() or nullcontext()
 
 
 def free() -> None:
     """Free all compiled code. No other thread may run any meanwhile."""
-    dynamo = _dynamo()
-    if dynamo is not None:
-        dynamo.reset()
+    if dynamo() is not None:
+        dynamo().reset()
 
 
 def _release_in_child() -> None:
     """Release the lock of a thread that was compiling when this process was forked, and is not in it."""
-    dynamo = _dynamo()
-    if dynamo is not None and not dynamo.convert_frame.compile_lock._is_owned():
-        dynamo.convert_frame.compile_lock._at_fork_reinit()
+    lock = compile_lock()
+    if lock is not None and not lock._is_owned():
+        lock._at_fork_reinit()
 
 
 if hasattr(os, "register_at_fork"):

@@ -7,16 +7,14 @@ from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any, ParamSpec, TypeVar
 
 import torch
-from torch.amp import autocast_mode
 from torch.amp.autocast_mode import autocast as StockAutocast  # by this name also where ours is put in its place
-from torch.utils._contextlib import _wrap_generator
 
 from polycast._compiled import enter_owner, enter_region, leave_owner, leave_scope, region_guard
 from polycast._dtypes import dtype_of
 from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import compiled_code, scopes
-from polycast.scope.compiled_code import uncompiled
 from polycast.scope.summary import SHOWN, summary
+from polycast.torch_internals import context_decorator, enter_autocast, exit_autocast, function_modes, uncompiled
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -107,10 +105,11 @@ class Region(StockAutocast):
 
     def _tell_modes(self, entered: bool) -> None:
         """Report the region to torch.export's modes, as torch does."""
-        enter, leave = autocast_mode._enter_autocast, autocast_mode._exit_autocast
-        for mode in torch.overrides._get_current_function_mode_stack():  # type: ignore[no-untyped-call]
+        for mode in function_modes():
             if isinstance(mode, torch.fx.experimental.proxy_tensor.PreDispatchTorchFunctionMode):
-                mode.__torch_function__(enter if entered else leave, (), self._settings if entered else ())
+                mode.__torch_function__(
+                    enter_autocast if entered else exit_autocast, (), self._settings if entered else ()
+                )
                 return
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
@@ -121,7 +120,7 @@ class Region(StockAutocast):
         """
         decorated: Any
         if isgeneratorfunction(function):
-            decorated = _wrap_generator(lambda: self, function)  # type: ignore[no-untyped-call]
+            decorated = context_decorator(lambda: self, function)  # type: ignore[no-untyped-call]
         elif iscoroutinefunction(function):
             decorated = _coroutine(self, function)
         elif isasyncgenfunction(function):
@@ -142,7 +141,7 @@ def _coroutine(region: Region, function: Callable[..., Any]) -> Callable[..., An
     def steps(*args: Any, **kwargs: Any) -> Any:
         return (yield from function(*args, **kwargs).__await__())
 
-    awaitable = types.coroutine(_wrap_generator(lambda: region, steps))  # type: ignore[no-untyped-call]
+    awaitable = types.coroutine(context_decorator(lambda: region, steps))  # type: ignore[no-untyped-call]
 
     @wraps(function)
     async def run(*args: Any, **kwargs: Any) -> Any:

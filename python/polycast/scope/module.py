@@ -23,7 +23,7 @@ from torch import nn
 from polycast._compiled import enter_scope, leave_scope
 from polycast.policy.policy import Policy
 from polycast.scope import scopes, tracers
-from polycast.scope.compiled_code import inlined
+from polycast.torch_internals import inlined
 
 _RULES = "_polycast_rules"
 _REPLICATE = "_replicate_for_data_parallel"

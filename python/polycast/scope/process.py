@@ -11,6 +11,7 @@ from polycast.policy.policy import Policy, PolicyError, PolicyLike
 from polycast.scope import compiled_code
 from polycast.scope.handle import Handle, warn_of_no_kernels
 from polycast.scope.summary import summary
+from polycast.torch_internals import disabled
 
 ENVIRONMENT_POLICY = "POLYCAST_POLICY"
 
@@ -28,7 +29,7 @@ class Used(Handle):
         return f"<the process uses {'the built-in policy alone' if self.policy is None else summary(self.policy)}>"
 
 
-@compiled_code.disabled
+@disabled
 def use(policy: PolicyLike) -> Used:
     """Make a policy that of the process: it holds in every region, under the policies of regions and modules.
 

@@ -23,7 +23,8 @@ from polycast._compiled import (
     scope_in_force,
 )
 from polycast.policy.policy import Policy
-from polycast.scope.compiled_code import allow_scopes, constant, inlined
+from polycast.scope.compiled_code import allow_scopes
+from polycast.torch_internals import constant, dynamo_translator, inlined
 
 R = TypeVar("R")
 # Compiled code holds a scope by its id. None is the scope of no policy.
@@ -90,7 +91,7 @@ def keep_scope_in(layer: str, digest: str) -> int:
 
 def _leave_after_tracing() -> None:
     """Leave what dynamo enters while it traces, also where it gives up before the end."""
-    translator = getattr(torch._dynamo.symbolic_convert.tls, "current_tx", None)
+    translator = dynamo_translator()
     if translator is not None:
         depth = scope_depth()
         translator.output.add_cleanup_hook(lambda: leave_to_depth(depth))

@@ -6,16 +6,15 @@ records the casts, but TorchScript casts again by its own lists where the traced
 
 import torch
 from torch import nn
-from torch.utils import _pytree
+
+from polycast.torch_internals import is_fx_tracing, is_jit_tracing, tree_leaves
 
 
 def check_call(module: nn.Module | None, *args: object) -> None:
     """Raise where a tracer records the call of a module with rules, and would lose the rules."""
-    if torch._C._get_tracing_state() is not None:
+    if is_jit_tracing():
         raise lost("torch.jit.trace makes code that casts by TorchScript's own lists", module)
-    if torch.fx._symbolic_trace.is_fx_symbolic_tracing() and any(  # type: ignore[no-untyped-call]
-        isinstance(leaf, torch.fx.Proxy) for leaf in _pytree.tree_leaves(args)
-    ):
+    if is_fx_tracing() and any(isinstance(leaf, torch.fx.Proxy) for leaf in tree_leaves(args)):
         raise lost("torch.fx records no casts", module)
 
 

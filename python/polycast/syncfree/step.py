@@ -10,12 +10,12 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from polycast import backends
-from polycast.scope.compiled_code import disabled
 from polycast.syncfree.arguments import check_state_dtype, numbers, refuse_differentiable
 from polycast.syncfree.batches import Batch, Group, Operator, call, name_of, raise_named
 from polycast.syncfree.gather import Collected, collect, gather_group, gather_locals
 from polycast.syncfree.slow_path import is_skipped, step_by_torch
 from polycast.syncfree.state import StatefulOptimizer
+from polycast.torch_internals import disabled
 
 #: What an operator takes beside its lists, in the order of its schema.
 Arguments: TypeAlias = dict[str, Any]
