@@ -95,7 +95,7 @@ FILE = """\
 '': {matmul: fp32}
 '0.0':
   linear: {cpu: fp32, others: bf16}
-  torch.softmax: {as: fp32, note: its sum overflows in float16}
+  torch.softmax: fp32
 0*: bf16
 re:1\\.[01]: {layer_norm: float16}
 '2': torch-2.11
@@ -122,7 +122,7 @@ def test_a_file_does_what_the_same_dict_does(
     )
     assert dict(assignment) == dict(expected) and repr(polycast.assigned(one)) == repr(polycast.assigned(other))
     assert [*assignment] == ["", "0", "0.0", "0.1", "0.2", "1.0", "1.1", "1.2", "2", "models"]
-    assert assignment["0.0"].rules["softmax"] == {"as": "fp32", "note": "its sum overflows in float16"}
+    assert assignment["0.0"].rules["softmax"] == "fp32"
     assignment.remove()
     assert [*polycast.assigned(one)] == ["1"]
 

@@ -52,7 +52,7 @@ ITSELF: dict[str, object] = {"sofmax": "fp32"}
 ITSELF["softmax"] = ITSELF
 BOTH = {"cuda": "fp32", "cpu": "fp32"}
 WRITING = ("relu_", "add_.Tensor", "add.out", "library::fill")
-WRONG_VALUES = {"cuda": "fp23", "cudo": "fp32", "cpu": {"as": "fp32", "nute": "Why."}}
+WRONG_VALUES = {"cuda": "fp23", "cudo": "fp32", "cpu": {"as": "fp32"}}
 ERRORS: dict[str, Callable[[], object]] = {
     # Names of ops
     "an unknown op": lambda: Policy({"sofmax": "fp32"}),
@@ -100,7 +100,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "pairs": lambda: Policy([("softmax", "fp32")]),
     "a number": lambda: Policy(3),
     # Files of rules
-    "file: unknown names": lambda: load("ops:\n  sofmax: fp32\n  softmax: {cuda: fp23, cpu: {note: Why.}}"),
+    "file: unknown names": lambda: load("ops:\n  sofmax: fp32\n  softmax: {cuda: fp23, cpu: {as: fp32}}"),
     "file: rules that disagree": lambda: load("ops:\n  softmax: fp32\n  torch.softmax: input_dtype"),
     "file: more than rules": lambda: load("ops: {softmax: fp32}\nmodules: {encoder: {linear: fp32}}"),
     "file: rules for modules": lambda: load("ops: {softmax: fp32}\nmodels: {Net: {norm: {linear: fp32}}}"),
@@ -150,9 +150,6 @@ ERRORS: dict[str, Callable[[], object]] = {
     "a type of Python's": lambda: of_dtype(float),
     "diff: half a name": lambda: diff("built", "torch-2.11"),
     "diff: no name": lambda: diff("built-in", "zzz"),
-    "diff: a device and a policy": lambda: diff("cuda", "built-in"),
-    "diff: another word for a device": lambda: diff("gpu", "cpu"),
-    "diff: a third device": lambda: diff("cuda", "xpu", "mps"),
     "diff: a misspelt device": lambda: diff("built-in", "torch-2.11", "cudda"),
     "diff: a device without a record": lambda: diff("built-in", "torch-2.11", "xla"),
     "diff: a missing file": lambda: diff("built-in", "no.yaml"),

@@ -86,7 +86,7 @@ def _op(options: Namespace) -> int:
 
 def _add_diff(parser: ArgumentParser) -> None:
     parser.epilog = f"The releases are {', '.join(releases())}; the devices are {', '.join(DEVICES)}."
-    sides = "two of: built-in, for the built-in policy; a release, as in torch-2.11; a policy file; or two devices"
+    sides = "two of: built-in, for the built-in policy; a release, as in torch-2.11; a category; or a policy file"
     parser.add_argument("sides", nargs=2, metavar="SIDE", help=sides)
     parser.add_argument("-d", "--device", help="show only this device")
 
@@ -115,7 +115,7 @@ def _check(options: Namespace) -> int:
 
 COMMANDS = {
     "op": Command("show the rules of ops on every device: conv2d, pow.Tensor_Scalar, torch.nn.LSTM", _add_op, _op),
-    "diff": Command("show what two policies, torch releases or devices do differently", _add_diff, _diff),
+    "diff": Command("show what two policies or torch releases do differently", _add_diff, _diff),
     "trace": Command("run a script, and show what autocast did to its calls", script.add_arguments, script.run),
     "check": Command("show the problems of policy files", _add_check, _check),
     "verify": Command("check built-in rules and sync-free steps on a device", verify.add_arguments, verify.run),

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from polycast._compiled import DEVICES, overloads_of
 from polycast.policy.categories import UNLISTED, Category
-from polycast.policy.from_dict import RELEASE
-from polycast.policy.releases import ABSENT, Release, releases
+from polycast.policy.releases import ABSENT, INSTALLED, Release, releases
 from polycast.policy.rules import BUILT_IN, Key, Rule, by_op, join_name, qualified, split_overload, table_of
 
 BUILT_IN_NAME = "built-in"  # the built-in policy
@@ -45,7 +44,7 @@ class Side(NamedTuple):
     @property
     def version(self) -> tuple[int, int]:
         """The torch that it is of."""
-        return RELEASE if self.release is None else self.release.number
+        return INSTALLED if self.release is None else self.release.number
 
 
 def side_of(title: str, rules: Iterable[Rule] = ()) -> Side:
@@ -58,7 +57,7 @@ def side_of(title: str, rules: Iterable[Rule] = ()) -> Side:
 def differences(*sides: Side, device: str | None = None) -> str:
     """Return a table of what the last two sides do differently, with the reasons that are known; empty if nothing."""
     shared = [name for name in sides[-1].devices if name in sides[-2].devices]
-    shared = [*filter(shared.__contains__, DEVICES), *filter("".__eq__, shared)] if device is None else [device]
+    shared = [name for name in DEVICES if name in shared] if device is None else [device]
     overloads = sorted(sides[-1].overloads() | sides[-2].overloads())
     cells: dict[Key, tuple[str, ...]] = {}
     numbers: dict[str, str] = {"": ""}

@@ -1,6 +1,5 @@
 """Reads dicts of rules as rows, and reports every problem."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -16,10 +15,6 @@ from polycast.policy.rows import EVERY, Cell, Row, Rows, shortened
 from polycast.policy.rules import shown
 
 OTHERS = "others"
-_MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
-RELEASE = (_MAJOR, _MINOR)  # the installed PyTorch
-_RANGE = re.compile(r"\s*(>=|<)\s*(\d{1,3})\.(\d{1,3})\s*", re.ASCII)
-_FIELDS = ("as", "torch", "note")
 _GIVE = "give it a category, or a mapping of devices to categories"
 
 
@@ -80,17 +75,15 @@ class _Reader:
                 remedy = "use the name of an op, or torch's function or class that runs it"
                 self.report(f"{before}<{_kind(key)}>", f"a key of type {_kind(key)}", remedy)
                 continue
-            path, problems = before + (name or "''"), len(self.problems)
-            casts = self.by_device(value, path)
-            if any(casts) or len(self.problems) > problems:  # or else the op may be one of other releases
-                named = [*value] if isinstance(value, Mapping) else []
-                for target, row in self.castable(self.targets(name, path), casts, named):
-                    found[target] = self.joined(found.get(target), row, target, path)
+            path = before + (name or "''")
+            casts, named = self.by_device(value, path), [*value] if isinstance(value, Mapping) else []
+            for target, row in self.castable(self.targets(name, path), casts, named):
+                found[target] = self.joined(found.get(target), row, target, path)
         return found
 
     def by_device(self, value: object, path: str) -> list[_Cast | None]:
         """Return the cast of each device."""
-        if not isinstance(value, Mapping) or "as" in value:
+        if not isinstance(value, Mapping):
             return [self.cast(value, path)] * len(DEVICES_LIKE)
         named: dict[str, _Cast | None] = {}
         for key, part in value.items():
@@ -112,38 +105,14 @@ class _Reader:
         return found
 
     def cast(self, value: object, path: str) -> _Cast | None:
-        """Return the cast of a category, or of a mapping with the key `as`; None for a problem or other releases."""
-        if not isinstance(value, Mapping):
-            category = self.category(value, path)
-            return None if category is None else _Cast(Cell(category, f"{self._source}: {path}"), path)
-        for key in (key for key in value if key not in _FIELDS):
-            self.report(f"{path}.{key}", f"unknown key '{key}'", did_you_mean(f"{key}", _FIELDS))
-        if "as" not in value:
-            self.report(path, "a mapping without 'as'", "add it, as in {as: fp32}")
-            return None
-        category = self.category(value["as"], f"{path}.as")
-        holds, note = self.is_here(value.get("torch", ""), path), value.get("note", "")
-        if not isinstance(note, str):
-            self.report(f"{path}.note", f"a value of type {_kind(note)}", "give it a text")
-        return _Cast(Cell(category, f"{self._source}: {path}", f"{note}"), path) if category and holds else None
-
-    def is_here(self, value: object, path: str) -> bool:
-        """Return whether a range of releases, such as ">=2.10,<2.13", has the installed PyTorch."""
-        clauses = [_RANGE.fullmatch(clause) for clause in f"{value}".split(",")] if value != "" else []
-        found = [clause for clause in clauses if clause is not None]
-        if len(found) < len(clauses):
-            what = f"'{value}' is no range of PyTorch releases"
-            self.report(f"{path}.torch", what, "write it as '>=2.10', '<2.13' or both with ','")
-        return all(((int(one[2]), int(one[3])) <= RELEASE) == (one[1] == ">=") for one in found)
-
-    def category(self, value: object, path: str) -> str | None:
+        """Return the cast of a category or a dtype; None if it is neither."""
         text = str(value) if isinstance(value, torch.dtype) else value
         if not isinstance(text, str):
             self.report(path, f"a value of type {_kind(value)}", _GIVE)
             return None
         category = canonical(text)
         if category in VALUES:
-            return category
+            return _Cast(Cell(category, f"{self._source}: {path}"), path)
         self.report(path, *not_a_category(text))
         return None
 

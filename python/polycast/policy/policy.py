@@ -48,9 +48,8 @@ class Policy(Mapping[str, Casts]):
 
     The value of a key is one of these:
 
-    - a category of :func:`polycast.policy.categories` except "stock", "unlisted", or a dtype,
-    - a mapping of devices to these, with `others` for the rest,
-    - a mapping with `as`, and with `torch` (the releases that the rule is for, as in ">=2.10,<2.13") or `note`.
+    - a category of :func:`polycast.policy.categories` except "stock", "unlisted", or a dtype, or
+    - a mapping of devices to these, with `others` for the rest.
 
     Args:
         rules: One of

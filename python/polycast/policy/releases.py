@@ -6,11 +6,15 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import torch
+
 from polycast._compiled import DEVICES, DEVICES_LIKE, obstacles, overloads_of
 from polycast._suggest import did_you_mean
 from polycast.policy.categories import UNLISTED, Category
 from polycast.policy.rules import BY_OVERLOAD, Rule, exact_key, qualified, split_overload
 
+_MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
+INSTALLED = (_MAJOR, _MINOR)  # the installed PyTorch
 RECORDED = Path(__file__).with_name("releases.yaml")
 ABSENT = "absent"
 _NAME = re.compile(r"(?:torch[-_ ]?)?(\d+)(?:\.(\d+))?[\w.+]*", re.ASCII | re.IGNORECASE)

@@ -21,8 +21,7 @@ class Cell(NamedTuple):
 Row: TypeAlias = tuple[Cell | None, ...]
 # By an overload ("aten::pow.Scalar", "aten::mm.default"), an op ("aten::pow") or EVERY. The narrowest key decides.
 Rows: TypeAlias = dict[str, Row]
-Value: TypeAlias = str | dict[str, str]
-Casts: TypeAlias = Value | dict[str, Value]  # what a dict has for an op
+Casts: TypeAlias = str | dict[str, str]  # what a dict has for an op
 
 
 def overlaid(under: Row | None, over: Row) -> Row:
@@ -66,11 +65,8 @@ def written(rows: Rows) -> dict[str, Casts]:
 
 def _written(row: Row) -> Casts:
     """Return a row as a dict has it. It leaves out a device that has the cell of the device that it is like."""
-    values: dict[str, Value] = {
-        device: {"as": cell.category, "note": cell.note} if cell.note else cell.category
-        for device, cell in zip(DEVICES_LIKE, row, strict=True)
-        if cell is not None
-    }
+    cells = zip(DEVICES_LIKE, row, strict=True)
+    values = {device: cell.category for device, cell in cells if cell is not None}
     first, *rest = values.values()
     if len(values) == len(DEVICES_LIKE) and all(value == first for value in rest):
         return first
