@@ -93,7 +93,10 @@ NAMES: dict[str, list[object]] = {
         *(torch.nn.functional.softmax, torch.Tensor.softmax, torch.ops.aten.softmax),
     ],
     "gelu": ["F.gelu", "torch.nn.functional.gelu", torch.nn.functional.gelu],  # which no row of policy.yaml names
-    "mm": ["aten.mm", "torch.mm", torch.mm, torch.Tensor.mm, torch.ops.aten.mm.default],
+    "mm": ["aten.mm", "torch.mm", torch.mm, torch.Tensor.mm],
+    "sum.default": ["aten::sum.default", torch.ops.aten.sum.default],  # and not sum.dim_IntList
+    "silu": ["nn.SiLU", torch.nn.SiLU, "F.silu"],
+    "leaky_relu": ["nn.LeakyReLU", torch.nn.LeakyReLU],
     "pow.Scalar": ["aten::pow.Scalar", torch.ops.aten.pow.Scalar],
     "linalg_cross": ["torch.linalg.cross", torch.linalg.cross],  # "cross" is another op
     "fft_fft": ["torch.fft.fft", torch.fft.fft],

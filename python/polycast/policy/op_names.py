@@ -28,6 +28,8 @@ _FUNCTIONS = {
     "torch.fft": (torch.fft, "fft_"),
     "torch": (torch, ""),
 }
+# Where a function has the name of an op that it runs next to others.
+_NAMESAKES = ("torch", "torch.Tensor", "torch.nn.functional")
 # How programs import these modules.
 _SHORT = {"F.": "torch.nn.functional.", "nn.": "torch.nn.", "Tensor.": "torch.Tensor.", "aten.": ATEN}
 
@@ -68,18 +70,27 @@ def _known_keys(name: str) -> tuple[str, ...]:
     """Return the keys of the ops that a name means. An unknown name raises: a library may register it later."""
     name = written_out(name)
     key = qualified(name)
-    if _OPERATOR.fullmatch(key) and overloads_of(key.partition(".")[0]):
-        return (key,)
+    if _is_op(key):
+        # torch.norm is a Python function that seldom runs the op "norm". Only "aten::norm" means the op alone.
+        ops = [op for place in _NAMESAKES for op in ops_by_public_name().get(f"{place}.{name}", [])]
+        return tuple(map(qualified, dict.fromkeys(ops))) if name in ops and len(set(ops)) > 1 else (key,)
     ops = ops_by_public_name().get(name, [])
     # "cholesky" is an op that this torch may lack. Then it does not mean torch.linalg.cholesky.
     keys = [] if name in ops else [qualified(op) for op in ops]
     place, _, last = name.rpartition(".")
+    if not ops and place == "torch.nn" and hasattr(torch.nn, last):  # SiLU runs silu, and LeakyReLU leaky_relu
+        functions = {name.replace("_", ""): name for name in vars(torch.nn.functional) if not name.endswith("_")}
+        place, last = "torch.nn.functional", functions.get(last.lower(), last)
     if not ops and place in _FUNCTIONS and _IDENTIFIER.fullmatch(last):
         module, prefix = _FUNCTIONS[place]
         keys = [f"{ATEN}{prefix}{last}"] if hasattr(module, last) else []
     if found := tuple(key for key in keys if overloads_of(key)):
         return found
     raise LookupError(name)
+
+
+def _is_op(key: str) -> bool:
+    return _OPERATOR.fullmatch(key) is not None and overloads_of(key.partition(".")[0]) != []
 
 
 def asked_keys(op: Op) -> tuple[str, ...]:
@@ -92,7 +103,8 @@ def asked_keys(op: Op) -> tuple[str, ...]:
     name = op if isinstance(op, str) else name_of(op)
     if name is None:
         raise TypeError(f"the op is {op!r:.60}; give its name, such as 'conv2d', or torch's function or class")
-    keys = keys_of(name)
+    key = qualified(written_out(name))  # a question about "norm" is about this op, and not about what torch.norm runs
+    keys = (key,) if _is_op(key) else keys_of(name)
     if not keys:
         raise ValueError("; ".join(unknown(name)))
     for key in keys:
@@ -115,10 +127,10 @@ def name_of(function: object) -> str | None:
     Example:
         >>> import torch
         >>> name_of(torch.nn.functional.softmax), name_of(torch.ops.aten.mm.default), name_of(len)
-        ('torch.nn.functional.softmax', 'mm', None)
+        ('torch.nn.functional.softmax', 'mm.default', None)
     """
     if isinstance(function, OpOverload):
-        return shown(function.overloadpacket._qualified_op_name, function._overloadname)
+        return f"{shown(function.overloadpacket._qualified_op_name)}.{function._overloadname}"
     if isinstance(function, OpOverloadPacket):
         return shown(function._qualified_op_name)
     if isinstance(function, CustomOpDef):

@@ -222,12 +222,12 @@ class Policy(Mapping[str, Casts]):
         if isinstance(op, str) and op in rules:
             return rules[op]
         try:
-            found = {shown(key) for key in op_names.asked_keys(op)}
+            key, *others = op_names.asked_keys(op)
         except (TypeError, ValueError) as error:
             raise KeyError(str(error)) from None
-        if len(found) != 1 or not found <= rules.keys():
+        if others or key not in self._rows:
             raise KeyError(op)
-        return rules[found.pop()]
+        return rules[[*rules][[*self._rows].index(key)]]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.rules)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 from polycast._compiled import DEVICES_LIKE
+from polycast.policy.op_names import keys_of
 from polycast.policy.rules import ATEN, BY_OVERLOAD, Rule, castable, exact_key, qualified
 
 EVERY = "*"  # the key for every op that the built-in policy lists
@@ -60,7 +61,10 @@ def shortened(rows: Rows) -> Rows:
 
 def written(rows: Rows) -> dict[str, Casts]:
     """Return the shortest dict from which the rows can be read."""
-    return {key.removeprefix(ATEN): _written(row) for key, row in rows.items()}
+    names = {key: key.removeprefix(ATEN) for key in rows}
+    return {
+        name if name == EVERY or keys_of(name) == (key,) else key: _written(rows[key]) for key, name in names.items()
+    }
 
 
 def _written(row: Row) -> Casts:
