@@ -1,1 +1,1 @@
-"""How many faults the tests catch: a tool, no test. See ``python -m tests.faults --help``."""
+"""How many faults the tests catch: a tool, with tests of its own. See ``python -m tests.faults --help``."""

@@ -1,18 +1,21 @@
-"""Plant faults, run the tests against each, and write a table: the fault, the test that catches it, seconds.
+"""Inject faults, run the tests against each, and write a table: the fault, what the tests made of it, seconds.
 
-    python -m tests.faults                         # all, into build/faults/table.tsv; goes on where it was stopped
+    python -m tests.faults                         # all faults; continues where it was stopped
     python -m tests.faults scaler                  # those whose names or files contain the word
-    python -m tests.faults --compare before.tsv    # names the faults that were caught before and are not now
-    python -m tests.faults --record                # runs the suite once more, to see which tests execute which lines
+    python -m tests.faults --compare before.tsv    # those that an earlier table has as caught, and new ones
 
-It needs coverage.py, and an hour or two on two cores. A fault that no test catches within the limit is either one that
-changes nothing, or one that a test is missing for.
+The table is in a folder of build/faults/ whose name is that of the state of the source tree: a changed tree has a new
+one. First the suite is run once, to see which tests execute which lines, and then the tests of each area to which
+faults without such tests belong. All takes one to two hours on two cores, and coverage.py.
+
+Results: "caught" names the first test that failed, or the build. "crash" counts as caught: the tests could not be
+imported, or their process died. A fault that "survived" changes nothing, or a test is missing for it. A "timeout" is
+neither. The exit status is 1 if a fault that was caught before survives, or if tests did not run.
 """
 
 import argparse
 import csv
 import multiprocessing
-import shutil
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -20,80 +23,96 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from tests.faults.planted import ROOT, Fault, history, mutants
-from tests.faults.runner import COMPILED, Outcome, begin, make_copy, run
-from tests.faults.selection import record
+from tests.faults.injected import ROOT, Fault, history, mutants
+from tests.faults.runner import COMPILED, Outcome, begin, make_copy, run, run_unchanged, state
+from tests.faults.selection import Recording, record
 
 FOLDER = ROOT / "build" / "faults"
-COLUMNS = ("fault", "file", "line", "caught by", "seconds", "tests", "shows")
+COLUMNS = ("fault", "file", "line", "result", "by", "seconds", "tests", "shows")
+Table = dict[str, dict[str, str]]
 
 
-def read(path: Path) -> dict[str, dict[str, str]]:
+def read(path: Path) -> Table:
     """Return the rows of a table by the names of their faults."""
-    if not path.exists():
-        return {}
     with path.open(encoding="utf-8", newline="") as file:
         return {row["fault"]: row for row in csv.DictReader(file, delimiter="\t")}
 
 
-def measured(faults: list[Fault], jobs: int, limit: float) -> Iterator[Outcome]:
-    """Yield what becomes of each fault, from as many processes as there are jobs."""
+def is_caught(row: dict[str, str]) -> bool:
+    """Return whether a row is of a fault that the tests noticed."""
+    return row["result"] in ("caught", "crash")
+
+
+def measured(faults: list[Fault], recording: Path, jobs: int, limit: float) -> Iterator[tuple[Fault, Outcome]]:
+    """Yield the outcome of each fault, from as many processes as there are jobs.
+
+    Raises:
+        SystemExit: If tests of an area fail without a fault.
+    """
+    tests = {fault: Recording(recording).tests_of(fault, limit) for fault in faults}
     context = multiprocessing.get_context("spawn")
     numbers = context.Queue()
     for number in range(jobs):
         numbers.put(number)
-    # Compiled ones come last: a build leaves objects for the next one.
-    ordered = sorted(faults, key=lambda fault: fault.file.startswith(COMPILED))
     with ProcessPoolExecutor(jobs, context, begin, (numbers, FOLDER, limit)) as pool:
-        for done in as_completed([pool.submit(run, fault) for fault in ordered]):
-            yield done.result()
+        areas = dict.fromkeys(chosen.tests for chosen in tests.values() if not chosen.are_recorded)
+        for area, outcome in zip(areas, pool.map(run_unchanged, areas), strict=True):
+            if outcome.result != "survived":
+                text = f"without a fault, {' '.join(area)}: {outcome.result} {outcome.by}; fix these tests first"
+                sys.exit(text + ", or raise --limit" * (outcome.result == "timeout"))
+        # Compiled ones come last: a build leaves objects for the next one.
+        ordered = sorted(faults, key=lambda fault: fault.file.startswith(COMPILED))
+        futures = {pool.submit(run, fault, tests[fault].tests): fault for fault in ordered}
+        for done in as_completed(futures):
+            yield futures[done], done.result()
 
 
-def report(table: dict[str, dict[str, str]], before: dict[str, dict[str, str]]) -> int:
-    """Print how many faults are caught, and which are not, or no longer."""
-    caught = {name for name, row in table.items() if row["caught by"]}
-    print(f"{len(caught)} of {len(table)} faults caught")
+def report(table: Table, before: Table) -> int:
+    """Print the faults that are not caught, and those that no longer are; return the exit status."""
+    print(f"{sum(map(is_caught, table.values()))} of {len(table)} faults caught")
     for name, row in table.items():
-        if name not in caught:
-            print(f"  not caught: {name}: {row['shows']}")
-    lost = [name for name, row in before.items() if row["caught by"] and name in table and name not in caught]
+        if row["result"] != "caught":
+            print(f"  {row['result']} {row['by']}: {name}: {row['shows']}")
+    lost = [name for name, row in before.items() if is_caught(row) and table.get(name, row)["result"] == "survived"]
     if before:
-        print(f"{len(lost)} were caught before and are not now: {', '.join(lost) or 'none'}")
-    return 1 if lost else 0
+        print(f"{len(lost)} were caught before and survive now: {', '.join(lost) or 'none'}")
+    return 1 if lost or any(row["result"] == "not run" for row in table.values()) else 0
 
 
 def main() -> int:
-    """Measure what the table lacks, and report."""
+    """Measure the faults that the table lacks, and report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", help="measure the faults whose names or files contain one of these")
-    parser.add_argument("--table", type=Path, default=FOLDER / "table.tsv", help="where the results go")
-    parser.add_argument("--compare", type=Path, help="an earlier table, whose caught faults alone are measured")
-    parser.add_argument("--record", action="store_true", help="run the suite first, even if that was done before")
+    parser.add_argument("--compare", type=Path, help="an earlier table; what it has as not caught is not measured")
     parser.add_argument("--jobs", type=int, default=2, help="how many faults at a time (default: 2)")
-    parser.add_argument("--limit", type=float, default=240, help="seconds for the tests of a fault (default: 240)")
+    limit = "seconds that the recorded tests of a fault take; its run ends after three times these (default: 240)"
+    parser.add_argument("--limit", type=float, default=240, help=limit)
     options = parser.parse_args()
-    recording = FOLDER / "recording"
-    if options.record or not (recording / "durations").exists():
-        shutil.rmtree(FOLDER, ignore_errors=True)
+    folder = FOLDER / state()
+    path, recording = folder / "table.tsv", folder / "recording"
+    if options.compare and not options.compare.exists():
+        parser.error(f"--compare: {options.compare} does not exist; give a table that an earlier run wrote")
+    if options.compare and path.exists() and options.compare.samefile(path):
+        parser.error("--compare: this table is that of the tree as it is; give one of the tree before your change")
+    before = read(options.compare) if options.compare else {}
+    if not (recording / "durations").exists():
         make_copy(FOLDER / "copy-0")
         record(FOLDER / "copy-0", recording, options.jobs)
-    before, table = read(options.compare) if options.compare else {}, read(options.table)
-    faults = [fault for fault in [*history(), *mutants()] if fault.name not in table]
+    if not path.exists():
+        path.write_text("\t".join(COLUMNS) + "\n", encoding="utf-8")
+    known = read(path) | {name: row for name, row in before.items() if not is_caught(row)}
+    faults = [fault for fault in [*history(), *mutants()] if fault.name not in known]
     if options.words:
         faults = [fault for fault in faults if any(word in f"{fault.name} {fault.file}" for word in options.words)]
-    if before:
-        faults = [fault for fault in faults if before.get(fault.name, {"caught by": "new"})["caught by"]]
-    is_new = not options.table.exists()
-    with options.table.open("a", encoding="utf-8", newline="") as file:
+    with path.open("a", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        if is_new:
-            writer.writerow(COLUMNS)
-        results = measured(faults, options.jobs, options.limit)
-        for fault, caught_by, seconds, tests in tqdm(results, total=len(faults), unit="fault", disable=None):
-            row = (fault.name, fault.file, fault.line, caught_by, f"{seconds:.1f}", tests, fault.shows)
-            writer.writerow(row)
+        results = measured(faults, recording, options.jobs, options.limit)
+        for fault, outcome in tqdm(results, total=len(faults), unit="fault", disable=None):
+            result, by, seconds, tests = outcome
+            writer.writerow((fault.name, fault.file, fault.line, result, by, f"{seconds:.1f}", tests, fault.shows))
             file.flush()
-    return report(read(options.table), before)
+    print(path.relative_to(ROOT))
+    return report(read(path), before)
 
 
 if __name__ == "__main__":

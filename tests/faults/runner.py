@@ -1,8 +1,10 @@
-"""Plants faults in a copy of the source tree, one after the other, and runs tests there until one fails.
+"""Injects faults into a copy of the source tree, one after the other, and runs tests there until one fails.
 
-The tests of a fault run in a fork of a process that has imported what they need but polycast, which saves seconds.
+The tests of a fault run in a fork of a process that has imported all that they need except polycast, which saves
+seconds.
 """
 
+import hashlib
 import importlib
 import os
 import re
@@ -19,8 +21,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.faults.planted import ROOT, Fault
-from tests.faults.selection import LEFT_OUT, Recording, environment
+from tests.faults.injected import ROOT, Fault
+from tests.faults.selection import LEFT_OUT, environment
 
 IMPORTED = (
     "torch",
@@ -32,29 +34,49 @@ IMPORTED = (
     "yaml",
 )
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
-COMPILED = ("csrc/", "policy.yaml", "codegen/templates/autocast/")
+COMPILED = ("csrc/", "codegen/templates/autocast/")
 
 
 class Outcome(NamedTuple):
-    """What became of a fault: the first test that fails, ``the build``, or nothing."""
+    """The outcome of a fault: caught, crash, survived, timeout or not run, and what says so."""
 
-    fault: Fault
-    caught_by: str
+    result: str
+    by: str
     seconds: float
     tests: int
 
 
+def sources() -> list[str]:
+    """Return the files of the tree: those that git tracks, and new ones that it does not ignore."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode().splitlines()
+    return sorted(name for name in listed if (ROOT / name).is_file())
+
+
+def state() -> str:
+    """Return a name for the contents of the tree."""
+    digests = [hashlib.sha256((ROOT / name).read_bytes()).hexdigest() for name in sources()]
+    return hashlib.sha256("".join([*sources(), *digests]).encode()).hexdigest()[:12]
+
+
 def make_copy(copy: Path) -> None:
-    """Copy what git tracks, with files that are new, and build polycast in place there."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
-    )
-    for name in listed.stdout.decode().splitlines():
+    """Make a copy equal to the tree, and build polycast in place there.
+
+    Raises:
+        RuntimeError: If the build fails.
+    """
+    names, listing = sources(), copy / "build" / "files.txt"
+    listing.parent.mkdir(parents=True, exist_ok=True)
+    for gone in set(listing.read_text().splitlines() if listing.exists() else ()).difference(names):
+        (copy / gone).unlink(missing_ok=True)
+    listing.write_text("\n".join(names))
+    for name in names:
         source, target = ROOT / name, copy / name
-        if source.is_file() and not (target.exists() and target.read_bytes() == source.read_bytes()):
+        if not (target.exists() and target.read_bytes() == source.read_bytes()):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
-    build(copy)
+    if not build(copy):
+        raise RuntimeError(f"{copy} does not build; run `{sys.executable} setup.py build_ext --inplace` there")
 
 
 def build(copy: Path) -> bool:
@@ -64,28 +86,41 @@ def build(copy: Path) -> bool:
     return done.returncode == 0
 
 
+def outcome_of(status: int, log: str) -> tuple[str, str]:
+    """Return the result of a run of pytest, and the test that says so, from its exit status and its output."""
+    found = FAILED.search(log)
+    if status == pytest.ExitCode.OK:
+        return "survived", ""
+    if status == pytest.ExitCode.TESTS_FAILED and found:
+        return "caught", found[1]
+    if status == pytest.ExitCode.INTERRUPTED and found:
+        return "crash", f"import of {found[1]}"
+    if "ImportError while loading conftest" in log:
+        return "crash", "import of conftest.py"
+    return ("crash", f"signal {-status}") if status < 0 else ("not run", f"pytest ended with {status}")
+
+
 class Runner:
     """One copy, and this process, whose forks run tests in it."""
 
-    def __init__(self, copy: Path, recording: Recording, limit: float) -> None:
-        self.copy, self.recording, self.limit = copy, recording, limit
+    def __init__(self, copy: Path, limit: float) -> None:
+        self.copy, self.limit = copy, limit
 
-    def run(self, fault: Fault) -> Outcome:
-        """Plant one fault, build if it is compiled, run its tests, and restore the file."""
+    def run(self, fault: Fault, tests: tuple[str, ...]) -> Outcome:
+        """Inject one fault, build if it is compiled, run its tests, and restore the file."""
         path, start = self.copy / fault.file, time.monotonic()
         original, is_compiled = path.read_bytes(), fault.file.startswith(COMPILED)
-        tests = self.recording.tests_of(fault, self.limit)
         try:
             path.write_text(fault.text, encoding="utf-8")
-            caught = self._test(tests) if not is_compiled or build(self.copy) else "the build"
+            result, by = self.test(tests) if not is_compiled or build(self.copy) else ("caught", "the build")
         finally:
             path.write_bytes(original)
             if is_compiled:
                 build(self.copy)
-        return Outcome(fault, caught, time.monotonic() - start, len(tests))
+        return Outcome(result, by, time.monotonic() - start, len(tests))
 
-    def _test(self, tests: list[str]) -> str:
-        """Return the name of the first test that fails, in a process that ends at the limit."""
+    def test(self, tests: tuple[str, ...]) -> tuple[str, str]:
+        """Run tests in a process that ends at the first one that fails, or at three times the limit."""
         log = self.copy / "build" / "log.txt"
         child = os.fork()
         if child == 0:
@@ -97,7 +132,7 @@ class Runner:
                 del sys.modules[name]  # the copy's own are imported
             options = ["-q", "-x", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
             options += ["-W", "ignore:Module already imported"]
-            status = 1
+            status = int(pytest.ExitCode.INTERNAL_ERROR)
             try:
                 status = int(pytest.main([*options, *(f"--deselect={path}" for path in LEFT_OUT), *tests]))
             except BaseException:
@@ -105,19 +140,15 @@ class Runner:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(status)
-        status, deadline = 0, time.monotonic() + self.limit
+        deadline = time.monotonic() + 3 * self.limit
         while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
             time.sleep(0.05)
         with suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
         if ended == (0, 0):
             os.waitpid(child, 0)
-            return ""  # not within the limit
-        status = os.waitstatus_to_exitcode(ended[1])
-        if status == 0:
-            return ""
-        found = FAILED.search(log.read_text(encoding="utf-8", errors="replace"))
-        return found[1] if found else f"pytest ended with {status}"
+            return "timeout", f"{3 * self.limit:.0f} s"
+        return outcome_of(os.waitstatus_to_exitcode(ended[1]), log.read_text(encoding="utf-8", errors="replace"))
 
 
 _runner: Runner
@@ -130,13 +161,22 @@ def begin(numbers: "Queue[int]", folder: Path, limit: float) -> None:
     make_copy(copy)
     os.environ.update(environment(copy))
     os.chdir(copy)
+    # A file and its fault may have the same size and time of change, by which Python would take a cached one.
+    sys.dont_write_bytecode = True
     sys.path[:0] = [str(copy / "python"), str(copy)]
     for name in IMPORTED:
         with suppress(ModuleNotFoundError):
             importlib.import_module(name)
-    _runner = Runner(copy, Recording(folder / "recording"), limit)
+    _runner = Runner(copy, limit)
 
 
-def run(fault: Fault) -> Outcome:
-    """Run a fault in this process's copy."""
-    return _runner.run(fault)
+def run(fault: Fault, tests: tuple[str, ...]) -> Outcome:
+    """Run the tests of a fault in this process's copy."""
+    return _runner.run(fault, tests)
+
+
+def run_unchanged(tests: tuple[str, ...]) -> Outcome:
+    """Run tests without a fault in this process's copy."""
+    start = time.monotonic()
+    result, by = _runner.test(tests)
+    return Outcome(result, by, time.monotonic() - start, len(tests))

@@ -1,7 +1,7 @@
 """Which tests a fault is run against: the tests that execute its line, tests of its area first.
 
-``record`` runs the suite once with coverage.py and keeps the lines of each test and its duration. A line that runs at
-import, in another process or in C++ is none of these: it is run against all tests of its area.
+``record`` runs the suite once with coverage.py and writes the lines of each test and its duration. No test is known to
+execute a line that runs at import, in another process or in C++: its fault is run against all tests of its area.
 """
 
 import os
@@ -9,11 +9,12 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import coverage
 import pytest
 
-from tests.faults.planted import ROOT, Fault
+from tests.faults.injected import ROOT, Fault
 
 # The tests of a part of the product. The longest beginning of a file's path decides.
 AREAS = {
@@ -22,37 +23,47 @@ AREAS = {
     "python/polycast/cast_cache": "tests/cast_cache tests/policies/test_changes.py tests/autocast/test_uninstalling.py",
     "python/polycast/cli/": "tests/cli",
     "python/polycast/debug/": "tests/debug tests/cli",
+    "python/polycast/integrations/": "tests/workflows/test_integrations.py",
     "python/polycast/policy/": "tests/policies",
-    "python/polycast/verify": "tests/debug tests/cli",
     "python/polycast/scaler/": "tests/scaler tests/optim",
     "python/polycast/scope/": "tests/policies",
     "python/polycast/syncfree/": "tests/optim",
+    "python/polycast/verify": "tests/debug tests/cli",
     "codegen/": "tests/codegen",
-    "csrc/": "tests/autocast tests/policies tests/cast_cache tests/optim tests/scaler tests/debug",
+    "csrc/": "tests/optim tests/scaler tests/backends",
     "csrc/autocast/": "tests/autocast tests/policies",
+    "csrc/bindings/call_recorder": "tests/debug",
+    "csrc/bindings/cast_cache": "tests/cast_cache",
+    "csrc/bindings/rules": "tests/policies tests/autocast",
+    "csrc/call_recorder/": "tests/debug",
     "csrc/cast_cache/": "tests/cast_cache",
     "csrc/multi_tensor/": "tests/optim tests/scaler",
-    "csrc/call_recorder/": "tests/debug",
-    "policy.yaml": "tests/codegen tests/autocast tests/policies",
 }
-# These look at an installed wheel; a fault is planted in a copy of the source tree.
+# These look at an installed wheel; a fault is injected into a copy of the source tree.
 LEFT_OUT = ("tests/packaging/test_installed.py", "tests/packaging/test_package.py")
 _recording: coverage.Coverage | None = None
 _durations: dict[str, float] = {}
 
 
-def area(file: str) -> list[str]:
+class Chosen(NamedTuple):
+    """The tests of a fault."""
+
+    tests: tuple[str, ...]
+    are_recorded: bool  # as passing; otherwise they are the folders and files of an area
+
+
+def area(file: str) -> tuple[str, ...]:
     """Return the folders and files of tests of a file's area."""
-    return AREAS[max((start for start in AREAS if file.startswith(start)), key=len)].split()
+    return tuple(AREAS[max((start for start in AREAS if file.startswith(start)), key=len)].split())
 
 
 def environment(copy: Path) -> dict[str, str]:
-    """Return the environment of a process that takes polycast from a copy of the source tree."""
+    """Return the environment of a process that imports polycast from a copy of the source tree."""
     return {**os.environ, "PYTHONPATH": f"{copy / 'python'}{os.pathsep}{copy}", "OMP_NUM_THREADS": "1"}
 
 
 class Recording:
-    """What one run of the suite showed: ``record`` makes the files in a folder."""
+    """The lines and durations of the tests in one run of the suite: ``record`` makes the files in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._data = coverage.CoverageData(str(folder / "lines"))
@@ -60,8 +71,8 @@ class Recording:
         with sqlite3.connect(folder / "durations") as database:
             self.durations = dict(database.execute("select test, seconds from durations"))
 
-    def tests_of(self, fault: Fault, seconds: float) -> list[str]:
-        """Return the tests to run for a fault, which took no longer than these seconds together."""
+    def tests_of(self, fault: Fault, seconds: float) -> Chosen:
+        """Return the tests to run for a fault. Recorded ones took no longer than these seconds together."""
         wanted = area(fault.file)
 
         def order(test: str) -> tuple[int, float]:
@@ -72,7 +83,7 @@ class Recording:
         contexts = self._data.contexts_by_lineno(measured).get(fault.line, [])
         covering = sorted((test for test in contexts if test in self.durations), key=order)
         if not covering or not fault.file.endswith(".py"):
-            return [place for place in wanted if (ROOT / place).exists()]
+            return Chosen(wanted, are_recorded=False)
         chosen: list[str] = []
         total = 0.0
         for test in covering:
@@ -81,11 +92,13 @@ class Recording:
                 break
             chosen.append(test)
         files = list(dict.fromkeys(test.partition("::")[0] for test in chosen))
-        return sorted(chosen, key=lambda test: files.index(test.partition("::")[0]))  # a file's fixtures are made once
+        # A file's fixtures are made once.
+        ordered = sorted(chosen, key=lambda test: files.index(test.partition("::")[0]))
+        return Chosen(tuple(ordered), are_recorded=True)
 
 
 def record(copy: Path, folder: Path, jobs: int) -> None:
-    """Run the suite of a copy, and write what each test that passes executes, and how long it takes."""
+    """Run the suite of a copy, and write the lines that each test executes, and the time of each that passes."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
@@ -113,13 +126,13 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Record what follows as executed by this test."""
+    """Record the lines that follow as executed by this test."""
     if _recording is not None:
         _recording.switch_context(item.nodeid)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Add up what a test and its fixtures take."""
+    """Add up the seconds of a test and its fixtures."""
     if report.failed or report.skipped:
         _durations.pop(report.nodeid, None)
     elif report.when == "setup" or report.nodeid in _durations:
@@ -127,7 +140,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Write what was recorded: each process its lines, the first one the durations."""
+    """Write the recording: each process its lines, the first one the durations."""
     if _recording is not None:
         _recording.stop()
         _recording.save()

@@ -1,7 +1,8 @@
-"""Faults: defects that this project once fixed, planted again, and mutants, chosen by a seed.
+"""Faults: defects that this project once fixed, and mutants that are drawn by a seed.
 
-The first are entries of ``history/*.yaml``: a name, the commit of the fix, a file of today, what a user would see, and
-a text that stands there once, with its faulty form. A mutant changes one place of Python, C++ or a template.
+The first are entries of ``history/*.yaml``: a name, the commit of the fix, a file of today, the consequence for a user,
+and a text that is in the file once, with its faulty form. A mutant changes one token or statement of Python, C++ or a
+template.
 """
 
 import ast
@@ -17,13 +18,14 @@ ROOT = Path(__file__).parents[2]
 SEED = 20261124
 # How many mutants are drawn of the files below these folders, with these suffixes.
 MUTANTS = {("python/polycast", ".py"): 120, ("csrc", ".cpp .h"): 25, ("codegen", ".py .j2"): 25}
+NOT_MUTATED = ("_built_for.py", "op_samples.py")  # a generated file; a table of shapes
 
 Site = tuple[int, int, str]  # where a text begins and ends, and what replaces it
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A file with one place changed."""
+    """A file with one change."""
 
     name: str
     file: str  # from the root
@@ -36,14 +38,18 @@ def history() -> list[Fault]:
     """Return the faults that this project fixed.
 
     Raises:
-        ValueError: The code of an entry does not stand in its file exactly once.
+        ValueError: If the code of an entry is not in its file exactly once.
     """
     faults = []
     for path in sorted(Path(__file__).with_name("history").glob("*.yaml")):
         for entry in yaml.safe_load(path.read_text(encoding="utf-8")):
-            text, code = (ROOT / entry["file"]).read_text(encoding="utf-8"), entry["code"].rstrip("\n")
+            file, code = ROOT / entry["file"], entry["code"].rstrip("\n")
+            text = file.read_text(encoding="utf-8") if file.exists() else ""
             if text.count(code) != 1:
-                raise ValueError(f"{path.name}: {entry['name']}: its code stands {text.count(code)} times in the file")
+                raise ValueError(
+                    f"{path.name}: {entry['name']}: expected its code once in {entry['file']}, got {text.count(code)} "
+                    f"times; follow the code to where it is now, or remove the entry if the fault is no longer possible"
+                )
             start = text.index(code)
             changed = text[:start] + entry["fault"].rstrip("\n") + text[start + len(code) :]
             line = text.count("\n", 0, start) + 1
@@ -52,18 +58,18 @@ def history() -> list[Fault]:
 
 
 def mutants() -> list[Fault]:
-    """Return the mutants of the seed, as many of each kind of change as there are places for."""
+    """Return the mutants of the seed, about as many of each kind of change as of the others."""
     faults = []
     for (folder, suffixes), number in MUTANTS.items():
         kinds: dict[str, list[Fault]] = {}
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in suffixes.split() and path.name != "_built_for.py":
+            if path.suffix in suffixes.split() and path.name not in NOT_MUTATED:
                 for kind, fault in _mutants_of(path):
                     kinds.setdefault(kind, []).append(fault)
         chooser = random.Random(SEED)
         drawn = [chooser.sample(kinds[kind], min(number, len(kinds[kind]))) for kind in sorted(kinds)]
-        in_turn = [faults[place] for place in range(number) for faults in drawn if place < len(faults)]
-        faults += in_turn[:number]
+        alternating = [kind[index] for index in range(number) for kind in drawn if index < len(kind)]
+        faults += alternating[:number]
     return faults
 
 
@@ -83,7 +89,7 @@ COMPARISONS: dict[type[ast.cmpop], str] = {
 
 
 class _Sites(ast.NodeVisitor):
-    """Finds the places of a Python file, with the kind of change."""
+    """Finds the changes that a Python file has room for, with their kinds."""
 
     def __init__(self, text: str) -> None:
         self.found: list[tuple[str, Site]] = []
@@ -95,10 +101,10 @@ class _Sites(ast.NodeVisitor):
 
     def _span(self, node: ast.stmt | ast.expr) -> tuple[int, int]:
         assert node.end_lineno is not None and node.end_col_offset is not None
-        return self._place(node.lineno, node.col_offset), self._place(node.end_lineno, node.end_col_offset)
+        return self._index(node.lineno, node.col_offset), self._index(node.end_lineno, node.end_col_offset)
 
-    def _place(self, line: int, column: int) -> int:
-        """Return where a column, which ast counts in bytes, is in the text."""
+    def _index(self, line: int, column: int) -> int:
+        """Return the index in the text of a column, which ast counts in bytes."""
         return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
     def visit_Compare(self, node: ast.Compare) -> None:
@@ -152,7 +158,7 @@ _OPPOSITES = {"==": "!=", "!=": "==", "<=": "<", ">=": ">", "&&": "||", "||": "&
 
 
 def _line_sites(text: str) -> Iterator[tuple[str, Site]]:
-    """Find places of C++ and of templates by patterns of a line."""
+    """Find the changes that C++ or a template has room for, by patterns of a line."""
     bare = re.sub(r"//.*|/\*.*?\*/|#.*|\"[^\"\n]*\"", lambda found: " " * len(found[0]), text)
     for kind, pattern in _LINES:
         for found in pattern.finditer(bare):
