@@ -60,9 +60,18 @@ py::object without_warnings(const py::function& call) {
   return call();
 }
 
+// The bindings borrow references from lists, so Python has to run with the GIL. Before 3.1 pybind11 had no name for it.
+py::mod_gil_not_used uses_gil() {
+#if PYBIND11_VERSION_HEX >= 0x030100A0
+  return py::mod_gil_used();
+#else
+  return py::mod_gil_not_used(false);
+#endif
+}
+
 }  // namespace
 
-PYBIND11_MODULE(_C, module) {
+PYBIND11_MODULE(_C, module, uses_gil()) {
   module.def("install_kernels", &autocast::install, py::arg("device"), py::arg("fallback"));
   module.def("uninstall_kernels", &autocast::uninstall, py::arg("device"));
   module.def("installed_kernels", &autocast::installed);

@@ -78,15 +78,15 @@ void adam_step_cpu(
     const OptionalTensor& found_inf,
     const OptionalTensor& grad_scale,
     const OptionalTensor& clip_coef) {
-  const StepLists lists = adam_lists(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps);
   const StepScalars scalars{lr, found_inf, grad_scale, clip_coef};
   const auto run_all = [&](auto has_maximum, auto decays) {
     constexpr bool amsgrad = has_maximum, decays_grad = decays;
     using Algorithm = AdamAlgorithm<float, amsgrad, decays_grad>;
-    fused_step<Algorithm>(lists, scalars, [&](const auto& items, at::TensorList counters) {
+    const std::vector<at::TensorList> lists{params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps};
+    fused_step<Algorithm>("adam_step_", lists, scalars, [&](const auto& items) {
       std::vector<double> counts;
-      counts.reserve(counters.size());
-      std::transform(counters.begin(), counters.end(), std::back_inserter(counts), &advance);
+      counts.reserve(steps.size());
+      std::transform(steps.begin(), steps.end(), std::back_inserter(counts), &advance);
       const AdamOptions options{lr.item<double>(), beta1, beta2, weight_decay, eps, decoupled_weight_decay};
       const auto in_float = constants_of<float>(options, counts);
       const auto in_double =

@@ -6,7 +6,7 @@
 
 #include "multi_tensor/non_finite.h"
 #include "multi_tensor/non_finite_flags.h"
-#include "multi_tensor/scale_checks.h"
+#include "multi_tensor/op_arguments.h"
 #include "multi_tensor/tensor_lists.h"
 #include "multi_tensor/tensor_memory.h"
 #include "op_library.h"
@@ -15,7 +15,9 @@ namespace polycast::scale {
 
 namespace {
 
+using multi_tensor::Call;
 using multi_tensor::Item;
+using multi_tensor::OpArguments;
 using multi_tensor::TensorLists;
 
 struct Find {
@@ -57,15 +59,16 @@ void run(const Algorithm& algorithm, const TensorLists<1>& items) {
 }
 
 std::tuple<at::Tensor, at::Tensor> find_non_finite_cpu(at::TensorList tensors) {
-  check_not_empty("find_non_finite", tensors);
+  const Call call{OpArguments::of("find_non_finite"), {tensors}, {}};
+  check_scalars(call);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   NonFiniteFlags flags(tensors.size());
-  run(Find{flags}, TensorLists<1>({tensors}, Find::written, [&] { check_tensors("find_non_finite", tensors); }));
+  run(Find{flags}, TensorLists<1>({tensors}, Find::written, [&] { check(call); }));
   return {flags.found_inf(), flags.non_finite()};
 }
 
 at::Tensor unscale_cpu(at::TensorList grads, at::Tensor& found_inf, const at::Tensor& inv_scale) {
-  check_unscale(grads, found_inf, inv_scale);
+  multi_tensor::check({OpArguments::of("unscale_"), {grads}, {found_inf, inv_scale}});
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   NonFiniteFlags flags(grads.size());
   // Takes gradients that may share memory one after the other, as torch does.

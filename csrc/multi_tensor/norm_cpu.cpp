@@ -9,7 +9,7 @@
 
 #include "multi_tensor/non_finite.h"
 #include "multi_tensor/non_finite_flags.h"
-#include "multi_tensor/scale_checks.h"
+#include "multi_tensor/op_arguments.h"
 #include "multi_tensor/tensor_lists.h"
 #include "multi_tensor/tensor_memory.h"
 #include "op_library.h"
@@ -18,6 +18,7 @@ namespace polycast::scale {
 
 namespace {
 
+using multi_tensor::Call;
 using multi_tensor::Item;
 using multi_tensor::TensorLists;
 
@@ -115,12 +116,11 @@ struct Norm {
 };
 
 template <class Reduction>
-double reduce(const Reduction& reduction, NonFiniteFlags& flags, at::TensorList tensors) {
+double reduce(const Reduction& reduction, NonFiniteFlags& flags, const Call& call) {
   using Algorithm = Norm<Reduction>;
   std::vector<Partial> partials(std::max(at::get_num_threads(), at::get_thread_num() + 1));
   const Algorithm algorithm{reduction, flags, partials};
-  const TensorLists<1> items(
-      std::array<at::TensorList, 1>{tensors}, Algorithm::written, [&] { check_tensors("norm", tensors); });
+  const TensorLists<1> items(std::array<at::TensorList, 1>{call.lists[0]}, Algorithm::written, [&] { check(call); });
   items.apply(algorithm, algorithm);
   double total = 0;
   for (const Partial& partial : partials) {
@@ -132,27 +132,28 @@ double reduce(const Reduction& reduction, NonFiniteFlags& flags, at::TensorList 
   return total;
 }
 
-double norm_of(double norm_type, NonFiniteFlags& flags, at::TensorList tensors) {
+double norm_of(double norm_type, NonFiniteFlags& flags, const Call& call) {
   if (norm_type == 2) {
-    return std::sqrt(reduce(SquareSum{}, flags, tensors));
+    return std::sqrt(reduce(SquareSum{}, flags, call));
   }
   if (norm_type == 1) {
-    return reduce(AbsoluteSum{}, flags, tensors);
+    return reduce(AbsoluteSum{}, flags, call);
   }
-  const double largest = reduce(Largest{}, flags, tensors);
+  const double largest = reduce(Largest{}, flags, call);
   if (std::isinf(norm_type) || !(largest > 0 && std::isfinite(largest))) {
     return largest;
   }
   // Powers of numbers of at most 1 do not overflow, and one of them is 1.
-  return largest * std::pow(reduce(PowerSum{norm_type, largest}, flags, tensors), 1 / norm_type);
+  return largest * std::pow(reduce(PowerSum{norm_type, largest}, flags, call), 1 / norm_type);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_cpu(at::TensorList tensors, double norm_type) {
-  check_not_empty("norm", tensors);
-  check_norm_type(norm_type);
+  const Call call{multi_tensor::OpArguments::of("norm"), {tensors}, {}};
+  check_scalars(call);
+  multi_tensor::check_norm_type(norm_type);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   NonFiniteFlags flags(tensors.size());
-  const double norm = norm_of(norm_type, flags, tensors);
+  const double norm = norm_of(norm_type, flags, call);
   const auto is_double = [](const at::Tensor& tensor) { return tensor.scalar_type() == at::kDouble; };
   const bool wide = std::any_of(tensors.begin(), tensors.end(), is_double);
   // A norm that overflows float32 is infinite in it. That does not make the gradients infinite.

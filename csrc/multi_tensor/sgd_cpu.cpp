@@ -50,12 +50,11 @@ void sgd_step_cpu(
     const OptionalTensor& found_inf,
     const OptionalTensor& grad_scale,
     const OptionalTensor& clip_coef) {
-  const StepLists lists = sgd_lists(params, grads, momentum_buffers);
   const StepScalars scalars{lr, found_inf, grad_scale, clip_coef};
   const auto run_all = [&](auto has_momentum, auto looks_ahead, auto decays) {
     constexpr bool with_momentum = has_momentum, with_nesterov = with_momentum && looks_ahead, decays_grad = decays;
     using Algorithm = SgdAlgorithm<float, with_momentum, with_nesterov, decays_grad>;
-    fused_step<Algorithm>(lists, scalars, [&](const auto& items, at::TensorList) {
+    fused_step<Algorithm>("sgd_step_", {params, grads, momentum_buffers}, scalars, [&](const auto& items) {
       const auto algorithm = [&](auto zero) {
         using Math = decltype(zero);
         const SgdConstants<Math> constants{

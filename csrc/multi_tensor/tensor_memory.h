@@ -1,4 +1,4 @@
-// Lists of tensors as the operators take them, and what kernels in C++ do with them.
+// The memory of tensors in lists: which share it, how elements follow each other in it, and that it was written.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,13 +14,6 @@ constexpr bool is_real(at::ScalarType type) {
 
 // Below this many tensors a second thread costs more than it saves.
 constexpr int64_t tensor_grain_size = 512;
-
-struct List {
-  const char* name;
-  at::TensorList tensors;
-  bool written;
-  bool optional = false;  // whether it may be empty: a call does without it
-};
 
 // Finds tensors that may share memory: a tensor that is there twice, or two of one storage, of which they span
 // intervals that cross. Two columns of one matrix do so, though they have no element in common.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "multi_tensor/scale_checks.h"
+#include "multi_tensor/op_arguments.h"
 #include "multi_tensor/tensor_memory.h"
 #include "op_library.h"
 
@@ -21,7 +21,7 @@ void update_scale_cpu(
     int64_t growth_interval,
     double min_scale,
     double max_scale) {
-  check_update(scale, growth_tracker, found_inf);
+  multi_tensor::check_scalars({multi_tensor::OpArguments::of("update_scale_"), {}, {scale, growth_tracker, found_inf}});
   float& value = *scale.mutable_data_ptr<float>();
   int32_t& tracker = *growth_tracker.mutable_data_ptr<int32_t>();
   if (*found_inf.const_data_ptr<float>() != 0) {

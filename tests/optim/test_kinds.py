@@ -45,20 +45,22 @@ KINDS: dict[str, Callable[[], Pair]] = {
     "released gradient": lambda: (numbers(1), released(numbers(2))),
     "mkldnn": lambda: (numbers(1).to_mkldnn(), numbers(2).to_mkldnn()),
 }
-NO_MEMORY = r"layer1\) has the sizes \[3\] and no memory; its storage was resized to nothing, so give it back its data"
+NO_MEMORY = (
+    r"layer1\): expected memory, got the sizes \[3\] and none; its storage was resized to nothing, so restore its"
+)
 # What steps and passes over gradients raise; the others are right.
 STEPS = {
     "conjugate": "view_as_real doesn't work on unresolved conjugated tensors",  # by Adam; torch.optim raises the same
     "zero": "ZeroTensors are immutable",
-    "released": rf"^sgd_step_: params\[1\] \(of {NO_MEMORY}",
-    "released gradient": rf"^sgd_step_: grads\[1\] \(of {NO_MEMORY}",
+    "released": rf"^params\[1\] \(of {NO_MEMORY}",
+    "released gradient": rf"^grads\[1\] \(of {NO_MEMORY}",
     "mkldnn": "Could not run 'aten::empty_strided' with arguments from the 'MkldnnCPU' backend",
 }
 PASSES = {
-    "inference gradient": r"^unscale_: grads\[1\] \(of layer1\) is an inference tensor, which cannot be written",
+    "inference gradient": r"^grads\[1\] \(of layer1\): expected a tensor that can be written, got an inference tensor",
     "subclass": "^the gradient of layer1 is a TwoTensor, whose values only that class knows; give it a plain tensor or",
-    "released gradient": rf"^unscale_: grads\[1\] \(of {NO_MEMORY}",
-    "mkldnn": r"^unscale_: grads\[1\] \(of layer1\) is a Mkldnn tensor of torch.float32; pass strided tensors",
+    "released gradient": rf"^grads\[1\] \(of {NO_MEMORY}",
+    "mkldnn": r"^grads\[1\] \(of layer1\): expected a strided tensor of .*, got a Mkldnn tensor of torch.float32; ",
 }
 
 

@@ -6,20 +6,21 @@ import torch
 from torch import Tensor
 
 from polycast import backends
-from polycast._compiled import check_norm, check_tensors, check_unscale, check_update_scale
+from polycast._compiled import check_arguments, check_norm_type
 from polycast._operators import library
 
 
 def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Return whether any tensor holds an inf or NaN, and for each tensor whether it does, as 0 or 1 in float32."""
-    check_tensors("find_non_finite", tensors)
+    check_arguments("find_non_finite", [tensors], [])
     with torch._C._AutoDispatchBelowAutograd():
         return _findings(_norms(tensors, math.inf))
 
 
 def norm(tensors: list[Tensor], norm_type: float) -> tuple[Tensor, Tensor, Tensor]:
     """Return the norm of all elements, in float64 if any tensor is, and what ``find_non_finite`` returns."""
-    check_norm(tensors, norm_type)
+    check_arguments("norm", [tensors], [])
+    check_norm_type(norm_type)
     dtype = torch.float64 if any(tensor.dtype is torch.float64 for tensor in tensors) else torch.float32
     # In float64 no sum of squares of narrower numbers overflows.
     sums = torch.float64 if backends.has_float64(tensors[0].device.type) else dtype
@@ -35,7 +36,7 @@ def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tenso
     Returns:
         For each gradient whether it does, as 0 or 1 in float32.
     """
-    check_unscale(grads, found_inf, inv_scale)
+    check_arguments("unscale_", [grads], [found_inf, inv_scale])
     with torch._C._AutoDispatchBelowAutograd():
         found, non_finite = _findings(_norms(grads, math.inf)) if grads else (found_inf, found_inf.new_zeros(0))
         factor = inv_scale.reshape(())
@@ -54,7 +55,7 @@ def update_scale_(
     growth_interval: int, min_scale: float, max_scale: float,
 ) -> None:  # fmt: skip
     """Lower the scale, not below its floor, after an overflow; raise it, not above its ceiling, after enough steps."""
-    check_update_scale(scale, growth_tracker, found_inf)
+    check_arguments("update_scale_", [], [scale, growth_tracker, found_inf])
     with torch._C._AutoDispatchBelowAutograd():
         torch._amp_update_scale_(scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval)
         scale.clamp_(min_scale, max_scale)

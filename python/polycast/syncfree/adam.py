@@ -8,7 +8,6 @@ from torch.optim.adam import adam
 from torch.optim.optimizer import ParamsT
 
 from polycast import backends
-from polycast._compiled import check_adam_step
 from polycast._operators import operators
 from polycast.syncfree import torch_fused  # noqa: F401 -- it registers the operators for other devices
 from polycast.syncfree.arguments import numbers
@@ -59,7 +58,6 @@ class Adam(SyncFreeOptimizer, Stock):
 
     _average_names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
     _operator = operators.adam_step_.default
-    _check = staticmethod(check_adam_step)
 
     def __init__(
         self,

@@ -38,16 +38,6 @@ def check_state_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
     return found
 
 
-def check_scalar(name: str, scalar: Tensor) -> None:
-    """Raise a ValueError or a TypeError for a scalar that no step takes."""
-    if scalar.numel() != 1:
-        raise ValueError(f"{name} has {scalar.numel()} elements; it takes one")
-    if name == "found_inf" and scalar.dtype is not torch.float32:
-        raise TypeError(f"{name} is of {scalar.dtype}; it takes torch.float32")
-    if not scalar.is_floating_point():
-        raise TypeError(f"{name} is of {scalar.dtype}; it takes a floating-point dtype")
-
-
 def numbers(*options: tuple[str, Any]) -> list[float]:
     """Return options of a parameter group, which may have been set to anything since the group was added.
 

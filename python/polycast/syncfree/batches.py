@@ -7,7 +7,7 @@ from typing import Any, NoReturn, TypeAlias
 import torch
 from torch import Tensor
 
-from polycast._compiled import check_gradients
+from polycast._compiled import check_arguments
 
 Group: TypeAlias = dict[str, Any]
 Operator: TypeAlias = Any  # a torch._ops.OpOverload
@@ -54,17 +54,17 @@ def name_of(param_groups: Iterable[Group], param: Tensor) -> str:
 def on_gradients(operator: Operator, gathered: Gradients, param_groups: list[Group], *arguments: Any) -> Any:
     """Call an operator on gradients. Its errors name the parameter."""
     op = operator.overloadpacket.__name__
-    is_written = op.endswith("_")
 
     def check() -> None:
-        check_gradients(op, gathered.grads, is_written, lambda index: name_of(param_groups, gathered.params[index]))
+        scalars = [each for each in arguments if isinstance(each, Tensor)]
+        check_arguments(op, [gathered.grads], scalars, lambda index: name_of(param_groups, gathered.params[index]))
 
     try:
         with torch.no_grad():
             result = call(operator, gathered.device, gathered.grads, *arguments)
     except Exception as error:
         raise_named(error, check)
-    if is_written and gathered.wholes:
+    if op.endswith("_") and gathered.wholes:
         torch.autograd.graph.increment_version(gathered.wholes)
     return result
 

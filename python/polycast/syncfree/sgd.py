@@ -7,7 +7,6 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 from torch.optim.sgd import sgd
 
-from polycast._compiled import check_sgd_step
 from polycast._operators import operators
 from polycast.syncfree import torch_fused  # noqa: F401 -- it registers the operators for other devices
 from polycast.syncfree.arguments import numbers
@@ -53,7 +52,6 @@ class SGD(SyncFreeOptimizer, Stock):
 
     _average_names = ("momentum_buffer",)
     _operator = operators.sgd_step_.default
-    _check = staticmethod(check_sgd_step)
 
     def __init__(
         self,

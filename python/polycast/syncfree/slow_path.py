@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polycast._compiled import may_overlap
-from polycast.syncfree.arguments import check_scalar
+from polycast._compiled import check_arguments, may_overlap
 from polycast.syncfree.batches import Group
 from polycast.syncfree.gather import Collected, align
 from polycast.syncfree.sharding import is_sharded, local_of, sharded_like
@@ -26,9 +25,7 @@ def is_skipped(scalars: Scalars) -> bool:
     Raises:
         ValueError, TypeError: A scalar is none that a step takes.
     """
-    for name, scalar in scalars.items():
-        if scalar is not None:
-            check_scalar(name, scalar)
+    check_arguments("sgd_step_", [], [None, *scalars.values()])  # without lr
     return scalars["found_inf"] is not None and scalars["found_inf"].item() != 0
 
 

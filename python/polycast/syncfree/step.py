@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from polycast import backends
+from polycast._compiled import check_arguments
 from polycast.syncfree.arguments import check_state_dtype, numbers, refuse_differentiable
 from polycast.syncfree.batches import Batch, Group, Operator, call, name_of, raise_named
 from polycast.syncfree.gather import Collected, collect, gather_group, gather_locals
@@ -28,9 +29,7 @@ class SyncFreeOptimizer(StatefulOptimizer):
     A subclass names its operator and the tensors of its state, and makes the state of a parameter.
     """
 
-    #: The operator, and its check, which raises what the call would.
     _operator: ClassVar[Operator]
-    _check: ClassVar[Callable[..., None]]
 
     def _start(self, stock: Any, params: ParamsT, state_dtype: Any, **options: Any) -> None:
         """Initialize the optimizer by the constructor of torch.optim's.
@@ -185,8 +184,9 @@ class SyncFreeOptimizer(StatefulOptimizer):
 
     def _check_batch(self, batch: Batch, arguments: Arguments) -> None:
         """Raise what the operator would, with the name of the parameter."""
-        scalars = (arguments[name] for name in ("lr", "found_inf", "grad_scale", "clip_coef"))
-        self._check(batch.lists, *scalars, lambda index: name_of(self.param_groups, batch.params[index]))
+        scalars = [arguments[name] for name in ("lr", "found_inf", "grad_scale", "clip_coef")]
+        op = self._operator.overloadpacket.__name__
+        check_arguments(op, batch.lists, scalars, lambda index: name_of(self.param_groups, batch.params[index]))
 
     def _step_batch(self, batch: Batch, arguments: Arguments) -> None:
         version = batch.version() if batch.wholes else None

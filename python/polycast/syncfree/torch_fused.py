@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from polycast._compiled import check_adam_step, check_sgd_step
+from polycast._compiled import check_arguments
 from polycast._operators import library
 
 Tensors: TypeAlias = list[Tensor]
@@ -33,21 +33,21 @@ def adam_step_(*lists: Tensors, decoupled_weight_decay: bool, **options: Any) ->
         if found_inf is not None:
             torch._foreach_sub_(lists[5], [found_inf] * len(lists[5]))
 
-    _step(update, check_adam_step, lists[:5], lists[5:], **options)
+    _step("adam_step_", update, lists[:5], lists[5:], **options)
 
 
 def sgd_step_(*lists: Tensors, **options: Any) -> None:
     """Take a step of SGD: the operator ``polycast::sgd_step_``."""
     fused: Callable[..., None] = torch._fused_sgd_
-    _step(fused, check_sgd_step, lists, (), dampening=0.0, is_first_step=False, **options)
+    _step("sgd_step_", fused, lists, (), dampening=0.0, is_first_step=False, **options)
 
 
 def _step(
-    update: Callable[..., None], check: Callable[..., None], lists: tuple[Tensors, ...], counters: tuple[Tensors, ...],
+    op: str, update: Callable[..., None], lists: tuple[Tensors, ...], counters: tuple[Tensors, ...],
     *, lr: Tensor, found_inf: Tensor | None = None, grad_scale: Tensor | None = None, clip_coef: Tensor | None = None,
     **options: Any,
 ) -> None:  # fmt: skip
-    check([*lists, *counters], lr, found_inf, grad_scale, clip_coef)
+    check_arguments(op, [*lists, *counters], [lr, found_inf, grad_scale, clip_coef])
     params, scalars = lists[0], (grad_scale, clip_coef)
     has_values = bool(params) and not params[0].is_meta and not hasattr(params[0], "fake_device")
     with torch._C._AutoDispatchBelowAutograd():

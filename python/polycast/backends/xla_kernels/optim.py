@@ -5,7 +5,7 @@ from itertools import chain, islice
 
 from torch import Tensor
 
-from polycast._compiled import check_adam_step, check_sgd_step
+from polycast._compiled import check_arguments
 from polycast.backends.xla import TYPE
 from polycast.backends.xla_kernels.arithmetic import SGD, Adam, Controls, Given
 from polycast.backends.xla_kernels.computation import on_device, update, upload
@@ -63,7 +63,7 @@ def adam_step_(
 ) -> None:
     """Take a step of Adam or AdamW."""
     lists = [params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps]
-    check_adam_step(lists, lr, found_inf, grad_scale, clip_coef)
+    check_arguments("adam_step_", lists, [lr, found_inf, grad_scale, clip_coef])
     arithmetic = Adam(maximize, weight_decay != 0, decoupled_weight_decay, beta1 <= 0.5)
     _step(arithmetic, lists, (beta1, beta2, weight_decay, eps), lr, found_inf, grad_scale, clip_coef)
 
@@ -84,6 +84,6 @@ def sgd_step_(
 ) -> None:
     """Take a step of SGD."""
     lists = [params, grads, momentum_buffers]
-    check_sgd_step(lists, lr, found_inf, grad_scale, clip_coef)
+    check_arguments("sgd_step_", lists, [lr, found_inf, grad_scale, clip_coef])
     arithmetic = SGD(maximize, weight_decay != 0, bool(momentum_buffers), nesterov)
     _step(arithmetic, lists, (weight_decay, momentum), lr, found_inf, grad_scale, clip_coef)

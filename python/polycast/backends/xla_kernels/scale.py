@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from polycast._compiled import own_memory
+from polycast._compiled import check_arguments, check_norm_type, own_memory
 from polycast.backends.xla_kernels.arithmetic import compute_dtype
 from polycast.backends.xla_kernels.computation import call, on_device, update, upload
 from polycast.backends.xla_kernels.ops import Op, all_finite, constant, like, non_finite_flags, scalar, total_norm
@@ -10,6 +10,7 @@ from polycast.backends.xla_kernels.ops import Op, all_finite, constant, like, no
 
 def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Return whether any tensor holds an inf or NaN, and a vector with the same of each, as 0 or 1 in float32."""
+    check_arguments("find_non_finite", [tensors], [])
     found_inf, non_finite = call("find_non_finite", non_finite_flags, tensors)
     return found_inf, non_finite
 
@@ -22,8 +23,8 @@ def norm(tensors: list[Tensor], norm_type: float) -> tuple[Tensor, Tensor, Tenso
     Raises:
         ValueError: ``norm_type`` is not positive.
     """
-    if not norm_type > 0:
-        raise ValueError(f"norm: norm_type is {norm_type}; it takes a positive number, or infinity")
+    check_arguments("norm", [tensors], [])
+    check_norm_type(norm_type)
 
     def build(ops: list[Op]) -> list[Op]:
         return [total_norm(ops, norm_type), *non_finite_flags(ops)]
@@ -47,6 +48,7 @@ def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tenso
         flag = like(any_found, found)
         return [*new, (flag != constant(flag, 0)).select(flag, found), non_finite]
 
+    check_arguments("unscale_", [grads], [found_inf, inv_scale])
     own_memory(grads)
     (non_finite,) = update("unscale", build, [*grads, found_inf], on_device(found_inf.device, inv_scale))
     return non_finite
@@ -63,6 +65,7 @@ def update_scale_(
     max_scale: float,
 ) -> None:
     """Lower the scale after an overflow, but not below its minimum. Raise it after enough steps, up to its maximum."""
+    check_arguments("update_scale_", [], [scale, growth_tracker, found_inf])
     numbers = upload((growth_factor, backoff_factor, growth_interval, min_scale, max_scale), scale.device)
     update("scale", _next_scale, [scale, growth_tracker], [*on_device(scale.device, found_inf), numbers])
 

@@ -1,0 +1,212 @@
+#include "multi_tensor/op_arguments.h"
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "multi_tensor/prefetch.h"
+#include "multi_tensor/tensor_memory.h"
+
+namespace polycast::multi_tensor {
+
+namespace {
+
+constexpr at::ScalarType any_float = at::ScalarType::Undefined;
+const std::vector<ScalarArgument> step_scalars{
+    {"lr", any_float, /*on_cpu=*/true}, {"found_inf"}, {"grad_scale", any_float}, {"clip_coef", any_float}};
+
+template <class Wanted, class Got>
+std::string expected(const std::string& subject, const Wanted& wanted, const Got& got, const char* fix) {
+  return c10::str(subject, ": expected ", wanted, ", got ", got, "; ", fix);
+}
+
+std::string python_name(at::ScalarType type) {
+  return c10::str("torch.", c10::getDtypeNames(type).first);
+}
+
+bool is_of_python(const at::Tensor& tensor) {
+  return tensor.key_set().has(c10::DispatchKey::Python);
+}
+
+bool has_memory(const at::Tensor& tensor) {
+  return !tensor.is_cpu() || is_of_python(tensor) || !tensor.has_storage() || tensor.numel() == 0 ||
+         tensor.storage().data() != nullptr;
+}
+
+bool same_sizes(const at::Tensor& left, const at::Tensor& right) {
+  const bool symbolic = left.unsafeGetTensorImpl()->has_symbolic_sizes_strides() ||
+                        right.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+  return symbolic ? left.sym_sizes() == right.sym_sizes() : left.sizes() == right.sizes();
+}
+
+// The model is the tensor of the first list at the same index.
+template <class Subject>
+void check_tensor(
+    const at::Tensor& tensor, const at::Tensor& model, c10::Device device, Use use, const Subject& subject) {
+  TORCH_CHECK_TYPE(
+      tensor.layout() == at::kStrided && is_real(tensor.scalar_type()),
+      expected(
+          subject(),
+          "a strided tensor of torch.float32, torch.float64, torch.float16 or torch.bfloat16",
+          c10::str("a ", tensor.layout(), " tensor of ", python_name(tensor.scalar_type())),
+          "convert it"));
+  TORCH_CHECK(
+      tensor.device() == device,
+      expected(
+          subject(),
+          c10::str("a tensor on ", device, ", like the first one"),
+          c10::str("one on ", tensor.device()),
+          "move it there"));
+  TORCH_CHECK(
+      use == Use::read || !tensor.is_inference() || c10::InferenceMode::is_enabled(),
+      expected(
+          subject(),
+          "a tensor that can be written",
+          "an inference tensor",
+          "clone it outside of torch.inference_mode(), or call this inside"));
+  const auto sizes = [&] { return c10::str("the sizes ", tensor.sym_sizes()); };
+  TORCH_CHECK_VALUE(
+      use == Use::read || at::has_internal_overlap(tensor) != at::MemOverlap::Yes,
+      expected(subject(), "memory for each element", sizes() + " of an expanded tensor", "clone it first"));
+  TORCH_CHECK(
+      has_memory(tensor),
+      expected(
+          subject(), "memory", sizes() + " and none", "its storage was resized to nothing, so restore its data first"));
+  if (use == Use::counter) {
+    TORCH_CHECK_VALUE(
+        tensor.sym_numel() == 1 && (tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble),
+        expected(
+            subject(),
+            "one element of torch.float32 or torch.float64",
+            c10::str(tensor.sym_numel(), " of ", python_name(tensor.scalar_type())),
+            "pass the number of steps"));
+  } else {
+    TORCH_CHECK_VALUE(
+        same_sizes(tensor, model),
+        expected(
+            subject(), c10::str("the sizes ", model.sym_sizes(), " of its parameter"), sizes(), "they must agree"));
+  }
+}
+
+void check_scalar(const ScalarArgument& argument, const at::Tensor& tensor, std::optional<c10::Device> device) {
+  const at::ScalarType type = tensor.scalar_type();
+  TORCH_CHECK_VALUE(
+      tensor.sym_numel() == 1,
+      expected(argument.name, "one element", tensor.sym_numel(), "pass a tensor of one element"));
+  TORCH_CHECK_TYPE(
+      argument.type == any_float ? at::isFloatingType(type) : type == argument.type,
+      expected(
+          argument.name,
+          argument.type == any_float ? "a floating-point dtype" : python_name(argument.type),
+          python_name(type),
+          "convert it"));
+  const bool is_allowed = !device.has_value() || tensor.device() == *device || (argument.on_cpu && tensor.is_cpu());
+  TORCH_CHECK(
+      is_allowed,
+      expected(
+          argument.name, c10::str("a tensor on ", *device), c10::str("one on ", tensor.device()), "move it there"));
+  // Only the learning rate may be on the CPU, where its value can be read without a sync.
+  if (argument.on_cpu && tensor.is_cpu() && !is_of_python(tensor)) {
+    TORCH_CHECK_VALUE(
+        !std::isnan(tensor.item<double>()),
+        expected(argument.name, "a number", "nan", "NaN would reach every parameter"));
+  }
+}
+
+}  // namespace
+
+const OpArguments& OpArguments::of(std::string_view op) {
+  static const std::vector<OpArguments> all{
+      {"adam_step_",
+       {{"params", Use::written},
+        {"grads", Use::read},
+        {"exp_avgs", Use::written},
+        {"exp_avg_sqs", Use::written},
+        {"max_exp_avg_sqs", Use::written, /*optional=*/true},
+        {"steps", Use::counter}},
+       step_scalars},
+      {"sgd_step_",
+       {{"params", Use::written}, {"grads", Use::read}, {"momentum_buffers", Use::written, /*optional=*/true}},
+       step_scalars},
+      {"find_non_finite", {{"tensors", Use::read}}, {}, /*needs_tensors=*/true},
+      {"norm", {{"tensors", Use::read}}, {}, /*needs_tensors=*/true},
+      {"unscale_", {{"grads", Use::written}}, {{"found_inf"}, {"inv_scale", any_float}}},
+      {"update_scale_", {}, {{"scale"}, {"growth_tracker", at::kInt}, {"found_inf"}}},
+  };
+  const auto found = std::find_if(all.begin(), all.end(), [&](const OpArguments& each) { return each.op == op; });
+  TORCH_INTERNAL_ASSERT(found != all.end(), op);
+  return *found;
+}
+
+void check_scalars(const Call& call) {
+  const OpArguments& op = call.expected;
+  for (size_t list = 0; list < call.lists.size(); ++list) {
+    const size_t size = call.lists[list].size(), wanted = call.lists[0].size();
+    TORCH_CHECK_VALUE(
+        size == wanted || (size == 0 && op.lists[list].optional),
+        expected(
+            op.lists[list].name,
+            c10::str(wanted, " tensors, as many as ", op.lists[0].name),
+            size,
+            "pass one for each"));
+    TORCH_CHECK_VALUE(
+        size > 0 || !op.needs_tensors, expected(op.lists[list].name, "tensors", "none", "pass at least one"));
+  }
+  std::optional<c10::Device> device;
+  if (op.lists.empty()) {
+    device = call.scalars[0]->device();
+  } else if (!call.lists.empty() && !call.lists[0].empty()) {
+    device = call.lists[0][0].device();
+  }
+  for (size_t index = 0; index < call.scalars.size(); ++index) {
+    if (call.scalars[index].has_value()) {
+      check_scalar(op.scalars[index], *call.scalars[index], device);
+    }
+  }
+}
+
+void check_list(const Call& call, size_t list, const Names& names) {
+  const at::TensorList tensors = call.lists[list], models = call.lists[0];
+  const ListArgument& argument = call.expected.lists[list];
+  const auto check_range = [&](int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index) {
+      prefetch_ahead(tensors, index);
+      const auto subject = [&] {
+        return c10::str(argument.name, "[", index, "]", names ? " (of " + names(index) + ")" : "");
+      };
+      check_tensor(tensors[index], models[index], models[0].device(), argument.use, subject);
+    }
+  };
+  const auto count = static_cast<int64_t>(tensors.size());
+  // The sizes of a tensor that Python made, and names, may need Python.
+  if (count == 0 || names || is_of_python(models[0])) {
+    check_range(0, count);
+  } else {
+    at::parallel_for(0, count, tensor_grain_size, check_range);
+  }
+}
+
+void check(const Call& call, const Names& names) {
+  check_scalars(call);
+  for (size_t list = 0; list < call.lists.size(); ++list) {
+    check_list(call, list, names);
+  }
+}
+
+void check_norm_type(double norm_type) {
+  TORCH_CHECK_VALUE(
+      norm_type > 0, expected("norm_type", "a positive number or infinity", norm_type, "2 is the Euclidean norm"));
+}
+
+void raise_versions(const Call& call) {
+  for (size_t list = 0; list < call.lists.size(); ++list) {
+    if (call.expected.lists[list].use != Use::read) {
+      raise_versions(call.lists[list]);
+    }
+  }
+}
+
+}  // namespace polycast::multi_tensor
