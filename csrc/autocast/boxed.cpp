@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "autocast/kernel.h"
+#include "autocast/rule_observer.h"
 
 namespace polycast::autocast {
 
@@ -63,11 +64,20 @@ std::optional<size_t> dtype_argument(const c10::FunctionSchema& schema) {
   return std::nullopt;
 }
 
+thread_local bool is_repeated = false;
+
 class Boxed final : public c10::OperatorKernel {
  public:
   explicit Boxed(Slot slot) : slot_(slot) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+    // Since torch 2.15 a call of an overload or a custom op from Python passes by torch's record functions. While calls
+    // are recorded, it is made once more by a way that has them.
+    if (!std::exchange(is_repeated, false) && is_unobserved(slot_)) {
+      is_repeated = true;
+      op.callBoxed(stack);
+      return;
+    }
     const Call call(keys, slot_);
     if (call.is_unlisted()) {
       op.redispatchBoxed(call.keys_below(keys), stack);

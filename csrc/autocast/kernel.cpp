@@ -34,7 +34,7 @@ const std::array<c10::DeviceType, key_count> type_by_key = [] {
 
 std::array<std::atomic<DeviceIndex>, key_count> device_by_key{};
 
-std::atomic<RuleObserver> observer{nullptr};
+std::atomic<const RuleObserver*> observer{nullptr};
 
 }  // namespace
 
@@ -48,14 +48,19 @@ void set_installed(c10::DispatchKey autocast_key, DeviceIndex device) {
   device_by_key[static_cast<size_t>(autocast_key)] = device;
 }
 
-void set_rule_observer(RuleObserver next) {
+void set_rule_observer(const RuleObserver* next) {
   observer = next;
+}
+
+bool is_unobserved(Slot slot) {
+  const RuleObserver* const one = observer.load(std::memory_order_relaxed);
+  return one != nullptr && !one->has_begun(slot);
 }
 
 Rule Call::find_rule(Slot slot, DeviceIndex device) {
   const Found found = autocast::find_rule(slot, device);
-  if (const RuleObserver observe = observer.load(std::memory_order_relaxed)) {
-    observe(slot, found);
+  if (const RuleObserver* const one = observer.load(std::memory_order_relaxed)) {
+    one->follow(slot, found);
   }
   TORCH_CHECK(found.rule.category != Category::banned, message_of(found, slot, device));
   TORCH_CHECK(

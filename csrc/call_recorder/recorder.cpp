@@ -160,10 +160,15 @@ std::unique_ptr<Frame> intercept(const at::RecordFunction& function, c10::Dispat
   return frame;
 }
 
+// Whether the innermost call is of an overload whose kernel has not begun.
+bool has_begun(autocast::Slot slot) {
+  return innermost != nullptr && innermost->kind == Frame::Kind::intercepted && !innermost->call.rule &&
+         autocast::slot_of(innermost->call.name) == slot;
+}
+
 // Stores the rule that a kernel of polycast's follows in the innermost call, unless that is another operator's.
 void follow_rule(autocast::Slot slot, const autocast::Found& found) {
-  if (innermost == nullptr || innermost->kind != Frame::Kind::intercepted || innermost->call.rule ||
-      autocast::slot_of(innermost->call.name) != slot) {
+  if (!has_begun(slot)) {
     return;
   }
   Call& call = innermost->call;
@@ -208,6 +213,8 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
   }
   return frame;
 }
+
+constexpr autocast::RuleObserver rule_observer{&follow_rule, &has_begun};
 
 void find_casts(Frame& frame) {
   Call& call = frame.call;
@@ -282,7 +289,7 @@ void start(std::string recorder, std::function<std::string()> source, size_t lim
     std::atomic_store(&state().source, std::make_shared<const std::function<std::string()>>(std::move(source)));
   }
   state().room = state().limit = limit;
-  autocast::set_rule_observer(&follow_rule);
+  autocast::set_rule_observer(&rule_observer);
   handle_of_thread = at::addThreadLocalCallback(
       at::RecordFunctionCallback(&on_start, &on_end)
           .needsInputs(true)

@@ -35,7 +35,7 @@ QUERIES = [
     "policy.category('pow.Tensor_Scaler', 'cuda')",
     "policy.rules('qqq')",
     "policy.rules('torch.ad')",
-    "policy.rules('torch.nn.GELU')",
+    "policy.rules('torch.nn.Transformer')",
     "policy.rules('gumbel_softmax')",
     "policy.category('cross_entropy', 'cuda')",
     "policy.category('conv2d', 'cdua')",

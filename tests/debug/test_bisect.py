@@ -87,7 +87,7 @@ def test_a_program_that_fails_one_run_in_three_is_run_again() -> None:
     assert [one.op for one in bisect(check, GOOD, repeat=24).culprits] == ["bmm"]
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
 def test_modules_that_take_no_rules_are_left_out() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:

@@ -279,3 +279,17 @@ def test_a_trace_of_lines_may_be_left_in_another_thread_while_calls_are_recorded
         t.__exit__(None, None, None)
         left.set()
         thread.join()
+
+
+@torch.library.custom_op("traced::double", mutates_args=())
+def double(x: Tensor) -> Tensor:
+    return 2 * x
+
+
+@pytest.mark.parametrize("way", [double, torch.ops.traced.double, torch.ops.traced.double.default])
+def test_a_custom_op_with_a_rule_is_traced_however_python_calls_it(way: Callable[[Tensor], Tensor]) -> None:
+    with polycast.debug.trace() as t, polycast.autocast("cpu", policy={"traced::double": "bf16"}):
+        way(ONES)
+    assert [(call.op, call.given, call.arrived) for call in t.calls if call.op == "traced::double"] == [
+        ("traced::double", (F32,), (BF16,))
+    ]

@@ -112,8 +112,8 @@ def by_op(cells: Mapping[Key, T]) -> dict[str, dict[str, T]]:
     for op, overloads in ops.items():
         first, *rest = overloads.values()
         # The installed PyTorch may lack an op that a release has.
-        known = castable(qualified(op)) or [DEFAULT]
-        if all(other == first for other in rest) and len(overloads) == len(known):
+        known = {split_overload(name)[1] for name in castable(qualified(op))} or {DEFAULT}
+        if all(other == first for other in rest) and overloads.keys() == known:
             found[op] = first
         else:
             found |= {join_name(op, overload): devices for overload, devices in overloads.items()}
