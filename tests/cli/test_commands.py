@@ -76,6 +76,12 @@ def test_what_runs_several_ops_shows_them_all() -> None:
     assert {"_cudnn_rnn", "linear", "mkldnn_rnn_layer"} <= {line.split()[0] for line in rows.splitlines()}
 
 
+def test_an_op_in_a_release_is_shown_on_the_devices_that_were_recorded(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["op", "rms_norm", "--torch", "2.12"]) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert lines[1:3] == ["rms_norm unlisted cpu, mps", "rms_norm fp32 cuda, maia, mtia, xpu"]
+
+
 def test_an_op_of_torchs_that_no_device_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["torch.add"]) == 0
     assert capsys.readouterr().out == f"torch.add: unlisted on every device.\n\n{UNLISTED}\n"

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,12 @@ def test_timms_scaler_holds_torchs_under_the_name_that_ours_takes() -> None:
     stock = utils.NativeScaler("cpu")
     stock.load_state_dict(ours.state_dict())
     assert stock.state_dict() == ours.state_dict()
+
+
+@pytest.mark.parametrize("name", ["pytorch_lightning", "lightning.pytorch"])
+def test_the_plugin_is_of_the_lightning_that_was_imported(name: str) -> None:
+    if find_spec(name.partition(".")[0]) is None:
+        pytest.skip(f"{name} is not installed")
+    code = f"import {name} as lightning; from polycast.integrations.lightning import Precision\n"
+    code += "assert issubclass(Precision, lightning.plugins.MixedPrecision)"
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)

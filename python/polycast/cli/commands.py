@@ -75,12 +75,15 @@ class Command(NamedTuple):
 def _add_op(parser: ArgumentParser) -> None:
     parser.add_argument("ops", nargs="*", metavar="OP", help="such as conv2d, pow.Tensor_Scalar or torch.nn.LSTM")
     parser.add_argument("-d", "--device", help="show only this device; without an OP, list its rules")
+    parser.add_argument("-t", "--torch", metavar="RELEASE", help="show the rules of a PyTorch release, as in 2.11")
 
 
 def _op(options: Namespace) -> int:
     if not options.ops and options.device is None:
         options.parser.error("the following arguments are required: OP, or --device")
-    print("\n\n".join(ops.text(name, options.device) for name in options.ops) or policy.resolved(device=options.device))
+    texts = [ops.text(name, options.device, options.torch) for name in options.ops]
+    release = None if options.torch is None else f"torch-{options.torch.removeprefix('torch-')}"
+    print("\n\n".join(texts) or policy.resolved(release, device=options.device))
     return 0
 
 

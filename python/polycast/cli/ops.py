@@ -6,21 +6,25 @@ from polycast._text_table import lines_of
 from polycast.policy.categories import UNLISTED
 from polycast.policy.differences import LEFT_ALONE
 from polycast.policy.op_names import device_named, keys_of
-from polycast.policy.releases import releases
+from polycast.policy.query import rules_in
+from polycast.policy.releases import find, releases
 from polycast.policy.rules import shown
 from polycast.scope import process
 
 _HEAD = ("op", "category", "devices")
 
 
-def text(name: str, device: str | None = None) -> str:
+def text(name: str, device: str | None = None, release: str | None = None) -> str:
     """Return the rules of an op, or of the ops that a public name runs, on one device or on all.
 
+    They are the built-in rules, or those of a PyTorch release.
+
     Raises:
-        ValueError: If neither torch nor the policy knows the op, or the policy has no such device.
+        ValueError: If neither torch nor the policy knows the op, or the policy has no such device or release.
     """
-    devices = [*DEVICES] if device is None else [device_named(device)]
-    rules = policy.rules(name)
+    known = DEVICES if release is None else find(release).devices
+    devices = [*known] if device is None else [device_named(device)]
+    rules = policy.rules(name) if release is None else rules_in(find(release), name)
     if not rules:
         ops = {shown(key.partition(".")[0]) for key in keys_of(name)}
         lines = [f"{name}: {UNLISTED} on every device.", "", LEFT_ALONE, *_changes(ops)]

@@ -1,14 +1,20 @@
 """Lightning: a precision plugin that autocasts by the policy, scales with our scaler, and clips inside the step."""
 
+import sys
+from importlib import import_module
 from typing import Any, Literal
 
 import torch
-from lightning.pytorch.plugins.precision import MixedPrecision
-from lightning.pytorch.utilities import GradClipAlgorithmType
 
 from polycast.region import autocast
 from polycast.scaler.grad_scaler import GradScaler
 from polycast.scope.contexts import Region
+
+# The package has two names, with separate classes. A trainer accepts a plugin of the name that it was imported by.
+_is_older = "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules
+_LIGHTNING = "pytorch_lightning" if _is_older else "lightning.pytorch"
+GradClipAlgorithmType: Any = import_module(f"{_LIGHTNING}.utilities").GradClipAlgorithmType
+MixedPrecision: Any = import_module(f"{_LIGHTNING}.plugins.precision").MixedPrecision
 
 
 class Precision(MixedPrecision):  # type: ignore[misc]
@@ -35,6 +41,8 @@ class Precision(MixedPrecision):  # type: ignore[misc]
         >>> Precision("16-mixed", "cpu", init_scale=1024.0).scaler.get_scale()
         1024.0
 
+    It serves ``pytorch_lightning`` instead if that is the name that was imported before.
+
     Source: the documents of ``lightning.pytorch.plugins.precision.MixedPrecision``.
     """
 
@@ -48,7 +56,7 @@ class Precision(MixedPrecision):  # type: ignore[misc]
         self,
         optimizer: torch.optim.Optimizer,
         clip_val: float = 0.0,
-        gradient_clip_algorithm: GradClipAlgorithmType = GradClipAlgorithmType.NORM,
+        gradient_clip_algorithm: Any = GradClipAlgorithmType.NORM,
     ) -> None:
         """Have the step clip the norm; a clip by value, or without a scaler, is Lightning's own, in place."""
         if clip_val > 0 and self.scaler is not None and gradient_clip_algorithm == GradClipAlgorithmType.NORM:

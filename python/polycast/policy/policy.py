@@ -194,7 +194,7 @@ class Policy(Mapping[str, Casts]):
         """
         names = [*DEVICES] if device is None else [op_names.device_named(device)]
         rules = list(self.rules_on(op))
-        found = {name: _one_category(op, name, rules) for name in names}
+        found = {name: one_category(op, name, rules) for name in names}
         return found if device is None else found[names[0]]
 
     def diff(self, other: PolicyLike = None) -> str:
@@ -290,7 +290,8 @@ def key_of(policy: Policy) -> str:
     return sha256(json.dumps(policy._rows, sort_keys=True).encode()).hexdigest()
 
 
-def _one_category(op: Op, device: str, rules: list[Rule]) -> str:
+def one_category(op: Op, device: str, rules: list[Rule]) -> str:
+    """Return the category of an op on a device by some rules; the first overload decides."""
     first: dict[str, str] = {}
     for rule in rules:
         if rule.device == device:
