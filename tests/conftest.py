@@ -36,8 +36,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("rewrite_errors") and config.getoption("numprocesses", None):
-        raise pytest.UsageError("--rewrite-errors: one process sees all errors; leave --numprocesses out")
+    for option in ("rewrite_errors", "rewrite_works_with"):
+        if config.getoption(option) and config.getoption("numprocesses", None):
+            name = option.replace("_", "-")
+            raise pytest.UsageError(f"--{name}: one process must run all of these tests; leave --numprocesses out")
+    if config.getoption("rewrite_errors") and any("::" in given for given in config.args):
+        raise pytest.UsageError("--rewrite-errors: give folders or files, or choose tests by -k")
     here, option = real_devices(), config.getoption("real_devices")
     _chosen[:] = option.split(",") if option else here
     if missing := [name for name in _chosen if name not in here]:
@@ -61,6 +65,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("operators", kernels_on(_chosen, ("fused", "composition")), ids=str, indirect=True)
     if "kernels" in metafunc.fixturenames:
         metafunc.parametrize("kernels", kernels_on(_chosen), ids=str, indirect=True)
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Remember the tests that do not run, whose recorded errors stay."""
+    recorded_errors.deselected.extend(items)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -18,8 +18,8 @@ MODULES = [name.removesuffix(".__init__") for name in NAMES]
 
 
 def imported(name: str) -> ModuleType:
-    """Return a module, or skip where the package is absent that it integrates or draws with."""
-    if not name.startswith("polycast.integrations.") and name != "polycast.debug.picture":
+    """Return a module, or skip where the package is absent that it integrates."""
+    if not name.startswith("polycast.integrations."):
         return import_module(name)
     module: ModuleType = pytest.importorskip(name, exc_type=ModuleNotFoundError)
     return module

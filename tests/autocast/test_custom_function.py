@@ -10,7 +10,7 @@ from polycast.cast_by_hand import NARROW
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map_only
 
-from tests.support.probe import HAS_XLA, NO_XLA
+from tests.support.xla import NEEDS_XLA
 
 F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64
 
@@ -78,7 +78,7 @@ Style = Callable[..., Function]
         ("cpu", False, HALF, F32, (False, BF16, [F32, F32])),
         pytest.param(
             *("xla", True, HALF, HALF, (False, BF16, [HALF, HALF])),
-            marks=pytest.mark.skipif(not HAS_XLA, reason=NO_XLA),
+            marks=NEEDS_XLA,
         ),
     ],
 )

@@ -48,6 +48,10 @@ QUERIES = [
 ]
 FUNCTIONS = [
     "custom_fwd(cast_inputs='float3')",
+    "custom_fwd(cast_inputs='bflot16')",
+    "custom_fwd(cast_inputs='fp23')",
+    "custom_fwd(cast_inputs='mm')",
+    "custom_fwd(cast_inputs=float)",
     "custom_fwd(cast_inputs=torch.int32)",
     "custom_fwd('cpu')",
     "custom_fwd(torch.float32)",

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.utils.checkpoint import CheckpointFunction
 
-from tests.support.probe import HAS_XLA, NO_XLA, kernels_of, stock_kernels, transparent
+from tests.support.probe import kernels_of, stock_kernels, transparent
+from tests.support.xla import NEEDS_XLA
 
-needs_xla = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 X = torch.ones(4, 4)
 
 
@@ -92,7 +92,7 @@ def test_keys_on_disk_name_the_devices_and_keep_a_tag_of_the_users() -> None:
         assert torch.compiler.config.cache_key_tag == "mine"
 
 
-@needs_xla
+@NEEDS_XLA
 def test_one_key_serves_one_device_at_a_time() -> None:
     """On a GPU, what only the rules of TPUs list falls through: torch_xla's kernel for it would cast."""
     weight, image = torch.ones(2, 2, device="xla"), torch.ones(1, 1, 4, 4, device="xla")
@@ -104,7 +104,7 @@ def test_one_key_serves_one_device_at_a_time() -> None:
         assert torch.relu(weight).dtype is torch.bfloat16
 
 
-@needs_xla
+@NEEDS_XLA
 def test_a_rule_holds_after_an_installation_anew_also_for_what_the_sibling_lists_alone() -> None:
     """The installation has such an op fall through, on top of the kernel that follows the rule."""
     rule = polycast.Policy({"scaled_dot_product_attention": {"xla": "lower_precision_fp"}})

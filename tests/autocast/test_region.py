@@ -12,12 +12,10 @@ from polycast import region
 from polycast.backends import xla
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tests.support.probe import HAS_XLA, NO_XLA
+from tests.support.xla import NEEDS_XLA
 
 F32, BF16, HALF = torch.float32, torch.bfloat16, torch.float16
 X = torch.ones(2, 2)
-
-needs_xla = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
 
 
 def state(kind: str) -> tuple[bool, torch.dtype]:
@@ -57,7 +55,7 @@ def an_xpu(monkeypatch: pytest.MonkeyPatch) -> None:
         ("xpu", "xpu"),  # bfloat16, where torch's own default is float16
         (torch.device("xpu:1"), "xpu"),
         (None, "xpu"),
-        pytest.param(torch.device("xla:0"), "xla", marks=needs_xla),
+        pytest.param(torch.device("xla:0"), "xla", marks=NEEDS_XLA),
     ],
 )
 def test_a_device_is_a_text_or_a_device_or_the_current_accelerator(device: str | torch.device, kind: str) -> None:
@@ -167,7 +165,7 @@ def test_without_cuda_it_warns_as_torch_does(monkeypatch: pytest.MonkeyPatch) ->
         assert not torch.is_autocast_enabled("cuda")
 
 
-@needs_xla
+@NEEDS_XLA
 @pytest.mark.parametrize(
     ("variable", "dtype"),
     [("XLA_USE_BF16", "bfloat16"), ("XLA_DOWNCAST_BF16", "bfloat16"), ("XLA_USE_F16", "float16")],
@@ -187,7 +185,7 @@ def test_variables_that_override_the_policy_are_told_of_once(
     assert warning.filename == __file__
 
 
-@needs_xla
+@NEEDS_XLA
 def test_xla_follows_the_hardware_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "xla" in polycast.installed()
     monkeypatch.setattr(xla, "device", lambda: "xla_gpu")
@@ -202,7 +200,7 @@ def test_xla_follows_the_hardware_in_use(monkeypatch: pytest.MonkeyPatch) -> Non
         assert {"xla", "xla_gpu"} & {*polycast.installed()} == {"xla"}
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("xla", marks=needs_xla)])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("xla", marks=NEEDS_XLA)])
 def test_a_region_without_the_policy_says_so_once_and_installs_nothing(device: str) -> None:
     with polycast.uninstall(device), pytest.warns(UserWarning) as caught:
         for _ in range(2):

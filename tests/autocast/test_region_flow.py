@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from tests.autocast.test_region import BF16, F32, HALF, X, needs_xla, square
+from tests.autocast.test_region import BF16, F32, HALF, X, square
+from tests.support.xla import NEEDS_XLA
 
 RULES = pytest.mark.parametrize(("policy", "dtype"), [(None, BF16), ({"matmul": "fp16"}, HALF)])
 
@@ -108,7 +109,7 @@ def _xla(x: torch.Tensor) -> torch.Tensor:
         _current,
         _nested,
         pytest.param(polycast.autocast("cpu")(square), id="decorated"),
-        pytest.param(_xla, marks=needs_xla),
+        pytest.param(_xla, marks=NEEDS_XLA),
     ],
 )
 def test_regions_are_traced_without_a_break(function: Callable[[torch.Tensor], torch.Tensor]) -> None:

@@ -15,8 +15,9 @@ import torch
 from polycast import installation
 from polycast._import_hook import ImportHook
 
-from tests.support.probe import HAS_XLA, NO_XLA
+from tests.support.probe import HAS_XLA
 from tests.support.process import python
+from tests.support.xla import NEEDS_XLA
 
 DYNAMO = "torch._dynamo, torch.compiler.config"
 MOST = f"torch_xla, torch_xla.utils.checkpoint, {DYNAMO}" if HAS_XLA else DYNAMO
@@ -116,7 +117,7 @@ def test_the_switch_prevents_all_of_it() -> None:
     assert python(code, POLYCAST_INSTALL="0") == "() True\n"
 
 
-@pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
+@NEEDS_XLA
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="there is an accelerator")
 def test_both_import_orders_leave_the_same_dispatcher_and_ask_for_the_device_until_xla_is_in_use() -> None:
     code = """

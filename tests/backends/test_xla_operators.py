@@ -9,12 +9,11 @@ from polycast import syncfree
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from tests.support.probe import HAS_XLA, NO_XLA
 from tests.support.process import python
 from tests.support.recorded_errors import RecordedError
-from tests.support.xla import xla
+from tests.support.xla import NEEDS_XLA, xla
 
-pytestmark = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
+pytestmark = NEEDS_XLA
 
 
 @pytest.fixture(scope="module")

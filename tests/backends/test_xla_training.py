@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention as attention
 
 from tests.support.optimizers import OURS, clones, parameters, set_grads
-from tests.support.probe import HAS_XLA, NO_XLA
 from tests.support.process import python
-from tests.support.xla import Traffic, sync
+from tests.support.xla import NEEDS_XLA, Traffic, sync
 
-pytestmark = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
+pytestmark = NEEDS_XLA
 
 F32, BF16 = torch.float32, torch.bfloat16
 STEPS = 20
@@ -63,22 +62,6 @@ def test_optimizer_step_of_torch_xla() -> None:
         set_grads(params, 0)
         xm.optimizer_step(optimizer, barrier=True, optimizer_args={"found_inf": torch.tensor(found_inf).to("xla")})
         assert (params[0].tolist() == before) == bool(found_inf)
-
-
-def test_gradients_reduced_before_the_step() -> None:
-    """Seeds 000 and 004: xm.all_reduce of fetched gradients."""
-    import torch_xla.core.xla_model as xm
-    from torch_xla import runtime
-
-    weight = nn.Parameter(torch.ones(2, device="xla"))
-    optimizer, scaler = syncfree.SGD([weight], lr=1.0), polycast.GradScaler()
-    scaler.scale((weight * 3).sum()).backward()  # type: ignore[no-untyped-call]
-    gradients = xm._fetch_gradients(optimizer)
-    xm.all_reduce("sum", gradients, scale=1.0 / runtime.world_size())
-    scaler.step(optimizer)
-    scaler.update()
-    sync()
-    assert weight.tolist() == [-2.0, -2.0]
 
 
 def test_expanded_gradients_are_unscaled_and_clipped_each_for_itself() -> None:

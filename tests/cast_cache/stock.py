@@ -28,6 +28,18 @@ def count_casts(run: Callable[[], object]) -> int:
     return sum(event.name() == "aten::_to_copy" for event in _events(run))
 
 
+def is_kept(tensor: Tensor) -> bool:
+    """Return whether a second region uses the cast of a first one."""
+    ones = torch.ones(len(tensor), dtype=torch.bfloat16)
+
+    def use() -> None:
+        with torch.no_grad(), polycast.autocast("cpu"):
+            ones @ tensor
+
+    use()
+    return count_casts(use) == 0
+
+
 def count_allocated(run: Callable[[], object]) -> int:
     """Run it, and return how many bytes more of the CPU's memory are in use after it, such as those of kept casts."""
     return sum(event.nbytes() for event in _events(run, memory=True) if event.name() == "[memory]")

@@ -15,8 +15,8 @@ from torch.utils.weak import TensorWeakRef
 from tests.cast_cache.programs import MODES, Program, check_program, programs
 from tests.cast_cache.stock import count_allocated, count_casts, module_of, stock
 from tests.support.devices import casts_by_itself
-from tests.support.probe import HAS_XLA
 from tests.support.properties import examples
+from tests.support.xla import NEEDS_XLA
 
 BF16 = torch.bfloat16
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -139,10 +139,10 @@ def test_no_activation_is_held_without_gradients() -> None:
         assert count_allocated(use) == 0
 
 
-@pytest.mark.skipif(not HAS_XLA, reason="only XLA functionalizes")
+@NEEDS_XLA
 @pytest.mark.parametrize("requires_grad", [True, False])
 def test_an_operation_in_place_on_a_leaf(requires_grad: bool) -> None:
-    """It reaches autocast a second time inside functionalization, with a tensor that claims a storage and has none."""
+    """Inside functionalization it reaches autocast again, with a tensor that claims a storage and has none."""
     x = torch.rand(2, 4).sub(0.5).to("xla").requires_grad_(requires_grad)
     with torch.no_grad(), polycast.autocast("xla"):
         for _ in range(4):
@@ -161,5 +161,6 @@ def test_any_optimizer_may_step() -> None:
         def step(self) -> None:  # type: ignore[override]
             pass
 
-    with cast_cache.keep(module_of(torch.ones(2, 2))):
+    module = module_of(torch.ones(2, 2))
+    with cast_cache.keep(module):
         Foreign().step()

@@ -104,7 +104,9 @@ def test_a_program_gives_the_same(
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "a custom operator of one dtype"])
 def test_a_program_can_be_compared(name: str) -> None:
     model = make()
-    polycast.debug.compare(polycast.autocast("cpu")(lambda: PROGRAMS[name](model, X)), model)
+    comparison = polycast.debug.compare(polycast.autocast("cpu")(lambda: PROGRAMS[name](model, X)), model)
+    assert comparison.missing == 0 and len(comparison.worst()) == len(comparison)
+    assert bool(comparison) == (name != "meta tensors")  # which have no values
 
 
 def test_a_scripted_part_does_not_stop_a_trace() -> None:

@@ -11,7 +11,7 @@ from polycast._compiled import used_policy
 from polycast.scope.handle import Handle
 from torch import nn
 
-from tests.cast_cache.stock import module_of
+from tests.cast_cache.stock import is_kept, module_of
 
 X = torch.eye(4)
 LAYER = nn.Linear(4, 4)
@@ -22,10 +22,6 @@ IN_FORCE: list[object] = [torch.bfloat16, *KINDS.values()]
 def dtype_of(call: Callable[[torch.Tensor], torch.Tensor]) -> torch.dtype:
     with polycast.autocast("cpu"):
         return call(X).dtype
-
-
-def is_kept(tensor: torch.Tensor) -> bool:
-    return tensor._cdata in cast_cache._kept
 
 
 # What makes a change, what it changes, and the values before and after one of each kind.

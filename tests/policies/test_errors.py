@@ -7,7 +7,6 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast._dtypes import dtype_of
 from polycast.policy.diff import diff
 from torch import nn
 
@@ -17,7 +16,6 @@ from tests.support.recorded_errors import RecordedError
 # Without types: most arguments below are wrong.
 Policy: Any = polycast.Policy
 use: Any = polycast.use
-of_dtype: Any = dtype_of
 
 
 class Net(nn.Module):
@@ -51,7 +49,6 @@ def load(text: str) -> None:
 ITSELF: dict[str, object] = {"sofmax": "fp32"}
 ITSELF["softmax"] = ITSELF
 BOTH = {"cuda": "fp32", "cpu": "fp32"}
-WRITING = ("relu_", "add_.Tensor", "add.out", "library::fill")
 WRONG_VALUES = {"cuda": "fp23", "cudo": "fp32", "cpu": {"as": "fp32"}}
 ERRORS: dict[str, Callable[[], object]] = {
     # Names of ops
@@ -144,10 +141,6 @@ ERRORS: dict[str, Callable[[], object]] = {
     "an op without a rule is asked of a policy": lambda: Policy({"softmax": "fp32"})["gelu"],
     "another word for a device": lambda: Policy().category("softmax", "gpu"),
     "a class is asked for rules": lambda: polycast.assigned(nn.Linear),  # type: ignore[arg-type]
-    "a misspelt dtype": lambda: of_dtype("bflot16"),
-    "another width of a dtype": lambda: of_dtype("fp23"),
-    "no dtype at all": lambda: of_dtype("mm"),
-    "a type of Python's": lambda: of_dtype(float),
     "diff: half a name": lambda: diff("built", "torch-2.11"),
     "diff: no name": lambda: diff("built-in", "zzz"),
     "diff: a misspelt device": lambda: diff("built-in", "torch-2.11", "cudda"),

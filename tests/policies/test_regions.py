@@ -80,12 +80,13 @@ def test_hundreds_of_scopes_cost_what_ten_do() -> None:
 
     def enter(region: AbstractContextManager[object]) -> None:
         with region:
-            assert (X @ X).dtype == HALF
+            pass
 
     for region in regions:
-        enter(region)
+        with region:
+            assert (X @ X).dtype == HALF
     early, late = (min(repeat(partial(enter, regions[at]), number=20, repeat=50)) for at in (8, 150))
-    assert late < 1.5 * early
+    assert late < 4 * early  # 15 times if each scope before it took a step
 
 
 @pytest.mark.parametrize("policy", [None, WIDE], ids=["no policy", "a policy"])

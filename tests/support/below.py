@@ -24,11 +24,6 @@ class ReachedError(Exception):
         values = (*args, *kwargs.values())
         self.tensors = [leaf.dtype for leaf in tree_leaves(values) if isinstance(leaf, torch.Tensor)]
         self.dtypes = [value for value in values if isinstance(value, torch.dtype)]
-        self._excluded = torch._C._dispatch_tls_local_exclude_set()
-
-    def autocasts(self, key: str) -> bool:
-        """Whether what the op runs below would autocast, on a device's autocast key."""
-        return not self._excluded.has(key)
 
 
 @contextmanager

@@ -15,7 +15,10 @@ import pytest
 NAME = "errors.txt"
 _HEAD = re.compile(r"^# (test_\S+\.py::.*)$", re.MULTILINE)
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
-_found: dict[Path, dict[str, str]] = {}  # what the tests of this run raised
+_NUMBER = re.compile(r" #\d+$")
+_found: dict[Path, dict[str, str]] = {}  # the errors that the tests of this run raised
+_ran: set[tuple[Path, str]] = set()  # the tests of this run that expect errors
+deselected: list[pytest.Item] = []  # the tests that this run collected and left out
 
 
 def read(path: Path) -> dict[str, str]:
@@ -35,6 +38,7 @@ class RecordedError:
         if "tmp_path" in request.fixturenames:
             self._hidden = {str(request.getfixturevalue("tmp_path")): "TMP_PATH", **self._hidden}
         self._calls = Counter[str]()
+        _ran.add((self._path, self._name))
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -57,10 +61,15 @@ class RecordedError:
 
 
 def rewrite(items: list[pytest.Item]) -> None:
-    """Write what this run found, and drop what the files of these tests no longer raise."""
-    collected = {(item.path.with_name(NAME), item.path.name) for item in items}
-    for path in {path for path, _ in collected}:
-        kept = {name: text for name, text in read(path).items() if (path, name.partition("::")[0]) not in collected}
+    """Write the errors of this run. Those of tests that did not run stay, those of tests that are gone do not."""
+    tests = {(item.path.with_name(NAME), f"{item.path.name}::{item.name}") for item in (*items, *deselected)}
+    files = {(path, name.partition("::")[0]) for path, name in tests}
+    for path in {path for path, _ in tests}:
+        kept = {
+            name: text
+            for name, text in read(path).items()
+            if (path, name.partition("::")[0]) not in files or (path, _NUMBER.sub("", name)) in tests - _ran
+        }
         if errors := kept | _found.get(path, {}):
             blocks = [f"# {name}\n{errors[name]}\n" for name in sorted(errors)]
             path.write_text("\n".join(blocks), encoding="utf-8")
