@@ -49,7 +49,8 @@ def measured(faults: list[Fault], recording: Path, jobs: int, limit: float) -> I
     Raises:
         SystemExit: If tests of an area fail without a fault.
     """
-    tests = {fault: Recording(recording).tests_of(fault, limit) for fault in faults}
+    recorded = Recording(recording)
+    tests = {fault: recorded.tests_of(fault, limit) for fault in faults}
     context = multiprocessing.get_context("spawn")
     numbers = context.Queue()
     for number in range(jobs):
