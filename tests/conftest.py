@@ -9,7 +9,7 @@ from pathlib import Path
 import polycast
 import pytest
 import torch
-from polycast.backends import device_of
+from polycast.devices import device_of
 
 from tests.support import recorded_errors
 from tests.support.cases import CASES

@@ -7,10 +7,10 @@ import torch
 from torch.library import Library
 
 from polycast._compiled import register_operators
-from polycast.backends import xla_kernels
+from polycast.xla.operators import register
 
 register_operators()
 operators = torch.ops.polycast
 # Owns the kernels that are written in Python.
 library = Library("polycast", "IMPL")  # type: ignore[no-untyped-call]
-xla_kernels.register(library)
+register(library)

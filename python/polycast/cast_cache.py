@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-from polycast import _compiled, backends
+from polycast import _compiled, devices
 from polycast._replaced import Undo
 from polycast._warnings import warn
 from polycast.scope.handle import Handle
@@ -206,7 +206,7 @@ def follow_steps(module: ModuleType, undo: Undo) -> None:
 
 # By the tensor's address: a weak reference whose callback frees the casts when the tensor is deleted.
 _kept: dict[int, weakref.ref[Tensor]] = {}
-for _kind in backends.device_types():
+for _kind in devices.device_types():
     # Where a device's work can be recorded as a graph, torch's module of the device says whether the stream records.
     if (_probe := getattr(getattr(torch, _kind, None), "is_current_stream_capturing", None)) is not None:
         _compiled.set_recording_probe(_kind, _probe)

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 import polycast
-from polycast import backends, policy
+from polycast import devices, policy
 from polycast._built_for import TORCH
 from polycast._compiled import BUILD, DEVICES
 from polycast._text_table import lines_of
@@ -31,7 +31,7 @@ def report() -> str:
 def _state(device: str) -> str:
     if device in polycast.installed():
         return "installed"
-    late = [package for package, types in backends.LATE.items() if backends.device_type_of(device) in types]
+    late = [package for package, late in devices.LATE.items() if devices.device_type_of(device) == late]
     return f"when {late[0]} is imported" if late else "on request"
 
 
@@ -39,7 +39,7 @@ def facts() -> dict[str, str]:
     """Return the facts by their names."""
     held = policy.current()
     named = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_PREFIX)]
-    here = [kind for kind in backends.device_types() if backends.is_here(kind)]
+    here = [kind for kind in devices.device_types() if devices.facts_of(kind).is_here]
     return {
         "polycast": f"{polycast.__version__}, built for torch {TORCH}, sources {BUILD}",
         "torch": f"{torch.__version__}{_libraries()}",
@@ -61,7 +61,7 @@ def _libraries() -> str:
 
 def _packages() -> dict[str, str]:
     found = {}
-    for package in backends.LATE:
+    for package in devices.LATE:
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -9,7 +9,7 @@ import torch
 from torch.amp.autocast_mode import autocast as StockAutocast
 
 from polycast._dtypes import dtype_of
-from polycast.backends import HOST, SHAPES_ONLY, known_device_type
+from polycast.devices import HOST, SHAPES_ONLY, known_device_type
 from polycast.scope import scopes
 
 P = ParamSpec("P")

@@ -26,6 +26,7 @@ These come with use, not with the import:
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -36,7 +37,7 @@ from typing import Any
 
 import torch
 
-from polycast import backends, cast_cache, policy
+from polycast import cast_cache, policy
 from polycast._compiled import (
     BUILD,
     DEVICES,
@@ -48,6 +49,18 @@ from polycast._compiled import (
 )
 from polycast._import_hook import ImportHook
 from polycast._replaced import Undo
+from polycast.devices import (
+    CHECKPOINTS,
+    LATE,
+    PRIVATEUSE1,
+    check_like,
+    device_of,
+    device_type_of,
+    facts_of,
+    own_kernels_stay,
+    parse_device_type,
+    served,
+)
 from polycast.scope import checkpoint, compiled_code, process
 from polycast.scope.handle import Handle
 from polycast.torch_internals import disabled
@@ -98,7 +111,7 @@ def _mark_caches(config: Any, undo: Undo) -> None:
 
 # Each changes a module of torch, and adds first what undoes the change.
 CHANGES: dict[str, Callable[[ModuleType, Undo], None]] = {
-    **dict.fromkeys(backends.CHECKPOINTS, checkpoint.keep_policies),
+    **dict.fromkeys(CHECKPOINTS, checkpoint.keep_policies),
     "torch.optim.optimizer": cast_cache.follow_steps,
     "torch._dynamo": compiled_code.guard_scopes,
     "torch.compiler.config": _mark_caches,
@@ -141,13 +154,15 @@ def on_import() -> None:
 
 
 @disabled
-def install(*devices: str | torch.device) -> Installation:
+def install(*devices: str | torch.device, like: str | None = None) -> Installation:
     """Register the policy's autocast kernels of the named devices on top of torch's, and what goes with them.
 
     Args:
         devices: Device types as in ``torch.device(...).type``, "xla" standing for the rules of the hardware that
             torch_xla runs on, and a backend outside of torch going by the name that it registered. Without any: every
             device that torch itself serves, and XLA once torch_xla is imported.
+        like: The device whose rules a backend gets that policy.yaml does not list. Without it, such a backend gets
+            those of cuda only if it registers no autocast kernels of its own. Otherwise they stay, with a warning.
 
     A device that is installed already is installed anew, on top of what was registered since. Code that was compiled
     without polycast is freed, so no other thread may run compiled code meanwhile, as for ``torch._dynamo.reset``.
@@ -156,7 +171,7 @@ def install(*devices: str | torch.device) -> Installation:
         A handle whose ``remove()``, or whose end as a context manager, installs what was installed before.
 
     Raises:
-        ValueError: The policy has no such device.
+        ValueError: The policy has no such device, or a device cannot have the rules of ``like``.
 
     Example:
         >>> import polycast
@@ -164,15 +179,26 @@ def install(*devices: str | torch.device) -> Installation:
         >>> "cpu" in polycast.installed()
         True
     """
-    names = [backends.device_of(backends.parse_device_type(device)) for device in devices or backends.served()]
-    change = Installation()
+    types = [parse_device_type(device) for device in devices] or served()
+    names = [device_of(device_type) for device_type in types]
+    for device_type in types:
+        check_like(device_type, like)
+    change, left = Installation(), list[str]()
     with changing():
         for name in names:
             for sibling in _SIBLINGS[name]:
                 uninstall_kernels(sibling)
-            install_kernels(name, name in backends.ON_REQUEST)
+            facts = facts_of(device_type_of(name))
+            if like is None and facts.rules_are_a_guess:
+                uninstall_kernels(name)  # what is registered without ours is the backend's own
+                if facts.has_own_kernels:
+                    left.append(facts.name)
+                    continue
+            install_kernels(name, facts.is_out_of_tree)
         if not devices:
-            _late.update(backends.LATE.keys() - sys.modules.keys())
+            _late.update(LATE.keys() - sys.modules.keys())
+    for device_type in left:
+        warnings.warn(own_kernels_stay(device_type), stacklevel=2)
     return change
 
 
@@ -201,19 +227,19 @@ def uninstall(*devices: str | torch.device) -> Installation:
         True
     """
     names = [_installed_name(device) for device in devices] if devices else list(DEVICES)
-    types = {backends.device_type_of(name) for name in names}
+    types = {device_type_of(name) for name in names}
     change = Installation()
     with changing():
         for name in names:
             uninstall_kernels(name)
-        _late.difference_update(package for package, late in backends.LATE.items() if types & {*late})
+        _late.difference_update(package for package, late in LATE.items() if late in types)
     return change
 
 
 def _installed_name(device: str | torch.device) -> str:
-    name = backends.parse_device_type(device)
-    known = name in DEVICES and name != backends.PRIVATEUSE1
-    return name if known or name in installed_kernels() else backends.device_of(name)
+    name = parse_device_type(device)
+    known = name in DEVICES and name != PRIVATEUSE1
+    return name if known or name in installed_kernels() else device_of(name)
 
 
 def installed() -> tuple[str, ...]:
@@ -227,7 +253,7 @@ def follow_hardware(device: str) -> None:
     The runtime of a device may settle on its hardware after the import.
     """
     if any(sibling in installed_kernels() for sibling in _SIBLINGS[device]):
-        install(backends.device_type_of(device))
+        install(device_type_of(device))
 
 
 @contextmanager
@@ -257,7 +283,7 @@ def _restore(kernels: Sequence[str], late: set[str]) -> None:
             uninstall_kernels(name)
     for name in kernels:
         if name not in installed_kernels():
-            install_kernels(name, name in backends.ON_REQUEST)
+            install_kernels(name, facts_of(device_type_of(name)).is_out_of_tree)
     _late.clear()
     _late.update(late)
 
@@ -311,4 +337,4 @@ def _on_import_of(imported: ModuleType) -> None:
             _change(name)
         _wait()
     if is_late:
-        install(*backends.LATE[name])
+        install(LATE[name])

@@ -7,7 +7,7 @@ from threading import Thread
 import torch
 from torch.amp.autocast_mode import autocast as StockAutocast  # by this name also where ours is put in its place
 
-from polycast import backends, installation
+from polycast import devices, installation
 from polycast._compiled import DEVICES
 from polycast._dtypes import dtype_of
 from polycast.policy.policy import Policy, PolicyLike
@@ -18,7 +18,7 @@ from polycast.torch_internals import constant, is_fake_mode_active
 def _of_a_new_thread() -> dict[str, torch.dtype]:
     """Return the autocast dtypes of a thread in which nobody has called ``torch.set_autocast_dtype``."""
     found: dict[str, torch.dtype] = {}
-    device_types = backends.device_types()
+    device_types = devices.device_types()
     thread = Thread(target=lambda: found.update((kind, torch.get_autocast_dtype(kind)) for kind in device_types))
     thread.start()
     thread.join()
@@ -77,14 +77,14 @@ def autocast(
 
     Source: the documents of ``torch.autocast``, ``torch_xla.amp.autocast`` and ``torch.xpu.amp.autocast``.
     """
-    device_type = backends.current() if device_type is None else backends.parse_device_type(device_type)
-    device = backends.device_of(device_type)
-    device_type = backends.device_type_of(device)
+    device_type = devices.current() if device_type is None else devices.parse_device_type(device_type)
+    device = devices.device_of(device_type)
+    device_type = devices.device_type_of(device)
     listed = DEVICES[device].lower_precision
     _check_switches(enabled, cache_enabled)
     compiling = torch.compiler.is_compiling()
     if enabled and not compiling:
-        backends.check_region(device_type)
+        devices.facts_of(device_type).check_region()
         installation.follow_hardware(device)
     dtype = _lower_precision(device_type, listed, dtype, enabled)
     if compiling:
@@ -157,13 +157,16 @@ def _lower_precision(
 @cache
 def _doubts(device_type: str, device: str, changes: int) -> list[str]:  # noqa: ARG001
     """Return why a region cannot follow the policy. `changes` has them looked up again after kernels changed."""
-    doubts = backends.overrides(device_type)
-    if device not in installation.installed():
+    facts = devices.facts_of(device_type)
+    doubts = facts.overrides()
+    if device not in installation.installed() and facts.rules_are_a_guess and facts.has_own_kernels:
+        doubts.append(devices.own_kernels_stay(device_type))
+    elif device not in installation.installed():
         doubts.append(
             f"the policy's kernels for {device_type} are not installed, so its regions run torch's own; "
             f"call polycast.install('{device_type}')"
         )
-    if not backends.is_here(device_type):
+    if not facts.is_here:
         doubts.append(
             f"torch finds no {device_type} here, so a region on {device_type} casts nothing; "
             "name the device that the tensors are on"

@@ -5,7 +5,7 @@ has each name unless the comment names releases. Names that importing torch does
 
 Private attributes of PyTorch's objects are used where the object is, as ``_version`` of a tensor or ``_schema`` of an
 operator. The members of ``torch.amp.GradScaler`` that ours overrides are such attributes. The names of torch_xla are in
-``polycast.xla``.
+``polycast.devices`` and ``polycast.xla``.
 """
 
 import sys
@@ -48,6 +48,8 @@ variable_functions = torch._C._VariableFunctions
 
 # The name of the out-of-tree backend of this process. Without it policy.yaml's devices for such backends are unknown.
 privateuse1_name = torch._C._get_privateuse1_backend_name
+# The ops with a kernel on a dispatch key. Without it a guess could override what an out-of-tree backend registered.
+registrations_for = torch._C._dispatch_get_registrations_for_dispatch_key
 
 # Autograd, below which the kernels in Python call torch's: they raise versions once, and record no derivative.
 below_autograd = torch._C._AutoDispatchBelowAutograd
@@ -55,6 +57,8 @@ exclude_keys = torch._C._ExcludeDispatchKeyGuard
 DispatchKey = torch._C.DispatchKey
 DispatchKeySet = torch._C.DispatchKeySet
 keys_of = torch._C._dispatch_keys  # tells wrapped tensors from plain ones
+# On XLA the operators write to the tensors that functionalization wraps. Without these they could not.
+is_functional_tensor, to_functional_tensor = torch._is_functional_tensor, torch._to_functional_tensor
 
 # Torch's multi-tensor kernels, which take a step and check gradients on accelerators. Without them, torch.optim does.
 fused_adam_, fused_adamw_, fused_sgd_ = torch._fused_adam_, torch._fused_adamw_, torch._fused_sgd_

@@ -4,6 +4,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -14,12 +15,12 @@ import torch
 from torch import Tensor
 
 import polycast
-from polycast import backends, syncfree
+from polycast import devices, syncfree
 from polycast._compiled import DEVICES, without_warnings
 from polycast._text_table import lines_of
 from polycast.cast_by_hand import Result, cast_by_hand, first_line, outcome, same, same_bits
 from polycast.collect_env import facts
-from polycast.installation import install
+from polycast.installation import install, installed
 from polycast.op_samples import WITHOUT_SAME_BITS, WITHOUT_SAMPLE, Make, arguments, find
 from polycast.policy.categories import Category
 from polycast.policy.rules import BUILT_IN, Rule
@@ -127,10 +128,14 @@ def verify(
         if part not in DESCRIPTIONS:
             raise ValueError(f"parts: expected {' or '.join(DESCRIPTIONS)}, got '{part}'")
     device_type = _device_here(device)
-    rules = f"{device_type}, which has the rules of {backends.device_of(device_type)}"
-    found = Verification(device_type, {"device": rules, **facts()})
-    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), install(device_type), process.use(None):
-        warnings.simplefilter("ignore")  # torch's own, of deprecated ops, and ours, of steps by torch.optim
+    device = devices.device_of(device_type)
+    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), process.use(None), ExitStack() as stack:
+        # Torch's own, of deprecated ops, and ours, of steps by torch.optim and of a backend whose kernels stay.
+        warnings.simplefilter("ignore")
+        if device not in installed():
+            stack.enter_context(install(device_type))
+        rules = f"the rules of {device}" if device in installed() else "rules of its own"
+        found = Verification(device_type, {"device": f"{device_type}, which has {rules}", **facts()})
         for part in chosen:
             for name, check in PARTS[part](device_type):
                 found.checks.append(Check(part, name, *without_warnings(partial(_attempt, check))))
@@ -155,25 +160,31 @@ def _device_here(device: str | torch.device | None) -> str:
     """Return the device type that is meant."""
     if device is None:
         accelerator = torch.accelerator.current_accelerator(check_available=True)
-        return backends.HOST if accelerator is None else accelerator.type
-    device_type = backends.known_device_type(device)
+        return devices.HOST if accelerator is None else accelerator.type
+    device_type = devices.known_device_type(device)
     if str(device) != device_type and ":" in str(device):
         raise ValueError(f"verify checks the current device of a type, so it takes no index; give '{device_type}'")
-    for package, device_types in backends.LATE.items():
-        if device_type in device_types and find_spec(package) is not None:
+    for package, late in devices.LATE.items():
+        if device_type == late and find_spec(package) is not None:
             import_module(package)
     try:
         torch.empty(0, device=device_type)  # XLA must have a tensor before the first backward
     except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch was built without it
-        here = ", ".join(name for name in backends.device_types() if backends.is_here(name))
+        here = ", ".join(name for name in devices.device_types() if devices.facts_of(name).is_here)
         raise ValueError(f"there is no {device_type} here; torch finds {here} and says: {first_line(error)}") from None
     return device_type
 
 
 def _check_rules(device_type: str) -> Checks:
+    device = devices.device_of(device_type)
+    check = partial(_check_rule, device_type=device_type) if device in installed() else _leave_rule
     for rule in BUILT_IN:
-        if rule.device == backends.device_of(device_type):
-            yield rule.name, partial(_check_rule, rule, device_type)
+        if rule.device == device:
+            yield rule.name, partial(check, rule)
+
+
+def _leave_rule(_: Rule) -> Found:
+    return UNCHECKED, "the backend's own kernels stay"
 
 
 def _check_rule(rule: Rule, device_type: str) -> Found:
@@ -233,13 +244,13 @@ def _check_steps(device_type: str) -> Checks:
 
 
 def _check_step(name: str, device_type: str, dtype: torch.dtype) -> Found:
-    exact, _ = _train(name, torch.optim, backends.HOST, dtype, torch.float64)
-    for_loop, _ = _train(name, torch.optim, backends.HOST, dtype, dtype)
+    exact, _ = _train(name, torch.optim, devices.HOST, dtype, torch.float64)
+    for_loop, _ = _train(name, torch.optim, devices.HOST, dtype, dtype)
     ours, changed = _train(name, syncfree, device_type, dtype, dtype)
     allowed, error = ((params - exact).abs().mean().item() for params in (for_loop, ours))
     problems = [f"a skipped step changed {changed} tensors"] if changed else []
     if not error <= _ALLOWED * allowed:
-        problems.append(f"the error is more than {_ALLOWED} times that of torch's for-loop on the {backends.HOST}")
+        problems.append(f"the error is more than {_ALLOWED} times that of torch's for-loop on the {devices.HOST}")
     errors = f"mean absolute error of the parameters: torch's for-loop {allowed:.3g}, polycast {error:.3g}"
     return FAILED if problems else PASSED, "; ".join([*problems, errors])
 
@@ -272,7 +283,7 @@ def _train(name: str, module: Any, device_type: str, given: torch.dtype, dtype: 
         scaler.step(optimizer)
         scaler.update()
         after = _values(optimizer) if number in _SKIPPED else []
-        backends.synchronize(device_type, wait=False)
+        devices.facts_of(device_type).end_step()
         changed += len(after) - sum(map(same_bits, before, after))
     return torch.cat([param.detach().cpu().double().view(-1) for param in params]), changed
 
@@ -281,7 +292,7 @@ def _values(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     """Return copies on the CPU of all tensors that a step may write: the parameters and their state."""
     state = [value for values in optimizer.state.values() for value in values.values() if isinstance(value, Tensor)]
     written = [param for group in optimizer.param_groups for param in group["params"]] + state
-    return [tensor.detach().to(backends.HOST, copy=True) for tensor in written]
+    return [tensor.detach().to(devices.HOST, copy=True) for tensor in written]
 
 
 PARTS: dict[str, Callable[[str], Checks]] = {"rules": _check_rules, "steps": _check_steps}

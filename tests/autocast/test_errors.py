@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import polycast
 import pytest
 import torch
-from polycast.backends import xla
+from polycast.devices import XLA
 from polycast.op_samples import Make, arguments
 
 from tests.support.probe import HAS_XLA, NO_XLA
@@ -29,6 +29,7 @@ REGIONS = [
 INSTALLATIONS = [
     *(f"install('cpu', {device!r})" for device in ("gpu", "neuron", "qqq", ["cpu"], "xla_gpu")),
     "uninstall('cpu', 'cuad')",
+    "install('cpu', like='cuda')",
 ]
 QUERIES = [
     "policy.category('conv2', 'cuda')",
@@ -76,7 +77,7 @@ def test_a_mistake_is_told_and_changes_nothing(call: str, recorded_error: Record
 
 
 def test_a_region_on_xla_needs_torch_xla(monkeypatch: pytest.MonkeyPatch, recorded_error: RecordedError) -> None:
-    monkeypatch.setattr(xla, "is_loaded", lambda: False)
+    monkeypatch.setattr(XLA, "is_here", False)
     with recorded_error():
         polycast.autocast("xla")
     with polycast.autocast("xla", enabled=False):

@@ -12,8 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from polycast import _compiled
-from polycast.backends import device_type_of
 from polycast.cast_by_hand import flatten, replaced, tensors
+from polycast.devices import device_type_of
 from polycast.op_samples import WITHOUT_SAMPLE, Make, arguments, find
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import aot_function

@@ -13,7 +13,6 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast.backends import device_type_of
 from polycast.cast_by_hand import (
     Result,
     cast_by_hand,
@@ -25,6 +24,7 @@ from polycast.cast_by_hand import (
     same,
     tensors,
 )
+from polycast.devices import device_type_of
 from polycast.op_samples import (
     WITHOUT_SAMPLE,
     Arguments,

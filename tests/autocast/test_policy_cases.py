@@ -13,8 +13,8 @@ from functools import cache
 import pytest
 import torch
 from polycast import _compiled
-from polycast.backends import device_type_of
 from polycast.cast_by_hand import NARROW, expected
+from polycast.devices import device_type_of
 from polycast.op_samples import SAMPLES, WITHOUT_SAMPLE, Make
 from polycast.policy.rules import BUILT_IN
 from torch import Tensor

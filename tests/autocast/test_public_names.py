@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 import torch
 from polycast import _compiled
-from polycast.backends import device_type_of
+from polycast.devices import device_type_of
 from polycast.op_samples import SAMPLES, Make
 
 from tests.support.cases import ALL_CASES, DEVICES, FIRST_ON_KEY, POLICY

@@ -9,7 +9,7 @@ import polycast
 import pytest
 import torch
 from polycast import region
-from polycast.backends import xla
+from polycast.devices import XLA
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.support.xla import NEEDS_XLA
@@ -37,7 +37,7 @@ def _nothing_told() -> None:
 def host_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """No accelerator, and torch_xla not imported."""
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: None)  # noqa: ARG005
-    monkeypatch.setattr(xla, "is_loaded", lambda: False)
+    monkeypatch.setattr(XLA, "is_here", False)
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_variables_that_override_the_policy_are_told_of_once(
 @NEEDS_XLA
 def test_xla_follows_the_hardware_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "xla" in polycast.installed()
-    monkeypatch.setattr(xla, "device", lambda: "xla_gpu")
+    monkeypatch.setattr(XLA, "rules", "xla_gpu")
     with polycast.autocast("xla"):
         assert state("xla") == (True, HALF)
         assert {"xla", "xla_gpu"} & {*polycast.installed()} == {"xla_gpu"}

@@ -6,7 +6,7 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast import backends, syncfree
+from polycast import devices, syncfree
 from polycast import verify as verifying
 from polycast.debug import Check, verify
 from polycast.policy.rules import BUILT_IN
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 def rules_of(device: str) -> list[Any]:
     """Return a device's rules; of XLA, which compiles each call, every 25th unless TIMES=10 asks for more."""
-    rules = [rule for rule in BUILT_IN if rule.device == backends.device_of(device)]
+    rules = [rule for rule in BUILT_IN if rule.device == devices.device_of(device)]
     return rules[::25] if device == "xla" and TIMES < 10 else rules
 
 
@@ -54,7 +54,7 @@ def test_steps_pass(checks: tuple[Check, ...], real_device: str) -> None:
 
 
 def test_a_wrong_rule_is_found(real_device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    device = backends.device_of(real_device)
+    device = devices.device_of(real_device)
     rule, other = (one for one in BUILT_IN if one.device == device and one.op in ("linear", "matmul"))
     wrong = polycast.Policy({rule.op: "fp32"})
     monkeypatch.setattr(verifying, "BUILT_IN", [rule, other])

@@ -19,7 +19,7 @@ from tests.faults.injected import ROOT, Fault
 # The tests of a part of the product. The longest beginning of a file's path decides.
 AREAS = {
     "python/polycast/": "tests/autocast tests/policies tests/packaging/test_signatures.py",
-    "python/polycast/backends/": "tests/backends tests/optim tests/scaler",
+    "python/polycast/devices": "tests/devices tests/autocast tests/optim tests/scaler",
     "python/polycast/cast_cache": "tests/cast_cache tests/policies/test_changes.py tests/autocast/test_uninstalling.py",
     "python/polycast/cli/": "tests/cli",
     "python/polycast/debug/": "tests/debug tests/cli",
@@ -29,8 +29,9 @@ AREAS = {
     "python/polycast/scope/": "tests/policies",
     "python/polycast/syncfree/": "tests/optim",
     "python/polycast/verify": "tests/debug tests/cli",
+    "python/polycast/xla/": "tests/devices tests/optim tests/scaler",
     "codegen/": "tests/codegen",
-    "csrc/": "tests/optim tests/scaler tests/backends",
+    "csrc/": "tests/optim tests/scaler tests/devices",
     "csrc/autocast/": "tests/autocast tests/policies",
     "csrc/bindings/call_recorder": "tests/debug",
     "csrc/bindings/cast_cache": "tests/cast_cache",

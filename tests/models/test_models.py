@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from polycast.backends import HOST
+from polycast.devices import HOST
 from torch import Tensor, nn
 
 from tests.support.models.architectures import ARCHITECTURES, bert, faster_rcnn, llama, recurrent, resnet

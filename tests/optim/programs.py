@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import torch
 from hypothesis import strategies as st
-from polycast.backends import FUSED
+from polycast.devices import Fused, facts_of
 from polycast.syncfree import step as syncfree_step
 from polycast.syncfree import torch_fused
 from polycast.syncfree.slow_path import step_by_torch
@@ -79,7 +79,9 @@ class Program:
         # Our kernels of the host and torch.optim's step know that a step is skipped.
         self.knows_skips = kernels.device == "cpu" and kernels.path != "composition"
         # Torch's fused kernels may write the gradients that they have unscaled.
-        self.scales_grads = kernels.path == "composition" or (self.device != "cpu" and self.device in FUSED)
+        self.scales_grads = kernels.path == "composition" or (
+            self.device != "cpu" and isinstance(facts_of(self.device), Fused)
+        )
         self.dtypes = [F32, F32, BF16, HALF, *([F64] if has_float64(self.device) else [])]
         if self.device != "xla":  # it loses the imaginary part of what is written to a view
             self.dtypes.append(C64)

@@ -6,7 +6,7 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast.backends import skips_by_itself
+from polycast.devices import facts_of
 from torch import nn
 
 from tests.support.devices import Reads, no_syncs, synchronize
@@ -145,7 +145,7 @@ def test_parameters_can_be_swapped_between_steps() -> None:
 @pytest.mark.parametrize("kind", ["SGD nesterov", "Adam amsgrad"])
 def test_steps_do_not_sync(kind: str, lr: str, real_device: str) -> None:
     """Not the first one either, which makes the state, and whatever the learning rate and the scalars are."""
-    if not skips_by_itself(real_device):
+    if not facts_of(real_device).skips_by_itself:
         pytest.skip(f"on {real_device} torch.optim takes the step, after one read")
     params = parameters(*SHAPES, device=real_device)
     optimizer: Any = make(OURS, kind, params)
@@ -162,7 +162,7 @@ def test_steps_do_not_sync(kind: str, lr: str, real_device: str) -> None:
 @pytest.mark.parametrize("kind", ["SGD dampening", "Adam"])
 def test_a_step_by_torch_reads_once(kind: str, real_device: str) -> None:
     """Whether it is skipped or taken, and however many groups there are; later steps make no state."""
-    if kind == "Adam" and skips_by_itself(real_device):
+    if kind == "Adam" and facts_of(real_device).skips_by_itself:
         pytest.skip(f"on {real_device} it does not read")
     params = parameters(*SHAPES, device=real_device)
     optimizer: Any = make(OURS, kind, [{"params": [param]} for param in params])

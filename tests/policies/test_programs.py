@@ -22,7 +22,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from polycast._compiled import DEVICES_LIKE, scope_depth, scope_in_force
-from polycast.backends import device_of
+from polycast.devices import device_of
 from torch import Tensor, nn
 
 from tests.support.cases import ALL_CASES

@@ -13,7 +13,7 @@ from weakref import ref
 import polycast
 import pytest
 import torch
-from polycast import Policy, backends
+from polycast import Policy, devices
 from polycast._compiled import find_policy, scope_depth
 from polycast.policy.policy import key_of
 from torch import nn
@@ -156,7 +156,7 @@ def test_a_custom_backward_runs_under_the_policy_of_its_forward() -> None:
 
 # The devices with an autocast state.
 STATES = [
-    kind for kind in (*backends.device_types(), "ipu", "mps") if torch.amp.autocast_mode.is_autocast_available(kind)
+    kind for kind in (*devices.device_types(), "ipu", "mps") if torch.amp.autocast_mode.is_autocast_available(kind)
 ]
 
 

@@ -11,8 +11,8 @@ from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 from polycast import Policy
 from polycast._compiled import DEVICES
-from polycast.backends import device_type_of
 from polycast.cast_by_hand import expected
+from polycast.devices import device_type_of
 from polycast.policy.rules import BUILT_IN
 from torch import Tensor
 

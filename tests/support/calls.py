@@ -1,7 +1,7 @@
 """A call of an overload in a region, with arguments made from its schema, and what arrives below autocast."""
 
 import torch
-from polycast.backends import device_type_of
+from polycast.devices import device_type_of
 
 from tests.support.arguments import Maker
 from tests.support.cases import Case

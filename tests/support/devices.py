@@ -9,7 +9,7 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast import _compiled, backends
+from polycast import _compiled, devices
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -24,16 +24,16 @@ def real_devices() -> list[str]:
     """Return the torch device types on which tensors run for real in this process, the host first."""
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     private = torch._C._get_privateuse1_backend_name()
-    found = [backends.HOST]
-    found += [backends.xla.TYPE] if HAS_XLA else []
+    found = [devices.HOST]
+    found += [devices.XLA_TYPE] if HAS_XLA else []
     found += [accelerator.type] if accelerator is not None else []
-    found += [private] if hasattr(torch, private) and backends.is_here(private) else []
+    found += [private] if hasattr(torch, private) and devices.facts_of(private).is_here else []
     return list(dict.fromkeys(found))
 
 
 def lower_precision(device: str) -> tuple[torch.dtype, ...]:
     """Return the lower precisions that the policy lists for a device type here, the default first."""
-    return _compiled.DEVICES[backends.device_of(device)].lower_precision
+    return _compiled.DEVICES[devices.device_of(device)].lower_precision
 
 
 def for_scaling(device: str) -> torch.dtype:
@@ -45,7 +45,7 @@ def for_scaling(device: str) -> torch.dtype:
 @cache
 def casts_by_itself(device: str) -> bool:
     """Return whether torch, or the backend, registers kernels for autocasting on a device type."""
-    key = _compiled.DEVICES[backends.device_of(device)].dispatch_key
+    key = _compiled.DEVICES[devices.device_of(device)].dispatch_key
     with polycast.uninstall():
         registered = torch._C._dispatch_get_registrations_for_dispatch_key(key)
     return any(name.startswith("aten::") for name in registered)
@@ -61,7 +61,7 @@ def has_float64(device: str) -> bool:
 def seed(device: str, number: int = 0) -> None:
     """Seed the generators of the host and of the device."""
     torch.manual_seed(number)
-    if device == backends.xla.TYPE:
+    if device == devices.XLA_TYPE:
         import torch_xla
 
         torch_xla.manual_seed(number)
@@ -69,7 +69,7 @@ def seed(device: str, number: int = 0) -> None:
 
 def synchronize(device: str) -> None:
     """Have the device run what it was given."""
-    if device == backends.xla.TYPE:
+    if device == devices.XLA_TYPE:
         import torch_xla
 
         torch_xla.sync(wait=True)
@@ -87,7 +87,7 @@ class Reads(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = self._device_types((args, kwargs))
         result = func(*args, **(kwargs or {}))
-        is_copy = self.device != backends.HOST and backends.HOST in self._device_types(result)
+        is_copy = self.device != devices.HOST and devices.HOST in self._device_types(result)
         tags = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
         if self.device in given and (is_copy or not tags.isdisjoint(func.tags)):
             self.ops.append(str(func))
@@ -101,7 +101,7 @@ class Reads(TorchDispatchMode):
 @contextmanager
 def no_syncs(device: str) -> Iterator[None]:
     """Raise if the host waits for the device in this block; where no device reports it, if an op depends on values."""
-    if device == backends.xla.TYPE:
+    if device == devices.XLA_TYPE:
         from tests.support.xla import Traffic
 
         traffic = Traffic()
@@ -125,7 +125,7 @@ def no_syncs(device: str) -> Iterator[None]:
 
 def no_syncs_of_steps(device: str) -> AbstractContextManager[None]:
     """Raise if the host waits for the device in this block, where steps on the device skip by themselves."""
-    return no_syncs(device) if backends.skips_by_itself(device) else nullcontext()
+    return no_syncs(device) if devices.facts_of(device).skips_by_itself else nullcontext()
 
 
 @contextmanager
@@ -134,6 +134,6 @@ def required(device: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if device == backends.HOST:
+        if device == devices.HOST:
             raise
         pytest.skip(f"{device} does not run it: {str(error).splitlines()[0]:.150}")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
-from polycast import backends, syncfree
+from polycast import devices, syncfree
 from polycast.cast_by_hand import same_bits as same_bits
 from polycast.scaler import torch_foreach  # noqa: F401 -- it registers the operators of a scaler for other devices
 from torch import Tensor
@@ -47,7 +47,7 @@ _fused_sgd_ = torch._fused_sgd_
 @contextmanager
 def by_torch() -> Iterator[None]:
     """Run on CPU tensors what a device without such kernels runs: a read, and the step of torch.optim."""
-    with patch.object(backends, "FUSED", ()), composition():
+    with patch.multiple(devices.Fused, skips_by_itself=False, has_float64=False), composition():
         yield
 
 
@@ -65,12 +65,12 @@ class Kernels(NamedTuple):
     path: str = "fused"
 
     def __str__(self) -> str:
-        return self.path if self.device == backends.HOST else self.device
+        return self.path if self.device == devices.HOST else self.device
 
 
-def kernels_on(devices: Iterable[str], paths: Iterable[str] = tuple(PATHS)) -> list[Kernels]:
+def kernels_on(device_types: Iterable[str], paths: Iterable[str] = tuple(PATHS)) -> list[Kernels]:
     """Return all kernels of these device types; those of the CPU by several paths."""
-    return [Kernels(each, path) for each in devices for path in (paths if each == backends.HOST else ["fused"])]
+    return [Kernels(each, path) for each in device_types for path in (paths if each == devices.HOST else ["fused"])]
 
 
 SHAPES = ((7,), (3, 5), ())

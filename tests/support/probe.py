@@ -9,7 +9,7 @@ from typing import Any
 import polycast
 import torch
 from polycast import _compiled, installation
-from polycast.backends import device_type_of
+from polycast.devices import device_type_of
 from polycast.scope import scopes
 from torch._subclasses.fake_tensor import FakeTensorMode
 

@@ -7,7 +7,7 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast import backends
+from polycast import devices
 from torch import nn
 
 from tests.support.devices import RESIZES, for_scaling, seed
@@ -55,13 +55,13 @@ class Training:
 
     def state(self) -> dict[str, Any]:
         parts = [part.state_dict() for part in self.parts]
-        return {"parts": parts, "number": self.number, "random": backends.random_state()}
+        return {"parts": parts, "number": self.number, "random": devices.random_state()}
 
     def load(self, state: dict[str, Any]) -> None:
         for part, saved in zip(self.parts, state["parts"], strict=True):
             part.load_state_dict(saved)
         self.number = state["number"]
-        backends.set_random_state(state["random"])
+        devices.set_random_state(state["random"])
 
 
 # After few steps, in the midst, and after a step that was skipped.

@@ -15,7 +15,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from polycast import backends
+from polycast import devices
 from polycast._compiled import current_call, start_recording, stop_recording, take_calls
 from polycast.debug.calls import BACKWARD, FORWARD, LOWER, STEP, Call, Cast, Site, SiteCounter
 from polycast.debug.module_tracker import OUTSIDE, ModuleTracker
@@ -255,7 +255,7 @@ def _origin(name: str, rule: str, device: str) -> str:
     """Return the origin of a rule that no policy of a process, a region or a module has made."""
     if rule in (UNLISTED, Category.STOCK.value):
         return "" if rule == UNLISTED else "torch"
-    note = _notes().get((name, backends.device_of(device)))
+    note = _notes().get((name, devices.device_of(device)))
     return f"policy.yaml: {note}" if note else "policy.yaml"
 
 

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from polycast import backends
+from polycast import devices
 
 
 class ProgramState:
     """A snapshot of the random state, and of a model's buffers and gradients: which tensors they are, and copies."""
 
     def __init__(self, model: nn.Module | None) -> None:
-        self._random = backends.random_state(), random.getstate()
+        self._random = devices.random_state(), random.getstate()
         self._numpy_random = None if _numpy_random() is None else _numpy_random().get_state()
         self._buffers = [
             (module, name, buffer, buffer.clone())
@@ -41,7 +41,7 @@ class ProgramState:
     @torch.no_grad()
     def restore(self) -> None:
         """Restore all values, in the tensors that there were."""
-        backends.set_random_state(self._random[0])
+        devices.set_random_state(self._random[0])
         random.setstate(self._random[1])
         if self._numpy_random is not None:
             _numpy_random().set_state(self._numpy_random)

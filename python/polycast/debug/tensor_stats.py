@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from polycast import backends
+from polycast import devices
 from polycast.debug.calls import WIDE
 from polycast.debug.observer import Contents, Op
 from polycast.debug.ops import floating, is_plain
@@ -108,7 +108,7 @@ def largest(tensor: Tensor) -> Tensor:
     """
     plain = local(tensor)
     if plain is None:
-        return torch.zeros((), device=backends.HOST)
+        return torch.zeros((), device=devices.HOST)
     wide = plain.dtype if plain.dtype in WIDE else torch.float32
     plain = plain.to(wide) if plain.itemsize < 2 else plain
     most = torch.linalg.vector_norm(plain, math.inf).to(wide)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from polycast import backends
+from polycast import devices
 from polycast._compiled import ALSO_CALLED, DEVICES_LIKE, obstacles
 from polycast._suggest import did_you_mean
 from polycast.policy import op_names
@@ -123,8 +123,8 @@ class _Reader:
             return None
         if name == OTHERS or (name in DEVICES_LIKE and name is key):
             return name
-        if name in backends.device_types():
-            return backends.device_of(name)
+        if name in devices.device_types():
+            return devices.device_of(name)
         meant = ALSO_CALLED.get(name.lower())
         remedy = f"did you mean '{meant}'?" if meant else did_you_mean(name, [*DEVICES_LIKE, OTHERS])
         self.report(f"{path}.{name}", f"unknown device '{name}'", remedy)

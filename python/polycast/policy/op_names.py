@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import torch
 
-from polycast import backends
+from polycast import devices
 from polycast._compiled import DEVICES, NAMES, overloads_of
 from polycast._suggest import closest, did_you_mean, suggestion
 from polycast.policy.rules import ATEN, qualified, shown, split_overload
@@ -176,7 +176,7 @@ def ops_by_public_name() -> dict[str, list[str]]:
 
 def device_named(device: str | torch.device) -> str:
     """Return the device of the policy that a name or a ``torch.device`` means."""
-    name = backends.parse_device_type(device)
-    if name not in DEVICES and name not in backends.device_types():
-        raise backends.unknown(name, DEVICES)
-    return name if name in DEVICES else backends.device_of(name)
+    name = devices.parse_device_type(device)
+    if name not in DEVICES and name not in devices.device_types():
+        raise devices.unknown(name, DEVICES)
+    return name if name in DEVICES else devices.device_of(name)

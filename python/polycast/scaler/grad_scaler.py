@@ -10,7 +10,7 @@ from torch.amp.grad_scaler import GradScaler as TorchGradScaler
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 from torch.optim import Optimizer
 
-from polycast import _warnings, backends
+from polycast import _warnings, devices
 from polycast.scaler import torch_foreach  # noqa: F401 -- it registers the operators for other devices
 from polycast.scaler.arguments import check_number
 from polycast.scaler.meshes import FoundInfs, Meshes, agree_on_all
@@ -96,7 +96,7 @@ class GradScaler(TorchGradScaler):
         self._bounds = low, high = max(min_scale, torch.finfo(torch.float32).tiny), max_scale
         if not low <= check_number("init_scale", init_scale, above=0) <= high:
             raise ValueError(f"init_scale: expected from min_scale={low} to max_scale={high}, got {init_scale}")
-        device_type = "" if device is None else backends.known_device_type(device)
+        device_type = "" if device is None else devices.known_device_type(device)
         super().__init__(device_type, init_scale, growth_factor, backoff_factor, growth_interval, enabled)
         self._skip_on_host, self._process_group, self._states = skip_on_host, process_group, {}
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.optim.lr_scheduler import LRScheduler
 
-from polycast import backends
+from polycast import devices
 from polycast.scaler.grad_scaler import GradScaler
 from polycast.scaler.optimizer_state import unwrapped
 from polycast.syncfree.step import SyncFreeOptimizer
@@ -63,7 +63,9 @@ class SkipAwareLR(LRScheduler):
         self._count = count  # on the device, for one rounding; torch_xla compiles again for some values of 0-d tensors
         ours = isinstance(unwrapped(self.optimizer), SyncFreeOptimizer)
         # Torch's fused kernels on cuda take a learning rate of float32 only.
-        steps = count.squeeze().to(torch.float64 if ours and backends.has_float64(count.device.type) else torch.float32)
+        steps = count.squeeze().to(
+            torch.float64 if ours and devices.facts_of(count.device.type).has_float64 else torch.float32
+        )
         for group, base_lr, function in zip(self.optimizer.param_groups, self.base_lrs, self.lr_lambdas, strict=False):
             new = torch.full_like(steps, base_lr) * function(steps)
             is_same = isinstance(lr := group["lr"], Tensor) and (lr.device, lr.dtype) == (new.device, new.dtype)

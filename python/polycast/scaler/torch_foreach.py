@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from polycast import backends
+from polycast import devices
 from polycast._compiled import check_arguments, check_norm_type
 from polycast._operators import library
 
@@ -23,7 +23,7 @@ def norm(tensors: list[Tensor], norm_type: float) -> tuple[Tensor, Tensor, Tenso
     check_norm_type(norm_type)
     dtype = torch.float64 if any(tensor.dtype is torch.float64 for tensor in tensors) else torch.float32
     # In float64 no sum of squares of narrower numbers overflows.
-    sums = torch.float64 if backends.has_float64(tensors[0].device.type) else dtype
+    sums = torch.float64 if devices.facts_of(tensors[0].device.type).has_float64 else dtype
     with torch._C._AutoDispatchBelowAutograd():
         norms = _norms(tensors, norm_type, sums)
         total = torch.linalg.vector_norm(norms, norm_type).to(dtype)

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.optim.adam import adam
 from torch.optim.optimizer import ParamsT
 
-from polycast import backends
+from polycast import devices
 from polycast._operators import operators
 from polycast.syncfree import torch_fused  # noqa: F401 -- it registers the operators for other devices
 from polycast.syncfree.arguments import numbers
@@ -20,7 +20,7 @@ Stock = torch.optim.Adam
 
 def _place_of_step(param: Tensor) -> torch.device:
     """Return where the count of steps is: beside its parameter, or where torch.optim takes and reads it, the host."""
-    return param.device if backends.skips_by_itself(param.device.type) else torch.device(backends.HOST)
+    return param.device if devices.facts_of(param.device.type).skips_by_itself else torch.device(devices.HOST)
 
 
 class Adam(SyncFreeOptimizer, Stock):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from polycast import backends
+from polycast import devices
 from polycast._compiled import check_arguments
 from polycast.syncfree.arguments import check_state_dtype, numbers, refuse_differentiable
 from polycast.syncfree.batches import Batch, Group, Operator, call, name_of, raise_named
@@ -153,7 +153,7 @@ class SyncFreeOptimizer(StatefulOptimizer):
     def _gather(self, collected: Collected) -> Batch | None:
         """Return what the operator takes of a group, or None where torch.optim takes the step."""
         group, params, _ = collected
-        if self._needs_torch(group) or not backends.skips_by_itself(params[0].device.type):
+        if self._needs_torch(group) or not devices.facts_of(params[0].device.type).skips_by_itself:
             return None
         names = self._state_names(group)
         batch = gather_group(collected, self.state, names)

@@ -3,6 +3,8 @@
 It is that of tests/support/backend. Where the name is that of a vendor's backend, fake tensors stand for the vendor's.
 """
 
+import os
+
 import polycast
 
 from tests.support.backend import NAME
@@ -60,8 +62,13 @@ True
 """
 
 
+def python_with_backend(code: str) -> str:
+    paths = os.pathsep.join([str(installed()), os.environ.get("PYTHONPATH", "")])
+    return python(code.replace("mine", NAME), PYTHONPATH=paths)
+
+
 def test_it_is_installed_on_request_by_either_name_and_a_fallback_of_its_own_stays() -> None:
-    assert python(PROGRAM.replace("mine", NAME), PYTHONPATH=str(installed())) == PRINTED
+    assert python_with_backend(PROGRAM) == PRINTED
 
 
 ARRIVING = """
@@ -103,6 +110,62 @@ def test_a_device_is_that_of_the_backend_by_either_name_and_follows_it() -> None
         "'musa' is a backend outside of torch that is not loaded here; import the package that registers it first",
         "torch.float16 torch.float16 torch.float32",
     ]
+
+
+OWN = """
+import warnings
+import torch
+import polycast
+from polycast.verify import verify
+
+fallback = torch.library.Library("_", "IMPL", "AutocastPrivateUse1")
+fallback.fallback(torch.library.fallthrough_kernel)
+library = torch.library.Library("aten", "IMPL", "AutocastPrivateUse1")
+library.impl("matmul", lambda left, right: left)  # stands for a kernel of the backend's own
+x = torch.ones(2, 2, device="mine")
+before = dump()
+
+def product():
+    with polycast.autocast("mine"), torch.no_grad():
+        return (x @ x).dtype
+
+def changed(change):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        change()
+    print(*(warning.message for warning in caught), *({*polycast.installed()} & {"privateuse1"}))
+
+changed(product)
+changed(lambda: polycast.install("mine"))
+print(product(), dump() == before)
+print({check.outcome for check in verify("mine", parts=["rules"]).checks})
+changed(lambda: polycast.install("mine", like="cuda"))
+print(product(), verify("mine", parts=["rules"]).failed)
+changed(lambda: polycast.install("mine"))
+print(product(), dump() == before)
+try:
+    polycast.install("mine", like="xpu")
+except ValueError as error:
+    print(error)
+"""
+STAY = f"""\
+{NAME} has autocast kernels of its own, and policy.yaml has no rules for it, so its regions run its own; \
+to override them, call polycast.install('{NAME}', like='cuda')"""
+LEFT_ALONE = f"""\
+{STAY}
+{STAY}
+torch.float32 True
+{{'not checked'}}
+privateuse1
+torch.float16 []
+{STAY}
+torch.float32 True
+like: expected 'cuda' for {NAME}, got 'xpu'; for other rules add the device to policy.yaml
+"""
+
+
+def test_kernels_of_a_backend_without_rules_stay_unless_like_overrides_them() -> None:
+    assert python_with_backend(OWN) == LEFT_ALONE
 
 
 def test_each_device_is_the_first_on_its_key_or_has_the_lists_of_its_backend() -> None:

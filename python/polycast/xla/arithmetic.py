@@ -1,4 +1,4 @@
-"""The element arithmetic of Adam and SGD in XLA ops, in the order of torch.optim's for-loop.
+"""The arithmetic of Adam, SGD and the scale in XLA ops, in the order of torch.optim's for-loop.
 
 Factors that all elements share are computed in float64, as the for-loop computes them in Python. Elements are computed
 in float32, or in float64 for float64 parameters, and rounded once at the end.
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from polycast.backends.xla_kernels.ops import Op, constant, like, scalar
+from polycast.xla.ops import Op, all_finite, constant, like, scalar
 
 
 @dataclass(frozen=True)
@@ -149,3 +149,17 @@ class SGD:
         new = old.cast(grad.shape().dtype) * like(momentum, grad) + grad
         kept = controls.keep(old, new)
         return carried(new, kept), [kept]
+
+
+def next_scale(ops: list[Op]) -> list[Op]:
+    """Return the next scale and growth tracker. The ops are both, found_inf, and the numbers of update_scale_."""
+    old, tracker = [scalar(op) for op in ops[:2]]
+    growth, backoff, interval, floor, ceiling = [scalar(ops[3], index) for index in range(5)]
+    found, wide = scalar(ops[2]) != constant(scalar(ops[2]), 0), old.cast("f64")
+    following = tracker + constant(tracker, 1)
+    reached = following.cast("f64") == interval  # torch compares with ==, too
+    grown = (wide * growth).cast(old.shape().dtype)
+    raised = all_finite(grown).select(grown.cast("f64").min(ceiling), wide)
+    new = found.select((wide * backoff).max(floor), reached.select(raised, wide)).cast(old.shape().dtype)
+    count = (found | reached).select(constant(tracker, 0), following)
+    return [op.reshape(tuple(like_.shape().sizes)) for op, like_ in zip((new, count), ops, strict=False)]

@@ -110,7 +110,7 @@ def test_an_alias_sees_the_update(alias: str) -> None:
 
 
 def test_computations_and_numbers_of_many_groups_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from polycast.backends.xla_kernels import computation
+    from polycast.xla import computation
 
     built: list[int] = []
     monkeypatch.setattr(computation, "_computations", {})

@@ -1,7 +1,7 @@
 """XLA computations over whole lists of tensors. Each is built once and called lazily; results are written in place.
 
 torch_xla traces every operator into nodes of a graph, which cost host time in each step. A user computation is one node
-for any number of tensors. Of the kernels' modules only this one imports torch_xla.
+for any number of tensors.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -12,8 +12,14 @@ import torch
 from torch import Tensor
 
 from polycast._compiled import signature, write_back
-from polycast.backends.xla import TYPE
-from polycast.backends.xla_kernels.ops import Op
+from polycast.torch_internals import (
+    DispatchKey,
+    DispatchKeySet,
+    exclude_keys,
+    is_functional_tensor,
+    to_functional_tensor,
+)
+from polycast.xla.ops import Op
 
 Build: TypeAlias = Callable[[list[Op]], list[Op]]
 
@@ -22,16 +28,16 @@ Build: TypeAlias = Callable[[list[Op]], list[Op]]
 _LIMIT = 4096
 _computations: dict[Hashable, Any] = {}
 # If this key is excluded, torch_xla returns tensors without functionalization's wrapper. write_back needs these.
-_FUNCTIONALIZE = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
+_FUNCTIONALIZE = DispatchKeySet(DispatchKey.Functionalize)
 
 
 def update(kind: Hashable, build: Build, written: Sequence[Tensor], read: Sequence[Tensor]) -> list[Tensor]:
     """Compute ``build`` over both lists. Store the first results in the written tensors and return the others."""
-    with torch._C._ExcludeDispatchKeyGuard(_FUNCTIONALIZE):
+    with exclude_keys(_FUNCTIONALIZE):
         results = call(kind, build, [*written, *read])
     further = results[len(written) :]
     write_back(written, results[: len(written)] if further else results)
-    return list(map(torch._to_functional_tensor, further)) if torch._is_functional_tensor(written[0]) else further
+    return list(map(to_functional_tensor, further)) if is_functional_tensor(written[0]) else further
 
 
 def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -88,5 +94,5 @@ def on_device(device: torch.device, *given: Tensor | None) -> list[Tensor]:
     tensors = []
     for tensor in given:
         if tensor is not None:
-            tensors.append(tensor if tensor.device.type == TYPE else tensor.detach().reshape(1).to(device))
+            tensors.append(tensor if tensor.device.type == "xla" else tensor.detach().reshape(1).to(device))
     return tensors

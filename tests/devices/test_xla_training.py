@@ -95,7 +95,7 @@ BATCHES, BAD = 8, 3
 CHILD = """
 from torch_xla import runtime
 runtime.use_spmd()
-from tests.backends.test_xla_training import train_on_two
+from tests.devices.test_xla_training import train_on_two
 train_on_two()
 """
 

@@ -1,0 +1,323 @@
+"""What differs from device to device. Only this file, the folder xla/ and policy.yaml name devices.
+
+policy.yaml lists *devices*: sets of rules, such as "cuda" and "xla_gpu". A *device type* is torch's: that of a tensor.
+"""
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from polycast._compiled import ALSO_CALLED, DEVICES, DEVICES_LIKE
+from polycast._suggest import suggestion
+from polycast.torch_internals import constant, privateuse1_name, registrations_for
+
+HOST, XLA_TYPE = "cpu", "xla"
+SHAPES_ONLY = "meta"  # it has no autocast state
+PRIVATEUSE1 = "privateuse1"  # the device of an out-of-tree backend that the policy has no device named as it
+# The devices of out-of-tree backends. A process can load one of these backends.
+PRIVATE = tuple(name for name, other in DEVICES.items() if other.dispatch_key == DEVICES[PRIVATEUSE1].dispatch_key)
+# From the package of a backend to the device type that is installed once it is imported.
+_XLA_PACKAGE = "torch_xla"
+LATE = {_XLA_PACKAGE: XLA_TYPE}
+# Modules with a class CheckpointFunction, which reruns a forward in backward.
+CHECKPOINTS = ("torch.utils.checkpoint", "torch_xla.utils.checkpoint")
+
+
+class DeviceType:
+    """A device type that has a module of its own, such as torch.xpu. Subclasses are the types that differ."""
+
+    # Whether steps skip without a read, by our kernels or by torch's fused ones. In torch 2.9 those of MPS ignore
+    # found_inf and grad_scale, and those of XPU compute in float64, which not every XPU has.
+    skips_by_itself = False
+    has_float64 = False  # whether all its devices are known to have float64
+    # Whether the backend is outside of torch's repository. Kernels are overridden on request only, after the backend is
+    # loaded. If it has registered no fallback then, polycast registers one.
+    is_out_of_tree = False
+    rules_are_a_guess = False  # whether the policy has no device of its name
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def rules(self) -> str:
+        """The device of the policy that has its rules; a ValueError if the policy has none."""
+        if self.name not in DEVICES or device_type_of(self.name) != self.name:
+            raise unknown(self.name, device_types())
+        return self.name
+
+    @property
+    def has_own_kernels(self) -> bool:
+        """Whether kernels of ops are registered on its autocast key. Ask while polycast's are not installed."""
+        return any(name.startswith("aten::") for name in registrations_for(DEVICES[self.rules].dispatch_key))
+
+    @property
+    def is_here(self) -> bool:
+        """Whether torch finds a device of this type."""
+        module = getattr(torch, self.name, None)
+        return module is not None and getattr(module, "is_available", lambda: True)()
+
+    def check_region(self) -> None:
+        """Raise for a region if the backend is not loaded."""
+
+    def overrides(self) -> list[str]:
+        """Return a sentence for each setting that overrides the policy in regions."""
+        return []
+
+    def end_step(self) -> None:
+        """Have the device run what it was given, where it runs nothing by itself."""
+
+    def random_state(self) -> Any:
+        """Return the states of its random generators, as far as they can be read and set."""
+        module: Any = getattr(torch, self.name, None)
+        if not (hasattr(module, "get_rng_state") and hasattr(module, "set_rng_state")):
+            return []
+        return [module.get_rng_state(index) for index in range(torch.accelerator.device_count())]
+
+    def set_random_state(self, state: Any) -> None:
+        """Restore states that :meth:`random_state` returned."""
+        for index, of_device in enumerate(state):
+            getattr(torch, self.name).set_rng_state(of_device, index)
+
+
+class Fused(DeviceType):
+    """A device type on which fused optimizers skip and unscale as documented."""
+
+    skips_by_itself = has_float64 = True
+
+
+class Host(Fused):
+    """The CPU."""
+
+    def random_state(self) -> Any:
+        return torch.get_rng_state()
+
+    def set_random_state(self, state: Any) -> None:
+        torch.set_rng_state(state)
+
+
+class ShapesOnly(DeviceType):
+    """Meta tensors, which hold no values."""
+
+    skips_by_itself = True
+
+
+class OutOfTree(DeviceType):
+    """A backend outside of torch that has a dispatch key of its own."""
+
+    is_out_of_tree = True
+
+
+class PrivateUse1(OutOfTree):
+    """The backend of this process that registered a name of its own. The policy may have a device of that name."""
+
+    @property
+    def rules(self) -> str:
+        return self.name if self.name in PRIVATE else PRIVATEUSE1
+
+    @property
+    def rules_are_a_guess(self) -> bool:  # type: ignore[override]
+        return self.rules == PRIVATEUSE1
+
+    def check_region(self) -> None:
+        if not hasattr(torch, self.name):
+            raise unknown(PRIVATEUSE1, device_types())
+
+
+class XLA(DeviceType):
+    """One device type and two devices of the policy, of which the hardware that torch_xla runs on chooses one."""
+
+    skips_by_itself = has_float64 = True
+
+    @property
+    def rules(self) -> str:
+        if not self.is_here:
+            return "xla"
+        from torch_xla import runtime
+
+        # The others are TPU, Neuron and the host.
+        return "xla_gpu" if runtime.device_type() in ("CUDA", "ROCM", "GPU") else "xla"
+
+    @property
+    def is_here(self) -> bool:
+        return _XLA_PACKAGE in sys.modules
+
+    def check_region(self) -> None:
+        if not self.is_here:
+            raise RuntimeError(f"an autocast region on xla needs {_XLA_PACKAGE}; import {_XLA_PACKAGE} first")
+
+    def overrides(self) -> list[str]:
+        # torch_xla 2.9 obeys the ones for bfloat16.
+        names = ("XLA_USE_BF16", "XLA_DOWNCAST_BF16", "XLA_USE_F16")
+        return [
+            f"{name} is set: a torch_xla that obeys it runs every floating-point operation in "
+            f"{'bfloat16' if name.endswith('BF16') else 'float16'}, whatever the autocast policy says; unset {name} to "
+            "let the policy choose"
+            for name in names
+            if os.environ.get(name, "0") not in ("", "0", "false")
+        ]
+
+    def end_step(self) -> None:
+        import torch_xla
+
+        torch_xla.sync()
+
+    def random_state(self) -> Any:
+        if not (self.is_here and is_xla_in_use()):
+            return None
+        from torch_xla.core import xla_model
+
+        return int(xla_model.get_rng_state())
+
+    def set_random_state(self, state: Any) -> None:
+        if state is not None:
+            from torch_xla.core import xla_model
+
+            xla_model.set_rng_state(state)
+
+
+@constant
+def is_xla_in_use() -> bool:
+    """Return whether torch_xla's runtime was started. The first tensor on an XLA device starts it."""
+    import torch_xla
+
+    return bool(torch_xla._XLAC._xla_runtime_is_initialized())
+
+
+_DIFFERENT = {
+    each.name: each for each in (Host(HOST), Fused("cuda"), ShapesOnly(SHAPES_ONLY), XLA(XLA_TYPE), OutOfTree("hpu"))
+}
+
+
+def facts_of(device_type: str) -> DeviceType:
+    """Return what is known of a device type. It need not be one of the policy."""
+    backend = privateuse1_name()
+    if device_type in (PRIVATEUSE1, backend):
+        return PrivateUse1(backend)
+    return _DIFFERENT.get(device_type) or DeviceType(device_type)
+
+
+def device_of(device_type: str) -> str:
+    """Return the device of the policy that has the rules of a device type.
+
+    Raises:
+        ValueError: The policy has no rules for the device type.
+    """
+    return facts_of(device_type).rules
+
+
+def device_type_of(device: str) -> str:
+    """Return torch's device type for a device of the policy: the one of its dispatch key."""
+    device_type = DEVICES[device].dispatch_key.removeprefix("Autocast").lower()
+    return privateuse1_name() if device_type == PRIVATEUSE1 else device_type
+
+
+def device_types() -> list[str]:
+    """Return the device types that the policy has rules for."""
+    return list(dict.fromkeys(map(device_type_of, DEVICES)))
+
+
+def served() -> list[str]:
+    """Return the device types that torch itself serves, and XLA where torch_xla is loaded."""
+    late = () if facts_of(XLA_TYPE).is_here else (XLA_TYPE,)
+    return [name for name in device_types() if not facts_of(name).is_out_of_tree and name not in late]
+
+
+def current() -> str:
+    """Return the device type of this process's accelerator, or that of the host if there is none.
+
+    Raises:
+        RuntimeError: torch_xla is imported and no XLA device is in use, so either XLA or the host may be meant.
+    """
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    if accelerator is not None:
+        return accelerator.type
+    if facts_of(XLA_TYPE).is_here and not is_xla_in_use():
+        raise RuntimeError(
+            f"{_XLA_PACKAGE} is imported, and no XLA device is in use yet; name the device that this region is for, "
+            f"as in polycast.autocast('{HOST}')"
+        )
+    return XLA_TYPE if facts_of(XLA_TYPE).is_here else HOST
+
+
+def check_like(device_type: str, like: str | None) -> None:
+    """Raise a ValueError for a device whose rules a backend cannot take."""
+    device = device_of(device_type)
+    if like not in (None, device, DEVICES_LIKE[device]):
+        raise ValueError(
+            f"like: expected '{DEVICES_LIKE[device] or device}' for {device_type}, got '{like}'; for other rules add "
+            "the device to policy.yaml"
+        )
+
+
+def own_kernels_stay(device_type: str) -> str:
+    """Return why a backend that registers autocast kernels of its own, and that policy.yaml lacks, is left alone."""
+    return (
+        f"{device_type} has autocast kernels of its own, and policy.yaml has no rules for it, so its regions run its "
+        f"own; to override them, call polycast.install('{device_type}', like='{DEVICES_LIKE[PRIVATEUSE1]}')"
+    )
+
+
+def parse_device_type(device: str | torch.device) -> str:
+    """Return the device type of what a user gives: a str, with or without an index, or a ``torch.device``.
+
+    Raises:
+        TypeError: The device is neither.
+    """
+    if isinstance(device, torch.device):
+        return device.type
+    if isinstance(device, str):
+        return device.partition(":")[0]
+    raise TypeError(f"the device is {device!r}; give a text such as '{HOST}', or a torch.device")
+
+
+def known_device_type(device: str | torch.device) -> str:
+    """Return the device type of a device that torch knows.
+
+    Raises:
+        TypeError: The device is neither a str nor a ``torch.device``.
+        ValueError: Torch knows no such device.
+    """
+    device_type = parse_device_type(device)
+    if not _is_of_torch(device_type):
+        raise unknown(device_type, device_types())
+    return torch.device(device_type).type
+
+
+def unknown(device_type: str, known: Iterable[str]) -> ValueError:
+    """Return the error for a device type that the policy has no rules for."""
+    names = list(known)
+    if device_type in PRIVATE:
+        return ValueError(
+            f"'{device_type}' is a backend outside of torch that is not loaded here; import the package that registers "
+            f"it first{suggestion(ALSO_CALLED.get(device_type, ''), names)}"
+        )
+    if device_type in DEVICES and device_type_of(device_type) != device_type:
+        return ValueError(
+            f"'{device_type}' is a device of the policy that the hardware chooses; name '{device_type_of(device_type)}'"
+        )
+    meant = ALSO_CALLED.get(device_type.lower(), device_type.lower())
+    close = suggestion(meant, names) if meant != device_type or not _is_of_torch(device_type) else ""
+    return ValueError(f"polycast has no device '{device_type}' in its policy; it has {', '.join(names)}{close}")
+
+
+def _is_of_torch(device_type: str) -> bool:
+    try:
+        return bool(torch.device(device_type))
+    except RuntimeError:
+        return False
+
+
+def random_state() -> dict[str, Any]:
+    """Return the states of the random generators in use, by device type: the host's, XLA's and the accelerator's."""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    names = [HOST, XLA_TYPE, *([] if accelerator is None else [accelerator.type])]
+    return {name: facts_of(name).random_state() for name in names}
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Restore the states that :func:`random_state` returned."""
+    for name, of_type in state.items():
+        facts_of(name).set_random_state(of_type)

@@ -1,0 +1,136 @@
+"""The operators of polycast on XLA. Each call is one computation over all its tensors, and never syncs."""
+
+from collections.abc import Callable, Sequence
+from itertools import chain, islice
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.library import Library
+
+from polycast._compiled import check_arguments, check_norm_type, own_memory
+from polycast.torch_internals import below_autograd
+from polycast.xla.arithmetic import SGD, Adam, Controls, Given, compute_dtype, next_scale
+from polycast.xla.computation import call, on_device, update, upload
+from polycast.xla.ops import Op, constant, like, non_finite_flags, scalar, total_norm
+
+Tensors: TypeAlias = list[Tensor]
+
+
+def register(library: Library) -> None:
+    """Register the operators' kernels for XLA in a library. They need torch_xla when they are called.
+
+    Functionalization wraps all XLA tensors, and raises for an operator that writes and is not ATen's. So such operators
+    are registered above it, on autograd's key. Fake tensors have that key too; their calls are redispatched.
+    """
+    for pure in (find_non_finite, norm):
+        library.impl(pure.__name__, pure, "XLA")  # type: ignore[no-untyped-call]
+    for function in (adam_step_, sgd_step_, unscale_, update_scale_):
+        library.impl(function.__name__, _unless_fake(function), "AutogradXLA")  # type: ignore[no-untyped-call]
+
+
+def _unless_fake(function: Callable[..., Tensor | None]) -> Callable[..., Tensor | None]:
+    packet = getattr(torch.ops.polycast, function.__name__)
+
+    def kernel(*args: Any, **kwargs: Any) -> Tensor | None:
+        first = args[0][0] if isinstance(args[0], list) and args[0] else args[0]
+        if hasattr(first, "fake_device"):
+            with below_autograd():
+                result: Tensor | None = packet(*args, **kwargs)
+                return result
+        return function(*args, **kwargs)
+
+    return kernel
+
+
+def adam_step_(
+    *lists: Tensors, beta1: float, beta2: float, weight_decay: float, eps: float, decoupled_weight_decay: bool,
+    maximize: bool, **scalars: Tensor | None,
+) -> None:  # fmt: skip
+    """Take a step of Adam or AdamW."""
+    arithmetic = Adam(maximize, weight_decay != 0, decoupled_weight_decay, beta1 <= 0.5)
+    _step("adam_step_", arithmetic, lists, (beta1, beta2, weight_decay, eps), **scalars)  # type: ignore[arg-type]
+
+
+def sgd_step_(
+    *lists: Tensors, weight_decay: float, momentum: float, nesterov: bool, maximize: bool, **scalars: Tensor | None
+) -> None:
+    """Take a step of SGD."""
+    arithmetic = SGD(maximize, weight_decay != 0, bool(lists[2]), nesterov)
+    _step("sgd_step_", arithmetic, lists, (weight_decay, momentum), **scalars)  # type: ignore[arg-type]
+
+
+def _step(
+    op: str, arithmetic: Adam | SGD, lists: Sequence[Tensors], numbers: tuple[float, ...],
+    *, lr: Tensor, found_inf: Tensor | None = None, grad_scale: Tensor | None = None, clip_coef: Tensor | None = None,
+) -> None:  # fmt: skip
+    """Update the tensors of all lists, except the second list: it holds the gradients, which are only read."""
+    check_arguments(op, lists, [lr, found_inf, grad_scale, clip_coef])
+    tensors = list(filter(len, lists))
+    if not tensors:
+        return
+    device = tensors[0][0].device
+    given = Given(lr.device.type == "xla", found_inf is not None, grad_scale is not None, clip_coef is not None)
+    vector = upload((0.0 if given.lr else float(lr.item()), *numbers), device, id(tensors[0][0]))
+    scalars = on_device(device, lr if given.lr else None, found_inf, grad_scale, clip_coef)
+    params, grads, *states = tensors
+    rows = list(zip(params, *states, strict=True))
+    written = list(chain.from_iterable(rows))
+
+    def build(ops: list[Op]) -> list[Op]:
+        count = len(written)
+        gradients, controls = ops[count : count + len(rows)], Controls.read(given, ops[count + len(rows) :])
+        taken = iter(ops[:count])
+        return [op for grad in gradients for op in arithmetic.update(controls, grad, *islice(taken, len(rows[0])))]
+
+    update((arithmetic, given, len(rows)), build, written, [*grads, vector, *scalars])
+
+
+def find_non_finite(tensors: Tensors) -> tuple[Tensor, Tensor]:
+    """Return whether any tensor holds an inf or NaN, and a vector with the same of each, as 0 or 1 in float32."""
+    check_arguments("find_non_finite", [tensors], [])
+    found_inf, non_finite = call("find_non_finite", non_finite_flags, tensors)
+    return found_inf, non_finite
+
+
+def norm(tensors: Tensors, norm_type: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the norm of all tensors as one vector, in float64 if any of them is, and the results of find_non_finite.
+
+    The norm does not overflow if its value is finite.
+    """
+    check_arguments("norm", [tensors], [])
+    check_norm_type(norm_type)
+
+    def build(ops: list[Op]) -> list[Op]:
+        return [total_norm(ops, norm_type), *non_finite_flags(ops)]
+
+    total, found_inf, non_finite = call(("norm", norm_type), build, tensors)
+    return total, found_inf, non_finite
+
+
+def unscale_(grads: Tensors, found_inf: Tensor, inv_scale: Tensor) -> Tensor:
+    """Multiply the gradients by ``inv_scale``, and set ``found_inf`` to 1 if one of them holds an inf or NaN.
+
+    Returns:
+        Whether each gradient does, as 0 or 1 in float32.
+    """
+
+    def build(ops: list[Op]) -> list[Op]:
+        *tensors, found, factor = ops
+        wide = [op.cast(compute_dtype(op)) for op in tensors]
+        new = [(op * like(scalar(factor), op)).cast(old.shape().dtype) for op, old in zip(wide, tensors, strict=True)]
+        any_found, non_finite = non_finite_flags(tensors)
+        flag = like(any_found, found)
+        return [*new, (flag != constant(flag, 0)).select(flag, found), non_finite]
+
+    check_arguments("unscale_", [grads], [found_inf, inv_scale])
+    own_memory(grads)
+    (non_finite,) = update("unscale", build, [*grads, found_inf], on_device(found_inf.device, inv_scale))
+    return non_finite
+
+
+def update_scale_(scale: Tensor, growth_tracker: Tensor, found_inf: Tensor, *numbers: float) -> None:
+    """Lower the scale after an overflow, but not below its minimum. Raise it after enough steps, up to its maximum."""
+    check_arguments("update_scale_", [], [scale, growth_tracker, found_inf])
+    vector = upload(numbers, scale.device)
+    update("scale", next_scale, [scale, growth_tracker], [*on_device(scale.device, found_inf), vector])
