@@ -1,4 +1,4 @@
-"""A drop-in for torch.amp that you can inspect, change per op, and debug.
+"""Automatic mixed precision (torch.amp) that you can inspect, change per op, and debug.
 
 Importing the package installs the policy's autocast kernels for every device that torch itself serves. Those for XLA
 are installed when torch_xla is imported, before or after. Set POLYCAST_INSTALL=0 to install none, and call
