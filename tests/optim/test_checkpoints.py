@@ -1,10 +1,12 @@
 """State that is saved and loaded: torch.optim's, in its dtype, through the users' hooks."""
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
 
 from tests.support.optimizers import OURS, SHAPES, THEIRS, make, parameters, same_bits, set_grads
 
@@ -105,3 +107,55 @@ def test_state_that_belongs_to_no_parameter_is_kept() -> None:
     optimizer.load_state_dict(optimizer.state_dict())
     train(optimizer, params, 1)
     assert optimizer.state_dict()["state"]["test"] == optimizer.state["test"] == 1
+
+
+@pytest.mark.parametrize("kind", ["SGD momentum", "SGD dampening", "AdamW"])
+@pytest.mark.parametrize(
+    ("taken", "skipped"), [(0, 0), (2, 1)], ids=["saved before any step", "loaded after a skipped first step"]
+)
+def test_averages_travel_through_torch_distributed_checkpoint(kind: str, taken: int, skipped: int) -> None:
+    weights = []
+    for library in (OURS, THEIRS):
+        models = [nn.ParameterList(parameters(*SHAPES, seed=seed)) for seed in (0, 1)]
+        saved, loaded = (make(library, kind, model.parameters()) for model in models)
+        skip: Any = loaded.step
+        train(saved, [*models[0]], *range(taken))
+        for number in range(skipped if library is OURS else 0):
+            set_grads(models[1], number)
+            skip(found_inf=torch.ones(()))
+        set_optimizer_state_dict(models[1], loaded, get_optimizer_state_dict(models[0], saved))
+        train(loaded, [*models[1]], 5, 6)
+        weights.append([*models[1]])
+    torch.testing.assert_close(*weights)
+
+
+@pytest.mark.parametrize(("first", "maximize"), [(0.0, True), (-0.0, False)])
+def test_a_checkpoint_knows_that_dampened_momentum_has_begun(first: float, maximize: bool) -> None:
+    """Also where the first gradient was zero, and so are the buffers."""
+    weights = []
+    for library in (OURS, THEIRS):
+        params = parameters((3,))
+        saved, loaded = (make(library, "SGD dampening", params, maximize=maximize) for _ in range(2))
+        for optimizer, gradient in ((saved, first), (loaded, 1.0)):
+            loaded.load_state_dict(saved.state_dict())
+            params[0].grad = torch.full((3,), gradient)
+            optimizer.step()
+        weights.append(params)
+    torch.testing.assert_close(*weights)
+
+
+def test_a_step_without_memory_for_its_state_can_be_taken_again() -> None:
+    """The state of a parameter is complete or not there, so checkpoints stay torch.optim's."""
+    params, others = parameters((3,)), parameters((3,))
+    optimizer, peer = make(OURS, "Adam amsgrad", params), make(THEIRS, "Adam amsgrad", others)
+    set_grads(params, 0)
+    results = [torch.zeros(3), torch.OutOfMemoryError("injected")]
+    with (
+        patch.object(torch, "zeros_like", side_effect=results),
+        pytest.raises(torch.OutOfMemoryError, match="injected"),
+    ):
+        optimizer.step()
+    peer.load_state_dict(optimizer.state_dict())
+    train(optimizer, params, 0, 1)
+    train(peer, others, 0, 1)
+    torch.testing.assert_close(params, others)

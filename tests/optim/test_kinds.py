@@ -54,7 +54,7 @@ STEPS = {
     "zero": "ZeroTensors are immutable",
     "released": rf"^params\[1\] \(of {NO_MEMORY}",
     "released gradient": rf"^grads\[1\] \(of {NO_MEMORY}",
-    "mkldnn": "Could not run 'aten::empty_strided' with arguments from the 'MkldnnCPU' backend",
+    "mkldnn": "memory format option is only supported by strided tensors",  # by Adam; torch.optim raises the same
 }
 PASSES = {
     "inference gradient": r"^grads\[1\] \(of layer1\): expected a tensor that can be written, got an inference tensor",
@@ -68,6 +68,7 @@ def usual(tensor: Tensor) -> Tensor:
     """Return the numbers of a tensor in memory of their own; of a subclass, the tensor."""
     if isinstance(tensor, AsyncCollectiveTensor):
         return tensor.trigger_wait()  # type: ignore[no-any-return, no-untyped-call]
+    tensor = tensor.to_dense() if tensor.is_mkldnn else tensor
     return tensor if isinstance(tensor, TwoTensor) else tensor.resolve_conj().resolve_neg().clone()
 
 

@@ -43,6 +43,21 @@ def test_parameters_on_one_storage_step_one_after_the_other(
     torch.testing.assert_close(found, wanted, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("kind", ["SGD", "SGD momentum", "AdamW"])
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate parameters")
+def test_a_parameter_that_is_twice_in_a_group(kind: str, real_device: str) -> None:
+    """It takes two steps from one gradient, as by torch.optim."""
+    weights = []
+    for library, device in ((OURS, real_device), (THEIRS, "cpu")):
+        first, second = parameters((3,), (2, 2), device=device)
+        optimizer = make(library, kind, [first, second, first])
+        for number in range(3):
+            set_grads([first, second], number)
+            optimizer.step()
+        weights.append([first.detach().cpu(), second.detach().cpu()])
+    torch.testing.assert_close(*weights)
+
+
 @pytest.mark.parametrize("kind", ["SGD momentum", "AdamW"])
 def test_a_gradient_that_lies_otherwise_is_copied_in_parts(kind: str) -> None:
     param = numbers(1024, 2048).requires_grad_()

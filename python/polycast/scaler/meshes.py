@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from polycast.syncfree.batches import Group
+from polycast.syncfree.tensor_lists import Group
 
 
 class GradientCheck(NamedTuple):

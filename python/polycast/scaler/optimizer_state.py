@@ -11,9 +11,9 @@ from torch.amp.grad_scaler import OptState
 from torch.optim import optimizer as torch_optimizer
 
 from polycast.scaler.meshes import FoundInfs, GradientCheck, Meshes, Shards, agree, meshes_of
-from polycast.syncfree.batches import Group, name_of, on_gradients
-from polycast.syncfree.gather import collect, gather_gradients
+from polycast.syncfree.gather import gather_gradients
 from polycast.syncfree.step import SyncFreeOptimizer
+from polycast.syncfree.tensor_lists import Group, name_of, on_gradients
 
 # Modules of PyTorch that wrap a step and leave gradients alone: one calls hooks, the other counts steps.
 _AROUND = ("torch.optim.optimizer", "torch.optim.lr_scheduler")
@@ -36,7 +36,7 @@ class OptimizerState:
     def check_inf(self, param_groups: list[Group]) -> FoundInfs:
         """Check gradients, in one pass that writes nothing."""
         checks, operator = [], torch.ops.polycast.find_non_finite.default
-        for each in gather_gradients(param_groups, collect(param_groups)):
+        for each in gather_gradients(param_groups):
             found = on_gradients(operator, each, param_groups)
             checks.append(GradientCheck(each.params, each.mesh, each.split_dims, *found))
         return self.agree(param_groups, checks)[0]
@@ -50,7 +50,7 @@ class OptimizerState:
         if self.clip_coef is not None:
             raise RuntimeError("clip_grad_norm() has already been called on this optimizer since the last update().")
         checks, operator = [], torch.ops.polycast.norm.default
-        for each in gather_gradients(param_groups, collect(param_groups)):
+        for each in gather_gradients(param_groups):
             if norm_type != 2 and any(param.is_complex() for param in each.params):
                 raise ValueError(f"norm_type: expected 2 for complex gradients, got {norm_type}")
             norm, found_inf, non_finite = on_gradients(operator, each, param_groups, norm_type)
@@ -107,7 +107,7 @@ class OptimizerState:
 def multiply(groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: bool = False) -> list[GradientCheck]:
     """Multiply gradients by one element in place and check them, in one pass. Torch allows no float16 here."""
     checks, operator = [], torch.ops.polycast.unscale_.default
-    gathered = gather_gradients(groups, collect(groups), coalesce_in_place=True)
+    gathered = gather_gradients(groups, coalesce_in_place=True)
     for each in () if allow_float16 else gathered:
         for param, grad in zip(each.params, each.grads, strict=True):
             if grad.dtype is torch.float16:

@@ -1,29 +1,16 @@
 """Adam and AdamW."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.optim.adam import adam
 from torch.optim.optimizer import ParamsT
 
-from polycast import devices
 from polycast._operators import operators
 from polycast.syncfree import torch_fused  # noqa: F401 -- it registers the operators for other devices
-from polycast.syncfree.arguments import numbers
-from polycast.syncfree.batches import Group
 from polycast.syncfree.step import Arguments, SyncFreeOptimizer
-
-# By a name of our own: users who cannot edit a library put ours in the place of torch's.
-Stock = torch.optim.Adam
+from polycast.syncfree.tensor_lists import Group
 
 
-def _place_of_step(param: Tensor) -> torch.device:
-    """Return where the count of steps is: beside its parameter, or where torch.optim takes and reads it, the host."""
-    return param.device if devices.facts_of(param.device.type).skips_by_itself else torch.device(devices.HOST)
-
-
-class Adam(SyncFreeOptimizer, Stock):
+class Adam(SyncFreeOptimizer, torch.optim.Adam):
     """Adam, as ``torch.optim.Adam`` documents it, with a sync-free step.
 
     Args:
@@ -57,7 +44,9 @@ class Adam(SyncFreeOptimizer, Stock):
     """
 
     _average_names = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
+    _required_names = ("step", "exp_avg", "exp_avg_sq")
     _operator = operators.adam_step_.default
+    _stock = torch.optim.Adam
 
     def __init__(
         self,
@@ -77,7 +66,6 @@ class Adam(SyncFreeOptimizer, Stock):
         state_dtype: torch.dtype | str | None = None,
     ) -> None:
         self._start(
-            Stock,
             params,
             state_dtype,
             lr=lr,
@@ -93,69 +81,28 @@ class Adam(SyncFreeOptimizer, Stock):
             fused=fused,
         )
 
-    def _check_state_dtype(self, param: Tensor) -> None:
-        if torch.float16 in (self.state_dtype, self.state_dtype or param.dtype):
-            raise TypeError(
-                f"syncfree.{type(self).__name__} cannot keep the state of a parameter of {tuple(param.shape)} in "
-                "float16, which does not hold the squares of its gradients; pass state_dtype=torch.float32"
-            )
+    def _check_group(self, group: Group) -> None:
+        super()._check_group(group)
+        for param in group["params"]:
+            if self._kept_dtype(param) is torch.float16:
+                raise TypeError(
+                    f"syncfree.{type(self).__name__} cannot keep the state of a parameter of {tuple(param.shape)} in "
+                    "float16, which does not hold the squares of its gradients; pass state_dtype=torch.float32"
+                )
 
     def _state_names(self, group: Group) -> tuple[str | None, ...]:
         return "exp_avg", "exp_avg_sq", "max_exp_avg_sq" if group["amsgrad"] else None, "step"
 
-    def _init_state(self, param: Tensor, group: Group) -> None:
-        state: dict[str, Any] = self.state[param]
-        if "step" not in state:
-            self._check_state_dtype(param)
-            state["step"] = torch.zeros((), dtype=torch.float32, device=_place_of_step(param))
-            state["exp_avg"] = self._new_state(param)
-            state["exp_avg_sq"] = self._new_state(param)
-        if group["amsgrad"] and "max_exp_avg_sq" not in state:
-            state["max_exp_avg_sq"] = self._new_state(param)
-
-    def _convert_state(self, param: Tensor) -> None:
-        super()._convert_state(param)
-        state = self.state[param]
-        if "step" in state:
-            state["step"] = torch.as_tensor(state["step"], dtype=torch.float32, device=_place_of_step(param))
-
     def _options(self, group: Group) -> Arguments:
         beta1, beta2 = group["betas"]
-        taken = (("betas", beta1), ("betas", beta2), ("weight_decay", group["weight_decay"]), ("eps", group["eps"]))
         return {
-            **dict(zip(("beta1", "beta2", "weight_decay", "eps"), numbers(*taken), strict=True)),
+            "beta1": beta1,
+            "beta2": beta2,
+            "weight_decay": group["weight_decay"],
+            "eps": group["eps"],
             "decoupled_weight_decay": bool(group["decoupled_weight_decay"]),
             "maximize": bool(group["maximize"]),
         }
-
-    def _prepare_for_torch(self, group: Group, params: list[Tensor]) -> None:
-        if any(param.grad is not None and param.grad.is_sparse for param in params):
-            raise RuntimeError(
-                f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam instead"
-            )
-        numbers(("lr", group["lr"]))
-        self._options(group)
-        with torch.inference_mode(False), torch.no_grad():
-            for param in params:
-                self._init_state(param, group)
-                self._convert_state(param)
-
-    def _step_by_torch(self, group: Group, lists: list[list[Any]]) -> None:
-        params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, steps = lists
-        adam(
-            params,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            max_exp_avg_sqs,
-            steps,
-            foreach=group["foreach"],
-            capturable=not steps[0].is_cpu,
-            has_complex=any(map(torch.is_complex, params)),
-            amsgrad=bool(group["amsgrad"]),
-            lr=numbers(("lr", group["lr"]))[0],
-            **self._options(group),
-        )
 
 
 class AdamW(Adam, torch.optim.AdamW):

@@ -1,23 +1,16 @@
 """SGD."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
-from torch.optim.sgd import sgd
 
 from polycast._operators import operators
 from polycast.syncfree import torch_fused  # noqa: F401 -- it registers the operators for other devices
-from polycast.syncfree.arguments import numbers
-from polycast.syncfree.batches import Group
 from polycast.syncfree.step import Arguments, SyncFreeOptimizer
-
-# By a name of our own: users who cannot edit a library put ours in the place of torch's.
-Stock = torch.optim.SGD
+from polycast.syncfree.tensor_lists import Group
 
 
-class SGD(SyncFreeOptimizer, Stock):
+class SGD(SyncFreeOptimizer, torch.optim.SGD):
     """SGD with momentum, as ``torch.optim.SGD`` documents it, with a sync-free step.
 
     Args:
@@ -52,6 +45,7 @@ class SGD(SyncFreeOptimizer, Stock):
 
     _average_names = ("momentum_buffer",)
     _operator = operators.sgd_step_.default
+    _stock = torch.optim.SGD
 
     def __init__(
         self,
@@ -69,7 +63,6 @@ class SGD(SyncFreeOptimizer, Stock):
         state_dtype: torch.dtype | str | None = None,
     ) -> None:
         self._start(
-            Stock,
             params,
             state_dtype,
             lr=lr,
@@ -86,15 +79,10 @@ class SGD(SyncFreeOptimizer, Stock):
     def _state_names(self, group: Group) -> tuple[str | None, ...]:
         return (None if group["momentum"] == 0 else "momentum_buffer",)
 
-    def _init_state(self, param: Tensor, group: Group) -> None:
-        state = self.state[param]
-        if group["momentum"] != 0 and state.get("momentum_buffer") is None:
-            state["momentum_buffer"] = self._new_state(param)
-
     def _options(self, group: Group) -> Arguments:
-        names = ("weight_decay", "momentum")
         return {
-            **dict(zip(names, numbers(*((name, group[name]) for name in names)), strict=True)),
+            "weight_decay": group["weight_decay"],
+            "momentum": group["momentum"],
             "nesterov": bool(group["nesterov"]),
             "maximize": bool(group["maximize"]),
         }
@@ -102,25 +90,3 @@ class SGD(SyncFreeOptimizer, Stock):
     def _needs_torch(self, group: Group) -> bool:
         # Torch's first step takes the gradient whole, which a buffer of zeros cannot tell.
         return bool(group["momentum"] != 0 and group["dampening"] != 0)
-
-    def _prepare_for_torch(self, group: Group, params: list[Tensor]) -> None:
-        numbers(("lr", group["lr"]), ("dampening", group["dampening"]))
-        self._options(group)
-        for param in params:
-            self._convert_state(param)
-
-    def _step_by_torch(self, group: Group, lists: list[list[Any]]) -> None:
-        params, grads, buffers = lists
-        lr, dampening = numbers(("lr", group["lr"]), ("dampening", group["dampening"]))
-        if group["nesterov"]:  # torch's multi-tensor step adds the momentum to the gradients in place
-            grads = [grad.clone() for grad in grads]
-        sgd(
-            params,
-            grads,
-            buffers or [None] * len(params),
-            has_sparse_grad=any(grad.is_sparse for grad in grads),
-            foreach=group["foreach"],
-            lr=lr,
-            dampening=dampening,
-            **self._options(group),
-        )

@@ -1,40 +1,57 @@
 """The state of the optimizers: its dtypes, and loading checkpoints, ours and torch.optim's."""
 
 import warnings
-from collections.abc import Iterable
 from itertools import chain
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from polycast.syncfree.arguments import check_mapping, refuse_differentiable
-from polycast.syncfree.sharding import placed_like
+from polycast import devices
+from polycast._dtypes import dtype_of
+from polycast.syncfree.tensor_lists import Group
+
+_STATE_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 class StatefulOptimizer(torch.optim.Optimizer):
-    """A base class of SGD, Adam and AdamW, which keeps and loads state."""
+    """A base class of SGD, Adam and AdamW, which makes, keeps and loads state."""
 
-    #: The names of a parameter's state that have the sizes of the parameter.
+    #: The names of a parameter's state that have the sizes of the parameter, and of all without which torch fails.
     _average_names: ClassVar[tuple[str, ...]]
+    _required_names: ClassVar[tuple[str, ...]] = ()
 
     state_dtype: torch.dtype | None
 
-    def _new_state(self, param: Tensor) -> Tensor:
-        return torch.zeros_like(param, dtype=self._kept_dtype(param), memory_format=torch.preserve_format)
+    def _set_state_dtype(self, dtype: torch.dtype | str | None) -> None:
+        """Check and keep the argument ``state_dtype``."""
+        self.state_dtype = found = None if dtype is None else dtype_of(dtype, "state_dtype")
+        if found is not None and found not in _STATE_DTYPES:
+            raise TypeError(
+                f"the state_dtype is {found}; it takes {', '.join(map(str, _STATE_DTYPES))}, or None for that of each "
+                "parameter"
+            )
+
+    def _state_names(self, group: Group) -> tuple[str | None, ...]:
+        """Return the names of a parameter's state in the order of the operator's lists, None where it does without."""
+        raise NotImplementedError
+
+    def _init_state(self, param: Tensor, group: Group) -> None:
+        """Give a parameter that has a gradient the state that it lacks: all of it, or none if memory runs out."""
+        state = self.state[param]
+        names = [name for name in self._state_names(group) if name and name not in state]
+        state.update({name: self._new_state(param, name) for name in names})
+
+    def _new_state(self, param: Tensor, name: str) -> Tensor:
+        if name in self._average_names:
+            return torch.zeros_like(param, dtype=self._kept_dtype(param), memory_format=torch.preserve_format)
+        return torch.zeros((), dtype=torch.float32, device=_place_of_step(param))
 
     def _kept_dtype(self, param: Tensor) -> torch.dtype:
         dtype = self.state_dtype
         if dtype is torch.bfloat16 and param.is_complex():
             return torch.complex64  # torch's own answer until 2.15, whose complex dtype of bfloat16 has hardly an op
         return param.dtype if dtype is None else dtype.to_complex() if param.is_complex() else dtype
-
-    def _convert_state(self, param: Tensor) -> None:
-        """Place the state of a parameter, which may come from a checkpoint, as the parameter is placed."""
-        state = self.state[param]
-        for name in self._average_names:
-            if isinstance(state.get(name), Tensor):
-                state[name] = placed_like(state[name], param)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load what ``state_dict`` of this class or of torch.optim's returned.
@@ -44,12 +61,11 @@ class StatefulOptimizer(torch.optim.Optimizer):
         differ.
 
         Raises:
-            ValueError: It is no state of an optimizer, or that of another one, whose groups lack numbers of this one.
-            TypeError: It is no dictionary, or a group of it is ``differentiable``.
+            ValueError: If it is the state of another optimizer, whose groups or parameters lack values of this one.
+            KeyError, AttributeError: As by torch.optim, if it is not the state of an optimizer.
 
         Whatever is raised, nothing is loaded.
         """
-        check_mapping(state_dict, f"{type(self).__name__}.state_dict()")
         loaded: list[dict[str, Any]] = []
         converted: set[torch.dtype] = set()
         # The last hook before loading sees what others made of the state, the first one after it comes before theirs.
@@ -69,47 +85,41 @@ class StatefulOptimizer(torch.optim.Optimizer):
             warnings.warn(f"loaded state of {names} is converted to the state_dtype {self.state_dtype}", stacklevel=2)
 
     def _checked(self, state_dict: dict[str, Any]) -> dict[str, Any]:
-        """Return a state, or raise a ValueError if it lacks numbers of this optimizer, where torch.optim's step would.
+        """Return a state, or raise a ValueError if it lacks values without which torch.optim's step would fail.
 
         Flags may be missing: older releases saved fewer, and torch.optim sets them.
         """
-        name = type(self).__name__
-        lacking = [key for key in ("state", "param_groups") if key not in state_dict]
-        if lacking:
-            raise ValueError(
-                f"the state is not that of an optimizer: it has {_listed(state_dict)}, and no {', '.join(lacking)}; "
-                f"load what {name}.state_dict() returned"
-            )
         wanted = [key for key, value in self.defaults.items() if not isinstance(value, (bool, type(None)))]
-        for number, group in enumerate(state_dict["param_groups"]):
-            missing = [key for key in wanted if key not in group]
+        checks = [("parameter group", number, group, wanted) for number, group in enumerate(state_dict["param_groups"])]
+        checks += [
+            ("parameter", key, state_dict["state"][key], list(self._required_names))
+            for group in state_dict["param_groups"]
+            for key in group["params"]
+            if state_dict["state"].get(key)
+        ]
+        for kind, key, values, names in checks:
+            missing = [name for name in names if name not in values]
             if missing:
                 raise ValueError(
-                    f"the state is not that of an optimizer such as {name}: its parameter group {number} has "
-                    f"{_listed(group.keys() - {'params'})}, and no {', '.join(missing)}; load what {name}.state_dict() "
-                    "returned"
+                    f"state_dict: expected what {type(self).__name__}.state_dict() returned, got no "
+                    f"{', '.join(missing)} for {kind} {key}; load the state of the same kind of optimizer"
                 )
-            refuse_differentiable(name, group, f" of parameter group {number} of the state")
         return state_dict
 
     def _take_state(self, state_dict: dict[str, Any]) -> set[torch.dtype]:
-        """Keep what was loaded; return the dtypes of averages that are converted to another."""
-        converted = set() if self.state_dtype is None else self._take_saved_dtypes(state_dict)
-        for param in self.state:
-            if isinstance(param, Tensor):
-                self._convert_state(param)
-        return converted
-
-    def _take_saved_dtypes(self, state_dict: dict[str, Any]) -> set[torch.dtype]:
-        """Take the averages from the dtypes they were saved in, and return those that are not kept."""
+        """Keep what was loaded, in the dtypes of this optimizer; return those of averages that are converted."""
         converted: set[torch.dtype] = set()
         saved_ids = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
         params = chain.from_iterable(group["params"] for group in self.param_groups)
         for saved_id, param in zip(saved_ids, params, strict=True):
+            state, kept = self.state.get(param, {}), self._kept_dtype(param)
             for name, value in state_dict["state"].get(saved_id, {}).items():
-                if name in self._average_names and isinstance(value, Tensor):
-                    kept = self._kept_dtype(param)
-                    self.state[param][name] = value.to(param.device, kept, copy=True)
+                if name == "step":
+                    state[name] = torch.as_tensor(state[name], dtype=torch.float32, device=_place_of_step(param))
+                elif name in self._average_names and value is None:
+                    del state[name]  # a momentum buffer that no step has written
+                elif name in self._average_names and self.state_dtype is not None:
+                    state[name] = value.to(param.device, kept, copy=True)
                     converted |= {value.dtype} - {kept}
         return converted
 
@@ -117,5 +127,6 @@ class StatefulOptimizer(torch.optim.Optimizer):
         return {**super().__getstate__(), "state_dtype": self.state_dtype}
 
 
-def _listed(keys: Iterable[Any]) -> str:
-    return ", ".join(sorted(map(str, keys))) or "nothing"
+def _place_of_step(param: Tensor) -> torch.device:
+    """Return where the count of steps is: with its parameter, or on the CPU, where torch.optim reads it."""
+    return param.device if devices.facts_of(param.device.type).skips_by_itself else torch.device(devices.HOST)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,31 +18,24 @@ class Gradients:
     """Gradients on one device that are placed alike: on one mesh, or on none."""
 
     device: torch.device
-    params: list[Tensor]  # as the optimizer holds them
-    grads: list[Tensor]  # shards in the place of DTensors, values in the place of sparse gradients
+    params: list[Tensor]  # of the optimizer
+    grads: list[Tensor]  # the shards of DTensors, the values of sparse gradients
     mesh: Any = None
     split_dims: tuple[int, ...] = ()  # the dimensions of the mesh along which the shards are different parts
-    wholes: list[Tensor] = field(default_factory=list)  # the DTensors whose shards stand in grads
+    wholes: list[Tensor] = field(default_factory=list)  # the DTensors whose shards are in grads
 
 
 @dataclass(slots=True)
 class Batch:
-    """The tensors of one group, on one device, that one call updates."""
+    """The tensors of a group that one call updates. They are on one device."""
 
-    group: Group
-    device: torch.device
-    params: list[Tensor]  # as the optimizer holds them
-    lists: list[list[Tensor]]  # what the operator takes: parameters, gradients, state
-    wholes: list[Tensor] = field(default_factory=list)  # the DTensors whose shards stand in lists
-
-    def version(self) -> int | None:
-        """Return the version of the first parameter; inference tensors have none."""
-        first = self.lists[0][0]
-        return None if first.is_inference() else first._version
+    params: list[Tensor]  # of the optimizer
+    lists: list[list[Tensor]]  # for the operator: parameters, gradients, state
+    wholes: list[Tensor]  # the DTensors whose shards are in the lists that are written
 
 
 def name_of(param_groups: Iterable[Group], param: Tensor) -> str:
-    """Return the name that the optimizer was given for a parameter, else its place in the groups."""
+    """Return the name that the optimizer was given for a parameter, otherwise its place in the groups."""
     for number, group in enumerate(param_groups):
         for index, other in enumerate(group["params"]):
             if other is param:
@@ -62,20 +55,20 @@ def on_gradients(operator: Operator, gathered: Gradients, param_groups: list[Gro
     try:
         with torch.no_grad():
             result = call(operator, gathered.device, gathered.grads, *arguments)
-    except Exception as error:
-        raise_named(error, check)
+    except Exception:
+        raise_named(check)
+        raise
     if op.endswith("_") and gathered.wholes:
         torch.autograd.graph.increment_version(gathered.wholes)
     return result
 
 
-def raise_named(error: Exception, check: Callable[[], None]) -> NoReturn:
-    """Raise the error of ``check``, which names the parameter, or else the operator's, which counts tensors."""
+def raise_named(check: Callable[[], None]) -> None:
+    """Raise the error of ``check``, which names the parameter, if it has one. The operator's own counts tensors."""
     try:
         check()
     except Exception as named:
         raise named from None
-    raise error
 
 
 def call(operator: Operator, device: torch.device, *args: Any, **kwargs: Any) -> Any:
