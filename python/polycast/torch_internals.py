@@ -54,6 +54,7 @@ registrations_for = torch._C._dispatch_get_registrations_for_dispatch_key
 # Autograd, below which the kernels in Python call torch's: they raise versions once, and record no derivative.
 below_autograd = torch._C._AutoDispatchBelowAutograd
 exclude_keys = torch._C._ExcludeDispatchKeyGuard
+DisableTorchFunction = torch._C.DisableTorchFunction  # subclasses of tensors reach the operators as they are
 DispatchKey = torch._C.DispatchKey
 DispatchKeySet = torch._C.DispatchKeySet
 keys_of = torch._C._dispatch_keys  # tells wrapped tensors from plain ones
@@ -65,7 +66,7 @@ fused_adam_, fused_adamw_, fused_sgd_ = torch._fused_adam_, torch._fused_adamw_,
 foreach_add_, foreach_sub_, foreach_mul_ = torch._foreach_add_, torch._foreach_sub_, torch._foreach_mul_
 foreach_div, foreach_copy_, foreach_norm = torch._foreach_div, torch._foreach_copy_, torch._foreach_norm
 unscale_and_check_ = torch._amp_foreach_non_finite_check_and_unscale_
-update_scale_ = torch._amp_update_scale_
+update_amp_scale_ = torch._amp_update_scale_
 neg_view = torch._neg_view  # undoes the negation of a gradient that is a negative view
 
 # The debug tools: which storage a tensor has, which autograd node runs, which forward call a node belongs to.

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.amp.grad_scaler import GradScaler as TorchGradScaler
-from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 from torch.optim import Optimizer
 
 from polycast import _warnings, devices
@@ -24,7 +23,7 @@ from polycast.scaler.optimizer_state import (
 )
 from polycast.syncfree.step import SyncFreeOptimizer
 from polycast.syncfree.tensor_lists import call
-from polycast.torch_internals import disabled
+from polycast.torch_internals import OptState, disabled, fresh_optimizer_state
 
 
 class GradScaler(TorchGradScaler):
@@ -228,7 +227,7 @@ class GradScaler(TorchGradScaler):
         factors = self._growth_factor, self._backoff_factor, self._growth_interval
         operator = torch.ops.polycast.update_scale_.default
         call(operator, scale.device, scale, growth_tracker, found_inf, *factors, *self._bounds)
-        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
+        self._per_optimizer_states = defaultdict(fresh_optimizer_state)
 
     def step_was_skipped(self, optimizer: Optimizer) -> Tensor:
         """Return whether the last step of an optimizer was skipped: one bool on the device of the scale, no sync.

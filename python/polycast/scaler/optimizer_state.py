@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.amp.grad_scaler import OptState
-from torch.optim import optimizer as torch_optimizer
 
 from polycast.scaler.meshes import FoundInfs, GradientCheck, Meshes, Shards, agree, meshes_of
 from polycast.syncfree.gather import gather_gradients
 from polycast.syncfree.step import SyncFreeOptimizer
 from polycast.syncfree.tensor_lists import Group, name_of, on_gradients
+from polycast.torch_internals import global_post_hooks, global_pre_hooks
 
 # Modules of PyTorch that wrap a step and leave gradients alone: one calls hooks, the other counts steps.
 _AROUND = ("torch.optim.optimizer", "torch.optim.lr_scheduler")
@@ -159,8 +159,8 @@ def needs_inplace_unscale(optimizer: Any, closure: Any, is_clipped: bool) -> boo
     if closure is not None or step is not SyncFreeOptimizer.step:
         return True
     for hooks in (
-        torch_optimizer._global_optimizer_pre_hooks,
-        torch_optimizer._global_optimizer_post_hooks,
+        global_pre_hooks,
+        global_post_hooks,
         optimizer._optimizer_step_pre_hooks,
         optimizer._optimizer_step_post_hooks,
     ):

@@ -8,12 +8,13 @@ from torch import Tensor
 from polycast import devices
 from polycast._compiled import check_arguments, check_norm_type
 from polycast._operators import library
+from polycast.torch_internals import below_autograd, foreach_mul_, foreach_norm, unscale_and_check_, update_amp_scale_
 
 
 def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
     """Return whether any tensor holds an inf or NaN, and for each tensor whether it does, as 0 or 1 in float32."""
     check_arguments("find_non_finite", [tensors], [])
-    with torch._C._AutoDispatchBelowAutograd():
+    with below_autograd():
         return _findings(_norms(tensors, math.inf))
 
 
@@ -24,7 +25,7 @@ def norm(tensors: list[Tensor], norm_type: float) -> tuple[Tensor, Tensor, Tenso
     dtype = torch.float64 if any(tensor.dtype is torch.float64 for tensor in tensors) else torch.float32
     # In float64 no sum of squares of narrower numbers overflows.
     sums = torch.float64 if devices.facts_of(tensors[0].device.type).has_float64 else dtype
-    with torch._C._AutoDispatchBelowAutograd():
+    with below_autograd():
         norms = _norms(tensors, norm_type, sums)
         total = torch.linalg.vector_norm(norms, norm_type).to(dtype)
         return total, *_findings(norms if norm_type == 2 and sums is not dtype else _norms(tensors, math.inf))
@@ -37,14 +38,14 @@ def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tenso
         For each gradient whether it does, as 0 or 1 in float32.
     """
     check_arguments("unscale_", [grads], [found_inf, inv_scale])
-    with torch._C._AutoDispatchBelowAutograd():
+    with below_autograd():
         found, non_finite = _findings(_norms(grads, math.inf)) if grads else (found_inf, found_inf.new_zeros(0))
         factor = inv_scale.reshape(())
         for tensors in ([grads[place] for place in places] for places in _by_dtype(grads)):
             if factor.dtype is torch.float64:  # torch's kernel multiplies by a number of float32
-                torch._foreach_mul_(tensors, factor)
+                foreach_mul_(tensors, factor)
             else:
-                torch._amp_foreach_non_finite_check_and_unscale_(tensors, found_inf, factor.float())
+                unscale_and_check_(tensors, found_inf, factor.float())
         found_inf.copy_(torch.maximum(found_inf, found.reshape(found_inf.shape)))
     torch.autograd.graph.increment_version([*grads, found_inf])
     return non_finite
@@ -56,8 +57,8 @@ def update_scale_(
 ) -> None:  # fmt: skip
     """Lower the scale, not below its floor, after an overflow; raise it, not above its ceiling, after enough steps."""
     check_arguments("update_scale_", [], [scale, growth_tracker, found_inf])
-    with torch._C._AutoDispatchBelowAutograd():
-        torch._amp_update_scale_(scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval)
+    with below_autograd():
+        update_amp_scale_(scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval)
         scale.clamp_(min_scale, max_scale)
     torch.autograd.graph.increment_version([scale, growth_tracker])
 
@@ -73,7 +74,7 @@ def _norms(tensors: list[Tensor], norm_type: float, dtype: torch.dtype | None = 
     norms = dict.fromkeys(range(len(tensors)), tensors[0])
     for places in _by_dtype(tensors):
         filled = [place for place in places if tensors[place].numel()]  # there is no maximum of nothing
-        found = torch._foreach_norm([tensors[place] for place in filled], norm_type, dtype) if filled else ()
+        found = foreach_norm([tensors[place] for place in filled], norm_type, dtype) if filled else ()
         norms.update(zip(filled, found, strict=True))
         norms.update((place, tensors[place].new_zeros(())) for place in places if not tensors[place].numel())
     return torch.stack(list(norms.values()))

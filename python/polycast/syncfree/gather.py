@@ -19,6 +19,7 @@ from torch import Tensor
 from polycast._compiled import all_plain
 from polycast.syncfree.sharding import align_grad, is_sharded, local_of, shards_of
 from polycast.syncfree.tensor_lists import Batch, Gradients, Group, name_of
+from polycast.torch_internals import DispatchKey, keys_of, neg_view
 
 _NOTHING: dict[str, Any] = {}
 
@@ -93,7 +94,7 @@ def _gather_one_by_one(param_groups: list[Group], params: list[Tensor], coalesce
         if coalesce_in_place and grad.is_sparse and not grad.is_coalesced():
             param.grad = grad = grad.coalesce()
         local = local_of(grad)
-        if torch._C._dispatch_keys(local).has(torch._C.DispatchKey.Python) and not hasattr(local, "fake_device"):
+        if keys_of(local).has(DispatchKey.Python) and not hasattr(local, "fake_device"):
             raise TypeError(
                 f"the gradient of {name_of(param_groups, param)} is a {type(local).__name__}, whose values only that "
                 "class knows; give it a plain tensor or a DTensor"
@@ -119,5 +120,5 @@ def _memory_of(grad: Tensor) -> Tensor:
     if grad._is_zerotensor():
         return torch.zeros_like(grad)
     straight = grad.conj() if grad.is_conj() else grad
-    straight = torch._neg_view(straight) if straight.is_neg() else straight
+    straight = neg_view(straight) if straight.is_neg() else straight
     return torch.view_as_real(straight.detach()) if straight.is_complex() else straight

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from polycast._compiled import check_arguments
+from polycast.torch_internals import DisableTorchFunction, DispatchKey, DispatchKeySet
 
 Group: TypeAlias = dict[str, Any]
 Operator: TypeAlias = Any  # a torch._ops.OpOverload
@@ -77,9 +78,9 @@ def call(operator: Operator, device: torch.device, *args: Any, **kwargs: Any) ->
     A backend may have its kernel on its autograd key, which inference mode leaves out: there it is called by that key.
     Subclasses and modes that override functions know torch.optim's operators, and not ours: they are not asked.
     """
-    with torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]
+    with DisableTorchFunction():  # type: ignore[no-untyped-call]
         if torch.is_inference_mode_enabled():
-            key = getattr(torch._C.DispatchKey, f"Autograd{device.type.upper()}", None)
+            key = getattr(DispatchKey, f"Autograd{device.type.upper()}", None)
             if key is not None and operator.has_kernel_for_dispatch_key(key):
-                return operator.redispatch(torch._C.DispatchKeySet(key), *args, **kwargs)
+                return operator.redispatch(DispatchKeySet(key), *args, **kwargs)
         return operator(*args, **kwargs)

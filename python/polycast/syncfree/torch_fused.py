@@ -16,6 +16,16 @@ from torch import Tensor
 
 from polycast._compiled import check_arguments
 from polycast._operators import library
+from polycast.torch_internals import (
+    below_autograd,
+    foreach_add_,
+    foreach_copy_,
+    foreach_div,
+    foreach_sub_,
+    fused_adam_,
+    fused_adamw_,
+    fused_sgd_,
+)
 
 Tensors: TypeAlias = list[Tensor]
 # Copies of this many elements keep a device busy for longer than a kernel takes to launch, and need little memory.
@@ -24,21 +34,21 @@ LIMIT = 1 << 22
 
 def adam_step_(*lists: Tensors, decoupled_weight_decay: bool, **options: Any) -> None:
     """Take a step of Adam or AdamW: the operator ``polycast::adam_step_``."""
-    fused: Callable[..., None] = torch._fused_adamw_ if decoupled_weight_decay else torch._fused_adam_
+    fused: Callable[..., None] = fused_adamw_ if decoupled_weight_decay else fused_adam_
 
     def update(*lists: Tensors, found_inf: Tensor | None, **options: Any) -> None:
         # The kernel takes the number of this step. A skipped step is not counted.
-        torch._foreach_add_(lists[5], 1)
+        foreach_add_(lists[5], 1)
         fused(*lists, amsgrad=bool(lists[4]), found_inf=found_inf, **options)
         if found_inf is not None:
-            torch._foreach_sub_(lists[5], [found_inf] * len(lists[5]))
+            foreach_sub_(lists[5], [found_inf] * len(lists[5]))
 
     _step("adam_step_", update, lists[:5], lists[5:], **options)
 
 
 def sgd_step_(*lists: Tensors, **options: Any) -> None:
     """Take a step of SGD: the operator ``polycast::sgd_step_``."""
-    fused: Callable[..., None] = torch._fused_sgd_
+    fused: Callable[..., None] = fused_sgd_
     _step("sgd_step_", fused, lists, (), dampening=0.0, is_first_step=False, **options)
 
 
@@ -50,7 +60,7 @@ def _step(
     check_arguments(op, [*lists, *counters], [lr, found_inf, grad_scale, clip_coef])
     params, scalars = lists[0], (grad_scale, clip_coef)
     has_values = bool(params) and not params[0].is_meta and not hasattr(params[0], "fake_device")
-    with torch._C._AutoDispatchBelowAutograd():
+    with below_autograd():
         divisor = _divisor(*scalars, torch.float32)
         skip = None if found_inf is None else torch.ne(found_inf, 0, out=torch.empty_like(found_inf)).reshape(())
         for (dtype, fits, _), places in (_chunks(lists) if has_values else {}).items():
@@ -58,14 +68,14 @@ def _step(
             taken = originals if fits else [_alike(originals[0], tensors, dtype) for tensors in originals]
             given, wide = divisor, _divisor(*scalars, dtype) if dtype is torch.float64 else None
             if wide is not None:  # torch's kernels divide by a number of float32
-                taken, given = [taken[0], list(torch._foreach_div(taken[1], wide)), *taken[2:]], None
+                taken, given = [taken[0], list(foreach_div(taken[1], wide)), *taken[2:]], None
             update(
                 *taken, *([each[place] for place in places] for each in counters), grad_scale=given, found_inf=skip,
                 lr=lr.item() if lr.is_cpu else lr.reshape(()).float(), **options,
             )  # fmt: skip
             for original, copies in zip([originals[0], *originals[2:]], [taken[0], *taken[2:]], strict=True):
                 if copies is not original:
-                    torch._foreach_copy_(original, copies)
+                    foreach_copy_(original, copies)
     is_divided = any(scalar is not None for scalar in scalars)
     torch.autograd.graph.increment_version(chain(params, *lists[2:], *counters, lists[1] if is_divided else ()))
 
@@ -94,7 +104,7 @@ def _alike(params: Tensors, tensors: Tensors, dtype: torch.dtype) -> Tensors:
     copies = [torch.empty_like(param, dtype=dtype) for param in params[: len(tensors)]]
     if all(each.dtype is dtype and each.stride() == copy.stride() for each, copy in zip(tensors, copies, strict=True)):
         return tensors
-    torch._foreach_copy_(copies, tensors)
+    foreach_copy_(copies, tensors)
     return copies
 
 
