@@ -169,17 +169,8 @@ def test_gradients_pass_through_a_cast_of_a_custom_operator() -> None:
     assert (y.dtype, x.grad.dtype, x.grad.tolist()) == (BF16, F32, [2.0, 2.0])
 
 
-NORMS: dict[str, Callable[[Tensor], Tensor]] = {
-    "Tensor.norm": lambda x: x.norm(),
-    "torch.norm of rows": lambda x: torch.norm(x, dim=1),
-    "F.normalize": torch.nn.functional.normalize,
-    "F.pairwise_distance": lambda x: torch.nn.functional.pairwise_distance(x, 2 * x),
-}
-
-
-@pytest.mark.parametrize("run", NORMS.values(), ids=NORMS)
+@pytest.mark.parametrize("run", [Tensor.norm, torch.norm, torch.nn.functional.normalize, lambda x: x.norm(dim=1)])
 def test_a_rule_for_norm_reaches_the_ops_that_functions_of_this_name_run(run: Callable[[Tensor], Tensor]) -> None:
-    x = torch.ones(3, 3, dtype=torch.bfloat16)
     with polycast.autocast("cpu", policy={"norm": "fp32"}):
-        assert run(x).dtype == torch.float32
+        assert run(torch.ones(3, 3, dtype=torch.bfloat16)).dtype == torch.float32
     assert polycast.Policy({"aten::norm": "fp32"}).rules == {"aten::norm": "fp32"}

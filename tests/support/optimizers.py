@@ -11,6 +11,8 @@ import torch
 from polycast import devices, syncfree
 from polycast.cast_by_hand import same_bits as same_bits
 from polycast.scaler import torch_foreach  # noqa: F401 -- it registers the operators of a scaler for other devices
+from polycast.syncfree import torch_fused
+from polycast.torch_internals import fused_sgd_
 from torch import Tensor
 
 Options = dict[str, Any]
@@ -29,19 +31,16 @@ def composition() -> Iterator[None]:
         for name in OPERATORS:
             operator = getattr(torch.ops.polycast, name).default
             library.impl(name, partial(operator.redispatch, _ELSEWHERE), "CPU", allow_override=True)
-        with patch.object(torch, "_fused_sgd_", _whole_fused_sgd):
+        with patch.object(torch_fused, "fused_sgd_", _whole_fused_sgd):
             yield
 
 
 def _whole_fused_sgd(*lists: list[Tensor], **options: Any) -> None:
     """Step as an accelerator does: on the CPU, torch's SGD leaves out every other half vector of 16-bit elements."""
     wide = [[tensor.to(torch.promote_types(tensor.dtype, torch.float32)) for tensor in tensors] for tensors in lists]
-    _fused_sgd_(*wide, **options)
+    fused_sgd_(*wide, **options)
     for tensor, value in zip(chain(*lists), chain(*wide), strict=True):
         tensor.copy_(value)
-
-
-_fused_sgd_ = torch._fused_sgd_
 
 
 @contextmanager
