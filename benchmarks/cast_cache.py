@@ -17,7 +17,7 @@ from statistics import median
 from time import perf_counter
 
 import torch
-from polycast import _compiled, cast_cache
+from polycast import _extension, cast_cache
 from torch import Tensor, nn
 
 from benchmarks.side_by_side import finish, interleave, looped, ratio
@@ -153,7 +153,7 @@ def cases(device: str, quick: bool) -> Iterator[Callable[[], Case]]:
 def seconds(run: Callable[[], object], way: str, device: str, number: int) -> float:
     """Return how long one call of a way takes, after one that warms up."""
     if way == "stock":
-        _compiled.uninstall_kernels(device)
+        _extension.uninstall_kernels(device)
     try:
         run()
         finish(device)
@@ -165,7 +165,7 @@ def seconds(run: Callable[[], object], way: str, device: str, number: int) -> fl
         return (perf_counter() - start) / number
     finally:
         if way == "stock":
-            _compiled.install_kernels(device, False)
+            _extension.install_kernels(device, False)
 
 
 def measure(case: Case, rounds: int, device: str) -> Ratios:

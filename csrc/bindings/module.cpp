@@ -1,4 +1,4 @@
-// The compiled module, polycast._C. Python reaches it through polycast/_compiled.py alone.
+// The compiled module, polycast._C. Python reaches it through polycast/_extension.py alone.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

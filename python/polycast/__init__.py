@@ -14,7 +14,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from polycast import _compiled, cast_cache, installation, policy
+from polycast import _extension, cast_cache, installation, policy
 from polycast.custom_function import custom_bwd, custom_fwd
 from polycast.installation import install, installed, uninstall
 from polycast.policy.policy import Policy, PolicyError
@@ -48,7 +48,7 @@ __all__ = [
     "uninstall",
     "use",
 ]
-__version__ = _compiled.VERSION
+__version__ = _extension.VERSION
 # Imported when they are first asked for: the optimizers and the scaler have operators of their own in torch.
 _LATER = {
     "GradScaler": "polycast.scaler.grad_scaler",

@@ -6,7 +6,7 @@ Torch has them from the import of this module on. They stay, because compiled co
 import torch
 from torch.library import Library
 
-from polycast._compiled import register_operators
+from polycast._extension import register_operators
 from polycast.xla.operators import register
 
 register_operators()

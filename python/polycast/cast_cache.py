@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakIdKeyDictionary
 
-from polycast import _compiled, devices
+from polycast import _extension, devices
 from polycast._replaced import Undo
 from polycast._warnings import warn
 from polycast.scope.handle import Handle
@@ -116,7 +116,7 @@ def keep(module: nn.Module) -> Kept:
     for name, tensor in named:
         if not tensor.is_floating_point():
             continue
-        obstacle = _compiled.cast_obstacle(tensor)
+        obstacle = _extension.cast_obstacle(tensor)
         if obstacle is None:
             tensors.append(tensor)
         else:
@@ -148,7 +148,7 @@ def release(module: nn.Module) -> None:
 def clear() -> None:
     """Drop every cast. The weights of modules that you :func:`keep` are cast and kept again at their next use."""
     torch.clear_autocast_cache()
-    _compiled.clear_casts()
+    _extension.clear_casts()
 
 
 def _named_tensors(module: nn.Module) -> list[tuple[str, Tensor]]:
@@ -168,13 +168,13 @@ def _check_not_sharded(module: nn.Module) -> None:
 
 
 def _keep(tensor: Tensor) -> None:
-    _compiled.keep_casts(tensor)
+    _extension.keep_casts(tensor)
     _kept[tensor._cdata] = weakref.ref(tensor, partial(_dead, tensor._cdata))
 
 
 def _release(address: int) -> None:
     _kept.pop(address, None)
-    _compiled.forget_casts(address, release=True)
+    _extension.forget_casts(address, release=True)
 
 
 def _dead(address: int, reference: weakref.ref[Tensor]) -> None:
@@ -192,12 +192,12 @@ def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) 
     if _kept:  # another package's optimizer may have groups of any form
         params = (param for group in optimizer.param_groups for param in group.get("params", ()))
         for address in _kept.keys() & {getattr(param, "_cdata", None) for param in params}:
-            _compiled.forget_casts(address, release=False)
+            _extension.forget_casts(address, release=False)
 
 
 def follow_steps(module: ModuleType, undo: Undo) -> None:
     """Drop the casts of parameters after each step of an optimizer. Steps before this one were not seen."""
-    _compiled.clear_casts()
+    _extension.clear_casts()
     hooks: dict[Any, Any] = module._global_optimizer_post_hooks
     undo.append(lambda: hooks.pop(__name__, None))
     # Torch's function that registers hooks counts a number up, which nothing brings back.
@@ -209,4 +209,4 @@ _kept: dict[int, weakref.ref[Tensor]] = {}
 for _kind in devices.device_types():
     # Where a device's work can be recorded as a graph, torch's module of the device says whether the stream records.
     if (_probe := getattr(getattr(torch, _kind, None), "is_current_stream_capturing", None)) is not None:
-        _compiled.set_recording_probe(_kind, _probe)
+        _extension.set_recording_probe(_kind, _probe)

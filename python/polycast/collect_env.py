@@ -11,7 +11,7 @@ import torch
 import polycast
 from polycast import devices, policy
 from polycast._built_for import TORCH
-from polycast._compiled import BUILD, DEVICES
+from polycast._extension import BUILD, DEVICES
 from polycast._text_table import lines_of
 from polycast.policy.rules import BUILT_IN
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from polycast._compiled import ALSO_CALLED, DEVICES, DEVICES_LIKE
+from polycast._extension import ALSO_CALLED, DEVICES, DEVICES_LIKE
 from polycast._suggest import suggestion
 from polycast.torch_internals import constant, privateuse1_name, registrations_for
 

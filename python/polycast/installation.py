@@ -38,7 +38,7 @@ from typing import Any
 import torch
 
 from polycast import cast_cache, policy
-from polycast._compiled import (
+from polycast._extension import (
     BUILD,
     DEVICES,
     install_kernels,

@@ -8,8 +8,8 @@ import torch
 from torch.amp.autocast_mode import autocast as StockAutocast  # by this name also where ours is put in its place
 
 from polycast import devices, installation
-from polycast._compiled import DEVICES
 from polycast._dtypes import dtype_of
+from polycast._extension import DEVICES
 from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope.contexts import CompiledRegion, Region
 from polycast.torch_internals import constant, is_fake_mode_active

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from polycast import _compiled
+from polycast import _extension
 from polycast.cast_by_hand import flatten, replaced, tensors
 from polycast.devices import device_type_of
 from polycast.op_samples import WITHOUT_SAMPLE, Make, arguments, find
@@ -54,7 +54,7 @@ class Traced(NamedTuple):
 def ops(draw: st.DrawFn) -> Traced:
     """Draw an op on a device, and a way to trace it."""
     case = draw(st.sampled_from(ON_HOST) | st.sampled_from(EVERYWHERE))
-    lower = draw(st.sampled_from(_compiled.DEVICES[case.device].lower_precision))
+    lower = draw(st.sampled_from(_extension.DEVICES[case.device].lower_precision))
     given_types = draw(st.sampled_from([(F32,), (lower,), (lower, F32), (HALF, BF16)]))
     backward = device_type_of(case.device) == HOST and draw(st.booleans())
     return Traced(case, lower, given_types, draw(st.booleans()), backward)

@@ -12,7 +12,7 @@ from functools import cache
 
 import pytest
 import torch
-from polycast import _compiled
+from polycast import _extension
 from polycast.cast_by_hand import NARROW, expected
 from polycast.devices import device_type_of
 from polycast.op_samples import SAMPLES, WITHOUT_SAMPLE, Make
@@ -51,12 +51,12 @@ def test_a_rule_calls_its_op_as_its_category_says(device: str, case: Case) -> No
     if case.category == "stock":
         assert f"on {device}, from policy.yaml" not in dump
         return
-    key = f"{_compiled.DEVICES[device].dispatch_key}:"
+    key = f"{_extension.DEVICES[device].dispatch_key}:"
     (active,) = [line for line in dump.splitlines() if line.startswith(key)]
     assert active.startswith(f"{key} polycast: {case.category} on {device}, from policy.yaml")
     if not is_reachable(device) or case.is_named:
         return  # fake tensors carry no autocast key, or are passed with names: only the registration can be seen
-    for lower in _compiled.DEVICES[device].lower_precision:
+    for lower in _extension.DEVICES[device].lower_precision:
         if case.category == "banned":
             (message,) = {rule.message for rule in POLICY.rules() if rule.op == case.op and rule.message}
             with pytest.raises(RuntimeError, match=re.escape(" ".join(message.split()))):
@@ -64,7 +64,7 @@ def test_a_rule_calls_its_op_as_its_category_says(device: str, case: Case) -> No
         elif case.category in ("fp32_set_opt_dtype", "fp32_append_dtype"):
             sets_a_dtype(case, lower)
         else:
-            casts(case, lower, every=lower == _compiled.DEVICES[device].lower_precision[0])
+            casts(case, lower, every=lower == _extension.DEVICES[device].lower_precision[0])
 
 
 def casts(case: Case, lower: torch.dtype, every: bool) -> None:
@@ -162,5 +162,5 @@ def test_tensors_on_another_device_are_not_cast(device: str) -> None:
     if not is_reachable(device):
         pytest.skip(f"not even a fake tensor of {device_type_of(device)} carries its autocast key")
     for other in {"cpu", "cuda", "xpu", "mps", "mtia", "meta"} - {device_type_of(device)}:
-        with kernels_of(device), FakeTensorMode(), region(device, _compiled.DEVICES[device].lower_precision[0]):
+        with kernels_of(device), FakeTensorMode(), region(device, _extension.DEVICES[device].lower_precision[0]):
             assert mm(Make(other)).dtype == F32, other

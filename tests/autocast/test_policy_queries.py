@@ -2,7 +2,7 @@
 
 import pytest
 from polycast import policy
-from polycast._compiled import DEVICES
+from polycast._extension import DEVICES
 from polycast.policy.rules import BUILT_IN
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 import torch
-from polycast import _compiled
+from polycast import _extension
 from polycast.devices import device_type_of
 from polycast.op_samples import SAMPLES, Make
 
@@ -56,7 +56,7 @@ def arrivals(device: str, names: list[tuple[str, str]]) -> dict[tuple[str, str],
     with kernels_of(device), tensors_of(device):
         make = Make(device_type_of(device))
         calls = {(op, name): prepare(op, name, overloads[op], make) for op, name in names if op in overloads}
-        with probes(device, reaches), region(device, _compiled.DEVICES[device].lower_precision[0]):
+        with probes(device, reaches), region(device, _extension.DEVICES[device].lower_precision[0]):
             return {names: {first_reached(call) for call in calls[names]} for names in calls}
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from polycast import _compiled, cast_cache
+from polycast import _extension, cast_cache
 from torch import Tensor, nn
 
 from tests.cast_cache.stock import count_casts, module_of
@@ -148,10 +148,10 @@ def test_a_recording_is_left_alone() -> None:
     """Nothing goes into the graph of a device, and nothing comes out of it. The host stands in for the device."""
     layer, x = nn.Linear(4, 4).requires_grad_(False), values().to(BF16)
     recording = True
-    _compiled.set_recording_probe("cpu", lambda: recording)
+    _extension.set_recording_probe("cpu", lambda: recording)
     try:
         with cast_cache.keep(layer), polycast.autocast("cpu"):
             for recording, casts in ((True, [2, 2]), (False, [2, 0]), (True, [2, 2])):  # noqa: B007
                 assert [count_casts(lambda: layer(x)) for _ in range(2)] == casts
     finally:
-        _compiled.set_recording_probe("cpu", None)
+        _extension.set_recording_probe("cpu", None)

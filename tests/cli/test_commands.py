@@ -10,7 +10,7 @@ from pathlib import Path
 import polycast
 import pytest
 import torch
-from polycast._compiled import DEVICES
+from polycast._extension import DEVICES
 from polycast.cli import ops
 from polycast.cli.commands import main
 from polycast.collect_env import report

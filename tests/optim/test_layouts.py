@@ -46,11 +46,11 @@ def test_parameters_on_one_storage_step_one_after_the_other(
 @pytest.mark.parametrize("kind", ["SGD", "SGD momentum", "AdamW"])
 @pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate parameters")
 def test_a_parameter_that_is_twice_in_a_group(kind: str, real_device: str) -> None:
-    """It takes two steps from one gradient, as by torch.optim."""
+    """It takes two steps from one gradient, as by torch.optim's for-loop."""
     weights = []
     for library, device in ((OURS, real_device), (THEIRS, "cpu")):
         first, second = parameters((3,), (2, 2), device=device)
-        optimizer = make(library, kind, [first, second, first])
+        optimizer = make(library, kind, [first, second, first], foreach=False)
         for number in range(3):
             set_grads([first, second], number)
             optimizer.step()

@@ -7,7 +7,7 @@ import polycast
 import pytest
 import torch
 from polycast import Policy, cast_cache
-from polycast._compiled import used_policy
+from polycast._extension import used_policy
 from polycast.scope.handle import Handle
 from torch import nn
 

@@ -13,7 +13,7 @@ import polycast
 import pytest
 import torch
 from polycast import Policy
-from polycast._compiled import scope_depth, scope_in_force
+from polycast._extension import scope_depth, scope_in_force
 from torch import Tensor, nn
 
 from tests.support.process import python

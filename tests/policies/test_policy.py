@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from polycast import Policy, policy
-from polycast._compiled import DEVICES
+from polycast._extension import DEVICES
 from polycast.policy.op_names import Op
 from polycast.policy.rules import BUILT_IN
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from polycast import Policy
-from polycast._compiled import DEVICES, obstacles, overloads_of
+from polycast._extension import DEVICES, obstacles, overloads_of
 from polycast.policy.rules import exact_key
 
 import tests.policies.library  # noqa: F401
@@ -17,7 +17,7 @@ from codegen.schemas import Schemas
 from tests.support.process import python
 
 ROOT = Path(__file__).parents[2]
-IMPORTED = "print(sorted({'torch', 'yaml', 'polycast._compiled'} & set(sys.modules)))"
+IMPORTED = "print(sorted({'torch', 'yaml', 'polycast._extension'} & set(sys.modules)))"
 
 
 def test_torchgen_and_the_dispatcher_allow_every_overload_the_same_categories() -> None:
@@ -43,7 +43,7 @@ def test_another_process_reads_a_policy_without_its_library_and_imports_yaml_for
     made = f"polycast.Policy({mine.rules}).digest", f"pickle.loads({pickled!r}).rules"
     read = f"polycast.Policy.load({str(tmp_path / 'mine.yaml')!r}).digest"
     code = "\n".join([f"import sys, pickle, polycast; {IMPORTED}", *map("print({})".format, (*made, read)), IMPORTED])
-    imported = ["polycast._compiled", "torch"]
+    imported = ["polycast._extension", "torch"]
     assert python(code, PYTHONHASHSEED="7").splitlines() == [
         *(
             str(imported),

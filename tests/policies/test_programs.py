@@ -21,7 +21,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from polycast._compiled import DEVICES_LIKE, scope_depth, scope_in_force
+from polycast._extension import DEVICES_LIKE, scope_depth, scope_in_force
 from polycast.devices import device_of
 from torch import Tensor, nn
 

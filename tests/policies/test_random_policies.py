@@ -10,7 +10,7 @@ import torch
 from hypothesis import event, given
 from hypothesis import strategies as st
 from polycast import Policy, policy
-from polycast._compiled import DEVICES, DEVICES_LIKE, NAMES, obstacles
+from polycast._extension import DEVICES, DEVICES_LIKE, NAMES, obstacles
 from polycast.policy.categories import VALUES, Category
 from polycast.policy.policy import PolicyError
 from polycast.policy.rules import BUILT_IN, exact_key, qualified

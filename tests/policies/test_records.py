@@ -8,7 +8,7 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast._compiled import overloads_of
+from polycast._extension import overloads_of
 from polycast.policy.categories import UNLISTED
 from polycast.policy.releases import ABSENT, Release, releases, rules_of
 from polycast.policy.rules import BUILT_IN, qualified

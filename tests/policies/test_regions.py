@@ -14,7 +14,7 @@ import polycast
 import pytest
 import torch
 from polycast import Policy, devices
-from polycast._compiled import find_policy, scope_depth
+from polycast._extension import find_policy, scope_depth
 from polycast.policy.policy import key_of
 from torch import nn
 from torch.utils.checkpoint import checkpoint

@@ -10,7 +10,7 @@ import torch
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 from polycast import Policy
-from polycast._compiled import DEVICES
+from polycast._extension import DEVICES
 from polycast.cast_by_hand import expected
 from polycast.devices import device_type_of
 from polycast.policy.rules import BUILT_IN

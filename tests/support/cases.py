@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from polycast import _compiled
+from polycast import _extension
 from polycast.policy import devices
 
 from codegen.parse import read_policy
@@ -49,7 +49,7 @@ def _holds(case: Case) -> bool:
 
 def _is_in(device: str, spelled: set[str]) -> bool:
     """Return whether a device is in a set that is spelled as in "cuda xpu -npu": see codegen.model.Policy.spell."""
-    like = _compiled.DEVICES_LIKE[device]
+    like = _extension.DEVICES_LIKE[device]
     return f"-{device}" not in spelled and (device in spelled or (like is not None and _is_in(like, spelled)))
 
 
@@ -68,14 +68,14 @@ def _read() -> list[Case]:
 
 def _first_on_key() -> list[str]:
     found: dict[tuple[str, frozenset[torch.dtype]], str] = {}
-    for device in _compiled.DEVICES.values():
+    for device in _extension.DEVICES.values():
         found.setdefault((device.dispatch_key, frozenset(device.lower_precision)), device.name)
     return list(found.values())
 
 
 def _tested() -> list[Case]:
     def what(case: Case) -> tuple[str, str, str, str]:
-        return _compiled.DEVICES[case.device].dispatch_key, case.op, case.overload, case.category
+        return _extension.DEVICES[case.device].dispatch_key, case.op, case.overload, case.category
 
     first = {what(case) for case in ALL_CASES if case.device in FIRST_ON_KEY}
     return [case for case in ALL_CASES if case.device in FIRST_ON_KEY or what(case) not in first]

@@ -9,7 +9,7 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast import _compiled, devices
+from polycast import _extension, devices
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -33,7 +33,7 @@ def real_devices() -> list[str]:
 
 def lower_precision(device: str) -> tuple[torch.dtype, ...]:
     """Return the lower precisions that the policy lists for a device type here, the default first."""
-    return _compiled.DEVICES[devices.device_of(device)].lower_precision
+    return _extension.DEVICES[devices.device_of(device)].lower_precision
 
 
 def for_scaling(device: str) -> torch.dtype:
@@ -45,7 +45,7 @@ def for_scaling(device: str) -> torch.dtype:
 @cache
 def casts_by_itself(device: str) -> bool:
     """Return whether torch, or the backend, registers kernels for autocasting on a device type."""
-    key = _compiled.DEVICES[devices.device_of(device)].dispatch_key
+    key = _extension.DEVICES[devices.device_of(device)].dispatch_key
     with polycast.uninstall():
         registered = torch._C._dispatch_get_registrations_for_dispatch_key(key)
     return any(name.startswith("aten::") for name in registered)

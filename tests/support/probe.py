@@ -8,7 +8,7 @@ from typing import Any
 
 import polycast
 import torch
-from polycast import _compiled, installation
+from polycast import _extension, installation
 from polycast.devices import device_type_of
 from polycast.scope import scopes
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -44,7 +44,7 @@ def is_reachable(device: str) -> bool:
     """Whether tensors of the device, real or fake, carry its autocast key."""
     with tensors_of(device):
         tensor = torch.empty(1, device=device_type_of(device))
-        return torch._C._dispatch_keys(tensor).has(_compiled.DEVICES[device].dispatch_key)
+        return torch._C._dispatch_keys(tensor).has(_extension.DEVICES[device].dispatch_key)
 
 
 @contextmanager
@@ -53,14 +53,14 @@ def kernels_of(device: str) -> Iterator[None]:
     before = polycast.installed()
     polycast.uninstall()
     with installation.changing():
-        _compiled.install_kernels(device, True)
+        _extension.install_kernels(device, True)
     try:
         yield
     finally:
         with installation.changing():
-            _compiled.uninstall_kernels(device)
+            _extension.uninstall_kernels(device)
             for other in before:
-                _compiled.install_kernels(other, False)
+                _extension.install_kernels(other, False)
 
 
 @contextmanager
@@ -96,14 +96,14 @@ def in_force(policy: polycast.Policy) -> Iterator[None]:
 
 def probes(device: str, names: Iterable[str]) -> AbstractContextManager[None]:
     """Put a probe below autocast on each op named, as in "conv1d.padding"."""
-    return below.probes(_compiled.DEVICES[device].dispatch_key, names)
+    return below.probes(_extension.DEVICES[device].dispatch_key, names)
 
 
 @contextmanager
 def recorded(device: str, names: Iterable[str]) -> Iterator[set[str]]:
     """Collect which of the overloads named a call comes to where autocasting would handle them, and let it go on."""
     found: set[str] = set()
-    key = _compiled.DEVICES[device].dispatch_key
+    key = _extension.DEVICES[device].dispatch_key
     autocast = torch._C.DispatchKeySet(torch._C._dispatch_key_parse(key))
 
     def record(name: str) -> Callable[..., object]:
@@ -127,7 +127,7 @@ def recorded(device: str, names: Iterable[str]) -> Iterator[set[str]]:
 def transparent(device: str, name: str) -> Iterator[None]:
     """Have autocasting pass an overload on a device by: the ops that it runs autocast by themselves."""
     with overriding() as library:
-        library.impl(name, torch.library.fallthrough_kernel, _compiled.DEVICES[device].dispatch_key)  # type: ignore[no-untyped-call]
+        library.impl(name, torch.library.fallthrough_kernel, _extension.DEVICES[device].dispatch_key)  # type: ignore[no-untyped-call]
         yield
 
 

@@ -9,7 +9,7 @@ import torch
 
 import polycast
 from polycast import collect_env, policy
-from polycast._compiled import DEVICES
+from polycast._extension import DEVICES
 from polycast.cli import bisect, ops, script, verify
 from polycast.policy.diff import diff
 from polycast.policy.errors import PolicyError

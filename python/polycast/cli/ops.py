@@ -1,7 +1,7 @@
 """The rules of an op on every device, as a table with notes."""
 
 from polycast import policy
-from polycast._compiled import DEVICES
+from polycast._extension import DEVICES
 from polycast._text_table import lines_of
 from polycast.policy.categories import UNLISTED
 from polycast.policy.differences import LEFT_ALONE

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
-from polycast._compiled import set_module
+from polycast._extension import set_module
 from polycast.torch_internals import sequence_number
 
 OUTSIDE = -1

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from polycast import devices
-from polycast._compiled import current_call, start_recording, stop_recording, take_calls
+from polycast._extension import current_call, start_recording, stop_recording, take_calls
 from polycast.debug.calls import BACKWARD, FORWARD, LOWER, STEP, Call, Cast, Site, SiteCounter
 from polycast.debug.module_tracker import OUTSIDE, ModuleTracker
 from polycast.debug.ops import can_rerun, floating, is_empty, read, unique, written

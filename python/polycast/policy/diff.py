@@ -1,6 +1,6 @@
 """What two policies or releases do differently."""
 
-from polycast._compiled import DEVICES
+from polycast._extension import DEVICES
 from polycast._suggest import suggestion
 from polycast.policy.categories import VALUES, canonical
 from polycast.policy.differences import BUILT_IN_NAME, Side, differences, side_of

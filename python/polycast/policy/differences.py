@@ -5,7 +5,7 @@ from shutil import get_terminal_size
 from textwrap import fill
 from typing import NamedTuple
 
-from polycast._compiled import DEVICES, overloads_of
+from polycast._extension import DEVICES, overloads_of
 from polycast.policy.categories import UNLISTED, Category
 from polycast.policy.releases import ABSENT, INSTALLED, Release, releases
 from polycast.policy.rules import BUILT_IN, Key, Rule, by_op, join_name, qualified, split_overload, table_of

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 
 from polycast import devices
-from polycast._compiled import ALSO_CALLED, DEVICES_LIKE, obstacles
+from polycast._extension import ALSO_CALLED, DEVICES_LIKE, obstacles
 from polycast._suggest import did_you_mean
 from polycast.policy import op_names
 from polycast.policy.categories import UNLISTED, VALUES, canonical, not_a_category

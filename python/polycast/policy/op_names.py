@@ -9,7 +9,7 @@ from typing import TypeAlias
 import torch
 
 from polycast import devices
-from polycast._compiled import DEVICES, NAMES, overloads_of
+from polycast._extension import DEVICES, NAMES, overloads_of
 from polycast._suggest import closest, did_you_mean, suggestion
 from polycast.policy.rules import ATEN, qualified, shown, split_overload
 from polycast.torch_internals import CustomOpDef, OpOverload, OpOverloadPacket, all_op_names

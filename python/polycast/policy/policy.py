@@ -10,8 +10,8 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from polycast._compiled import DEVICES, KernelPolicy, kernel_policy
 from polycast._dtypes import NAMES
+from polycast._extension import DEVICES, KernelPolicy, kernel_policy
 from polycast._suggest import suggestion
 from polycast.policy import op_names
 from polycast.policy.categories import UNLISTED, VALUES, Category, canonical, not_a_category

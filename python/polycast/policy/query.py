@@ -5,7 +5,7 @@ from typing import overload
 
 import torch
 
-from polycast._compiled import CATEGORIES, DEVICES, installed_kernels, scope_in_force
+from polycast._extension import CATEGORIES, DEVICES, installed_kernels, scope_in_force
 from polycast._suggest import did_you_mean
 from polycast.policy.categories import UNLISTED, canonical
 from polycast.policy.op_names import Op, asked_keys, device_named

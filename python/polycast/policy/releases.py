@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from polycast._compiled import DEVICES, DEVICES_LIKE, obstacles, overloads_of
+from polycast._extension import DEVICES, DEVICES_LIKE, obstacles, overloads_of
 from polycast._suggest import did_you_mean
 from polycast.policy.categories import UNLISTED, Category
 from polycast.policy.rules import BY_OVERLOAD, Rule, exact_key, qualified, split_overload

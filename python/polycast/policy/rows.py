@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-from polycast._compiled import DEVICES_LIKE
+from polycast._extension import DEVICES_LIKE
 from polycast.policy.op_names import keys_of
 from polycast.policy.rules import ATEN, BY_OVERLOAD, Rule, castable, exact_key, qualified
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
-from polycast._compiled import DEVICES_LIKE, built_in_rules, obstacles, overloads_of
+from polycast._extension import DEVICES_LIKE, built_in_rules, obstacles, overloads_of
 from polycast._text_table import lines_of
 
 ATEN = "aten::"

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from polycast import devices
-from polycast._compiled import check_arguments, check_norm_type
+from polycast._extension import check_arguments, check_norm_type
 from polycast._operators import library
 from polycast.torch_internals import below_autograd, foreach_mul_, foreach_norm, unscale_and_check_, update_amp_scale_
 

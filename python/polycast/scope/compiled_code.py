@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from polycast._compiled import enter_region, enter_scope, is_in_force, keep_id_in_force, leave_scope
+from polycast._extension import enter_region, enter_scope, is_in_force, keep_id_in_force, leave_scope
 from polycast._replaced import Undo, replace
 from polycast.torch_internals import (
     compile_lock,

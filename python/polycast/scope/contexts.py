@@ -9,8 +9,8 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch.amp.autocast_mode import autocast as StockAutocast  # by this name also where ours is put in its place
 
-from polycast._compiled import enter_owner, enter_region, leave_owner, leave_scope, region_guard
 from polycast._dtypes import dtype_of
+from polycast._extension import enter_owner, enter_region, leave_owner, leave_scope, region_guard
 from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import compiled_code, scopes
 from polycast.scope.summary import SHOWN, summary

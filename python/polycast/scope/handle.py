@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from polycast import _warnings
-from polycast._compiled import installed_kernels
+from polycast._extension import installed_kernels
 
 Made = TypeVar("Made", bound="Handle")
 

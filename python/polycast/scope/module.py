@@ -20,7 +20,7 @@ from weakref import ref
 import torch
 from torch import nn
 
-from polycast._compiled import enter_scope, leave_scope
+from polycast._extension import enter_scope, leave_scope
 from polycast.policy.policy import Policy
 from polycast.scope import scopes, tracers
 from polycast.torch_internals import inlined

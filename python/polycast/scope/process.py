@@ -5,7 +5,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from polycast._compiled import KernelPolicy, use_policy, used_policy
+from polycast._extension import KernelPolicy, use_policy, used_policy
 from polycast.policy.op_names import IMPORT_FIRST
 from polycast.policy.policy import Policy, PolicyError, PolicyLike
 from polycast.scope import compiled_code

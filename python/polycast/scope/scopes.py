@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import torch
 
-from polycast._compiled import (
+from polycast._extension import (
     PolicyScope,
     enter_scope,
     keep_scope,

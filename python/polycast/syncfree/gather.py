@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polycast._compiled import all_plain
+from polycast._extension import all_plain
 from polycast.syncfree.sharding import align_grad, is_sharded, local_of, shards_of
 from polycast.syncfree.tensor_lists import Batch, Gradients, Group, name_of
 from polycast.torch_internals import DispatchKey, keys_of, neg_view

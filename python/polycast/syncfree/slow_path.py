@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polycast._compiled import check_arguments, may_overlap
+from polycast._extension import check_arguments, may_overlap
 from polycast.syncfree.sharding import local_of
 from polycast.syncfree.tensor_lists import Group
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from polycast import devices
-from polycast._compiled import check_arguments
+from polycast._extension import check_arguments
 from polycast.syncfree.gather import gather_group, with_gradients
 from polycast.syncfree.slow_path import Scalars, is_skipped, step_by_torch
 from polycast.syncfree.state import StatefulOptimizer

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from polycast._compiled import check_arguments
+from polycast._extension import check_arguments
 from polycast.torch_internals import DisableTorchFunction, DispatchKey, DispatchKeySet
 
 Group: TypeAlias = dict[str, Any]

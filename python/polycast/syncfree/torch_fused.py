@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from polycast._compiled import check_arguments
+from polycast._extension import check_arguments
 from polycast._operators import library
 from polycast.torch_internals import (
     below_autograd,

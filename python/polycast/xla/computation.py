@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from polycast._compiled import signature, write_back
+from polycast._extension import signature, write_back
 from polycast.torch_internals import (
     DispatchKey,
     DispatchKeySet,

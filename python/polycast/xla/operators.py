@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.library import Library
 
-from polycast._compiled import check_arguments, check_norm_type, own_memory
+from polycast._extension import check_arguments, check_norm_type, own_memory
 from polycast.torch_internals import below_autograd
 from polycast.xla.arithmetic import SGD, Adam, Controls, Given, compute_dtype, next_scale
 from polycast.xla.computation import call, on_device, update, upload
