@@ -312,12 +312,9 @@ SAMPLES: dict[str, Sample] = {
 }
 
 
+_NONE = "_mps_convolution _thnn_fused_gru_cell convolution_overrideable cudnn_convolution cudnn_convolution_transpose"
 WITHOUT_SAMPLE: dict[str, str] = {
-    "_mps_convolution": "has no sample of its arguments here",
-    "_thnn_fused_gru_cell": "has no sample of its arguments here",
-    "convolution_overrideable": "has no sample of its arguments here",
-    "cudnn_convolution": "has no sample of its arguments here",
-    "cudnn_convolution_transpose": "has no sample of its arguments here",
+    **dict.fromkeys(_NONE.split(), "has no sample of its arguments here"),
     "index_copy.dimname": "always raises: PyTorch never implemented it",
     "norm.names_ScalarOpt_dim": "always raises: the overload it forwards to does not take named tensors",
 }
