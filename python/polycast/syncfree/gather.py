@@ -9,8 +9,8 @@ is not plain then goes to torch.optim (see ``slow_path``), and a pass of a scale
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
-from operator import itemgetter
+from itertools import chain, compress, repeat
+from operator import attrgetter, is_not, itemgetter
 from typing import Any
 
 import torch
@@ -26,13 +26,10 @@ _NOTHING: dict[str, Any] = {}
 
 def with_gradients(all_params: Iterable[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """Return the parameters that have gradients, and these."""
-    params, grads = [], []
-    for param in all_params:
-        grad = param.grad
-        if grad is not None:
-            params.append(param)
-            grads.append(grad)
-    return params, grads
+    params = list(all_params)
+    grads: list[Any] = list(map(attrgetter("grad"), params))
+    has_grad = list(map(is_not, grads, repeat(None)))
+    return (params, grads) if all(has_grad) else (list(compress(params, has_grad)), list(compress(grads, has_grad)))
 
 
 def gather_gradients(param_groups: list[Group], coalesce_in_place: bool = False) -> list[Gradients]:
@@ -70,13 +67,11 @@ def gather_group(
     Raises:
         KeyError: The state of a parameter is not there yet.
     """
+    # Each parameter is looked up once, because the hash of a tensor is computed in Python.
+    states = list(map(state.get, params, repeat(_NOTHING)))
     lists: list[list[Any]] = [params, grads]
     for name in names:
-        values: list[Any] = []
-        if name is not None:
-            for param in params:
-                values.append(state.get(param, _NOTHING)[name])
-        lists.append(values)
+        lists.append([] if name is None else list(map(itemgetter(name), states)))
     if all_plain(lists):
         return Batch(params, lists, [])
     shards = shards_of(lists)
