@@ -193,10 +193,10 @@ _DIFFERENT = {
 
 def facts_of(device_type: str) -> DeviceType:
     """Return what is known of a device type. It need not be one of the policy."""
+    if device_type in _DIFFERENT:  # first, because each step of an optimizer asks
+        return _DIFFERENT[device_type]
     backend = privateuse1_name()
-    if device_type in (PRIVATEUSE1, backend):
-        return PrivateUse1(backend)
-    return _DIFFERENT.get(device_type) or DeviceType(device_type)
+    return PrivateUse1(backend) if device_type in (PRIVATEUSE1, backend) else DeviceType(device_type)
 
 
 def device_of(device_type: str) -> str:

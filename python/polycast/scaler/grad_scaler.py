@@ -226,7 +226,7 @@ class GradScaler(TorchGradScaler):
         assert found_inf is not None, "No inf checks were recorded prior to update."
         factors = self._growth_factor, self._backoff_factor, self._growth_interval
         operator = torch.ops.polycast.update_scale_.default
-        call(operator, scale.device, scale, growth_tracker, found_inf, *factors, *self._bounds)
+        call(operator, scale.device, (scale, growth_tracker, found_inf, *factors, *self._bounds))
         self._per_optimizer_states = defaultdict(fresh_optimizer_state)
 
     def step_was_skipped(self, optimizer: Optimizer) -> Tensor:

@@ -1,6 +1,6 @@
 """The tensors that one call of an operator takes, and the call."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -12,6 +12,8 @@ from polycast.torch_internals import DisableTorchFunction, DispatchKey, Dispatch
 
 Group: TypeAlias = dict[str, Any]
 Operator: TypeAlias = Any  # a torch._ops.OpOverload
+
+_NONE: dict[str, Any] = {}
 
 
 @dataclass(slots=True)
@@ -55,7 +57,7 @@ def on_gradients(operator: Operator, gathered: Gradients, param_groups: list[Gro
 
     try:
         with torch.no_grad():
-            result = call(operator, gathered.device, gathered.grads, *arguments)
+            result = call(operator, gathered.device, (gathered.grads, *arguments))
     except Exception:
         raise_named(check)
         raise
@@ -72,7 +74,7 @@ def raise_named(check: Callable[[], None]) -> None:
         raise named from None
 
 
-def call(operator: Operator, device: torch.device, *args: Any, **kwargs: Any) -> Any:
+def call(operator: Operator, device: torch.device, args: Sequence[Any], options: Mapping[str, Any] = _NONE) -> Any:
     """Call an operator on tensors of a device.
 
     A backend may have its kernel on its autograd key, which inference mode leaves out: there it is called by that key.
@@ -82,5 +84,5 @@ def call(operator: Operator, device: torch.device, *args: Any, **kwargs: Any) ->
         if torch.is_inference_mode_enabled():
             key = getattr(DispatchKey, f"Autograd{device.type.upper()}", None)
             if key is not None and operator.has_kernel_for_dispatch_key(key):
-                return operator.redispatch(DispatchKeySet(key), *args, **kwargs)
-        return operator(*args, **kwargs)
+                return operator.redispatch(DispatchKeySet(key), *args, **options)
+        return operator._op(*args, **options)  # as a call of the operator, without a function of Python
