@@ -4,6 +4,7 @@ from .casts import OTHERS, Alternative, CastReader, Casts
 from .categories import UNLISTED, split_name
 from .model import Device, Op
 from .schemas import Schemas
+from .versions import ALL
 from .yaml_nodes import Mapping, Node, Text
 
 DTYPES = ("float16", "bfloat16")
@@ -55,8 +56,8 @@ class DeviceReader(CastReader):
         device = (dispatch_key or "").removeprefix("Autocast").lower()
         backend = self.text(fields["backend"], "backend") if "backend" in fields else None
         if name and device and name != device and not name.startswith(f"{device}_") and backend is None:
-            what = f"dispatch_key {dispatch_key} is not that of device '{name}'"
-            remedy = f"call it '{device}', or '{device}_...' if the policy has that device, or name its 'backend'"
+            what = f"device '{name}': dispatch_key {dispatch_key} belongs to device '{device}'"
+            remedy = f"call it '{device}', or '{device}_...' if the policy has that device; a backend outside of torch has the key 'backend', the source of its rules"
             self.report(key.location, what, remedy)
             name = None
         texts = self.texts(fields["lower_precision"], "lower_precision")
@@ -131,9 +132,15 @@ class DeviceReader(CastReader):
                 chain.append(link)
                 link = self.like.get(link)
             found[device] = [cast for link in chain for cast in self.exceptions_for(key, link)]
-            for cast in self.exceptions_for(key, device) if device in named else ():
+            own = self.exceptions_for(key, device)
+            for cast in own if device in named else ():
                 what = f"device '{device}' has an exception for '{key.value}', and the op names the device"
                 self.report(cast.node.location, what, "remove one of them")
+            inherited = [*found[device][len(own) :], *casts.get(device, [])]
+            for cast in own if self.like[device] and device not in named else ():
+                if _same_everywhere(cast, inherited):
+                    what = f"device '{device}' has an exception for '{cast.node.value}' and inherits the same category"
+                    self.report(cast.node.location, what, "remove the exception")
         alternatives = {device: [*first, *casts.get(device, [])] for device, first in found.items()}
         return {device: parts for device, parts in alternatives.items() if parts}
 
@@ -142,3 +149,13 @@ class DeviceReader(CastReader):
         exceptions = self.exceptions.get(device, {})
         mine = [cast for name, cast in exceptions.items() if split_name(name)[0] == key.value]
         return sorted(mine, key=lambda cast: cast.overloads is None)
+
+
+def _same_everywhere(exception: Alternative, inherited: list[Alternative]) -> bool:
+    """Return whether an exception gives what its overloads, or all of the op, would have without it in every release."""
+    mine = set(exception.overloads or ())
+    for cast in inherited:
+        if cast.overloads is None or mine & {*cast.overloads} or not mine:
+            covers = cast.overloads is None or (bool(mine) and mine <= {*cast.overloads})
+            return covers and cast.torch == ALL and cast.category == exception.category
+    return exception.category is None

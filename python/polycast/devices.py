@@ -1,6 +1,7 @@
 """What differs from device to device. Only this file, the folder xla/ and policy.yaml name devices.
 
-policy.yaml lists *devices*: sets of rules, such as "cuda" and "xla_gpu". A *device type* is torch's: that of a tensor.
+policy.yaml lists *devices*: sets of rules, such as "cuda" and "xla_gpu". A *device type* is PyTorch's, as in
+``tensor.device.type``.
 """
 
 import os
@@ -226,10 +227,10 @@ def served() -> list[str]:
 
 
 def current() -> str:
-    """Return the device type of this process's accelerator, or that of the host if there is none.
+    """Return the device type of this process's accelerator, or "cpu" if there is none.
 
     Raises:
-        RuntimeError: torch_xla is imported and no XLA device is in use, so either XLA or the host may be meant.
+        RuntimeError: torch_xla is imported and no XLA device is in use, so either XLA or the CPU may be meant.
     """
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is not None:

@@ -31,7 +31,7 @@ _ALLOWED = 1.05  # times the mean error of torch.optim
 DESCRIPTIONS = {
     "rules": "a call of each op gives the bits that it gives if its inputs are cast by hand",
     "steps": f"a skipped step changes nothing; the mean absolute error of the parameters against float64 is at most "
-    f"{_ALLOWED:g} times that of torch.optim",
+    f"{_ALLOWED:g} times the error of torch.optim",
 }
 # The mean error of many elements, each the end of a random walk, differs little from one rounding to the next.
 _SHAPES = ((), (3, 5), (0, 2), (40, 250))
@@ -88,7 +88,7 @@ class Verification:
         return "\n".join(lines)
 
     def verdict(self) -> str:
-        """Return the last line: the number of checks with each outcome, and the names of those that failed."""
+        """Return the last line: the number of checks with each outcome, and the names of the failed checks."""
         names = ", ".join(check.name for check in self.failed)
         return _counts(self.checks) + (f"; failed on {self.device_type}: {names}" if names else "")
 
@@ -103,7 +103,7 @@ def verify(
     - rules: a call of each op that the device's built-in rules name gives what the op gives if its inputs are cast by
       hand. Values are compared by their bits, for ops that repeat them.
     - steps: SGD, Adam and AdamW through skipped steps and clipping. A skipped step changes nothing. The error against
-      float64 is that of torch.optim.
+      float64 is at most 1.05 times the error of torch.optim.
 
     Meanwhile the policy's kernels of the device are installed, and no policy of the process applies, so nothing else
     should run in the process. Afterwards all is as before.
@@ -252,7 +252,7 @@ def _check_step(name: str, device_type: str, dtype: torch.dtype) -> Found:
     allowed, error = ((params - exact).abs().mean().item() for params in (stock, ours))
     problems = [f"a skipped step changed {changed} tensors"] if changed else []
     if not error <= _ALLOWED * allowed:
-        problems.append(f"the error is more than {_ALLOWED} times that of torch.optim on {place}")
+        problems.append(f"the error is more than {_ALLOWED} times the error of torch.optim on {place}")
     errors = f"mean absolute error of the parameters: torch.optim {allowed:.3g}, polycast {error:.3g}"
     return FAILED if problems else PASSED, "; ".join([*problems, errors])
 

@@ -114,7 +114,7 @@ def test_an_error_is_one_line(
 
 
 BACKENDS = """\
-  mine: {dispatch_key: AutocastPrivateUse1, lower_precision: [bfloat16], like: cpu, backend: b, except: {fp32: [bend]}}
+  mine: {dispatch_key: AutocastPrivateUse1, lower_precision: [bfloat16], like: cpu, backend: b}
   privateuse1: {dispatch_key: AutocastPrivateUse1, lower_precision: [float16]}
 """
 
@@ -135,7 +135,7 @@ def test_the_file_of_a_backend_is_written_and_compared(backend: Workplace) -> No
     assert backend.run(*words) == (0, "ops.cpp written\n", "")
     assert "  KERNEL_PRIVATEUSEONE(bend, fp32)" in Path("ops.cpp").read_text(encoding="utf-8").splitlines()
     assert backend.run(*words) == (0, "up to date\n", "") and backend.run("--check", *words) == (0, "", "")
-    backend.policy.write_text(edited("categories:", f"{BACKENDS.replace('fp32:', 'unlisted:')}categories:"))
+    backend.policy.write_text(edited("categories:", f"{BACKENDS.replace('b}', 'b, except: {unlisted: [bend]}}')}categories:"))
     status, printed, error = backend.run("--check", *words)
     assert (status, printed) == (1, "") and "\n-  KERNEL_PRIVATEUSEONE(bend, fp32)\n" in error
 

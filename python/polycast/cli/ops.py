@@ -27,7 +27,8 @@ def text(name: str, device: str | None = None, release: str | None = None) -> st
     rules = policy.rules(name) if release is None else rules_in(find(release), name)
     if not rules:
         ops = {shown(key.partition(".")[0]) for key in keys_of(name)}
-        lines = [f"{name}: {UNLISTED} on every device.", "", LEFT_ALONE, *_changes(ops)]
+        where = "every device" if release is None else f"{', '.join(known)} in {find(release).name}"
+        lines = [f"{name}: {UNLISTED} on {where}.", "", LEFT_ALONE, *_changes(ops)]
         return "\n".join([*lines, *_in_force(ops, devices)])
     cells: dict[str, dict[str, str]] = {}
     notes: dict[str, list[str]] = {}

@@ -77,8 +77,8 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     - a module class, for its instances and those of its subclasses.
 
     The first two override the others; among the others, and among names of one module, the last one applies. Each value
-    is whatever :class:`polycast.Policy` accepts, or None, which takes rules back. In a file the keys and values are
-    those that YAML can write. Rules that are neither a dict nor a file are for the model itself.
+    is whatever :class:`polycast.Policy` accepts, or None, which takes rules back. In a file, keys and values are
+    texts and nested mappings. Rules that are neither a dict nor a file are for the model itself.
 
     Limits: a module that is never called cannot have rules of its own (a ModuleList, the ``out_proj`` of
     nn.MultiheadAttention). Other code that reads a module's weights without calling the module follows none of its
@@ -179,10 +179,9 @@ def _with_forward(names: list[str], modules: module_keys.Modules, *, is_pattern:
     Raises:
         ValueError: If rules are for a container only.
     """
-    for name in names:
+    for name in (name for name in names if not module_keys.has_forward(modules[name])):
         inside = f"{name}." if name else ""
-        is_among_others = is_pattern and any(other != name and other.startswith(inside) for other in names)
-        if not module_keys.has_forward(modules[name]) and not is_among_others:
+        if not is_pattern or not any(other != name and other.startswith(inside) for other in names):
             kind = type(modules[name]).__name__
             raise ValueError(
                 f"module '{name}' is never called, because a {kind} has no forward, so no rule can apply in it; give "
