@@ -57,7 +57,8 @@ class DeviceReader(CastReader):
         backend = self.text(fields["backend"], "backend") if "backend" in fields else None
         if name and device and name != device and not name.startswith(f"{device}_") and backend is None:
             what = f"device '{name}': dispatch_key {dispatch_key} belongs to device '{device}'"
-            remedy = f"call it '{device}', or '{device}_...' if the policy has that device; a backend outside of torch has the key 'backend', the source of its rules"
+            remedy = f"call it '{device}', or '{device}_...' if the policy has that device"
+            remedy += "; a backend outside of torch has the key 'backend', the source of its rules"
             self.report(key.location, what, remedy)
             name = None
         texts = self.texts(fields["lower_precision"], "lower_precision")
@@ -139,7 +140,8 @@ class DeviceReader(CastReader):
             inherited = [*found[device][len(own) :], *casts.get(device, [])]
             for cast in own if self.like[device] and device not in named else ():
                 if _same_everywhere(cast, inherited):
-                    what = f"device '{device}' has an exception for '{cast.node.value}' and inherits the same category"
+                    name = ".".join([key.value, *(cast.overloads or ())])
+                    what = f"device '{device}' has an exception for '{name}' and inherits the same category"
                     self.report(cast.node.location, what, "remove the exception")
         alternatives = {device: [*first, *casts.get(device, [])] for device, first in found.items()}
         return {device: parts for device, parts in alternatives.items() if parts}
@@ -152,7 +154,7 @@ class DeviceReader(CastReader):
 
 
 def _same_everywhere(exception: Alternative, inherited: list[Alternative]) -> bool:
-    """Return whether an exception gives what its overloads, or all of the op, would have without it in every release."""
+    """Return whether the op, or the overloads of the exception, would have the same category without it."""
     mine = set(exception.overloads or ())
     for cast in inherited:
         if cast.overloads is None or mine & {*cast.overloads} or not mine:

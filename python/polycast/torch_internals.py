@@ -116,8 +116,8 @@ def is_fx_tracing() -> bool:
 
 
 # Note [Which functions does torch.compile trace?]
-# Dynamo compiles every function that it can. It must not compile a function that only enters or only leaves a scope, and
-# it must not break our fused steps into ops. The public decorators, torch.compiler.disable and
+# Dynamo compiles every function that it can. It must not compile a function that only enters or only leaves a scope,
+# and it must not break our fused steps into ops. The public decorators, torch.compiler.disable and
 # assume_constant_result, wrap the function or import dynamo. These set the same marks.
 
 
