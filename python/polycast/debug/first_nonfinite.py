@@ -1,20 +1,16 @@
 """The search for the ops of a step that make non-finite values, and for a rule that may avoid them."""
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from polycast.debug.calls import BACKWARD, LOWER, STEP, WIDE, Call, Site
+from polycast.debug.calls_of_ops import op_name
 from polycast.debug.observer import Op
 from polycast.debug.ops import is_cast
 from polycast.debug.tensor_stats import Magnitude, largest, read_numbers
 from polycast.policy.policy import Policy, PolicyError
-from polycast.policy.rules import qualified
-from polycast.torch_internals import current_autograd_node, schema_of
 
-_MAKERS = 8
 _CAST = "_to_copy"
 _FLOAT32 = ("fp32", "float32", "float64", "fp32_set_opt_dtype", "fp32_append_dtype")
 # Whether a smaller scale may avoid an overflow in backward, by whether a scaler skipped the step.
@@ -35,8 +31,6 @@ class Seen:
     """Of the share of elements that a cast flushes to zero."""
     is_meant: bool
     """Whether the program asks for a non-finite result."""
-    makers: tuple[int, ...]
-    """In backward, if a gradient has a lower precision: the autograd nodes of the ops that made the tensor."""
     found_inf: int | None
     """Of the tensor that tells the end of a step whether a scaler skips it."""
 
@@ -95,55 +89,6 @@ def is_exact(one: Seen, numbers: Sequence[Magnitude], is_finite_wider: bool | No
     if is_finite_wider is not None:
         return not is_finite_wider
     return all(numbers[index].dtype in WIDE for index in (*one.inputs, *one.outputs))
-
-
-def call_of(one: Seen, calls: Sequence[Call]) -> Call | None:
-    """Return the recorded call that an op is a part of; in backward, the call whose gradient it computes.
-
-    A gradient has the dtype of its tensor, which was set by the last call with a rule that made the tensor.
-    """
-    if one.op.node is None or one.op.call is not None:
-        return next((call for call in calls if call.order == one.op.call), None)
-    by_node = sorted((call for call in calls if call.given), key=lambda call: call.node)
-
-    def of_node(node: int) -> Call | None:
-        index = bisect_right(by_node, node, key=lambda call: call.node) - 1
-        return by_node[index] if index >= 0 else None
-
-    nodes = one.makers if is_cast(one.op.function) else (one.op.node, *one.makers)
-    makers = [maker for node in nodes if (maker := of_node(node)) is not None and not _is_view_or_cast(maker)]
-    return next((maker for maker in makers if maker.is_ruled), makers[0] if makers else of_node(one.op.node))
-
-
-def makers_of(op: Op) -> tuple[int, ...]:
-    """Return the autograd nodes that made the tensor whose gradient an op gives, and what the tensor was made from.
-
-    They are the nodes whose own gradients have the gradient's dtype: a float32 branch next to a float16 branch made
-    nothing.
-    """
-    if op.node is None or op.outputs[0].dtype not in LOWER:
-        return ()
-    dtype = op.outputs[0].dtype
-    found: list[int] = []
-    node: Any = current_autograd_node()
-    while node is not None and len(found) < _MAKERS:
-        functions = [function for function, _ in node.next_functions if function is not None]
-        node = next((one for one in functions if any(put.dtype is dtype for put in one._input_metadata)), None)
-        if node is not None:
-            found.append(node._sequence_nr())
-    return tuple(found)
-
-
-def _is_view_or_cast(call: Call) -> bool:
-    operator, _, overload = qualified(call.site.op).partition(".")
-    schema = schema_of(operator, overload)
-    aliases = [argument.alias_info for argument in schema.arguments if argument.alias_info is not None]
-    return operator == "aten::_to_copy" or (aliases != [] and not any(alias.is_write for alias in aliases))
-
-
-def op_name(site: Site, call: Call | None) -> str:
-    """Return an op as policies name it: the op that was called, which may run several."""
-    return (site if call is None else call.site).op.partition(".")[0]
 
 
 def remedy_of(

@@ -51,6 +51,8 @@ class Op:
     node: int | None
     """The number of the autograd node that it is a part of; None in forward, and if it accumulates a gradient."""
     result: Any = None
+    makers: tuple[int, ...] = ()
+    """In backward, if a gradient has a lower precision: the autograd nodes of the ops that made the tensor."""
     outputs: list[Tensor] = field(default_factory=list)
     """The floating-point tensors of the result, and those that it writes into. They are released after the visit."""
     _held: list[object] | None = None

@@ -12,15 +12,13 @@ from torch.optim import Optimizer
 
 from polycast import _warnings
 from polycast.debug.calls import BACKWARD, FORWARD, STEP, WIDE, Call, Site, dtype_name
+from polycast.debug.calls_of_ops import CallsOfOps, makers_of, op_name
 from polycast.debug.first_nonfinite import (
     Seen,
-    call_of,
     first_nonfinite,
     is_exact,
     is_finite_in_wider_dtype,
     is_skipped,
-    makers_of,
-    op_name,
     remedy_of,
 )
 from polycast.debug.observer import Observer, Op
@@ -204,8 +202,9 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         flushed = None
         if source is not None and _may_flush(source, op.outputs[0]):
             flushed = magnitudes.add(flushed_share(source, op.outputs[0]), torch.float32)
+        op.makers = makers_of(op)
         outputs = tuple(map(magnitudes.put, op.outputs))
-        self._seen.append(Seen(op, inputs, outputs, flushed, _is_meant(op), makers_of(op), skips))
+        self._seen.append(Seen(op, inputs, outputs, flushed, _is_meant(op), skips))
 
     def read(self) -> None:
         """End a step: read its magnitudes, in one copy, and find the ops that made non-finite values."""
@@ -235,10 +234,11 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         # Results other than an op's first one are for its backward.
         ends += [one.outputs[0] for one in seen if one.op.site.phase == FORWARD and one.outputs[0] not in used]
         reached = not all(math.isfinite(numbers[index].value) for index in ends)
+        calls_of_ops = CallsOfOps(calls)
         for one in found:
             wider = is_finite_in_wider_dtype(one, numbers)
             if reached or not is_exact(one, numbers, wider):
-                self._add(one, numbers, call_of(one, calls), step, wider, is_skipped(one, seen, numbers))
+                self._add(one, numbers, calls_of_ops.of(one.op), step, wider, is_skipped(one, seen, numbers))
 
     def _weights_and_gradients(self) -> Iterator[Tensor]:
         for weight in self._model.parameters():
