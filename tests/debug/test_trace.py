@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounter
 from torch.nn.functional import linear, mse_loss, relu
 
-from tests.support.devices import RESIZES, required
+from tests.support.devices import RESIZES, require_lstm, required
 from tests.support.models.architectures import bert, recurrent, resnet
 
 BF16, F16, F32, F64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
@@ -84,6 +84,8 @@ def test_the_types_of_a_models_calls_are_those_below(
     build: Callable[[], tuple[nn.Module, list[Tensor]]], real_device: str
 ) -> None:
     """The oracle is a dispatch mode below."""
+    if build is recurrent:
+        require_lstm(real_device)
     torch.manual_seed(0)
     model, (batch, *_) = build()
     model, batch = model.to(real_device), batch.to(real_device)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from polycast.devices import HOST
 from torch import Tensor, nn
 
+from tests.support.devices import require_lstm
 from tests.support.models.architectures import ARCHITECTURES, bert, faster_rcnn, llama, recurrent, resnet
 from tests.support.models.runs import WAYS, Way, different, run
 from tests.support.models.zoo import NAMES, of_transformers
@@ -41,6 +42,8 @@ def test_a_model_gives_what_it_gives_under_stock_kernels(
 ) -> None:
     if device == "xla" and not HAS_XLA:
         pytest.skip(NO_XLA)
+    if build is recurrent:
+        require_lstm(device)
     ours = run(build, device, way, lambda: polycast.autocast(device, dtype=BF16))
     with stock_kernels():
         stock = run(build, device, way, lambda: torch.autocast(device, dtype=BF16))

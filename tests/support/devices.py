@@ -51,6 +51,17 @@ def casts_by_itself(device: str) -> bool:
     return any(name.startswith("aten::") for name in registered)
 
 
+def require_lstm(device: str) -> None:
+    """Skip a test if autocast makes an LSTM raise on this CPU, with stock PyTorch as well."""
+    lstm, inputs = torch.nn.LSTM(1, 1), torch.ones(1, 1, 1)
+    try:
+        with polycast.uninstall(), torch.autocast(devices.HOST):
+            lstm(inputs)
+    except RuntimeError as error:
+        if device == devices.HOST:
+            pytest.skip(f"stock PyTorch has no LSTM in bfloat16 on this CPU: {error}")
+
+
 def has_float64(device: str) -> bool:
     try:
         return bool(torch.ones((), dtype=torch.float64, device=device).add(1) == 2)
