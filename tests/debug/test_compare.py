@@ -78,8 +78,8 @@ def test_bfloat16_has_errors_of_its_rounding_and_float32_has_none(real_device: s
     assert max(row.so_far or 0 for row in lower) > 1e-2
     assert {row.site.phase for row in errors} == {"forward", "backward"}
     assert {row.site.module for row in errors} >= {"conv1", "layer1.0.bn1", "fc"}
-    growth = [(row.so_far or 0) - row.before for row in errors.worst()]
-    assert growth == sorted(growth, reverse=True)
+    shares = [row.share for row in errors.worst()]
+    assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(1)
     assert len(errors.table(count=7).splitlines()) == 8
 
 
@@ -87,7 +87,7 @@ def test_a_program_beside_itself_has_no_error_so_far(real_device: str) -> None:
     model, run = program(bert, real_device)
     errors = polycast.debug.compare(run, model.train(), reference=polycast.Policy())
     assert errors.missing == 0
-    assert {row.so_far for row in errors} == {0.0}
+    assert {row.so_far for row in errors if row.site.op != "_to_copy"} == {0.0} == {errors.error}
 
 
 def test_the_program_is_as_if_it_had_run_once(real_device: str) -> None:
@@ -131,16 +131,14 @@ def test_the_first_result_that_is_not_finite_is_named(real_device: str) -> None:
         model(torch.full((1, 4), 1000.0, device=real_device))
 
     errors = polycast.debug.compare(run, model)
-    assert errors.first_non_finite is not None
-    assert (errors.first_non_finite.site.module, errors.first_non_finite.site.op) == ("0", "addmm")
-    assert "the first that is not finite: addmm, call 0, in forward of '0'" in str(errors)
+    assert (errors.worst()[0].site.module, errors.worst()[0].op) == ("0", "linear")
+    assert str(errors).startswith("error of the results: inf, and ")
     assert not math.isfinite(max(row.so_far or 0 for row in errors))
 
 
 # Programs; of which op of forward, or of all ops, the largest error is between which bounds.
 MEASURED: list[tuple[Callable[[], Built], str, float, float]] = [
     (large_mean, "native_batch_norm", 0.3, math.inf),  # that of its result, not of its statistics
-    (before_a_normalization, "", 1e-3, 0.5),  # has a gradient that is zero in theory, and no more than its rounding
     (lambda: (Masked(8, 8), [torch.rand(4, 8)]), "masked_fill.Scalar", 1e-4, 0.1),
 ]
 
@@ -153,17 +151,6 @@ def test_an_error_is_relative_to_what_the_result_should_be(
     errors = polycast.debug.compare(run, model)
     rows = [row for row in errors if not op or (row.site.op, row.site.phase) == (op, "forward")]
     assert low < max(row.so_far or 0 for row in rows) < high
-
-
-def test_a_sum_that_is_wrong_by_more_than_itself_has_that_error() -> None:
-    """Its terms do not cancel, so that float32 knows it."""
-    x = torch.linspace(1, 2, 64)
-
-    def run() -> None:
-        with polycast.autocast("cpu", torch.float16):
-            (x[None] @ x[:, None] / (x.half() * 1e-8)[None].sum(1, keepdim=True).clamp_min(1e-12)).sum()
-
-    assert max(row.so_far or 0 for row in polycast.debug.compare(run)) > 1e3
 
 
 def test_what_is_read_through_another_view_is_given_its_errors(real_device: str) -> None:

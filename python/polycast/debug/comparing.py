@@ -1,81 +1,99 @@
 """A comparison of a program in mixed precision with a reference run of the same program, op by op."""
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from polycast._text_table import lines_of
-from polycast.debug.calls import LOWER, Site, dtype_name
-from polycast.debug.observer import Contents, Observer, Op
-from polycast.debug.ops import by_name, draws_within, is_cast, is_draw, is_view
+from polycast.debug.blame import LARGEST, Node, Result, capped, shares
+from polycast.debug.calls import BACKWARD, LOWER, Call, Site, dtype_name
+from polycast.debug.calls_of_ops import CallsOfOps
+from polycast.debug.compared_runs import FirstRun, LaterRun
+from polycast.debug.observer import Observer
+from polycast.debug.ops import is_cast, written_name
 from polycast.debug.program_state import ProgramState
-from polycast.debug.tensor_stats import local, locals_of, moved_by_rounding, read_numbers, relative_errors
-from polycast.policy.policy import Policy, PolicyLike
+from polycast.debug.tensor_stats import read_numbers
+from polycast.policy.policy import Policy, PolicyError, PolicyLike
 from polycast.scope import scopes
 from polycast.torch_internals import disabled
 
 _TOOL = "polycast.debug.compare"
+_TRIES = 6  # rules are tried together until so many are
 
 
 class Error(NamedTuple):
     """The error of an op's result, relative to the norm of the correct result; of several results the worst."""
 
     site: Site
+    op: str
+    """The op as a policy names it, which may run several; "to" for a cast by the program."""
     dtypes: tuple[torch.dtype, ...]
     """The dtypes of its results."""
     local: float | None
     """Against the same op in a wider dtype with the same inputs: the error that the op itself makes. None for an op
     that cannot be run twice, such as a random op."""
     so_far: float | None
-    """Against the reference run: the error that has accumulated until here. None if the reference has no such call."""
+    """Against the reference run: the error that has accumulated until here. None if the reference has no such call, and
+    for a cast."""
     before: float
     """The largest error so far among its inputs."""
+    share: float
+    """The share of the error of the program's results that the op is responsible for."""
 
 
 class Comparison(tuple[Error, ...]):
-    """The errors of a run's ops, in the order of the calls; it prints as the worst of them."""
+    """The errors of a run's ops, in the order of the calls; it prints as the ops that are responsible for the most."""
 
     missing: int
     """How many calls of one run the other does not have."""
     redrawn: list[Site]
     """Calls whose kernels drew other random numbers in the reference run. Errors below them come from these as well."""
+    error: float
+    """The error of the results: what the program returns, or what no op reads, and the gradients."""
+    policy: Policy | None
+    """Rules under which the error is less than half as large. None if there are none among those that were tried."""
+    error_under_policy: float
+    """The error of the results in a run under these rules."""
 
     def worst(self) -> list[Error]:
-        """Return the errors that have a counterpart, sorted by growth: by how much `so_far` exceeds `before`.
-
-        Non-finite results come first.
-        """
-        known = [(row.so_far - row.before, row) for row in self if row.so_far is not None]
-        known.sort(key=lambda pair: math.inf if math.isnan(pair[0]) else pair[0], reverse=True)
-        return [row for _, row in known]
-
-    @property
-    def first_non_finite(self) -> Error | None:
-        """The first call whose result is non-finite where the reference's is not."""
-        return next((row for row in self if row.so_far is not None and not math.isfinite(row.so_far)), None)
+        """Return the errors, sorted by the share of the ops in the error of the results, and then by their own."""
+        return sorted(self, key=lambda row: (row.share, _finite(row.local or 0)), reverse=True)
 
     def table(self, count: int = 20) -> str:
-        """Return a line for each of the worst errors."""
-        head = ("phase", "module", "op", "call", "dtype", "local", "so far", "given")
-        return "\n".join(lines_of([head, *(_cells(row) for row in self.worst()[:count])]))
+        """Return a line for each op of a module, sorted by their shares in the error of the results."""
+        groups: dict[tuple[str, str, str], list[Error]] = {}
+        for row in self.worst():
+            groups.setdefault((row.site.phase, row.site.module, row.op), []).append(row)
+        order = sorted(groups, key=lambda key: sum(row.share for row in groups[key]), reverse=True)
+        head = ("phase", "module", "op", "calls", "dtype", "share", "local", "so far", "given")
+        return "\n".join(lines_of([head, *(_cells(key, groups[key]) for key in order[:count])]))
 
     def __str__(self) -> str:
-        """Return where errors grow, the worst ten, and the first non-finite result."""
-        lines = [f"{len(self)} calls, {self.missing} without a counterpart; errors relative to the result"]
+        """Return the rules to use, and the ten ops that are responsible for most of the error."""
+        lines = [self._advice()]
         if not any(dtype in LOWER for row in self for dtype in row.dtypes):
             lines += ["no call returned float16 or bfloat16: does the program open its region itself?"]
+        if self.missing:
+            lines += [f"{self.missing} of {len(self)} calls have no counterpart"]
         if self.redrawn:
             count = f", and {len(self.redrawn) - 1} more" if len(self.redrawn) > 1 else ""
             lines += [
                 f"the reference may have drawn other random numbers, whose errors are below: {self.redrawn[0]}{count}"
             ]
-        lines += ["", "where errors grow, next to what was given:", self.table(count=10)]
-        if (first := self.first_non_finite) is not None:
-            lines += ["", f"the first that is not finite: {first.site}"]
-        return "\n".join(lines)
+        return "\n".join([*lines, "", self.table(count=10)])
+
+    def _advice(self) -> str:
+        error = f"error of the results: {self.error:.2g}"
+        if self.policy is not None:
+            rules = ", ".join(f'"{op}": "{category}"' for op, category in self.policy.rules.items())
+            return f"{error}, and {self.error_under_policy:.2g} with polycast.Policy({{{rules}}})"
+        if self.error <= _ordinary(self):
+            return f"{error}, which is the rounding of the dtype: no rule is needed"
+        return f"{error}; no rules of the ops below halve it: polycast.debug.bisect searches among all rules"
 
 
 @disabled
@@ -87,20 +105,22 @@ def compare(
 ) -> Comparison:
     """Run a program twice, as it is and under a reference policy, and return the errors of its ops.
 
-    The ops are those below autograd and autocast, in forward and backward, without casts. Ops of the two runs belong
-    together if they have the same phase, module, name and number. The results of the first run are held until the
-    second run has computed them too. Both runs start from the same random state (torch's, Python's, NumPy's global
-    one), buffers and gradients; afterwards these are as the first run left them. Compiled code is not seen. The second
-    run gets the random numbers of the first, dropout's too. Numbers that a kernel draws for itself, as attention with
-    dropout does on a GPU, cannot be given to it; the result names such calls.
+    The ops are those below autograd and autocast, in forward and backward. Ops of the two runs belong together if they
+    have the same phase, module, name and number. The results of the first run are held until the second run has
+    computed them as well. If the error of the results is larger than rounding makes it, rules of the ops that are
+    responsible are tried: the program runs under them, at most twelve times, and the result has those that help.
 
-    An error is relative to the norm of the correct result. A sum whose terms cancel except for their rounding is zero
-    in theory, as the gradient of a bias before a normalization: its error is relative to its terms.
+    All runs start from the same random state (torch's, Python's, NumPy's global one), buffers and gradients. Afterwards
+    these are as the first run left them. Later runs get the random numbers of the first run, those of dropout included.
+    Numbers that a kernel draws for itself, as attention with dropout does on a GPU, cannot be given to it; the result
+    names such calls. Compiled code is not seen.
+
+    An error is relative to the norm of the correct result.
 
     Args:
-        run: The program, with its regions: forward, and backward if that is of interest. It must do the same each
-            time that it is called, with the same batch, and must not call an optimizer, because weights are not
-            restored.
+        run: The program, with its regions: forward, and backward if that is of interest. If it returns tensors, these
+            are its results; otherwise all that no op reads. It must do the same each time that it is called, with the
+            same batch, and must not call an optimizer, because weights are not restored.
         model: Calls are named after its modules. Its buffers and gradients are restored.
         reference: A value for :class:`polycast.Policy`. In the second run it takes precedence over all other policies.
             "float32" runs every op that the built-in policy lists in float32.
@@ -127,132 +147,162 @@ def compare(
     if not isinstance(model, nn.Module | None):
         raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}")
     policy = Policy(reference)
-    before, first = ProgramState(model), _FirstRun()
-    with Observer(_TOOL, model, first.visit):
-        run()
+    before, first = ProgramState(model), FirstRun()
+    with Observer(_TOOL, model, first.visit) as observer:
+        ends = first.ends(run())
+    calls = CallsOfOps(observer.take_calls())
     before.check_weights()
-    after, second = ProgramState(model), _SecondRun(first)
-    try:
+    after = ProgramState(model)
+    sites = [first.ops[index].op.site for index, _ in ends]
+
+    def again(rules: Policy, second: LaterRun) -> LaterRun:
         before.restore()
-        with Observer(_TOOL, model, second.visit), scopes.over(policy):
+        with Observer(_TOOL, model, second.visit), scopes.over(rules):
             run()
+        return second
+
+    def error_under(rules: Mapping[str, str]) -> float:
+        with contextlib.suppress(Exception):  # kernels refuse dtypes by errors of any kind
+            later = again(Policy(rules), LaterRun(first, sites, second.results))
+            return _error([*_squares(ends, sites, _read(later.errors)).values()])
+        return math.inf
+
+    try:
+        second = again(policy, LaterRun(first, sites))
+        comparison = _comparison(first, second, calls, ends)
+        if comparison.error > _ordinary(comparison):
+            _try_rules(comparison, [*_candidates(comparison, [calls.of(ran.op) for ran in first.ops])], error_under)
     finally:
         after.restore()
-    return _comparison(first, second)
-
-
-class _Ran(NamedTuple):
-    """An op that has run."""
-
-    site: Site
-    dtypes: tuple[torch.dtype, ...]
-    local: Tensor | None
-    inputs: tuple[tuple[int, int], ...]
-    """The results that it was computed from: indices of ops, and of their results."""
-
-
-class _FirstRun:
-    """The run that is looked at: its results are held, and each op runs a second time in a wider dtype."""
-
-    def __init__(self) -> None:
-        self.ops: list[_Ran] = []
-        self.results: dict[Site, list[Tensor]] = {}
-        self.masks: dict[Site, Tensor] = {}
-        self._contents: Contents[tuple[int, int]] = Contents()
-
-    def visit(self, op: Op) -> None:
-        if is_cast(op.function) or is_view(op.function):
-            self._contents.follow(op)
-            return
-        inputs = self._contents.of(*op.reads())
-        wider = op.in_wider_dtype()
-        op.run()
-        outputs = {tensor: part for tensor in op.outputs if (part := local(tensor)) is not None}
-        if not outputs:
-            return
-        for index, tensor in enumerate(outputs):
-            self._contents.write(tensor, (len(self.ops), index))
-        if _is_dropout(op):
-            self.masks[op.site] = op.result[1].clone()
-        errors = None if wider is None else relative_errors([*outputs.values()], locals_of(wider))
-        self.results[op.site] = [part.clone() for part in outputs.values()]
-        dtypes = tuple(tensor.dtype for tensor in outputs)
-        self.ops.append(_Ran(op.site, dtypes, None if errors is None else errors.max(), inputs))
-
-
-class _SecondRun:
-    """The reference run: each result is compared at once, and the first run's is released."""
-
-    def __init__(self, first: _FirstRun) -> None:
-        self.errors: dict[Site, list[Tensor]] = {}
-        self.missing = 0
-        self.redrawn: list[Site] = []
-        self._first = first
-
-    def visit(self, op: Op) -> None:
-        op.run()
-        if is_cast(op.function) or is_view(op.function) or not (results := locals_of(op.outputs)):
-            return
-        if is_draw(op.function):
-            self._draw_again(op.site, results)
-        elif _is_dropout(op):
-            self._drop_again(op)
-        elif draws_within(op.function, op.args, op.kwargs):
-            self.redrawn.append(op.site)
-        errors = relative_errors(self._first.results.pop(op.site, []), results, moved_by_rounding(op, results))
-        if errors is None:
-            self.missing += 1
-        else:
-            self.errors[op.site] = [*errors.unbind()]
-
-    @torch.no_grad()
-    def _draw_again(self, site: Site, results: list[Tensor]) -> None:
-        held = self._first.results.get(site, [])
-        if [one.shape for one in held] == [one.shape for one in results]:
-            for result, first in zip(results, held, strict=True):
-                result.copy_(first)
-
-    @torch.no_grad()
-    def _drop_again(self, op: Op) -> None:
-        held, (output, mask) = self._first.masks.get(op.site), op.result
-        if held is not None and held.shape == mask.shape:
-            given = by_name(op.function, op.args, op.kwargs)
-            drawn_first = given["input"] * held / max(1 - given["p"], torch.finfo(output.dtype).tiny)
-            # Elements that both runs keep or drop stay as the kernel has rounded them.
-            output.copy_(torch.where(mask == held, output, drawn_first))
-            mask.copy_(held)
-
-
-def _is_dropout(op: Op) -> bool:
-    """Return whether an op is dropout in one kernel, and drops something."""
-    return op.function._schema.name == "aten::native_dropout" and draws_within(op.function, op.args, op.kwargs)
-
-
-def _comparison(first: _FirstRun, second: _SecondRun) -> Comparison:
-    scalars = [op.local for op in first.ops if op.local is not None]
-    scalars += [error for errors in second.errors.values() for error in errors]
-    numbers = iter(read_numbers(scalars))
-    locals_ = [None if op.local is None else next(numbers) for op in first.ops]
-    so_far = {site: [next(numbers) for _ in errors] for site, errors in second.errors.items()}
-    rows: list[Error] = []
-    for op, own in zip(first.ops, locals_, strict=True):
-        given = [
-            so_far[maker.site][index] if (maker := first.ops[number]).site in so_far else rows[number].before
-            for number, index in op.inputs
-        ]
-        mine = _largest(so_far[op.site]) if op.site in so_far else None
-        rows.append(Error(op.site, op.dtypes, own, mine, _largest([0.0, *given])))
-    comparison = Comparison(rows)
-    comparison.missing = second.missing + sum(row.so_far is None for row in rows)
-    comparison.redrawn = second.redrawn
     return comparison
 
 
-def _largest(errors: list[float]) -> float:
+def _read(errors: Mapping[Site, torch.Tensor]) -> dict[Site, tuple[list[float], list[float]]]:
+    """Return the errors and the norms of the results of each op."""
+    numbers = iter(read_numbers([number for both in errors.values() for number in both.flatten().unbind()]))
+    read = {}
+    for site, both in errors.items():
+        count = both.shape[1]
+        read[site] = [next(numbers) for _ in range(count)], [next(numbers) for _ in range(count)]
+    return read
+
+
+def _squares(
+    ends: Sequence[Result], sites: Sequence[Site], errors: Mapping[Site, tuple[list[float], list[float]]]
+) -> dict[Result, float]:
+    """Return the square of the error of each end. Gradients are parts of one vector, as an optimizer uses them."""
+    found = {}
+    for end, site in zip(ends, sites, strict=True):
+        error, norm = (part[end[1]] for part in errors[site]) if site in errors else (LARGEST, 1.0)
+        found[end] = site.phase == BACKWARD, *capped([error, norm])
+    whole = sum(norm**2 for is_gradient, _, norm in found.values() if is_gradient)
+    return {
+        end: error**2 * (norm**2 / whole if is_gradient and whole else 1)
+        for end, (is_gradient, error, norm) in found.items()
+    }
+
+
+def _error(squares: Sequence[float]) -> float:
+    return math.sqrt(sum(squares)) if sum(squares) < LARGEST**2 else math.inf
+
+
+def _comparison(first: FirstRun, second: LaterRun, calls: CallsOfOps, ends: Sequence[Result]) -> Comparison:
+    made = iter(read_numbers([number for ran in first.ops if ran.local is not None for number in ran.local.unbind()]))
+    read = _read(second.errors)
+    nodes: list[Node] = []
+    befores: list[float] = []
+    for ran in first.ops:
+        own, norm = (None, 0.0) if ran.local is None else (next(made), next(made))
+        before = _largest([0.0, *(nodes[index].errors[number] for index, number in ran.inputs)])
+        errors, norms = read.get(ran.op.site, ([math.hypot(before, own or 0)], [norm]))
+        errors, norms = (
+            values if len(values) == len(ran.dtypes) else values[:1] * len(ran.dtypes) for values in (errors, norms)
+        )
+        name = ran.op.function._schema.name
+        nodes.append(Node(name, own, errors, norms, ran.inputs))
+        befores.append(before)
+    squares = _squares(ends, [first.ops[index].op.site for index, _ in ends], read)
+    rows = []
+    for ran, node, before, share in zip(first.ops, nodes, befores, shares(nodes, squares), strict=True):
+        so_far = _largest(node.errors) if ran.op.site in read else None
+        name = _name(ran.op.site, calls.of(ran.op))
+        rows.append(Error(ran.op.site, name, ran.dtypes, node.local, so_far, before, share))
+    comparison = Comparison(rows)
+    lost = [
+        row for ran, row in zip(first.ops, rows, strict=True) if row.so_far is None and not is_cast(ran.op.function)
+    ]
+    comparison.missing = second.missing + len(lost)
+    comparison.redrawn = second.redrawn
+    comparison.error, comparison.policy = _error([*squares.values()]), None
+    return comparison
+
+
+def _name(site: Site, call: Call | None) -> str:
+    return written_name((site if call is None else call.site).op.partition(".")[0])
+
+
+def _candidates(comparison: Comparison, calls: Sequence[Call | None]) -> Iterator[str]:
+    """Yield the ops whose rules may lower the error, the most likely first.
+
+    An op that can have no rule, such as a cast by the program, computes in a dtype that an op with a rule returned.
+    """
+    for index in sorted(range(len(comparison)), key=lambda index: comparison[index].share, reverse=True):
+        if not any(dtype in LOWER for dtype in comparison[index].dtypes):
+            continue
+        if _can_have_rule(comparison[index].op):
+            yield comparison[index].op
+            continue
+        for call in reversed(calls[:index]):
+            if call is not None and call.is_ruled and any(dtype in LOWER for dtype in call.returned):
+                yield _name(call.site, call)
+                break
+
+
+def _can_have_rule(op: str) -> bool:
+    with contextlib.suppress(PolicyError):
+        return bool(Policy({op: "fp32"}))
+    return False
+
+
+def _try_rules(
+    comparison: Comparison, candidates: Sequence[str], error_under: Callable[[dict[str, str]], float]
+) -> None:
+    """Find rules of few ops under which the error is less than half as large."""
+    rules: dict[str, str] = {}
+    left, enough = comparison.error, _ordinary(comparison)
+    for op in [*dict.fromkeys(candidates)][:_TRIES]:
+        rules[op] = "fp32"
+        left = error_under(rules)
+        if left <= enough:
+            break
+    if left >= comparison.error / 2:
+        return
+    for op in [*rules] if len(rules) > 1 else ():
+        fewer = {other: "fp32" for other in rules if other != op}
+        if (without := error_under(fewer)) <= max(1.5 * left, enough):
+            rules, left = fewer, without
+    comparison.policy, comparison.error_under_policy = Policy(rules), left
+
+
+def _ordinary(comparison: Comparison) -> float:
+    """Return an error that rounding to the dtypes of a run can make."""
+    return max(
+        (2 * torch.finfo(dtype).eps for row in comparison for dtype in row.dtypes if dtype in LOWER), default=0.0
+    )
+
+
+def _largest(errors: Sequence[float]) -> float:
     return math.nan if any(map(math.isnan, errors)) else max(errors)
 
 
-def _cells(row: Error) -> tuple[str, ...]:
-    dtypes = ", ".join(dict.fromkeys(map(dtype_name, row.dtypes)))
-    numbers = ("" if size is None else f"{size:.2g}" for size in (row.local, row.so_far, row.before))
-    return (row.site.phase, row.site.module, row.site.op, str(row.site.n), dtypes, *numbers)
+def _finite(error: float) -> float:
+    return capped([error])[0]
+
+
+def _cells(key: tuple[str, str, str], rows: Sequence[Error]) -> tuple[str, ...]:
+    dtypes = ", ".join(dict.fromkeys(dtype_name(dtype) for row in rows for dtype in row.dtypes))
+    made = [row.local for row in rows if row.local is not None]
+    so_far = [row.so_far for row in rows if row.so_far is not None]
+    numbers = (f"{_largest(errors):.2g}" if errors else "" for errors in (made, so_far, [row.before for row in rows]))
+    calls = sum(row.site.op != "_to_copy" for row in rows) or len(rows)
+    return (*key, str(calls), dtypes, f"{sum(row.share for row in rows):.0%}", *numbers)

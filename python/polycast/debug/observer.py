@@ -19,7 +19,7 @@ from polycast import devices
 from polycast._extension import current_call, start_recording, stop_recording, take_calls
 from polycast.debug.calls import BACKWARD, FORWARD, LOWER, STEP, Call, Cast, Site, SiteCounter
 from polycast.debug.module_tracker import OUTSIDE, ModuleTracker
-from polycast.debug.ops import can_rerun, floating, is_empty, read, unique, written
+from polycast.debug.ops import Kind, can_rerun, floating, is_empty, read, tensors, unique, written
 from polycast.policy.categories import UNLISTED, Category
 from polycast.policy.rules import BUILT_IN, qualified, shown
 from polycast.torch_internals import (
@@ -76,22 +76,18 @@ class Op:
         """Return whether the inputs hold the values that they were held with."""
         return self._held is None or self._held == self._states()
 
-    def reads(self) -> list[Tensor]:
-        """Return the floating-point tensors whose values the op reads."""
-        return list(read(self.function, self.args, self.kwargs))
+    def reads(self, of: Kind = floating) -> list[Tensor]:
+        """Return the tensors whose values the op reads; by default the floating-point ones."""
+        return list(read(self.function, self.args, self.kwargs, of))
 
-    def writes(self) -> bool:
-        """Return whether the op writes into an argument."""
-        return next(written(self.function, self.args, self.kwargs), None) is not None
+    def results(self) -> list[Tensor]:
+        """Return the tensors of the result, and those that it writes into, integers included."""
+        return unique([*tensors(self.result), *written(self.function, self.args, self.kwargs, tensors)])
 
     def in_wider_dtype(self) -> list[Tensor] | None:
         """Return the results in the next wider dtype, from copies of the inputs; None if the op cannot run again."""
         is_lower = any(tensor.dtype in LOWER for tensor in floating((self.args, self.kwargs)))
         return self._again(partial(_copy, torch.float32 if is_lower else torch.float64))
-
-    def of_rounded(self, dtype: torch.dtype) -> list[Tensor] | None:
-        """Return the results for inputs that are rounded to a dtype; None if the op cannot run again."""
-        return None if self.writes() else self._again(partial(_round, dtype))
 
     def _again(self, change: Callable[[Any], Any]) -> list[Tensor] | None:
         if not (self.is_as_given() and can_rerun(self.function, self.args, self.kwargs)):
@@ -118,11 +114,6 @@ def _copy(dtype: torch.dtype, leaf: Any) -> Any:
         copied = leaf.detach().clone()
         return copied.to(dtype) if leaf.is_floating_point() and leaf.dtype is not torch.float64 else copied
     return dtype if isinstance(leaf, torch.dtype) and leaf.is_floating_point else leaf
-
-
-def _round(dtype: torch.dtype, leaf: Any) -> Any:
-    is_number = isinstance(leaf, Tensor) and leaf.is_floating_point()
-    return leaf.detach().to(dtype).to(leaf.dtype) if is_number else leaf
 
 
 class Observer(TorchDispatchMode):
@@ -294,9 +285,9 @@ class Contents(Generic[T]):
 
     def follow(self, op: Op) -> tuple[T, ...]:
         """Run an op whose outputs hold what it reads, such as a view; return the results that they hold."""
-        held = () if is_empty(op.function) else self.of(*op.reads())
+        held = () if is_empty(op.function) else self.of(*op.reads(tensors))
         op.run()
-        for tensor in op.outputs:
+        for tensor in op.results():
             if held or is_empty(op.function):
                 self.write(tensor, *held)
         return held

@@ -1,16 +1,18 @@
 """Facts about ATen operators: whether they view, cast, draw random numbers, or write."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from polycast.policy.op_names import keys_of
 from polycast.torch_internals import OpOverload, tree_leaves
 
 Function = OpOverload
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
+Kind = Callable[[Any], Iterator[Tensor]]
 
 # These overwrite all that was there.
 _DRAWS = ("bernoulli_", "cauchy_", "exponential_", "log_normal_", "normal_", "uniform_")
@@ -19,16 +21,19 @@ _FILLS = [f"aten::{name}" for name in ("copy_", "fill_", "zero_", *_DRAWS)]
 _DRAW_WITHIN = ("dropout", "attention", "rnn", "lstm", "gru", "rrelu")
 
 
+def tensors(values: Any) -> Iterator[Tensor]:
+    """Yield the tensors in nested values."""
+    yield from (leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor))
+
+
 def floating(values: Any) -> Iterator[Tensor]:
     """Yield the floating-point and complex tensors in nested values."""
-    for leaf in tree_leaves(values):
-        if isinstance(leaf, Tensor) and (leaf.is_floating_point() or leaf.is_complex()):
-            yield leaf
+    yield from (tensor for tensor in tensors(values) if tensor.is_floating_point() or tensor.is_complex())
 
 
-def unique(tensors: list[Tensor]) -> list[Tensor]:
+def unique(some: list[Tensor]) -> list[Tensor]:
     """Return tensors once each."""
-    return list({id(tensor): tensor for tensor in tensors}.values())
+    return list({id(tensor): tensor for tensor in some}.values())
 
 
 def is_plain(tensor: Tensor) -> bool:
@@ -47,20 +52,20 @@ def by_name(function: Function, args: Args, kwargs: Kwargs) -> Kwargs:
     return dict(zip((argument.name for argument in function._schema.arguments), args, strict=False)) | kwargs
 
 
-def written(function: Function, args: Args, kwargs: Kwargs) -> Iterator[Tensor]:
-    """Yield the floating-point tensors that a call writes into."""
+def written(function: Function, args: Args, kwargs: Kwargs, of: Kind = floating) -> Iterator[Tensor]:
+    """Yield the tensors that a call writes into; by default the floating-point ones."""
     if function._schema.is_mutable:
         given = by_name(function, args, kwargs)
-        yield from floating([given.get(argument.name) for argument in function._schema.arguments if _writes(argument)])
+        yield from of([given.get(argument.name) for argument in function._schema.arguments if _writes(argument)])
 
 
-def read(function: Function, args: Args, kwargs: Kwargs) -> Iterator[Tensor]:
-    """Yield the floating-point tensors whose values a call reads, without those that it overwrites."""
+def read(function: Function, args: Args, kwargs: Kwargs, of: Kind = floating) -> Iterator[Tensor]:
+    """Yield the tensors whose values a call reads, without those that it overwrites; by default floating-point ones."""
     fills = function._schema.name in _FILLS
     given = by_name(function, args, kwargs)
     for argument in function._schema.arguments:
         if not (_writes(argument) and (fills or argument.is_out)):
-            yield from floating(given.get(argument.name))
+            yield from of(given.get(argument.name))
 
 
 def _writes(argument: Any) -> bool:
@@ -70,6 +75,12 @@ def _writes(argument: Any) -> bool:
 def is_cast(function: Function) -> bool:
     """Return whether an op only changes the dtype or the device of its input."""
     return function._schema.name in ("aten::_to_copy", "aten::to")
+
+
+def written_name(op: str) -> str:
+    """Return an op by the name that people write, if that is an op too: "softmax" for "_softmax"."""
+    name = "to" if op == "_to_copy" else op.removeprefix("_").removeprefix("native_")
+    return name if keys_of(name) else op
 
 
 def is_scale_update(function: Function) -> bool:

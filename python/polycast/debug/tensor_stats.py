@@ -9,11 +9,11 @@ from torch import Tensor
 
 from polycast import devices
 from polycast.debug.calls import WIDE
-from polycast.debug.observer import Contents, Op
-from polycast.debug.ops import floating, is_plain
+from polycast.debug.observer import Contents
+from polycast.debug.ops import is_plain
 
-# A sum may change by this many times itself when its terms are rounded to bfloat16: float32 is as inexact about it.
-_KNOWN = 2.0**8
+# Programs add -1e4 or less to scores that softmax shall make zero.
+_MASK = -9e3
 
 
 class Magnitude(NamedTuple):
@@ -123,47 +123,26 @@ def flushed_share(given: Tensor, output: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def relative_errors(results: list[Tensor], expected: list[Tensor], moved: Tensor | None = None) -> Tensor | None:
-    """Return the error of each result relative to its norm, on its device; None if the shapes differ.
+def relative_errors(results: list[Tensor], expected: list[Tensor]) -> Tensor | None:
+    """Return the error of each result relative to its norm, and these norms, on its device; None if the shapes differ.
 
-    A non-finite result that is expected is no error; any other is an infinite one.
-
-    Args:
-        results: The results.
-        expected: The correct results.
-        moved: How far rounding the terms moves each result that is a sum; see :func:`moved_by_rounding`.
+    A non-finite result that is expected is no error; any other is an infinite one. Elements that mask others are no
+    errors either: those that are very negative in both, if not all elements are.
     """
     if [one.shape for one in results] != [one.shape for one in expected]:
         return None
-    errors = []
-    for index, (result, other) in enumerate(zip(results, expected, strict=True)):
+    errors, norms = [], []
+    for result, other in zip(results, expected, strict=True):
         dtype = torch.float64 if torch.float64 in (result.dtype, other.dtype) else torch.float32
         one, right = result.to(dtype), other.to(result.device, dtype)
-        same = (one == right) | (one.isnan() & right.isnan())
+        masks = (one <= _MASK) & (right <= _MASK)
+        masks = masks & ~masks.all()
+        same = (one == right) | (one.isnan() & right.isnan()) | masks
         off = torch.where(same, 0, one - right)
         off = _norm(torch.where(off.isnan(), math.inf, off))
-        size = _norm(torch.where(right.isfinite(), right, 0))
-        if moved is not None:
-            move = moved[index].to(size)
-            size = torch.where(move > _KNOWN * size, _KNOWN * move, size)
-        errors.append(torch.where(off == 0, 0, off / torch.where(size == 0, 1, size)))
-    return torch.stack(errors)
-
-
-@torch.no_grad()
-def moved_by_rounding(op: Op, results: list[Tensor]) -> Tensor | None:
-    """Return how far the op's results that are sums move if its inputs are rounded; 0 for other results.
-
-    None for an op that has no such result, and for an op that cannot be run again.
-    """
-    most = max((tensor.numel() for tensor in floating((op.args, op.kwargs))), default=0)
-    if all(result.numel() >= most for result in results) or (again := op.of_rounded(torch.bfloat16)) is None:
-        return None
-    moves = []
-    for one, two in zip(results, locals_of(again), strict=True):
-        is_sum, is_finite = one.numel() < most, one.isfinite() & two.isfinite()
-        moves.append(_norm(torch.where(is_finite, one - two, 0)) * is_sum)
-    return torch.stack(moves)
+        norms.append(_norm(torch.where(right.isfinite() & ~masks, right, 0)))
+        errors.append(torch.where(off == 0, 0, off / torch.where(norms[-1] == 0, 1, norms[-1])))
+    return torch.stack([torch.stack(errors), torch.stack(norms)])
 
 
 def _norm(values: Tensor) -> Tensor:

@@ -1,0 +1,72 @@
+"""The share of the error of a program's results that each op is responsible for.
+
+Note [Which op is responsible for an error?]
+An error that is small where it arises may be large at the end: a cosine turns an angle that is 0.1 % wrong into
+anything. So we go back from the ends. At each op, the part of the error that the op itself makes stays there, and the
+rest goes to the ops that made its inputs. Independent errors add up as their squares do, so all parts are squares. In
+a sum the absolute errors of the inputs count, and in other ops the relative errors do. All of this is an estimate that
+puts ops into an order. Rules are tried before they are recommended.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+LARGEST = 1e9
+"""An infinite error, or that of a NaN."""
+# In these the norm of an input decides how much its error matters.
+_SUMS = ("add", "add_", "sub", "rsub", "cat", "stack", "where", "copy_", "index_put", "scatter_add", "slice_scatter")
+
+Result = tuple[int, int]
+"""The index of an op, and that of one of its results."""
+
+
+class Node(NamedTuple):
+    """An op, its errors, and where its inputs come from."""
+
+    name: str
+    local: float | None
+    """The error that the op itself makes; None if unknown."""
+    errors: Sequence[float]
+    """The errors of its results."""
+    norms: Sequence[float]
+    """The norms of its results."""
+    inputs: Sequence[Result]
+
+
+def shares(nodes: Sequence[Node], ends: Mapping[Result, float]) -> list[float]:
+    """Return the share of each op in the error of the ends, from 0 to 1.
+
+    Args:
+        nodes: The ops in order.
+        ends: The squares of the errors of the results of the program.
+    """
+    weights = [0.0] * len(nodes)
+    for (index, _), square in ends.items():
+        weights[index] += square
+    largest = [max(capped(node.errors), default=0.0) for node in nodes]
+    for index in reversed(range(len(nodes))):
+        node, weight = nodes[index], weights[index]
+        if not weight:
+            continue
+        is_sum = node.name.removeprefix("aten::") in _SUMS
+        parts = [
+            (maker, capped([nodes[maker].errors[number] * (nodes[maker].norms[number] if is_sum else 1)])[0] ** 2)
+            for maker, number in node.inputs
+        ]
+        total = sum(part for _, part in parts)
+        whole = largest[index] ** 2
+        if node.local is None:
+            own = whole - max((largest[maker] ** 2 for maker, _ in parts), default=0.0)
+        else:
+            own = capped([node.local])[0] ** 2
+        weights[index] = weight * (min(1.0, max(0.0, own) / whole) if total and whole else 1.0)
+        for maker, part in parts if total else ():
+            weights[maker] += (weight - weights[index]) * part / total
+    all_of_it = sum(weights)
+    return [weight / all_of_it if all_of_it else 0.0 for weight in weights]
+
+
+def capped(errors: Iterable[float]) -> list[float]:
+    """Return errors of which none is larger than LARGEST or NaN."""
+    return [LARGEST if math.isnan(error) else min(error, LARGEST) for error in errors]
