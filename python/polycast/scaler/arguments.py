@@ -1,4 +1,4 @@
-"""A check of a gradient scaler's numbers that torch leaves out: training could not continue."""
+"""A check of a gradient scaler's numbers, which PyTorch accepts although training could not continue with them."""
 
 import math
 from numbers import Real

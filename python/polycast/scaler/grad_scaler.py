@@ -1,4 +1,4 @@
-"""``torch.amp.GradScaler`` for every device, without syncs where the optimizer allows it."""
+"""``torch.amp.GradScaler`` for every device, without device syncs for sync-free and fused optimizers."""
 
 import weakref
 from collections import defaultdict
@@ -27,36 +27,36 @@ from polycast.torch_internals import OptState, disabled, fresh_optimizer_state
 
 
 class GradScaler(TorchGradScaler):
-    """A ``torch.amp.GradScaler`` for every device, without syncs.
+    """A ``torch.amp.GradScaler`` for every device, without device syncs.
 
-    With an optimizer of :mod:`polycast.syncfree` a step never syncs: one pass over the gradients checks them, and the
-    step unscales, clips and skips by itself.
+    With an optimizer of :mod:`polycast.syncfree` a step never syncs: one pass checks the gradients, and the step
+    unscales, clips and skips on the device.
 
-    Each ``update`` sets the scale. If a gradient that was checked since the last update was non-finite, the scale is
-    multiplied by ``backoff_factor``, but not below ``min_scale``. After ``growth_interval`` other updates in a row it
-    is multiplied by ``growth_factor``, but not above ``max_scale`` nor to infinity. ``step``, ``unscale_`` and
-    ``clip_grad_norm`` check the gradients: if you skip a batch after one of the latter two, still call ``update``.
+    ``step``, ``unscale_`` and ``clip_grad_norm`` check the gradients, and ``update`` sets the scale. If a gradient
+    that was checked since the last update was non-finite, ``update`` multiplies the scale by ``backoff_factor``, down
+    to ``min_scale``. After ``growth_interval`` other updates in a row it multiplies the scale by ``growth_factor``, up
+    to ``max_scale``, and never to infinity. Call ``update`` after every batch, including batches that you skip.
 
     Args:
-        device: A device type, "cpu", "cuda", "xla", ..., or a ``torch.device``. None selects the device of the first
-            outputs that are scaled. As in torch, "cuda" disables the scaler, with a warning, if torch finds neither
-            CUDA nor torch_xla.
-        init_scale: The first scale.
-        growth_factor: The factor of the scale after ``growth_interval`` updates without a non-finite gradient.
-        backoff_factor: The factor of the scale after an update with one.
-        growth_interval: The number of updates in a row after which the scale grows.
-        enabled: False gives a scaler that does nothing: ``scale`` returns its argument, ``step`` steps.
+        device: A device type such as "cpu", "cuda" or "xla", or a ``torch.device``. None selects the device of the
+            first outputs that are scaled. As in PyTorch, "cuda" disables the scaler, with a warning, if neither CUDA
+            nor torch_xla is available.
+        init_scale: The initial scale.
+        growth_factor: The factor by which the scale grows, above 1.
+        backoff_factor: The factor by which the scale shrinks, below 1.
+        growth_interval: The number of consecutive updates without a non-finite gradient after which the scale grows.
+        enabled: Whether the scaler has an effect. If False, ``scale`` returns its argument and ``step`` always steps.
         min_scale: The lowest scale, at least the smallest normal number of float32.
         max_scale: The highest scale.
-        skip_on_host: Read once in each step whether to skip it, and then do not call ``optimizer.step``. This is for
-            trainers that watch whether it is called.
-        process_group: Ranks over which each check of gradients is reduced: those of shards that are not DTensors, or of
-            a pipeline's stages, which otherwise skip alone, as in torch. DTensors need none, and None is all ranks for
-            the shards of FSDP1.
+        skip_on_host: Whether to read ``found_inf`` once in each step, and to skip without a call of ``optimizer.step``.
+            Trainers that check whether ``optimizer.step`` was called need this.
+        process_group: The ranks that skip steps together. Shards that are not DTensors and the stages of a pipeline
+            need it; without it each rank skips on its own, as in PyTorch. DTensors do not need it, and for the shards
+            of FSDP1 the default is all ranks.
 
     Raises:
-        ValueError: If ``init_scale`` is not finite or not between the bounds, or torch has no such device.
-        AssertionError: If a factor is on the wrong side of 1, as in torch.
+        ValueError: If ``init_scale`` is not finite or not within the bounds, or PyTorch has no such device.
+        AssertionError: If a factor is on the wrong side of 1, as in PyTorch.
 
     Example:
         >>> import torch, polycast
@@ -104,8 +104,8 @@ class GradScaler(TorchGradScaler):
         """Divide the gradients of an optimizer by the scale, in place, as ``torch.amp.GradScaler.unscale_`` does.
 
         Raises:
-            RuntimeError: As in torch, if it was called since the last ``update``, or the optimizer was stepped.
-            ValueError: As in torch, if a gradient is of float16.
+            RuntimeError: As in PyTorch, if it was called or the optimizer was stepped since the last ``update``.
+            ValueError: As in PyTorch, if a gradient is float16.
         """
         if self._enabled:
             self._current(optimizer, "unscale_")
@@ -113,25 +113,25 @@ class GradScaler(TorchGradScaler):
 
     @disabled
     def clip_grad_norm(self, optimizer: Optimizer, max_norm: float, norm_type: float = 2.0) -> Tensor:
-        """Clip the norm of an optimizer's gradients, all together, in its next step.
+        """Clip the total norm of an optimizer's gradients in its next step, and return the norm.
 
-        No gradient changes here, hence no underscore: one pass computes the norm and checks the gradients, and ``step``
-        multiplies them. Call it once before each step, before or after ``unscale_``. A disabled scaler calls
-        ``torch.nn.utils.clip_grad_norm_``, which clips in place.
+        This does not change ``.grad``, hence the name without an underscore: one pass computes the norm and checks the
+        gradients, and ``step`` multiplies them. Call it once before each step, before or after ``unscale_``. A disabled
+        scaler calls ``torch.nn.utils.clip_grad_norm_``, which clips in place.
 
         Args:
-            optimizer: The optimizer that will be stepped.
-            max_norm: The largest norm that the unscaled gradients may have.
-            norm_type: A positive number, or infinity. It is 2 for complex gradients.
+            optimizer: The optimizer to clip.
+            max_norm: The largest norm of the unscaled gradients, above 0.
+            norm_type: The order of the norm, above 0, or infinity. Complex gradients require 2.
 
         Returns:
-            The norm of the unscaled gradients before they are clipped: one element on the device of the scale, without
-            a sync. It is non-finite if a gradient is.
+            The norm of the unscaled, unclipped gradients: one element on the device of the scale, without a sync. It is
+            non-finite if a gradient is.
 
         Raises:
-            ValueError: If ``norm_type`` or ``max_norm`` is not such a number.
-            RuntimeError: If it was called, or the optimizer was stepped, since the last ``update``. Or if ranks of a
-                ``process_group`` agree, because which gradients they share is not known.
+            ValueError: If ``norm_type`` or ``max_norm`` is not positive.
+            RuntimeError: If it was called or the optimizer was stepped since the last ``update``, or if the scaler has
+                a ``process_group``, because it does not know which gradients the ranks share.
         """
         max_norm, norm_type = float(max_norm), float(norm_type)
         if not (max_norm > 0 and norm_type > 0):
@@ -145,24 +145,26 @@ class GradScaler(TorchGradScaler):
 
     @disabled
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> float | None:
-        """Step an optimizer, unless its gradients hold an infinity or a NaN.
+        """Step an optimizer, unless one of its gradients is non-finite.
 
-        A sync-free optimizer skips by itself, and so does a fused one of PyTorch's. For any other, one read decides.
+        Sync-free optimizers, and PyTorch's fused ones, skip on the device. For any other optimizer, ``found_inf`` is
+        read once.
 
-        A sync-free optimizer unscales and clips the gradients in registers, so ``.grad`` stays scaled. Other gradients
-        are first unscaled and clipped in place, as in torch. So are those that code can see within a sync-free step: a
-        step hook (other than polycast's and the profiler's), or a step that is not the one of :mod:`polycast.syncfree`.
+        A sync-free optimizer unscales and clips as it reads the gradients, so ``.grad`` remains scaled. For other
+        optimizers ``.grad`` is first unscaled and clipped in place, as in PyTorch. This also applies if your own code
+        could see the gradients within a sync-free step: a step hook, or a ``step`` that another class or a wrapper
+        defines.
 
         Args:
-            optimizer: Any.
-            args, kwargs: For ``optimizer.step``. A closure, by position only, sees unscaled gradients, is not called
-                if the step is skipped, and costs one read.
+            optimizer: The optimizer to step.
+            args, kwargs: Arguments of ``optimizer.step``. A closure must be positional. It sees unscaled gradients, is
+                not called if the step is skipped, and costs one sync.
 
         Raises:
-            RuntimeError: As in torch, if the optimizer was stepped since the last ``update``, or a closure is given by
-                its name.
-            ValueError: As in torch, if a gradient that is to be unscaled in place is of float16.
-            AssertionError: As in torch, if nothing was scaled, or no gradient was found on any rank.
+            RuntimeError: As in PyTorch, if the optimizer was stepped since the last ``update``, or if ``closure`` is a
+                keyword argument.
+            ValueError: As in PyTorch, if a gradient that must be unscaled in place is float16.
+            AssertionError: As in PyTorch, if nothing was scaled, or if no rank has a gradient.
         """
         if not self._enabled:
             return super().step(optimizer, *args, **kwargs)
@@ -183,14 +185,14 @@ class GradScaler(TorchGradScaler):
 
     @disabled
     def step_together(self, *optimizers: Optimizer) -> None:
-        """Step all optimizers, or none if a gradient of any is non-finite on any rank. It counts as the step of each.
+        """Step all optimizers, or none if a gradient of any is non-finite on any rank. It replaces ``step`` for each.
 
         Raises:
-            ValueError: If one optimizer is given twice.
-            RuntimeError, ValueError, AssertionError: As by ``step``.
+            ValueError: If an optimizer appears twice.
+            RuntimeError, ValueError, AssertionError: As for ``step``.
         """
         if len(set(map(id, map(unwrapped, optimizers)))) < len(optimizers):
-            raise ValueError("optimizers: expected each one once, got one twice")
+            raise ValueError("optimizers: expected different optimizers, got one of them twice; pass each one once")
         if self._enabled:
             current = [self._current(optimizer, "step") for optimizer in optimizers]
             for optimizer, (state, scale) in zip(optimizers, current, strict=True):
@@ -205,11 +207,15 @@ class GradScaler(TorchGradScaler):
 
     @disabled
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Set the scale for the next iteration, by the rule of :class:`GradScaler`, or to a new one.
+        """Set the scale for the next iteration, to ``new_scale`` if given.
+
+        Args:
+            new_scale: A positive, finite number, or a tensor with one element. None applies the rule of
+                :class:`GradScaler`.
 
         Raises:
-            AssertionError: As in torch, if nothing was scaled, or no gradient was checked.
-            TypeError, ValueError: If the new scale is not a tensor, nor a positive, finite number.
+            AssertionError: As in PyTorch, if nothing was scaled, or no gradient was checked.
+            TypeError, ValueError: If ``new_scale`` is neither a tensor nor a positive, finite number.
         """
         if not self._enabled:
             return
@@ -219,7 +225,7 @@ class GradScaler(TorchGradScaler):
             super().update(new_scale if is_tensor else check_number("new_scale", new_scale, above=0))
             scale.clamp_(*self._bounds)
             return
-        if self._growth_factor < 1 or self._growth_interval < 1:  # which torch's setters accept
+        if self._growth_factor < 1 or self._growth_interval < 1:  # PyTorch's setters accept these values.
             _warnings.warn("growth_factor, growth_interval: expected at least 1; the scale cannot rise again")
         current = self._per_optimizer_states
         found_inf = self._found_in([each for key, each in self._states.items() if each.of_torch is current.get(key)])
@@ -230,35 +236,35 @@ class GradScaler(TorchGradScaler):
         self._per_optimizer_states = defaultdict(fresh_optimizer_state)
 
     def step_was_skipped(self, optimizer: Optimizer) -> Tensor:
-        """Return whether the last step of an optimizer was skipped: one bool on the device of the scale, no sync.
+        """Return whether the last step of an optimizer was skipped, as a tensor, without a sync.
 
-        It is False before the first step, and with a disabled scaler.
+        The tensor is on the device of the scale. It is False before the first step, and for a disabled scaler.
         """
         return self._skips(optimizer)[0] != 0
 
     def skip_count(self, optimizer: Optimizer) -> Tensor:
-        """Return how many steps of an optimizer were skipped: one int64 on the device of the scale, no sync.
+        """Return the number of skipped steps of an optimizer, as an int64 tensor, without a sync.
 
-        A copy of a scaler counts from 0.
+        The tensor is on the device of the scale. A copy of a scaler counts from 0.
         """
         return self._skips(optimizer)[1].to(torch.int64)
 
     def non_finite(self, optimizer: Optimizer) -> list[str]:
-        """Return the names of the parameters whose gradients were non-finite in the last check. It syncs.
+        """Return the names of the parameters whose gradients were non-finite in the last check. This syncs.
 
-        Names are those that the optimizer was given, otherwise "param_groups[0]['params'][3]". They are those of this
-        rank: if another rank found an infinity in its shards, only that rank names the parameter.
+        If the optimizer has no names of parameters, a name has the form "param_groups[0]['params'][3]". Only gradients
+        on this rank count: if another rank found an infinity in its shards, only that rank names the parameter.
         """
         state = self._states.get(id(unwrapped(optimizer)))
         return state.non_finite(optimizer.param_groups) if state else []
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load what ``state_dict`` of this class or of torch's returned; the scale stays within the bounds.
+        """Load a state that ``state_dict`` of this class or of ``torch.amp.GradScaler`` returned.
 
-        Whatever is raised, nothing is loaded.
+        The scale is limited to the bounds of this scaler. If an error is raised, nothing is loaded.
 
         Raises:
-            RuntimeError, KeyError: As in torch, if the state is empty, or of something else.
+            RuntimeError, KeyError: As in PyTorch, if the state is empty or lacks a value.
             TypeError, ValueError: If a value is not a number, or the scale is not positive and finite.
         """
         if self._enabled and state_dict:
@@ -282,14 +288,14 @@ class GradScaler(TorchGradScaler):
         return state.agree(groups, multiply(groups, inv_scale, found_inf, allow_fp16))[0]
 
     def _check_inf_per_device(self, optimizer: Optimizer) -> FoundInfs:
-        """Check the gradients, unless step_together has: torch's step calls this again."""
+        """Check the gradients, unless ``step_together`` has done so. PyTorch's step calls this method again."""
         state, _ = self._current(optimizer, "_check_inf_per_device")
         found_infs: FoundInfs = state.of_torch["found_inf_per_device"] or state.check_inf(optimizer.param_groups)
         state.of_torch["found_inf_per_device"] = found_infs
         return found_infs
 
     def _current(self, optimizer: Optimizer, caller: str) -> tuple[OptimizerState, Tensor]:
-        """Return the state of an optimizer in this iteration, and the scale; raise if nothing was scaled."""
+        """Return the state of an optimizer in this iteration, and the scale. Raise if nothing was scaled."""
         scale, _ = self._check_scale_growth_tracker(caller)
         inner = unwrapped(optimizer) if hasattr(optimizer, "optimizer") else optimizer
         key, states = id(inner), self._states
@@ -298,13 +304,13 @@ class GradScaler(TorchGradScaler):
             states[key] = new_state(reference, self._process_group, torch.zeros_like(scale))
         state, of_torch = states[key], self._per_optimizer_states[key]
         if inner is not optimizer:
-            self._per_optimizer_states[id(optimizer)] = of_torch  # where torch looks for it
+            self._per_optimizer_states[id(optimizer)] = of_torch  # PyTorch looks it up by the wrapper.
         if state.of_torch is not of_torch:  # the first call of this iteration
             state.of_torch, state.clip_coef, state.meshes = of_torch, None, {}
         return state, scale
 
     def _prepare(self, optimizer: Optimizer, state: OptimizerState, scale: Tensor, closure: Any = None) -> Tensor:
-        """Check the gradients if no call has, unscale and clip them if the step does not, and return found_inf."""
+        """Check gradients that were not checked, unscale and clip them if the step does not, and return found_inf."""
         of_torch = state.of_torch
         if of_torch["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
@@ -322,7 +328,7 @@ class GradScaler(TorchGradScaler):
         return any_found(list(found_infs.values()), scale.device)
 
     def _found_in(self, states: list[OptimizerState]) -> Tensor | None:
-        """Return whether the checks of several optimizers found anything; None if there was no gradient."""
+        """Return whether the checks of several optimizers found a non-finite gradient, or None without any gradient."""
         (scale, _), found_infs, meshes = self._check_scale_growth_tracker("update"), list[Tensor](), list[Meshes]()
         for state in states:
             found_infs += state.of_torch["found_inf_per_device"].values()

@@ -1,7 +1,7 @@
-"""Reductions over the ranks that share an optimizer's parameters: each rank checks its shards, and all agree.
+"""Reductions over the ranks that share an optimizer's parameters: each rank checks its shards, and all ranks agree.
 
-All ranks of a mesh sum tensors of the same sizes in the same order, whichever gradients they lack, because the
-parameters alone decide on both. Only a rank that has no gradient at all syncs.
+The sizes and the order of these sums depend on the parameters only. All ranks of a mesh therefore sum the same tensors,
+also if some ranks lack gradients. Only a rank without any gradient syncs.
 """
 
 import sys
@@ -19,11 +19,11 @@ from polycast.syncfree.tensor_lists import Group
 class GradientCheck(NamedTuple):
     """The result of a check of gradients on one device that are placed alike."""
 
-    params: Sequence[Tensor]  # that have the gradients
-    mesh: Any  # or None
+    params: Sequence[Tensor]  # the parameters of the gradients
+    mesh: Any  # None without a mesh
     split_dims: tuple[int, ...]  # the dimensions of the mesh that split the parameters
     found_inf: Tensor  # whether any gradient is non-finite, as 0 or 1
-    non_finite: Tensor  # whether each of them is
+    non_finite: Tensor  # whether each gradient is non-finite, as 0 or 1
     norm: Tensor | None = None
 
 
@@ -31,8 +31,8 @@ class GradientCheck(NamedTuple):
 class Shards:
     """The parameters of an optimizer that are sharded over one mesh."""
 
-    device: torch.device  # of this rank's shards
-    dtype: torch.dtype = torch.float32  # of their norms
+    device: torch.device  # the device of this rank's shards
+    dtype: torch.dtype = torch.float32  # the dtype of their norms
     #: The dimensions that split parameters, once for each placement, in the order of the parameters.
     split_dims: dict[tuple[int, ...], None] = field(default_factory=dict)
 
@@ -45,10 +45,10 @@ FoundInfs: TypeAlias = dict[Any, Tensor]  # for each device whether a gradient i
 def agree(
     checks: Sequence[GradientCheck], meshes: Meshes, device: torch.device, with_norms: bool
 ) -> tuple[FoundInfs, list[Tensor]]:
-    """Return what all ranks found, and the norms: of each whole gradient, and for each mesh a vector.
+    """Return the findings of all ranks, and norms: one for each whole gradient, and a vector for each mesh.
 
-    This is one sum for each mesh and dimension of it: whether a gradient is non-finite, whether there is any, and
-    ``with_norms`` the norm of each rank. Without a gradient on any rank nothing is found on any device.
+    Each dimension of each mesh sums once: whether a gradient is non-finite, whether there is a gradient, and with
+    ``with_norms`` the norm of each rank. If no rank has a gradient, the findings are empty.
     """
     wholes = (check.norm for check in checks if check.mesh is None)
     norms = [norm.to(device, non_blocking=True) for norm in wholes if norm is not None]
@@ -67,7 +67,7 @@ def agree(
 
 
 def agree_on_all(found_inf: Tensor, all_meshes: Sequence[Meshes]) -> Tensor:
-    """Return what several optimizers found on all ranks: one more sum for each mesh, if they differ in meshes.
+    """Return the joint finding of several optimizers on all ranks, by one more sum if their meshes differ.
 
     A rank whose plain optimizers have no gradients takes part, so all ranks must step the same optimizers.
     """
@@ -110,7 +110,7 @@ def _sum_over(tensor: Tensor, mesh: Any) -> None:
 
 
 def _norms_by_rank(checks: Sequence[GradientCheck], mesh: Any, shards: Shards) -> Tensor:
-    """Return a vector with an element for each placement and rank, and this rank's norms in it. Replicas count once."""
+    """Return a vector that has an element for each placement and rank, with this rank's norms. Replicas count once."""
     coordinate, place = mesh.get_coordinate() or (), 0
     for dim, at in enumerate(coordinate):
         place = place * mesh.size(dim) + at

@@ -25,7 +25,7 @@ class OptimizerState:
 
     optimizer: "weakref.ref[torch.optim.Optimizer]"
     process_group: Any  # whose ranks agree in addition to the ranks of meshes, or None
-    was_skipped: Tensor  # whether the last step was: a float32 element on the device of the scale
+    was_skipped: Tensor  # whether the last step was skipped: a float32 element on the device of the scale
     skip_count: Tensor
     checks: Sequence[GradientCheck] = ()  # the last ones
     # The state of this iteration.
@@ -42,11 +42,14 @@ class OptimizerState:
         return self.agree(param_groups, checks)[0]
 
     def clip(self, param_groups: list[Group], scale: Tensor, max_norm: float, norm_type: float) -> Tensor:
-        """Have the step clip gradients; return their norm, and check them, in one pass that writes nothing."""
+        """Check gradients and return their norm, in one pass that writes nothing, and let the step clip them."""
         if self.of_torch["stage"] is OptState.STEPPED:
             raise RuntimeError("clip_grad_norm() is being called after step().")
         if self.process_group is not None:
-            raise RuntimeError("clip_grad_norm() does not know which gradients the ranks share; use the module's own")
+            raise RuntimeError(
+                "clip_grad_norm() is not supported with a process_group, because it does not know which gradients the "
+                "ranks share; use the clip_grad_norm_() of the module"
+            )
         if self.clip_coef is not None:
             raise RuntimeError("clip_grad_norm() has already been called on this optimizer since the last update().")
         checks, operator = [], torch.ops.polycast.norm.default
@@ -68,7 +71,7 @@ class OptimizerState:
     def step(self, scale: Tensor, found_inf: Tensor, *args: Any, **kwargs: Any) -> Any:
         """Step a sync-free optimizer, which skips by itself."""
         optimizer: Any = self.optimizer()
-        # Once gradients were unscaled in place there is nothing to divide by, unless the program has set something.
+        # After unscale_ nothing is left to divide by, unless the program has set a scale itself.
         grad_scale = getattr(optimizer, "grad_scale", None)
         if self.of_torch["stage"] is OptState.READY:
             grad_scale = scale if grad_scale is None else scale * grad_scale
@@ -84,7 +87,7 @@ class OptimizerState:
     def agree(
         self, param_groups: list[Group], checks: list[GradientCheck], with_norms: bool = False
     ) -> tuple[FoundInfs, list[Tensor]]:
-        """Keep the checks of this rank, and return the results of all ranks."""
+        """Store the checks of this rank, and return the results of all ranks."""
         self.checks, self.meshes, device = checks, {}, self.was_skipped.device
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             self.meshes = meshes_of(param_groups)
@@ -99,13 +102,13 @@ class OptimizerState:
         return found_infs, norms
 
     def non_finite(self, param_groups: list[Group]) -> list[str]:
-        """Return the names of the parameters whose gradients were non-finite on this rank. It syncs."""
+        """Return the names of the parameters whose gradients were non-finite on this rank. This syncs."""
         checked = (zip(each.params, each.non_finite.tolist(), strict=True) for each in self.checks)
         return [name_of(param_groups, param) for pairs in checked for param, flag in pairs if flag]
 
 
 def multiply(groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: bool = False) -> list[GradientCheck]:
-    """Multiply gradients by one element in place and check them, in one pass. Torch allows no float16 here."""
+    """Multiply gradients by one element in place and check them, in one pass. PyTorch allows no float16 here."""
     checks, operator = [], torch.ops.polycast.unscale_.default
     gathered = gather_gradients(groups, coalesce_in_place=True)
     for each in () if allow_float16 else gathered:
@@ -121,14 +124,14 @@ def multiply(groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: b
 
 
 def any_found(found_infs: Sequence[Tensor], device: torch.device) -> Tensor:
-    """Return one element: 1 if any is, else 0. PyTorch's fused optimizers skip only if it is 1."""
+    """Return one element: 1 if any is not 0, otherwise 0. PyTorch's fused optimizers skip only if it is 1."""
     first, *others = found_infs or [torch.zeros((), device=device)]
     first = first.to(device, non_blocking=True)
     return torch.stack([first, *(each.to(device) for each in others)]).max() if others else first
 
 
 def new_state(reference: Any, process_group: Any, zero: Tensor) -> OptimizerState:
-    """Return the state of an optimizer that was not stepped. All ranks share FSDP1's shards, which name no mesh."""
+    """Return the state of an optimizer before its first step. FSDP1's shards have no mesh, so all ranks agree."""
     params = (param for group in reference().param_groups for param in group["params"])
     if process_group is None and any(getattr(param, "_fsdp_flattened", False) for param in params):
         process_group = torch.distributed.group.WORLD
@@ -136,7 +139,7 @@ def new_state(reference: Any, process_group: Any, zero: Tensor) -> OptimizerStat
 
 
 def unwrapped(optimizer: Any) -> Any:
-    """Return the optimizer that a trainer has wrapped: the attribute ``optimizer``, with the very same groups."""
+    """Return the optimizer inside a trainer's wrapper: its attribute ``optimizer``, if both have the same groups."""
     inner = getattr(optimizer, "optimizer", None)
     while isinstance(inner, torch.optim.Optimizer) and inner.param_groups is getattr(optimizer, "param_groups", None):
         optimizer, inner = inner, getattr(inner, "optimizer", None)
@@ -144,11 +147,11 @@ def unwrapped(optimizer: Any) -> Any:
 
 
 def needs_inplace_unscale(optimizer: Any, closure: Any, is_clipped: bool) -> bool:
-    """Return whether gradients are to be unscaled, and clipped if they are, before ``optimizer.step(closure)``.
+    """Return whether to unscale and clip gradients in place before ``optimizer.step(closure)``.
 
-    The fused steps of PyTorch unscale, and do not clip. A step of polycast.syncfree does both in registers, so
-    ``.grad`` stays scaled. Code that runs within it must see the gradients that PyTorch's scaler shows it: code of a
-    subclass or a wrapper, of a step hook, or of a closure.
+    The fused steps of PyTorch unscale and do not clip. A step of polycast.syncfree does both as it reads the gradients,
+    so ``.grad`` remains scaled. Other code that runs within the step must see the gradients that it would see with
+    PyTorch's scaler: code of a subclass, of a wrapper, of a step hook, or of a closure.
     """
     if getattr(optimizer, "_step_supports_amp_scaling", False):
         return is_clipped

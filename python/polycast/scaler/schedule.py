@@ -1,4 +1,4 @@
-"""Learning rates that follow the steps that were taken, not the skipped ones, without a sync."""
+"""Learning rate schedules that do not advance in skipped steps, without a device sync."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,13 +14,17 @@ from polycast.syncfree.step import SyncFreeOptimizer
 
 
 class SkipAwareLR(LRScheduler):
-    """A ``torch.optim.lr_scheduler.LambdaLR`` of steps that were not skipped, whose functions work on tensors.
+    """A ``torch.optim.lr_scheduler.LambdaLR`` that advances only in steps that are not skipped, without a sync.
 
     Args:
-        optimizer: An optimizer whose step accepts a tensor as the ``lr`` of a group, as those of polycast.syncfree.
-        lr_lambda: A function of the number of steps taken, a 0-d floating-point tensor on the device, that returns the
-            factor of the first learning rate by operations on tensors. Or a list of functions, one for each group.
+        optimizer: An optimizer that accepts a tensor as the ``lr`` of a group, such as one of polycast.syncfree.
+        lr_lambda: A function whose argument is the number of steps that were not skipped, a 0-d floating-point tensor
+            on the device. It returns the factor of the initial learning rate, computed with tensor operations. A list
+            has one function for each parameter group.
         scaler: The scaler that steps the optimizer.
+
+    Raises:
+        ValueError: If the number of functions is not the number of parameter groups.
 
     Example:
         >>> import torch, polycast
@@ -39,21 +43,21 @@ class SkipAwareLR(LRScheduler):
         self.load_state_dict({"steps_taken": 0, "base_lrs": self.base_lrs})
 
     def step(self) -> None:  # type: ignore[override]  # the host knows no epoch
-        """Advance the learning rates, unless the last step of the optimizer was skipped. Each call counts."""
+        """Advance the learning rates, unless the last step of the optimizer was skipped. Call it once for each step."""
         skipped = self._scaler.step_was_skipped(self.optimizer)
         self.last_epoch, self._step_count = self.last_epoch + 1, self._step_count + 1
         self._set_lr(self._count.to(skipped.device, non_blocking=True) + skipped.logical_not())
 
     def get_last_lr(self) -> list[float]:
-        """Return the learning rate of each group. It syncs."""
+        """Return the learning rate of each group. This syncs."""
         return [float(group["lr"]) for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the number of steps taken and the first learning rates. It syncs."""
+        """Return the number of steps that were not skipped, and the initial learning rates. This syncs."""
         return {"steps_taken": int(self._count.item()), "base_lrs": self.base_lrs}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue where ``state_dict`` was called, with the functions that this scheduler was given."""
+        """Continue from a state that ``state_dict`` returned, with the functions of this scheduler."""
         self.base_lrs, self.last_epoch = list(state_dict["base_lrs"]), state_dict["steps_taken"]
         self._step_count = self.last_epoch + 1
         devices = [param.device for group in self.optimizer.param_groups for param in group["params"]]
@@ -62,7 +66,7 @@ class SkipAwareLR(LRScheduler):
     def _set_lr(self, count: Tensor) -> None:
         self._count = count  # on the device, for one rounding; torch_xla compiles again for some values of 0-d tensors
         ours = isinstance(unwrapped(self.optimizer), SyncFreeOptimizer)
-        # Torch's fused kernels on cuda take a learning rate of float32 only.
+        # PyTorch's fused kernels on cuda accept a learning rate in float32 only.
         steps = count.squeeze().to(
             torch.float64 if ours and devices.facts_of(count.device.type).has_float64 else torch.float32
         )

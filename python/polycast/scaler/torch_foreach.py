@@ -1,4 +1,4 @@
-"""The operators of a gradient scaler on devices without kernels of ours: torch's own over lists, which never sync."""
+"""The operators of a gradient scaler for other devices, by PyTorch's foreach ops, which never sync."""
 
 import math
 
@@ -12,14 +12,14 @@ from polycast.torch_internals import below_autograd, foreach_mul_, foreach_norm,
 
 
 def find_non_finite(tensors: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return whether any tensor holds an inf or NaN, and for each tensor whether it does, as 0 or 1 in float32."""
+    """Return whether any tensor has a non-finite element, and whether each tensor has one, as 0 or 1 in float32."""
     check_arguments("find_non_finite", [tensors], [])
     with below_autograd():
         return _findings(_norms(tensors, math.inf))
 
 
 def norm(tensors: list[Tensor], norm_type: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the norm of all elements, in float64 if any tensor is, and what ``find_non_finite`` returns."""
+    """Return the norm of all elements, in float64 if any tensor is float64, and the results of ``find_non_finite``."""
     check_arguments("norm", [tensors], [])
     check_norm_type(norm_type)
     dtype = torch.float64 if any(tensor.dtype is torch.float64 for tensor in tensors) else torch.float32
@@ -32,17 +32,17 @@ def norm(tensors: list[Tensor], norm_type: float) -> tuple[Tensor, Tensor, Tenso
 
 
 def unscale_(grads: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tensor:
-    """Multiply the gradients by ``inv_scale``, and set ``found_inf`` where one of them holds an inf or NaN.
+    """Multiply the gradients by ``inv_scale``, and set ``found_inf`` to 1 if one of them is non-finite.
 
     Returns:
-        For each gradient whether it does, as 0 or 1 in float32.
+        Whether each gradient is non-finite, as 0 or 1 in float32.
     """
     check_arguments("unscale_", [grads], [found_inf, inv_scale])
     with below_autograd():
         found, non_finite = _findings(_norms(grads, math.inf)) if grads else (found_inf, found_inf.new_zeros(0))
         factor = inv_scale.reshape(())
         for tensors in ([grads[place] for place in places] for places in _by_dtype(grads)):
-            if factor.dtype is torch.float64:  # torch's kernel multiplies by a number of float32
+            if factor.dtype is torch.float64:  # PyTorch's kernel multiplies by a float32 number.
                 foreach_mul_(tensors, factor)
             else:
                 unscale_and_check_(tensors, found_inf, factor.float())
@@ -55,7 +55,7 @@ def update_scale_(
     scale: Tensor, growth_tracker: Tensor, found_inf: Tensor, growth_factor: float, backoff_factor: float,
     growth_interval: int, min_scale: float, max_scale: float,
 ) -> None:  # fmt: skip
-    """Lower the scale, not below its floor, after an overflow; raise it, not above its ceiling, after enough steps."""
+    """Lower the scale after an overflow, or raise it after enough steps without one, within the bounds."""
     check_arguments("update_scale_", [], [scale, growth_tracker, found_inf])
     with below_autograd():
         update_amp_scale_(scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval)
@@ -64,7 +64,7 @@ def update_scale_(
 
 
 def _by_dtype(tensors: list[Tensor]) -> list[list[int]]:
-    """Return the places of the tensors of each dtype, which torch's kernels take."""
+    """Return the indices of the tensors of each dtype, because PyTorch's kernels require one dtype."""
     dtypes = [tensor.dtype for tensor in tensors]
     return [[place for place, each in enumerate(dtypes) if each is dtype] for dtype in dict.fromkeys(dtypes)]
 
@@ -81,7 +81,7 @@ def _norms(tensors: list[Tensor], norm_type: float, dtype: torch.dtype | None = 
 
 
 def _findings(norms: Tensor) -> tuple[Tensor, Tensor]:
-    """Return whether any norm is not finite, and whether each is, as 0 or 1."""
+    """Return whether any norm is non-finite, and whether each norm is, as 0 or 1."""
     non_finite = torch.ne(norms - norms, 0, out=torch.empty_like(norms, dtype=torch.float32))
     return non_finite.amax(), non_finite
 

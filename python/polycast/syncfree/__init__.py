@@ -1,8 +1,8 @@
-"""Optimizers whose step takes what a gradient scaler knows as tensors, and skips on the device.
+"""Optimizers whose step unscales, clips and skips on the device, without a device sync.
 
-They are torch.optim's SGD, Adam and AdamW: their arguments, their state, their checkpoints, in both directions. A step
-is one fused pass on the CPU, one computation on XLA, and torch's own fused kernels on cuda. It reads nothing
-back: where ``found_inf`` is not zero it writes nothing, on the device itself.
+They have the arguments and the state of torch.optim's SGD, Adam and AdamW, and checkpoints load in both directions. A
+step is one fused pass on the CPU, one computation on XLA, and PyTorch's fused kernels on cuda. If ``found_inf`` is not
+zero, the step changes nothing.
 
     >>> import torch
     >>> from polycast import syncfree

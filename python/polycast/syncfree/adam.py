@@ -14,23 +14,23 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
     """Adam, as ``torch.optim.Adam`` documents it, with a sync-free step.
 
     Args:
-        params: Parameters, groups of them, or named ones.
-        lr: The learning rate: a float, or a one-element tensor on the host or on the device of the parameters.
-        betas: Coefficients of the running averages of the gradient and of its square.
-        eps: Added to the denominator.
-        weight_decay: Coefficient of the parameters that are added to the gradients.
-        amsgrad: Divide by the largest of the running averages so far.
-        maximize: Maximize the objective.
-        state_dtype: The dtype of the running averages; None takes that of each parameter, as torch.optim does.
-            Parameters of float16 need torch.float32: float16 cannot hold the squares of their gradients.
-        foreach, capturable, fused: Accepted, as torch.optim takes them, and kept in the groups. They change nothing:
-            there is one implementation, which is fused and does not read the device.
-        differentiable: Only False: autograd does not record the step.
+        params: Parameters, parameter groups, or named parameters.
+        lr: The learning rate: a float, or a tensor with one element on the CPU or on the device of the parameters.
+        betas: The coefficients of the running averages of the gradient and of its square.
+        eps: The number that is added to the denominator.
+        weight_decay: The factor of the parameters that are added to the gradients.
+        amsgrad: Whether to divide by the largest running average so far.
+        maximize: Whether to maximize the objective.
+        state_dtype: The dtype of the running averages. None is the dtype of each parameter, as in torch.optim. Float16
+            parameters require torch.float32, because the squares of their gradients underflow in float16.
+        foreach, capturable, fused: Accepted and stored in the groups, without an effect: there is one implementation,
+            which is fused and does not sync.
+        differentiable: Must be False, because autograd does not record the step.
 
     Raises:
-        TypeError: ``differentiable`` is true, a group has a ``state_dtype`` of its own, or float16 parameters come
-            without a ``state_dtype``.
-        ValueError: As torch.optim raises it.
+        TypeError: If ``differentiable`` is true, if a group has its own ``state_dtype``, or if a parameter is float16
+            and ``state_dtype`` is None.
+        ValueError: As in torch.optim.
 
     Example:
         >>> import torch
@@ -86,8 +86,8 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
         for param in group["params"]:
             if self._kept_dtype(param) is torch.float16:
                 raise TypeError(
-                    f"syncfree.{type(self).__name__} cannot keep the state of a parameter of {tuple(param.shape)} in "
-                    "float16, which does not hold the squares of its gradients; pass state_dtype=torch.float32"
+                    f"state_dtype: expected torch.float32 for a float16 parameter of shape {tuple(param.shape)}, got "
+                    f"{self.state_dtype}; squares of gradients underflow in float16, so pass state_dtype=torch.float32"
                 )
 
     def _state_names(self, group: Group) -> tuple[str | None, ...]:
@@ -111,10 +111,10 @@ class AdamW(Adam, torch.optim.AdamW):
     Args:
         params, lr, betas, eps, amsgrad, maximize, foreach, capturable, differentiable, fused, state_dtype: As for
             :class:`Adam`.
-        weight_decay: Coefficient by which the parameters shrink at each step, times the learning rate.
+        weight_decay: The factor by which the parameters shrink in each step, in addition to the learning rate.
 
     Raises:
-        TypeError, ValueError: As :class:`Adam`.
+        TypeError, ValueError: As for :class:`Adam`.
 
     Example:
         >>> import torch

@@ -1,11 +1,12 @@
-"""Gather the tensors of an optimizer's groups into the lists that operators take, in the manner of torch.optim.
+"""Gathers the tensors of an optimizer's groups into the lists that operators require, as torch.optim does.
 
-Note [Plain tensors]
+Note [Why are lists of tensors checked in C++?]
 
-In nearly every model all tensors are plain: strided, on one device, and of no class that overrides operators. Asking
-each tensor in Python would take several times as long as collecting them. So this module asks a parameter only for its
-gradient, and ``all_plain``, in C++, checks whole lists. If they are not plain, it checks the shards of DTensors. What
-is not plain then goes to torch.optim (see ``slow_path``), and a pass of a scaler takes its gradients one by one.
+In nearly every model all tensors are plain: strided, on one device, and without a class that overrides operators. To
+check each tensor in Python would take several times as long as to collect the tensors. This module therefore asks a
+parameter only for its gradient, and ``all_plain``, in C++, checks whole lists. If a list is not plain, ``all_plain``
+checks the shards of DTensors. If these are not plain either, torch.optim steps the group (see ``slow_path``), and the
+passes of a scaler gather its gradients one by one.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +26,7 @@ _NOTHING: dict[str, Any] = {}
 
 
 def with_gradients(all_params: Iterable[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """Return the parameters that have gradients, and these."""
+    """Return the parameters that have gradients, and the gradients."""
     params = list(all_params)
     grads: list[Any] = list(map(attrgetter("grad"), params))
     has_grad = list(map(is_not, grads, repeat(None)))
@@ -36,14 +37,14 @@ def gather_gradients(param_groups: list[Group], coalesce_in_place: bool = False)
     """Return the gradients of all groups, in lists of one device and one placement.
 
     Args:
-        param_groups: An optimizer's.
+        param_groups: The groups of an optimizer.
         coalesce_in_place: Whether the caller writes to the values of sparse gradients, which are then coalesced.
 
     Complex gradients are gathered as real ones with a last dimension of two.
 
     Raises:
-        TypeError: Only the class of a gradient knows its values.
-        ValueError: A gradient cannot be placed as its parameter is.
+        TypeError: If only the class of a gradient knows its values.
+        ValueError: If a gradient cannot have the placement of its parameter.
     """
     params, grads = with_gradients(chain.from_iterable(map(itemgetter("params"), param_groups)))
     if not params:
@@ -56,16 +57,16 @@ def gather_gradients(param_groups: list[Group], coalesce_in_place: bool = False)
 def gather_group(
     params: list[Tensor], grads: list[Tensor], state: Mapping[Tensor, dict[str, Any]], names: Sequence[str | None]
 ) -> Batch | None:
-    """Return what a step takes of parameters that have gradients, or None where torch.optim takes the step.
+    """Return the lists for a step of parameters that have gradients, or None if torch.optim must step them.
 
     Args:
         params: Parameters of one group.
         grads: Their gradients.
         state: The optimizer's state.
-        names: Those of a parameter's state, in the order of the operator's lists, None for a list that is left empty.
+        names: The names of a parameter's state, in the order of the operator's lists. None is an empty list.
 
     Raises:
-        KeyError: The state of a parameter is not there yet.
+        KeyError: If a parameter has no state yet.
     """
     # Each parameter is looked up once, because the hash of a tensor is computed in Python.
     states = list(map(state.get, params, repeat(_NOTHING)))
@@ -91,8 +92,8 @@ def _gather_one_by_one(param_groups: list[Group], params: list[Tensor], coalesce
         local = local_of(grad)
         if keys_of(local).has(DispatchKey.Python) and not hasattr(local, "fake_device"):
             raise TypeError(
-                f"the gradient of {name_of(param_groups, param)} is a {type(local).__name__}, whose values only that "
-                "class knows; give it a plain tensor or a DTensor"
+                f"{name_of(param_groups, param)}.grad: expected a plain tensor or a DTensor, got a "
+                f"{type(local).__name__}, whose values only its class knows; convert it to a plain tensor"
             )
         # The duplicates of a gradient that is not coalesced add up.
         memory = _memory_of(local.coalesce()._values() if local.is_sparse else local)

@@ -14,22 +14,22 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
     """SGD with momentum, as ``torch.optim.SGD`` documents it, with a sync-free step.
 
     Args:
-        params: Parameters, groups of them, or named ones.
-        lr: The learning rate: a float, or a one-element tensor on the host or on the device of the parameters.
-        momentum: Factor of the momentum buffer, which starts as zeros: a first gradient of -0 enters it as +0.
-        dampening: Dampens the gradients that enter the buffer, but for the first one. With it ``torch.optim`` takes the
-            step, after one read.
-        weight_decay: Coefficient of the parameters that are added to the gradients.
-        nesterov: Look ahead by the momentum.
-        maximize: Maximize the objective.
-        state_dtype: The dtype of the momentum buffers; None takes that of each parameter, as torch.optim does.
-        foreach, fused: Accepted, as torch.optim takes them, and kept in the groups. They change nothing: there is one
-            implementation, which is fused and does not read the device.
-        differentiable: Only False: autograd does not record the step.
+        params: Parameters, parameter groups, or named parameters.
+        lr: The learning rate: a float, or a tensor with one element on the CPU or on the device of the parameters.
+        momentum: The factor of the momentum buffer, which starts at zero: a first gradient of -0 becomes +0 in it.
+        dampening: The dampening of the gradients that enter the buffer after the first one. With it, the step of
+            ``torch.optim`` runs, after one sync.
+        weight_decay: The factor of the parameters that are added to the gradients.
+        nesterov: Whether to use Nesterov momentum.
+        maximize: Whether to maximize the objective.
+        state_dtype: The dtype of the momentum buffers. None is the dtype of each parameter, as in torch.optim.
+        foreach, fused: Accepted and stored in the groups, without an effect: there is one implementation, which is
+            fused and does not sync.
+        differentiable: Must be False, because autograd does not record the step.
 
     Raises:
-        TypeError: ``differentiable`` is true, or a group has a ``state_dtype`` of its own.
-        ValueError: As torch.optim raises it.
+        TypeError: If ``differentiable`` is true, or if a group has its own ``state_dtype``.
+        ValueError: As in torch.optim.
 
     Example:
         >>> import torch

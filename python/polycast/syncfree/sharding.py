@@ -11,13 +11,13 @@ from polycast.syncfree.tensor_lists import Group, name_of
 
 
 def is_sharded(tensor: Any) -> bool:
-    """Return whether it is a DTensor. Until their package is imported there is none."""
+    """Return whether a tensor is a DTensor. Before the package of DTensors is imported there are none."""
     package: Any = sys.modules.get("torch.distributed.tensor")
     return package is not None and isinstance(tensor, package.DTensor)
 
 
 def local_of(tensor: Any) -> Tensor:
-    """Return the shard of a DTensor, or any other tensor, once a collective that computes it is done."""
+    """Return the shard of a DTensor, or a plain tensor itself, after the collective that computes it has ended."""
     local: Any = tensor._local_tensor if is_sharded(tensor) else tensor
     if type(local) is not Tensor and hasattr(local, "trigger_wait"):
         local = local.trigger_wait()
@@ -26,7 +26,7 @@ def local_of(tensor: Any) -> Tensor:
 
 
 def shards_of(lists: Sequence[Sequence[Tensor]]) -> list[list[Tensor]] | None:
-    """Return lists with shards in place of DTensors, or None if a gradient or a state is placed unlike its parameter.
+    """Return lists with shards instead of DTensors, or None if a placement differs from its parameter's.
 
     Args:
         lists: Parameters, their gradients, and their state. A list may be empty, and its tensors may be plain.
@@ -48,31 +48,31 @@ def _place_of(tensor: Any) -> tuple[Any, Any] | None:
 
 
 def align_grad(param: Any, param_groups: list[Group]) -> tuple[Any, tuple[int, ...]]:
-    """Place a gradient as its parameter is, in ``.grad``.
+    """Redistribute ``.grad`` to the placement of its parameter.
 
     Returns:
         The mesh of the parameter and the dimensions that split it into parts: None and () if it is not a DTensor.
 
     Raises:
-        ValueError: Only one of the two is a DTensor, they are on different meshes, or the parameter is a pending sum.
+        ValueError: If only one of the two is a DTensor, if their meshes differ, or if the parameter is a pending sum.
     """
     grad = param.grad
     if not is_sharded(param):
         if is_sharded(grad):
             name = name_of(param_groups, param)
-            raise ValueError(f"the gradient of {name} is a DTensor and the parameter is not; give it a plain tensor")
+            raise ValueError(f"{name}.grad: expected a plain tensor, like the parameter, got a DTensor")
         return None, ()
     mesh, placements = param.device_mesh, param.placements
     if any(placement.is_partial() for placement in placements):
         raise ValueError(
-            f"{name_of(param_groups, param)} is placed as {placements}, a sum that is still to be made; "
-            "redistribute it to Replicate() or Shard(dim) before the optimizer gets it"
+            f"{name_of(param_groups, param)}: expected the placement Replicate() or Shard(dim), got {placements}, a "
+            "pending sum; redistribute the parameter before you construct the optimizer"
         )
     if not is_sharded(grad) or grad.device_mesh != mesh:
         found = f"placed as {grad.placements} on {grad.device_mesh}" if is_sharded(grad) else "not a DTensor"
         raise ValueError(
-            f"the gradient of {name_of(param_groups, param)} is {found} and the parameter is placed as "
-            f"{placements} on {mesh}; give it a DTensor on the same mesh"
+            f"{name_of(param_groups, param)}.grad: expected a DTensor on {mesh}, like the parameter with {placements}, "
+            f"got one that is {found}"
         )
     if grad.placements != placements:
         with torch.no_grad():

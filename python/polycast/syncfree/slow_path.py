@@ -1,9 +1,9 @@
-"""The step of torch.optim, for groups that the fused operators do not serve.
+"""The step of torch.optim, for groups that the fused operators do not support.
 
-Those are groups that hold sparse or complex tensors, tensor subclasses other than DTensors, DTensors that are placed
-unlike their parameters, tensors on several devices, or parameters that share memory or are in the group twice; SGD with
-dampening; and all groups on devices whose fused kernels in torch do not skip and unscale. Such a step reads
-``found_inf`` first, once, and writes nothing where it is not zero.
+These are groups with sparse or complex tensors, tensor subclasses other than DTensors, DTensors whose placement differs
+from their parameter's, tensors on several devices, parameters that share memory, or a parameter twice; SGD with
+dampening; and all groups on devices whose fused kernels in PyTorch do not skip and unscale. Such a step first reads
+``found_inf``, once, and writes nothing if it is not zero.
 """
 
 import inspect
@@ -24,33 +24,33 @@ def is_skipped(scalars: Scalars) -> bool:
     """Return whether ``found_inf`` is not zero. This is the one sync of a step by torch.optim.
 
     Raises:
-        ValueError, TypeError: If no step takes a scalar.
+        ValueError, TypeError: If a scalar is not valid for any step.
     """
     check_arguments("sgd_step_", [], [None, *scalars.values()])  # without lr
     return scalars["found_inf"] is not None and scalars["found_inf"].item() != 0
 
 
-# State that is made in inference mode could not be written outside of it, which has gradients enabled.
+# State that is created in inference mode cannot be written outside of it. Leaving the mode enables gradients.
 @torch.inference_mode(False)
 @torch.no_grad()
 def step_by_torch(optimizer: Any, stock: Any, group: Group, params: list[Tensor], scalars: Scalars) -> None:
     """Update parameters of a group by the step of a class of torch.optim.
 
-    The step gets twins: they share the memory of the parameters and have unscaled and clipped gradients of their own.
-    If the state has another dtype than the parameter, the twin is a copy in the wider of the two, and so it is, in
-    float32, if a gradient of float16 is unscaled: float16 would lose the small ones.
+    The step receives twins: tensors that share the memory of the parameters and have their own unscaled and clipped
+    gradients. If the dtypes of state and parameter differ, the twin is a copy in the wider dtype. If a float16 gradient
+    is unscaled, the twin is a float32 copy, because small gradients would underflow.
     """
-    # Not torch's fused kernels, which would read the attributes of a scaler, and not a tensor, which they round to.
+    # PyTorch's fused kernels would read the attributes of a scaler, and a learning rate that is a tensor is rounded.
     options = {**group, "fused": None, "capturable": False, "lr": float(group["lr"])}
     lone = list(dict.fromkeys(params))
     # Copies of one memory would overwrite each other's results, so they are stepped one after the other.
     for part in [[param] for param in lone] if may_overlap(list(map(local_of, lone))) else [params]:
         states = {param: optimizer.state.get(param, {}) for param in part}
         for param, state in states.items():
-            if state:  # torch makes the first state only: amsgrad may have been turned on since
+            if state:  # PyTorch creates state once, and amsgrad may have been enabled since then.
                 optimizer._init_state(param, group)
         twins = {param: _twin(optimizer, param, state, scalars) for param, state in states.items()}
-        # Not by its constructor and its outer step, which count optimizers and call hooks of the user.
+        # Its constructor and its outer step would count optimizers and call the user's hooks.
         stand_in = object.__new__(stock)
         stand_in.param_groups = [{**options, "params": [twins[param] for param in part]}]
         stand_in.state = defaultdict(dict)
@@ -87,7 +87,7 @@ def _twin(optimizer: Any, param: Tensor, state: dict[str, Any], scalars: Scalars
 
 
 def _keep(optimizer: Any, param: Tensor, name: str, value: Any) -> None:
-    """Keep a value of the state that a step has made or changed."""
+    """Store a value of the state that a step has created or changed."""
     state = optimizer.state[param]
     old = state.get(name)
     if name not in optimizer._average_names or value is None:

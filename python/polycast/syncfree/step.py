@@ -24,9 +24,9 @@ _CPU = torch.device(devices.HOST)
 
 
 class SyncFreeOptimizer(StatefulOptimizer):
-    """A base class of SGD, Adam and AdamW, which gathers tensors and calls an operator.
+    """The base class of SGD, Adam and AdamW that gathers tensors and calls an operator.
 
-    A subclass names its operator, the class of torch.optim that takes all other steps, and the tensors of its state.
+    A subclass names its operator, the class of torch.optim for all other steps, and the tensors of its state.
     """
 
     _operator: ClassVar[Operator]
@@ -36,7 +36,7 @@ class SyncFreeOptimizer(StatefulOptimizer):
         """Initialize the optimizer by the constructor of torch.optim's, with its arguments.
 
         Raises:
-            TypeError: If the step is to be differentiable, or ``state_dtype`` is not a dtype of state.
+            TypeError: If ``differentiable`` is true, or ``state_dtype`` is not a supported dtype.
         """
         name = type(self).__name__
         if options["differentiable"]:
@@ -46,15 +46,15 @@ class SyncFreeOptimizer(StatefulOptimizer):
             )
         self._set_state_dtype(state_dtype)
         self._stock.__init__(self, params, **options)
-        # By this attribute torch's fused optimizers say that their step changes the gradients, so trainers do not clip.
+        # Trainers do not clip for an optimizer with this attribute, which PyTorch's fused optimizers have.
         vars(self).pop("_step_supports_amp_scaling", None)
 
     def add_param_group(self, param_group: Group) -> None:
-        """Add a group of parameters, as ``torch.optim.Optimizer.add_param_group`` does, or leave all as it is.
+        """Add a group of parameters, as ``torch.optim.Optimizer.add_param_group`` does. If it raises, nothing changes.
 
         Raises:
-            TypeError: If it has a ``state_dtype`` of its own, or its state would be of a wrong dtype.
-            ValueError: As torch.optim raises it.
+            TypeError: If the group has its own ``state_dtype``, or if its state would have an unsupported dtype.
+            ValueError: As in torch.optim.
         """
         super().add_param_group(param_group)
         try:
@@ -64,7 +64,7 @@ class SyncFreeOptimizer(StatefulOptimizer):
             raise
 
     def _check_group(self, group: Group) -> None:
-        """Raise a TypeError for a group that this optimizer does not take."""
+        """Raise a TypeError for a group that this optimizer does not support."""
         if "state_dtype" in group:
             raise TypeError("state_dtype of a parameter group: expected none; pass it to the optimizer, for all groups")
 
@@ -78,31 +78,32 @@ class SyncFreeOptimizer(StatefulOptimizer):
     ) -> Any:
         """Update the parameters that have gradients.
 
-        The gradients keep their values, but for one case: where torch's fused kernels take the step, as on cuda,
-        ``grad_scale`` and ``clip_coef`` are applied to the gradients too, as by ``torch.optim`` with ``fused=True``.
+        ``.grad`` is unchanged, except on devices where PyTorch's fused kernels run, such as cuda: they apply
+        ``grad_scale`` and ``clip_coef`` to the gradients as well, as ``torch.optim`` does with ``fused=True``.
 
-        A group takes the step of ``torch.optim``, after one read of ``found_inf``, if it holds sparse or complex
-        tensors, subclasses other than DTensors, tensors on several devices, or parameters that share memory or are
-        there twice; if it is of SGD with dampening; and on devices whose fused kernels do not skip, as mps and xpu.
+        The step of ``torch.optim`` runs, after one sync to read ``found_inf``, for groups with sparse or complex
+        tensors, tensor subclasses other than DTensors, tensors on several devices, parameters that share memory, or a
+        parameter twice; for SGD with dampening; and on devices whose fused kernels do not skip, such as mps and xpu.
 
         Args:
-            closure: Computes the loss and the gradients anew, and returns the loss.
-            found_inf: One float32 element on the device of the parameters. Where it is not zero the step is skipped:
-                no parameter and no state changes by a bit, and no step is counted.
-            grad_scale: One floating-point element: the gradients are divided by it, in registers.
-            clip_coef: One floating-point element: the gradients are multiplied by it, in registers.
+            closure: A function that computes the loss and the gradients again, and returns the loss.
+            found_inf: One float32 element on the device of the parameters. If it is not zero, the step is skipped: no
+                parameter, no state and no step count changes.
+            grad_scale: One floating-point element by which the gradients are divided as they are read.
+            clip_coef: One floating-point element by which the gradients are multiplied as they are read.
 
         Any of the three that is not given is taken from the optimizer's attribute of that name where there is one:
         torch's protocol for fused steps, by which a gradient scaler calls steps of any signature.
 
         Returns:
-            What the closure returned.
+            The result of the closure, or None.
 
         Raises:
-            ValueError: If the learning rate is NaN, or sizes do not fit.
-            TypeError: If a tensor is of a dtype that the step cannot use.
-            RuntimeError: As by ``torch.optim``. Whatever is raised, nothing has been written, except where
-                ``torch.optim`` raises in a step that it takes.
+            ValueError: If the learning rate is NaN, or if shapes do not match.
+            TypeError: If a tensor has an unsupported dtype.
+            RuntimeError: As in ``torch.optim``.
+
+        If an error is raised, nothing has been written, except for an error within a step of ``torch.optim``.
 
         Example:
             >>> import torch
@@ -121,8 +122,8 @@ class SyncFreeOptimizer(StatefulOptimizer):
         self._update({"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": clip_coef})
         return loss
 
-    # One fused call for all tensors: torch.compile has nothing to gain in here, and would take the lists apart.
-    # The operators have no derivative, so autograd need not be off: entering and leaving no_grad takes 1.5 us.
+    # torch.compile cannot improve one fused call for all tensors, and would trace each tensor of the lists.
+    # The operators have no derivative, so autograd may remain enabled: entering and leaving no_grad takes 1.5 us.
     @disabled
     def _update(self, scalars: Scalars) -> None:
         for name, given in scalars.items():
@@ -131,7 +132,7 @@ class SyncFreeOptimizer(StatefulOptimizer):
         batches, others = self._gather(scalars)
         if others and is_skipped(scalars):
             return
-        # One call checks all that it is given before it writes. Several are checked before the first of them.
+        # One call checks its arguments before it writes. Several calls are all checked before the first one writes.
         if len(batches) + len(others) > 1:
             for batch, arguments in batches:
                 self._check_batch(batch, arguments)
@@ -141,7 +142,7 @@ class SyncFreeOptimizer(StatefulOptimizer):
             self._step_batch(batch, arguments)
 
     def _gather(self, scalars: Scalars) -> tuple[list[tuple[Batch, Arguments]], list[tuple[Group, list[Tensor]]]]:
-        """Return what the operator takes of each group, and the groups whose step torch.optim takes."""
+        """Return the operator's arguments for each group, and the groups that torch.optim steps."""
         batches, others = [], []
         for group in self.param_groups:
             params, grads = with_gradients(group["params"])
@@ -153,7 +154,7 @@ class SyncFreeOptimizer(StatefulOptimizer):
         return batches, others
 
     def _batch(self, group: Group, params: list[Tensor], grads: list[Tensor]) -> Batch | None:
-        """Return the tensors that the operator takes of a group, or None if torch.optim takes the step."""
+        """Return the tensors of a group for the operator, or None if torch.optim steps the group."""
         if self._needs_torch(group) or not devices.facts_of(params[0].device.type).skips_by_itself:
             return None
         names = self._state_names(group)
@@ -162,13 +163,13 @@ class SyncFreeOptimizer(StatefulOptimizer):
         except KeyError:
             if gather_group(params, grads, self.state, ()) is None:
                 return None
-        with torch.inference_mode(False):  # what is made in inference mode could not be written outside of it
+        with torch.inference_mode(False):  # State that is created in inference mode cannot be written outside of it.
             for param in params:
                 self._init_state(param, group)
         return gather_group(params, grads, self.state, names)
 
     def _arguments(self, group: Group, device: torch.device, scalars: Scalars) -> Arguments:
-        """Return what the operator takes after its lists, on the device."""
+        """Return the operator's arguments after its lists, on the device."""
         arguments = self._options(group)
         for name, scalar in scalars.items():
             if scalar is not None:
@@ -183,7 +184,7 @@ class SyncFreeOptimizer(StatefulOptimizer):
         return arguments
 
     def _check_batch(self, batch: Batch, arguments: Arguments) -> None:
-        """Raise what the operator would, with the name of the parameter."""
+        """Raise the error of the operator, with the name of the parameter."""
         scalars = [arguments.get(name) for name in ("lr", "found_inf", "grad_scale", "clip_coef")]
         op = self._operator.overloadpacket.__name__
         check_arguments(op, batch.lists, scalars, lambda index: name_of(self.param_groups, batch.params[index]))
@@ -199,8 +200,8 @@ class SyncFreeOptimizer(StatefulOptimizer):
 
     @abstractmethod
     def _options(self, group: Group) -> Arguments:
-        """Return the numbers and flags that the operator takes of a group."""
+        """Return the numbers and flags of a group for the operator."""
 
     def _needs_torch(self, group: Group) -> bool:  # noqa: ARG002
-        """Return whether only torch.optim knows the options of a group."""
+        """Return whether only torch.optim supports the options of a group."""
         return False

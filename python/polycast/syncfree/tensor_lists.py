@@ -1,4 +1,4 @@
-"""The tensors that one call of an operator takes, and the call."""
+"""The tensors of one call of an operator, and the call."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,11 +18,11 @@ _NONE: dict[str, Any] = {}
 
 @dataclass(slots=True)
 class Gradients:
-    """Gradients on one device that are placed alike: on one mesh, or on none."""
+    """Gradients on one device with the same placement: on one mesh, or without a mesh."""
 
     device: torch.device
-    params: list[Tensor]  # of the optimizer
-    grads: list[Tensor]  # the shards of DTensors, the values of sparse gradients
+    params: list[Tensor]  # the optimizer's parameters
+    grads: list[Tensor]  # shards of DTensors, and values of sparse gradients
     mesh: Any = None
     split_dims: tuple[int, ...] = ()  # the dimensions of the mesh along which the shards are different parts
     wholes: list[Tensor] = field(default_factory=list)  # the DTensors whose shards are in grads
@@ -32,19 +32,19 @@ class Gradients:
 class Batch:
     """The tensors of a group that one call updates. They are on one device."""
 
-    params: list[Tensor]  # of the optimizer
+    params: list[Tensor]  # the optimizer's parameters
     lists: list[list[Tensor]]  # for the operator: parameters, gradients, state
     wholes: list[Tensor]  # the DTensors whose shards are in the lists that are written
 
 
 def name_of(param_groups: Iterable[Group], param: Tensor) -> str:
-    """Return the name that the optimizer was given for a parameter, otherwise its place in the groups."""
+    """Return the name of a parameter in the optimizer, otherwise its position in the groups."""
     for number, group in enumerate(param_groups):
         for index, other in enumerate(group["params"]):
             if other is param:
                 names = group.get("param_names")
                 return str(names[index]) if names else f"param_groups[{number}]['params'][{index}]"
-    return "a parameter that the optimizer no longer has"
+    return "a parameter that was removed from the optimizer"
 
 
 def on_gradients(operator: Operator, gathered: Gradients, param_groups: list[Group], *arguments: Any) -> Any:
@@ -67,7 +67,7 @@ def on_gradients(operator: Operator, gathered: Gradients, param_groups: list[Gro
 
 
 def raise_named(check: Callable[[], None]) -> None:
-    """Raise the error of ``check``, which names the parameter, if it has one. The operator's own counts tensors."""
+    """Raise the error of ``check``, which names the parameter, if it has one. The operator's has an index."""
     try:
         check()
     except Exception as named:
@@ -77,8 +77,8 @@ def raise_named(check: Callable[[], None]) -> None:
 def call(operator: Operator, device: torch.device, args: Sequence[Any], options: Mapping[str, Any] = _NONE) -> Any:
     """Call an operator on tensors of a device.
 
-    A backend may have its kernel on its autograd key, which inference mode leaves out: there it is called by that key.
-    Subclasses and modes that override functions know torch.optim's operators, and not ours: they are not asked.
+    A backend may have its kernel on its autograd key, which inference mode excludes. That key then selects the kernel.
+    Subclasses and modes that override functions know torch.optim's operators and not polycast's, so they are bypassed.
     """
     with DisableTorchFunction():  # type: ignore[no-untyped-call]
         if torch.is_inference_mode_enabled():

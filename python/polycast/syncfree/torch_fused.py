@@ -1,10 +1,10 @@
-"""The steps of Adam and SGD on devices whose fused kernels in torch skip and unscale as documented, as cuda does.
+"""The steps of Adam and SGD on devices whose fused kernels in PyTorch skip and unscale as documented, such as cuda.
 
-Those kernels skip where ``found_inf`` is 1, take one divisor, and write the divided gradients back. They take lists of
-one dtype whose tensors lie alike: a parameter whose gradient or state is otherwise is stepped by copies. Meta and fake
-tensors have no values, so a step only raises their versions.
+These kernels skip if ``found_inf`` is 1, have one divisor, and write the divided gradients back. They require lists of
+one dtype and one layout: for other gradients or state a step uses copies. Meta and fake tensors have no values, so a
+step only raises their versions.
 
-Status: tested with tensors of the CPU, and with fake ones of cuda. No accelerator has run it yet.
+Status: tested with tensors on the CPU, and with fake tensors of cuda. No accelerator has run it yet.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def adam_step_(*lists: Tensors, decoupled_weight_decay: bool, **options: Any) ->
     fused: Callable[..., None] = fused_adamw_ if decoupled_weight_decay else fused_adam_
 
     def update(*lists: Tensors, found_inf: Tensor | None, **options: Any) -> None:
-        # The kernel takes the number of this step. A skipped step is not counted.
+        # The kernel requires the number of this step. A skipped step does not count.
         foreach_add_(lists[5], 1)
         fused(*lists, amsgrad=bool(lists[4]), found_inf=found_inf, **options)
         if found_inf is not None:
@@ -67,7 +67,7 @@ def _step(
             originals = [[tensors[place] for place in places] if tensors else [] for tensors in lists]
             taken = originals if fits else [_alike(originals[0], tensors, dtype) for tensors in originals]
             given, wide = divisor, _divisor(*scalars, dtype) if dtype is torch.float64 else None
-            if wide is not None:  # torch's kernels divide by a number of float32
+            if wide is not None:  # PyTorch's kernels divide by a float32 number.
                 taken, given = [taken[0], list(foreach_div(taken[1], wide)), *taken[2:]], None
             update(
                 *taken, *([each[place] for place in places] for each in counters), grad_scale=given, found_inf=skip,
@@ -86,7 +86,7 @@ def _divisor(grad_scale: Tensor | None, clip_coef: Tensor | None, dtype: torch.d
 
 
 def _chunks(lists: tuple[Tensors, ...]) -> dict[tuple[torch.dtype, bool, int], list[int]]:
-    """Return the places in the lists that one call takes, by its dtype and whether it takes them without copies."""
+    """Return the indices of the tensors of each call, by dtype and by whether they need no copies."""
     chunks: dict[tuple[torch.dtype, bool, int], list[int]] = {}
     copied = 0
     for place, row in enumerate(zip(*filter(len, lists), strict=True)):
@@ -100,7 +100,7 @@ def _chunks(lists: tuple[Tensors, ...]) -> dict[tuple[torch.dtype, bool, int], l
 
 
 def _alike(params: Tensors, tensors: Tensors, dtype: torch.dtype) -> Tensors:
-    """Return tensors of one dtype that lie as torch's kernels want them: these, or copies of all."""
+    """Return tensors with the dtype and layout that PyTorch's kernels require: the given ones, or copies of all."""
     copies = [torch.empty_like(param, dtype=dtype) for param in params[: len(tensors)]]
     if all(each.dtype is dtype and each.stride() == copy.stride() for each, copy in zip(tensors, copies, strict=True)):
         return tensors
