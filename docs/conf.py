@@ -32,7 +32,7 @@ autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 add_module_names = False
 toc_object_entries = False  # which each page's navigation would copy, in a third of the time of the build
-autodoc_mock_imports = ["accelerate", "lightning", "timm", "torchtitan"]  # of integrations
+autodoc_mock_imports = ["accelerate", "lightning", "timm"]  # of integrations
 
 html_theme = "furo"
 html_static_path = ["static"]

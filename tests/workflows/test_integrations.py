@@ -1,6 +1,5 @@
 """The examples in other packages' trainers, where those are installed: `make ecosystem` has an environment of them."""
 
-import copy
 import importlib
 import os
 import subprocess
@@ -13,8 +12,6 @@ from typing import Any
 import polycast
 import pytest
 import torch
-from polycast.integrations.torchtitan import ScaledOptimizer
-from torch import nn
 
 from tests.support.cases import ROOT
 
@@ -29,34 +26,6 @@ def test_an_example_is_killed_and_resumes(name: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert "killed, and started again" in done.stdout
-
-
-def test_a_saved_scaled_optimizer_goes_on_bit_for_bit() -> None:
-    """Also where a schedule has made a tensor of the learning rate; the example does it over ranks."""
-
-    def made() -> tuple[nn.Module, ScaledOptimizer]:
-        torch.manual_seed(0)
-        model = nn.Linear(4, 2)
-        optimizer = polycast.syncfree.AdamW(model.parameters(), lr=torch.tensor(0.5))
-        return model, ScaledOptimizer(model, optimizer, polycast.GradScaler("cpu", init_scale=8.0, growth_interval=2))
-
-    def train(model: nn.Module, scaled: ScaledOptimizer, factors: list[float]) -> None:
-        for factor in factors:
-            scaled.scale(model(torch.ones(3, 4)).square().sum() * factor).backward()  # type: ignore[no-untyped-call]
-            assert scaled.clip_grad_norm(1.0).isfinite() == (factor == 1.0)
-            scaled.step()
-            scaled.zero_grad()
-
-    first, other = made(), made()
-    train(*first, [1.0, torch.inf, 1.0])
-    state = copy.deepcopy(first[1].state_dict())
-    assert {type(value) for name, value in state["optimizer"].items() if name.endswith(".lr")} == {float}
-    other[0].load_state_dict(first[0].state_dict())
-    other[1].load_state_dict(state)
-    for each in (first, other):
-        train(*each, [1.0, 1.0])
-    torch.testing.assert_close(other[1].state_dict(), first[1].state_dict(), rtol=0, atol=0)
-    torch.testing.assert_close(other[0].state_dict(), first[0].state_dict(), rtol=0, atol=0)
 
 
 @pytest.fixture

@@ -156,8 +156,8 @@ def unknown(name: str) -> tuple[str, str]:
 
 
 def known() -> Iterator[str]:
-    """Yield the names of all operators, and the public names of the ops of policy.yaml."""
-    yield from {shown(name).partition(".")[0] for name in all_op_names()}
+    """Yield the names of all operators that are not private, and the public names of the ops of policy.yaml."""
+    yield from {name.partition(".")[0] for name in map(shown, all_op_names()) if not name.startswith("_")}
     for public, _ in NAMES:
         yield from public.split()
 

@@ -1,7 +1,7 @@
 """Assigns policies to the modules of a model."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -20,20 +20,8 @@ from polycast.scope.summary import summary
 from polycast.torch_internals import disabled
 
 
-class Assignments(Mapping[str, Policy]):
+class Assignments(dict[str, Policy]):
     """The modules of a model that have rules of their own, by name, and the policy of each. It prints as a table."""
-
-    def __init__(self, policies: Mapping[str, Policy]) -> None:
-        self._policies = dict(policies)
-
-    def __getitem__(self, name: str) -> Policy:
-        return self._policies[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._policies)
-
-    def __len__(self) -> int:
-        return len(self._policies)
 
     def __str__(self) -> str:
         if not self:

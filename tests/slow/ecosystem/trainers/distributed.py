@@ -5,9 +5,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from polycast.integrations.torchtitan import ScaledOptimizer
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_optimizer_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
+)
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.device_mesh import init_device_mesh
@@ -25,13 +30,19 @@ def whole(tensor: Tensor) -> Tensor:
     return result
 
 
+FLAT = StateDictOptions(flatten_optimizer_state_dict=True)
+
+
 class Sharded(Loop):
     """A loop on this rank's share, whose checkpoints are torch.distributed's."""
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds: the model by its names, and what saves and loads itself."""
-        optimizer = ScaledOptimizer(self.task, self.optimizer, self.scaler)
+        """Return what a checkpoint holds: the model and the optimizer by the names of parameters, and the rest."""
+        saved: dict[str, Any] = get_optimizer_state_dict(self.task, self.optimizer, options=FLAT)
+        # A schedule makes a tensor of the learning rate, and a checkpoint is loaded before that.
+        optimizer = {name: float(value) if name.endswith(".lr") else value for name, value in saved.items()}
         state: dict[str, Any] = {"model": get_model_state_dict(self.task), "optimizer": optimizer}
+        state["scaler"] = self.scaler.state_dict()
         return state | ({} if self.schedule is None else {"schedule": self.schedule.state_dict()})
 
     def save(self, path: Path) -> None:
@@ -41,6 +52,8 @@ class Sharded(Loop):
         state = self.state()
         load(state, checkpoint_id=path)
         set_model_state_dict(self.task, state["model"])
+        set_optimizer_state_dict(self.task, self.optimizer, state["optimizer"], options=FLAT)
+        self.scaler.load_state_dict(state["scaler"])
         if self.schedule is not None:
             self.schedule.load_state_dict(state["schedule"])
 
