@@ -11,11 +11,10 @@ import polycast
 import pytest
 import torch
 from polycast._extension import DEVICES
-from polycast.cli import ops
 from polycast.cli.commands import main
 from polycast.collect_env import report
 from polycast.policy.releases import releases
-from polycast.policy.rules import BUILT_IN
+from polycast.policy.rules import BUILT_IN, Rules
 
 UNLISTED = "unlisted: autocast leaves it alone; the ops that it runs follow their own rules."
 
@@ -52,34 +51,17 @@ def test_the_report_names_the_environment_and_what_decides_over_the_built_in_pol
     assert re.search(r"^cuda .* on request$", told, re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    ("op", "lines"), [("Conv2d", ["conv2d", "conv2d.padding"]), ("pow.Tensor_Scalar", ["pow.Tensor_Scalar"])]
-)
-def test_with_an_op_it_shows_its_row(op: str, lines: list[str]) -> None:
-    rows, _, rest = ops.text(op).partition("\n\n")
-    head, *cells = [line.replace(", ", ",").split() for line in rows.splitlines()]
-    assert head == ["op", "category", "devices"]
-    found = {
-        (name, device): category
-        for name, category, devices in cells
-        for device in (DEVICES if devices == "all" else devices.split(","))
-    }
-    assert found == {(name, device): polycast.policy.category(name, device) for name in lines for device in DEVICES}
-    told = {row.note for row in polycast.policy.rules(op) if row.note}
-    told |= {UNLISTED} if "unlisted" in found.values() else set()
-    assert len(rest.splitlines()) == len(told) and all(one in rest for one in told)
-
-
-def test_what_runs_several_ops_shows_them_all() -> None:
-    title, rows, _ = ops.text("LSTM").split("\n\n", 2)
-    assert title == "LSTM runs these ops, each on some device or for some arguments:"
-    assert {"_cudnn_rnn", "linear", "mkldnn_rnn_layer"} <= {line.split()[0] for line in rows.splitlines()}
-
-
-def test_an_op_in_a_release_is_shown_on_the_devices_that_were_recorded(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["op", "rms_norm", "--torch", "2.12"]) == 0
-    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert lines[1:3] == ["rms_norm unlisted cpu, mps", "rms_norm fp32 cuda, maia, mtia, xpu"]
+@pytest.mark.parametrize("op", ["Conv2d", "pow.Tensor_Scalar", "LSTM", "softmax"])
+def test_an_op_is_shown_as_the_table_of_its_rules(op: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = polycast.policy.rules(op)
+    assert main(["op", op]) == 0
+    table, *notes = capsys.readouterr().out.split("\n\n")
+    assert table.strip() == str(rules)
+    everywhere = len(rules) == len(DEVICES) * len({rule.name for rule in rules})
+    assert (f"On every other device it is {UNLISTED}" in "".join(notes)) != everywhere
+    assert main(["op", op, "--device", "cuda"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(str(Rules(rule for rule in rules if rule.device == "cuda"))) and UNLISTED not in told
 
 
 def test_an_op_of_torchs_that_no_device_lists(capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,11 +69,10 @@ def test_an_op_of_torchs_that_no_device_lists(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == f"torch.add: unlisted on every device.\n\n{UNLISTED}\n"
 
 
-def test_a_rule_over_an_op_that_no_device_lists_is_shown() -> None:
+def test_a_rule_over_an_op_that_no_device_lists_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     with polycast.use(polycast.Policy({"mul": "fp32"})):
-        first, *others = ops.text("mul").splitlines()
-    assert first == "mul: unlisted on every device."
-    assert ["mul.Tensor", "fp32", "all"] in [line.split() for line in others]
+        assert main(["mul"]) == 0
+    assert "mul  all     fp32      Policy: mul" in capsys.readouterr().out.splitlines()
 
 
 def test_a_broken_policy_of_the_environment_is_said_in_full(tmp_path: Path) -> None:
@@ -124,7 +105,9 @@ def test_an_interrupt_prints_nothing(capsys: pytest.CaptureFixture[str], monkeyp
 
 
 @pytest.mark.parametrize("name", ["rms_norm", "torch.nn.RMSNorm"])
-def test_an_op_has_the_reason_of_each_change(name: str) -> None:
+def test_an_op_has_the_reason_of_each_change(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Also under a torch before the change, where the op is unlisted."""
-    assert f"rms_norm, torch 2.12: {releases()['torch-2.12'].reasons['rms_norm']}" in ops.text(name)
-    assert ", torch 2." not in ops.text("bmm")  # which never changed
+    assert main([name, "bmm"]) == 0
+    told = capsys.readouterr().out
+    assert f"rms_norm, torch-2.12: {releases()['torch-2.12'].reasons['rms_norm']}" in told
+    assert told.count(", torch-2.") == 1  # bmm never changed

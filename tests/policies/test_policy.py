@@ -7,7 +7,6 @@ import pytest
 import torch
 from polycast import Policy, policy
 from polycast._extension import DEVICES
-from polycast.policy.op_names import Op
 from polycast.policy.rules import BUILT_IN
 
 import tests.policies.library  # noqa: F401
@@ -243,19 +242,3 @@ def test_a_listing_names_the_source_of_each_category() -> None:
     assert ["mv", "xla", "fp32", "Policy:", "mv"] in [line.split() for line in str(rows).splitlines()]
     for device in DEVICES:
         assert [*policy.resolved(device=device)] == sorted(rule for rule in BUILT_IN if rule.device == device)
-
-
-@pytest.mark.parametrize(
-    ("op", "device", "release", "category"),
-    [
-        ("rms_norm", "cuda", "2.11", "unlisted"),
-        ("rms_norm", "cuda", "torch-2.12", "fp32"),
-        (torch.softmax, "cpu", "2.9", "unlisted"),
-        ("qr", "cpu", "2.9", "fp32"),
-        ("qr", "cpu", "2.15", "absent"),
-    ],
-)
-def test_the_category_of_an_op_is_asked_of_a_release(op: Op, device: str, release: str, category: str) -> None:
-    assert policy.category(op, device, torch=release) == policy.category(op, torch=release)[device] == category
-    with pytest.raises(ValueError, match="has no record of npu"):
-        policy.category("rms_norm", "npu", torch="2.11")

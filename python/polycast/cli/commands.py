@@ -10,11 +10,15 @@ import torch
 import polycast
 from polycast import collect_env, policy
 from polycast._extension import DEVICES
-from polycast.cli import bisect, ops, script, verify
+from polycast.cli import bisect, script, verify
+from polycast.policy.categories import UNLISTED
 from polycast.policy.diff import diff
+from polycast.policy.differences import LEFT_ALONE
 from polycast.policy.errors import PolicyError
+from polycast.policy.op_names import asked_keys, device_named
 from polycast.policy.policy import Policy
 from polycast.policy.releases import releases
+from polycast.policy.rules import Rules, qualified
 
 _ENDING = """
 A first word that is no command is an op, as in: polycast softmax. Without words, polycast prints the facts that a bug
@@ -75,16 +79,29 @@ class Command(NamedTuple):
 def _add_op(parser: ArgumentParser) -> None:
     parser.add_argument("ops", nargs="*", metavar="OP", help="such as conv2d, pow.Tensor_Scalar or torch.nn.LSTM")
     parser.add_argument("-d", "--device", help="show only this device; without an OP, list its rules")
-    parser.add_argument("-t", "--torch", metavar="RELEASE", help="show the rules of a PyTorch release, as in 2.11")
 
 
 def _op(options: Namespace) -> int:
     if not options.ops and options.device is None:
         options.parser.error("the following arguments are required: OP, or --device")
-    texts = [ops.text(name, options.device, options.torch) for name in options.ops]
-    release = None if options.torch is None else f"torch-{options.torch.removeprefix('torch-')}"
-    print("\n\n".join(texts) or policy.resolved(release, device=options.device))
+    device = None if options.device is None else device_named(options.device)
+    print("\n\n".join(_text(op, device) for op in options.ops) or policy.resolved(device=options.device))
     return 0
+
+
+def _text(op: str, device: str | None) -> str:
+    """Return the rules of an op, or of the ops that a public name runs, and why PyTorch changed its own."""
+    rules = Rules(rule for rule in policy.current().rules_on(op) if device in (None, rule.device))
+    lines = [str(rules) or f"{op}: {UNLISTED} on {device or 'every device'}.", ""]
+    if not rules:
+        lines.append(LEFT_ALONE)
+    elif device is None and len(rules) < len(DEVICES) * len({rule.name for rule in rules}):
+        lines.append(f"On every other device it is {LEFT_ALONE}")
+    ops = {key.partition(".")[0] for key in asked_keys(op)}
+    for release in releases().values():
+        changes = {name: reason for name, reason in release.reasons.items() if qualified(name.partition(".")[0]) in ops}
+        lines += [f"{name}, {release.name}: {reason}" for name, reason in changes.items()]
+    return "\n".join(lines).rstrip("\n")
 
 
 def _add_diff(parser: ArgumentParser) -> None:

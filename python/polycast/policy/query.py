@@ -1,17 +1,15 @@
 """Questions to the built-in policy, and to the policies that apply here."""
 
-from itertools import product
 from typing import overload
 
 import torch
 
 from polycast._extension import CATEGORIES, DEVICES, installed_kernels, scope_in_force
 from polycast._suggest import did_you_mean
-from polycast.policy.categories import UNLISTED, canonical
-from polycast.policy.op_names import Op, asked_keys, device_named
-from polycast.policy.policy import Policy, PolicyLike, one_category
-from polycast.policy.releases import Release, find
-from polycast.policy.rules import BUILT_IN, Rule, Rules, exact_key, qualified, split_overload
+from polycast.policy.categories import canonical
+from polycast.policy.op_names import Op, device_named
+from polycast.policy.policy import Policy, PolicyLike
+from polycast.policy.rules import BUILT_IN, Rules
 
 
 def devices() -> tuple[str, ...]:
@@ -25,10 +23,10 @@ def categories() -> dict[str, str]:
 
 
 @overload
-def category(op: Op, device: None = None, *, torch: str | None = None) -> dict[str, str]: ...
+def category(op: Op, device: None = None) -> dict[str, str]: ...
 @overload
-def category(op: Op, device: str | torch.device, *, torch: str | None = None) -> str: ...
-def category(op: Op, device: str | torch.device | None = None, *, torch: str | None = None) -> str | dict[str, str]:
+def category(op: Op, device: str | torch.device) -> str: ...
+def category(op: Op, device: str | torch.device | None = None) -> str | dict[str, str]:
     """Return the category that the built-in policy gives an op. :meth:`polycast.Policy.category` asks another policy.
 
     Args:
@@ -36,7 +34,6 @@ def category(op: Op, device: str | torch.device | None = None, *, torch: str | N
             call ("torch.nn.functional.conv2d", "F.conv2d", "Conv2d"), or torch's function or class itself. Without an
             overload the op's first listed overload decides.
         device: A device of the policy, or a device type: "cuda", "xla", "xla_gpu", ...; None for all devices.
-        torch: A recorded PyTorch release, as in "2.11", to ask instead, on the devices that were recorded.
 
     Returns:
         One of :func:`categories`, or "unlisted" if no rule names the op there; without a device, a dict of these. An
@@ -52,32 +49,10 @@ def category(op: Op, device: str | torch.device | None = None, *, torch: str | N
         'lower_precision_fp'
         >>> polycast.policy.category(torch.softmax)["mps"]
         'fp32'
-        >>> polycast.policy.category("rms_norm", "cuda", torch="2.11")
-        'unlisted'
+        >>> polycast.Policy("torch-2.12").category("rms_norm", "cuda")  # a recorded PyTorch release
+        'fp32'
     """
-    if torch is None:
-        return Policy().category(op, device)
-    release = find(torch)
-    found = rules_in(release, op)
-    if device is None:
-        return {name: one_category(op, name, found) for name in release.devices}
-    if (name := device_named(device)) not in release.devices:
-        raise ValueError(f"{release.name} has no record of {name}; it has {', '.join(release.devices)}")
-    return one_category(op, name, found)
-
-
-def rules_in(release: Release, op: Op) -> list[Rule]:
-    """Return the rules of an op in a PyTorch release, on the devices that were recorded.
-
-    The category is "absent" if the release does not have the overload.
-    """
-    found = []
-    for key in asked_keys(op):
-        names = [name for name in release.ops if key in (qualified(name.partition(".")[0]), exact_key(qualified(name)))]
-        for name, device in product(names, release.devices):
-            if (category := release.category(name, device)) != UNLISTED:
-                found.append(Rule(*split_overload(name), device, category, source=release.name))
-    return found
+    return Policy().category(op, device)
 
 
 def rules(op: Op) -> Rules:
