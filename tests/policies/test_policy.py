@@ -205,10 +205,9 @@ mv             mps       input_dtype  Policy: mv.mps
 library::mean  all       bfloat16     Policy: library::mean
 add            mps       promote      Policy: torch.add.mps"""
 DIFF = """\
-op    device  built-in            this      other
-dist  xla     unlisted            unlisted  fp32
-mv    cpu     unlisted            fp32      float16
-mv    tpu     lower_precision_fp  fp32      float16
+op    device    this      other
+dist  xla       unlisted  fp32
+mv    cpu, tpu  fp32      float16
 
 unlisted: autocast leaves it alone; the ops that it runs follow their own rules."""
 

@@ -12,8 +12,7 @@ from polycast import collect_env, policy
 from polycast._extension import DEVICES
 from polycast.cli import bisect, script, verify
 from polycast.policy.categories import UNLISTED
-from polycast.policy.diff import diff
-from polycast.policy.differences import LEFT_ALONE
+from polycast.policy.diff import LEFT_ALONE, diff
 from polycast.policy.errors import PolicyError
 from polycast.policy.op_names import asked_keys, device_named
 from polycast.policy.policy import Policy

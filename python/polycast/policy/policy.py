@@ -15,7 +15,6 @@ from polycast._extension import DEVICES, KernelPolicy, kernel_policy
 from polycast._suggest import suggestion
 from polycast.policy import op_names
 from polycast.policy.categories import UNLISTED, VALUES, Category, canonical, not_a_category
-from polycast.policy.differences import BUILT_IN_NAME, differences, side_of
 from polycast.policy.errors import PolicyError
 from polycast.policy.from_dict import rows_of_dict
 from polycast.policy.op_names import Op
@@ -212,10 +211,13 @@ class Policy(Mapping[str, Casts]):
             unlisted: autocast leaves it alone; the ops that it runs follow their own rules.
             input_dtype: runs in the dtype of its inputs, and so does all that it runs.
         """
-        sides = [side_of(BUILT_IN_NAME), side_of("this", self.by_overload())]
-        if other is not None:
-            sides.append(side_of(other if isinstance(other, str) else "other", Policy(other).by_overload()))
-        return differences(*sides)
+        from polycast.policy.diff import BUILT_IN_NAME, differences, side_of
+
+        this = side_of("this", self.by_overload())
+        if other is None:
+            return differences(side_of(BUILT_IN_NAME), this)
+        title = other if isinstance(other, str) else "other"
+        return differences(this, side_of(title, Policy(other).by_overload()))
 
     def __getitem__(self, op: Op) -> Casts:
         rules = self.rules
