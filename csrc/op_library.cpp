@@ -3,13 +3,13 @@
 // The tensors of all lists are real, strided and on one device, and no two parameters share memory. An operator checks
 // all of its arguments before it writes. It raises the version of every tensor that it may write, also if it skips;
 // only the CPU's kernels, which know that they skip, do not. The CPU has one fused pass over all tensors, and XLA one
-// computation. On other devices the operators are registered in Python, over torch's kernels. With grad_scale or
-// clip_coef torch's fused steps write the unscaled and clipped gradients, too.
+// computation. On other devices the operators are registered in Python and call PyTorch's kernels. With grad_scale or
+// clip_coef, PyTorch's fused steps write the unscaled and clipped gradients as well.
 //
 // - found_inf: one float32 element. If it is not zero, a step writes nothing.
 // - grad_scale: one element. A step divides the gradients by it.
 // - clip_coef: one element. A step multiplies the gradients by it.
-// - lr: one element, on the host or on the device of the parameters.
+// - lr: one element, on the CPU or on the device of the parameters.
 #include <optional>
 #include <vector>
 
@@ -25,17 +25,17 @@ void define(torch::Library& library) {
       "Tensor(d!)[] max_exp_avg_sqs, Tensor(e!)[] steps, *, Tensor lr, float beta1, float beta2, float weight_decay, "
       "float eps, bool decoupled_weight_decay, bool maximize, Tensor? found_inf=None, Tensor? grad_scale=None, "
       "Tensor? clip_coef=None) -> ()");
-  // A momentum buffer starts as zeros.
+  // A momentum buffer starts at zero.
   library.def(
       "sgd_step_(Tensor(a!)[] params, Tensor(c!)[] grads, Tensor(b!)[] momentum_buffers, *, Tensor lr, "
       "float weight_decay, float momentum, bool nesterov, bool maximize, Tensor? found_inf=None, "
       "Tensor? grad_scale=None, Tensor? clip_coef=None) -> ()");
 
-  // found_inf is 1 if any tensor holds a NaN or an infinity, else 0. non_finite has the same for each tensor.
+  // found_inf is 1 if any tensor has a non-finite element, otherwise 0. non_finite has the same for each tensor.
   library.def("find_non_finite(Tensor[] tensors) -> (Tensor found_inf, Tensor non_finite)");
   // Returns the norm of all elements together, in float32 (float64 if a tensor is), and the results of find_non_finite.
   library.def("norm(Tensor[] tensors, float norm_type) -> (Tensor norm, Tensor found_inf, Tensor non_finite)");
-  // Multiplies by inv_scale. Sets found_inf to 1 if an element was not finite before, and does not change it otherwise.
+  // Multiplies by inv_scale. Sets found_inf to 1 if an element was non-finite before, and does not change it otherwise.
   library.def("unscale_(Tensor(a!)[] grads, Tensor(b!) found_inf, Tensor inv_scale) -> Tensor non_finite");
   // growth_tracker counts the steps since the scale last changed.
   library.def(
@@ -47,7 +47,8 @@ void define(torch::Library& library) {
 
 void register_operators() {
   static const auto* const libraries = [] {
-    auto* const made = new std::vector<torch::Library>;  // never destroyed: the dispatcher may be before
+    auto* const made =
+        new std::vector<torch::Library>;  // never destroyed, because the dispatcher may be destroyed before
     define(made->emplace_back(torch::Library::DEF, "polycast", std::nullopt, __FILE__, __LINE__));
     // The operators have no derivative. Without this, autograd's own fallback would copy each list.
     auto& autograd =

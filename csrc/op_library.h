@@ -1,11 +1,11 @@
-// The operators of polycast. The dispatcher has none of them until the optimizers or the scaler are imported.
+// The operators of polycast. They are registered when the optimizers or the scaler are imported.
 #pragma once
 
 #include <torch/library.h>
 
 namespace polycast {
 
-// Registers the operators and their kernels for the CPU, once. They stay, because compiled code may hold them.
+// Registers the operators and their kernels for the CPU, once. They remain, because compiled code may call them.
 void register_operators();
 
 // Each registers its kernels for the CPU.

@@ -1,4 +1,4 @@
-// The autocast kernel of an op of any library. It does what kernel.h does, with boxed arguments.
+// The autocast kernel for ops of any library. It works like kernel.h, with boxed arguments.
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
@@ -71,8 +71,8 @@ class Boxed final : public c10::OperatorKernel {
   explicit Boxed(Slot slot) : slot_(slot) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-    // Since torch 2.15 a call of an overload or a custom op from Python passes by torch's record functions. While calls
-    // are recorded, it is made once more by a way that has them.
+    // Since torch 2.15, calls of overloads and custom ops from Python bypass PyTorch's record functions. While calls
+    // are recorded, such a call is repeated through the dispatcher, which has them.
     if (!std::exchange(is_repeated, false) && is_unobserved(slot_)) {
       is_repeated = true;
       op.callBoxed(stack);

@@ -21,15 +21,15 @@ enum class Category : uint8_t {
   banned,
   input_dtype,
   stock,
-  unlisted,  // no rule names the op: not in policy.yaml, or a rule at run time takes it away
+  unlisted,  // The op has no rule in policy.yaml, or a rule at run time removes it.
 };
 
 struct Device {
   const char* name;
   const char* dispatch_key;
   std::vector<const char*> lower_precision;
-  bool cache;        // whether casts of its weights may be reused
-  const char* like;  // the device whose rules it takes for ops that do not name it; "" if there is none
+  bool cache;                            // whether casts of its weights may be reused
+  const char* like;                      // the device whose rules it inherits; "" if there is none
   std::vector<const char*> also_called;  // other names that users write
 };
 
@@ -42,7 +42,7 @@ struct CategoryDoc {
 // The index of an overload in the tables of rules.
 using Slot = uint16_t;
 
-// What the built-in policy says of one overload on one device.
+// A rule of the built-in policy: one overload on one device.
 struct BuiltInRule {
   const char* op;
   const char* overload;
@@ -59,14 +59,14 @@ struct PublicNames {
   const char* names;
 };
 
-// Adds the rule once for each device of a set, as in "cuda xpu -npu": the devices named, and those that are like one of
-// the set and are not taken out with a "-".
+// Adds the rule once for each device of a set such as "cuda xpu -npu": the named devices, and the devices that are like
+// one of them and are not excluded with a "-".
 void add_rules(std::vector<BuiltInRule>& rules, const std::string& devices, BuiltInRule rule);
 
 const std::vector<Device>& devices();
 const std::vector<CategoryDoc>& category_docs();
 const std::vector<BuiltInRule>& built_in_rules();
-const std::vector<PublicNames>& public_names();  // each: one op, and its public names
-const std::vector<PublicNames>& composites();    // each: one public name, and the ops that it runs
+const std::vector<PublicNames>& public_names();  // one op and its public names in each
+const std::vector<PublicNames>& composites();    // one public name and its ops in each
 
 }  // namespace polycast::autocast

@@ -1,8 +1,8 @@
 // Casts of the arguments of one call.
 //
-// Only 16- and 32-bit floating-point tensors on the region's device are cast. Every other argument is returned as it
-// is: float64 because torch never casts it, float8 and float4 because their values need a scale. `to` may be
-// Undefined: nothing is cast.
+// Only 16- and 32-bit floating-point tensors on the region's device are cast. Every other argument is returned
+// unchanged: float64 because PyTorch never casts it, float8 and float4 because their values need a scale. If `to` is
+// Undefined, nothing is cast.
 #pragma once
 
 #include <ATen/core/IListRef.h>

@@ -1,6 +1,6 @@
-// What a kernel asks before it casts: the rule of the call, its device, and the lower precision of the region.
+// The state that a kernel reads before it casts: the rule of the call, its device, and the dtype of the region.
 //
-// Both are torch's state. They are read here and not in the headers because autocast_mode.h includes every operator.
+// It is read in this file and not in the headers, because autocast_mode.h includes every operator.
 #include "autocast/kernel.h"
 
 #include <ATen/TracerMode.h>

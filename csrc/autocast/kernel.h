@@ -1,6 +1,6 @@
-// The autocast kernel of any op: it casts the arguments as the op's rule says, and calls the op below autocast.
+// The autocast kernel of any op: it casts the arguments by the op's rule, and calls the op below autocast.
 //
-// The kernel reads its device from the dispatch key and its rule from the policies in force. So one instantiation
+// The kernel reads its device from the dispatch key and its rule from the active policies. One instantiation therefore
 // serves the op on every device, under every policy.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace polycast::autocast {
 
-// What is installed on an autocast key. A device type can have several devices, of which one is installed.
+// The device that is installed on an autocast key. A device type can have several devices, of which one is installed.
 struct Installed {
   c10::DeviceType device_type;
   DeviceIndex device;
@@ -26,7 +26,7 @@ Installed installed_on(c10::DispatchKey autocast_key);
 void set_installed(c10::DispatchKey autocast_key, DeviceIndex device);
 at::ScalarType lower_precision(c10::DeviceType device_type);
 
-// One call of an op, with the rule that it obeys. The constructor raises for a banned op.
+// One call of an op, with its rule. The constructor raises for a banned op.
 class Call {
  public:
   Call(c10::DispatchKeySet keys, Slot slot) : Call(autocast_key(keys), slot) {}
@@ -35,8 +35,8 @@ class Call {
   const c10::DeviceType device_type;
   const Rule rule;
 
-  // An unlisted op goes on as if there were no kernel: the ops that it runs still autocast. A rule of any category,
-  // input_dtype included, holds for the whole op: the ops that it runs do not autocast.
+  // An unlisted op continues as if there were no kernel: the ops that it runs still autocast. A rule of any category,
+  // including input_dtype, covers the whole op: the ops that it runs do not autocast.
   bool is_unlisted() const {
     return rule.category == Category::unlisted;
   }

@@ -1,4 +1,4 @@
-// What the schema of an overload lets a category cast.
+// The categories that the schema of an overload allows, with the reasons against the others.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
@@ -23,7 +23,7 @@ c10::TypePtr without_optional(const c10::TypePtr& type) {
   return optional ? optional->getElementType() : type;
 }
 
-// How many tensors an argument can hold; a list counts as two. Negative for tensors that are not cast: those in
+// Returns the number of tensors in an argument; a list counts as two. Negative if they are not cast: tensors in
 // dictionaries, tuples and lists of lists.
 int tensors_in(const c10::Argument& argument) {
   const c10::TypePtr type = without_optional(argument.real_type());
@@ -54,7 +54,7 @@ bool appends_dtype(const std::string& name) {
   return false;
 }
 
-// Why no category can cast the overload.
+// Returns why no category can cast the overload.
 std::string obstacle_to_all(const c10::FunctionSchema& schema) {
   const std::vector<c10::Argument>& arguments = schema.arguments();
   const auto any = [&](const auto& question) { return std::any_of(arguments.begin(), arguments.end(), question); };
@@ -67,8 +67,8 @@ std::string obstacle_to_all(const c10::FunctionSchema& schema) {
   if (any(is_written)) {
     return "writes to an argument; name a functional overload";
   }
-  // Such as squeeze, whose result may be written to, and reshape, if nothing has to move. policy.yaml lists only ops
-  // that return new tensors in the calls that are cast.
+  // For example squeeze, whose result may be written to, and reshape without a copy. policy.yaml lists only ops that
+  // return new tensors in the calls that are cast.
   if (!is_listed(schema.name()) &&
       any([](const c10::Argument& argument) { return argument.alias_info() != nullptr; })) {
     return "can return a view of its argument, which a cast would cut off; leave it out";

@@ -17,19 +17,19 @@ namespace polycast::autocast {
 namespace {
 
 using Parts = std::vector<PolicyScope::Part>;
-using Key = std::vector<std::pair<Layer, const Policy*>>;  // keeps no policy
+using Key = std::vector<std::pair<Layer, const Policy*>>;  // does not own the policies
 
 struct Shared {
   std::mutex mutex;
   std::map<Key, std::weak_ptr<const PolicyScope>> scopes;
-  size_t room = 64;  // the number of scopes from which on freed ones are removed
+  size_t room = 64;  // the number of scopes at which unused ones are removed
   std::unordered_map<uint64_t, ScopePointer> kept;
   PolicyPointer of_process;
 };
 
 Shared& shared() {
-  // Never destroyed: other threads may run to the very end. A forked child gets the lock as its parent had it, so
-  // whoever forks holds it meanwhile.
+  // Never destroyed, because other threads can outlive static objects. A forked child inherits the state of the lock,
+  // so the forking thread holds it during the fork.
   static Shared* const instance = [] {
     auto* const made = new Shared;
     pthread_atfork([] { shared().mutex.lock(); }, [] { shared().mutex.unlock(); }, [] { shared().mutex.unlock(); });
@@ -38,15 +38,15 @@ Shared& shared() {
   return *instance;
 }
 
-std::atomic<uint64_t> version{0};  // of the process's policy and of the ids
+std::atomic<uint64_t> version{0};  // of the process's policy and the ids
 std::atomic<uint64_t> next_id{1};
 std::atomic<uint64_t> id_of_none{0};
 
-// What a thread entered.
+// One entry of a thread's stack.
 struct Frame {
   GuardPointer guard;  // nullptr in compiled code
-  ScopePointer scope;  // that holds in it
-  bool is_fixed;       // whether a later policy of the process does not change it
+  ScopePointer scope;  // the scope inside of it
+  bool is_fixed;       // whether it ignores a later policy of the process
   std::optional<Region> before;
 };
 
@@ -56,7 +56,7 @@ struct Thread {
 };
 
 thread_local Thread thread;
-// What each call of an op reads. It stands alone and is initialized by a constant, so that reading it runs no code.
+// The state that each call of an op reads. It is separate and constant-initialized, so that reading it runs no code.
 struct InForce {
   const PolicyScope* scope;
   uint64_t version;
@@ -81,7 +81,7 @@ void set_region(const Region& region) {
   }
 }
 
-// Returns the scope of these parts. The lock is held.
+// Returns the scope of these parts. The caller holds the lock.
 ScopePointer find_or_make(Parts parts) {
   if (parts.empty()) {
     return nullptr;
@@ -105,7 +105,7 @@ ScopePointer find_or_make(Parts parts) {
   return scope;
 }
 
-// Returns a scope with another policy of the process at its end. The lock is held.
+// Returns a scope with another policy of the process at its end. The caller holds the lock.
 ScopePointer with_process(const ScopePointer& scope, const PolicyPointer& policy) {
   Parts parts = scope ? scope->parts : Parts{};
   if (!parts.empty() && parts.back().layer == Layer::process) {
@@ -179,7 +179,7 @@ PolicyScope::PolicyScope(std::vector<Part> parts) : id(next_id++), parts(std::mo
 ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPointer& policy) {
   const auto is_same = [&](const PolicyScope::Part& part) { return part.layer == layer && part.policy == policy; };
   Parts parts = outer ? outer->parts : Parts{};
-  // Farther out in its layer the same policy says nothing more.
+  // A second occurrence of a policy in a layer has no effect.
   parts.erase(std::remove_if(parts.begin(), parts.end(), is_same), parts.end());
   const auto place =
       std::find_if(parts.begin(), parts.end(), [&](const PolicyScope::Part& part) { return part.layer >= layer; });

@@ -1,11 +1,12 @@
-// Where policies hold: in the process, in regions and in modules. Each thread enters and leaves them for itself.
+// Scopes of policies: the process, regions and modules. Each thread enters and leaves scopes on its own.
 //
-// Note [How does a thread know which policies hold?]
-// A scope is the list of the policies that hold, the one that decides first at the front and the process's policy at
-// the end. Scopes do not change, and equal lists share one while it is used. Each thread keeps what it has
-// entered in a stack of frames, each with its scope. A new policy of the process changes the scopes of all threads: it
-// counts a version up, and a thread that finds another version than its own replaces the scopes of its frames. So
-// the id of a scope says all that decides about rules, and torch.compile guards it.
+// Note [How does a thread know the active policies?]
+// Several policies can be active at once, and each call of an op needs the first one that has a rule for it. A scope is
+// the list of the active policies in order of precedence, with the policy of the process at the end. Scopes are
+// immutable, and equal lists share one scope. Each thread has a stack of frames, one for each region or module that it
+// is in, and each frame has its scope. A new policy of the process affects all threads: it increments a version, and a
+// thread that finds a newer version replaces the scopes of its frames. The id of a scope therefore identifies all rules
+// that apply, and torch.compile guards on it.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -21,11 +22,11 @@
 
 namespace polycast::autocast {
 
-// Who says a rule. The first one decides.
+// The source of a rule, in order of precedence.
 enum class Layer : uint8_t { over, module, region, process, built_in };
 const char* name_of(Layer layer);
 
-// See Note [How does a thread know which policies hold?].
+// See Note [How does a thread know the active policies?].
 class PolicyScope {
  public:
   struct Part {
@@ -35,16 +36,16 @@ class PolicyScope {
 
   explicit PolicyScope(std::vector<Part> parts);
 
-  const uint64_t id;  // No other scope ever has it.
+  const uint64_t id;  // never used again for another scope
   const std::vector<Part> parts;
 };
 
-using ScopePointer = std::shared_ptr<const PolicyScope>;  // nullptr is the scope of no policy
+using ScopePointer = std::shared_ptr<const PolicyScope>;  // nullptr is the scope without a policy
 
-// Returns the scope of a policy that is entered in another scope. In its layer the policy decides over the others.
+// Returns the scope after entering a policy in another scope. The policy overrides the others of its layer.
 ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPointer& policy);
 
-// What an autocast region sets for its device. What is absent stays.
+// The autocast state that a region sets for its device. An absent value does not change.
 struct Region {
   c10::DeviceType device;
   std::optional<at::ScalarType> lower_precision;
@@ -52,58 +53,58 @@ struct Region {
   std::optional<bool> cache_enabled;
 };
 
-// What a with statement enters: a region, a policy, both, or a scope that held before. Any number of threads may enter
-// one, again while they are in it.
+// A with statement enters a region, a policy, both, or an earlier scope. Any number of threads may enter one guard,
+// also while they are already in it.
 struct ScopeGuard {
   std::optional<Region> region;
   Layer layer = Layer::region;
   PolicyPointer policy;
-  std::optional<ScopePointer> scope;  // a later policy of the process does not change it
+  std::optional<ScopePointer> scope;  // A later policy of the process does not change it.
 };
 
 using GuardPointer = std::shared_ptr<const ScopeGuard>;
 
 void enter(const GuardPointer& guard);
-// Leaves this thread's latest frame of the guard, and what was entered in it and not left. Does nothing in a thread
-// that is not in it.
+// Leaves this thread's latest frame of the guard, and all frames that were entered within it. Does nothing in a thread
+// that has not entered the guard.
 void leave(const GuardPointer& guard);
 
-// For compiled code, which nests as its text does.
+// For compiled code, in which regions always nest.
 void enter(const ScopePointer& scope, std::optional<Region> region);
 void leave_latest();
-// The number of frames of this thread. leave_to leaves those above a number.
+// Returns the number of frames of this thread. leave_to leaves the frames above this number.
 size_t depth();
 void leave_to(size_t depth);
 
-// The scope that this thread is in. The pointer lives until this thread enters or leaves something, or asks again.
+// Returns the scope of this thread. The pointer is valid until this thread enters, leaves, or calls this again.
 const PolicyScope* scope_in_force();
 ScopePointer share_scope_in_force();
-// The id of the scope that this thread is in. The scope of no policy has one, too.
+// Returns the id of this thread's scope. The scope without a policy has an id as well.
 uint64_t id_in_force();
 
 // Keeps a scope until the end of the process, so that compiled code can name it by its id.
 void keep(const ScopePointer& scope);
 ScopePointer kept(uint64_t id);
 
-// Gives all scopes other ids, after a change of the kernels: code that was compiled before does not run again.
+// Gives all scopes new ids after a change of the kernels, so that earlier compiled code does not run again.
 void renew_ids();
 
-// Sets the policy of the process. nullptr is none.
+// Sets the policy of the process. nullptr removes it.
 void use(PolicyPointer policy);
 PolicyPointer used();
 
-// The rule that this thread follows, and who says it. The RuleSpec is nullptr where the rule is built in, and lives as
-// long as the scope in force.
+// Returns the rule of a call in this thread and its source. The RuleSpec is nullptr for a built-in rule, and is valid
+// as long as the active scope.
 struct Found {
   Rule rule;
   Layer layer = Layer::built_in;
   const RuleSpec* spec = nullptr;
 };
 Found find_rule(Slot slot, DeviceIndex device);
-// The message of a banned call.
+// Returns the message of a banned call.
 std::string message_of(const Found& found, Slot slot, DeviceIndex device);
 
-// The scopes in use.
+// The scopes that are in use.
 std::vector<ScopePointer> live_scopes();
 
 }  // namespace polycast::autocast

@@ -27,11 +27,11 @@ struct State {
   std::mutex mutex;
   std::map<std::string, std::vector<torch::Library>> libraries;
   std::map<Place, torch::Library> added;   // the kernels that add_kernels registered
-  std::atomic<uint64_t> installations{1};  // counts them; a policy remembers at which count its kernels were added
+  std::atomic<uint64_t> installations{1};  // A policy stores the count at which its kernels were added.
 };
 
 State& state() {
-  // Never destroyed: the dispatcher may be destroyed before static objects are.
+  // Never destroyed, because the dispatcher may be destroyed before static objects.
   static State* const instance = new State;
   return *instance;
 }
@@ -44,7 +44,7 @@ const Device& find_device(const std::string& name) {
   return devices()[index_of(name)];
 }
 
-// From the name of an overload to its built-in rules, one for each device that lists it.
+// Maps the name of an overload to its built-in rules, one for each device that lists it.
 using RulesByName = std::map<std::string, std::vector<const BuiltInRule*>>;
 
 const RulesByName& rules_by_name() {
@@ -72,7 +72,7 @@ std::vector<std::string> listed_names() {
 }
 
 // Two devices of policy.yaml can share a dispatch key. An op that only the other device lists must fall through here,
-// or it would keep the kernel that torch registered for the other device.
+// otherwise it would keep the kernel that PyTorch registered for the other device.
 void hide_rules_of_siblings(const Device& device, const std::set<std::string>& own, torch::Library& library) {
   const std::string key = device.dispatch_key;
   for (const auto& [name, found] : rules_by_name()) {
@@ -87,7 +87,7 @@ void hide_rules_of_siblings(const Device& device, const std::set<std::string>& o
   }
 }
 
-// The kernel that was compiled for the op, if policy.yaml lists it on any device, else the boxed one.
+// The kernel that was compiled for the op, if policy.yaml lists it on any device, otherwise the boxed one.
 torch::CppFunction kernel_of(const std::string& name) {
   for (const BuiltInRule* rule : rules_of(name)) {
     if (rule->category != Category::stock) {
@@ -97,7 +97,7 @@ torch::CppFunction kernel_of(const std::string& name) {
   return boxed_kernel(name);
 }
 
-// Whether the kernel on the device's key is ours: the device, or another with the same key, lists the op.
+// Returns whether the kernel on the device's key is ours: the device, or another one with its key, lists the op.
 bool is_ours(const std::string& name, const Device& device) {
   const std::string key = device.dispatch_key;
   const std::vector<const BuiltInRule*> found = rules_of(name);
@@ -107,7 +107,7 @@ bool is_ours(const std::string& name, const Device& device) {
 }
 
 // Raises ValueError if another library registered an autocast kernel for the op. Ours would replace it everywhere,
-// also where the policy is not in force.
+// also where the policy does not apply.
 void check_free(const std::string& name, const Device& device, c10::DispatchKey key) {
   const size_t dot = name.find('.');
   const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
@@ -144,7 +144,7 @@ void add_kernel(const std::string& name, const Device& device) {
 void install(const std::string& device_name, bool fallback) {
   const Device& device = find_device(device_name);
   const std::lock_guard<std::mutex> lock(state().mutex);
-  Silence silence;  // the dispatcher warns that a kernel of torch's is overridden, which is meant
+  Silence silence;  // The dispatcher warns that a kernel of PyTorch is overridden, which is intended.
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
   const c10::DispatchKey key = c10::parseDispatchKey(device.dispatch_key);
   torch::Library library(torch::Library::IMPL, "aten", key, "policy.yaml", 0);
@@ -162,13 +162,13 @@ void install(const std::string& device_name, bool fallback) {
   hide_rules_of_siblings(device, own, library);
   for (auto& [place, kernel] : state().added) {
     if (place.second == key) {
-      kernel = added_kernel(place.first, device);  // on top of what hides the rules of a sibling
+      kernel = added_kernel(place.first, device);  // above the kernel that hides the rules of a sibling
     }
   }
   cast_cache::allow(installed_on(key).device_type, device.cache);
   set_installed(key, index_of(device_name));
   ++state().installations;
-  state().libraries.erase(device_name);  // only now: had a registration thrown, these would still be in force
+  state().libraries.erase(device_name);  // last, because the earlier kernels must remain if a registration throws
   std::vector<torch::Library>& libraries = state().libraries[device_name];
   libraries.push_back(std::move(library));
   if (fallback && !c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(key)) {

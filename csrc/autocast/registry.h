@@ -1,4 +1,4 @@
-// Registers and removes polycast's kernels. Library objects own them, so that uninstalling restores torch's.
+// Registers and removes polycast's kernels. Library objects own them, so that uninstalling restores PyTorch's.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -10,21 +10,20 @@
 
 namespace polycast::autocast {
 
-// Drops the warnings of torch's code.
+// Suppresses the warnings of PyTorch's code.
 class Silence : public c10::WarningHandler {
  public:
   void process(const c10::Warning& /*warning*/) override {}
 };
 
-// Registers the kernels of one of devices(). Kernels that are registered already are registered again, on top of what
-// others have registered since.
+// Registers the kernels of one of devices(). Kernels that are already registered are registered again, above the
+// kernels that others have registered since then.
 //
-// Ops without a kernel need a fallback on the autocast key. With `fallback` one is registered if there is none. Do not
-// ask for it if the device's backend may still be loaded: the backend registers a fallback of its own, and a second one
-// is an error.
+// Ops without a kernel need a fallback on the autocast key. With `fallback` one is registered if there is none. Pass
+// false if the device's backend can still be loaded: it registers its own fallback, and a second one is an error.
 void install(const std::string& device, bool fallback);
 
-// Removes the kernels of a device. The kernels that were registered before are in force again.
+// Removes the kernels of a device. The kernels that were registered before are active again.
 void uninstall(const std::string& device);
 
 // The names of the devices whose kernels are registered, in the order of devices().
@@ -33,8 +32,8 @@ std::vector<std::string> installed();
 // Registers kernels, on the installed devices, for the ops that a policy has rules for and policy.yaml does not list.
 // Raises ValueError if an op has an autocast kernel that a policy cannot replace.
 //
-// The kernels stay until the device is uninstalled, because other threads may be about to call them. Where no policy
-// in force has a rule for the op, its kernel only redispatches.
+// The kernels remain until the device is uninstalled, because other threads may be about to call them. If no active
+// policy has a rule for the op, its kernel only redispatches.
 void add_kernels(const Policy& policy);
 
 }  // namespace polycast::autocast

@@ -15,19 +15,20 @@ namespace polycast::autocast {
 
 namespace {
 
-constexpr const char* unlisted = "unlisted";  // the one category that policy.yaml has no sentence for
+constexpr const char* unlisted = "unlisted";  // the only category without a sentence in policy.yaml
 constexpr std::array replacing_dtypes{at::kHalf, at::kBFloat16, at::kDouble};
 
-// Python calls the functions that take the lock, and holds its own lock meanwhile, as it does while a process forks.
+// Callers of the functions that lock hold the GIL, and a process forks with the GIL held, so the lock is free in a
+// fork.
 struct Tables {
   std::mutex mutex;
   std::unordered_map<std::string, Slot> slots;
-  std::deque<std::string> names;                                // by slot; elements stay where they are
+  std::deque<std::string> names;                                // by slot; elements never move
   std::map<std::string, std::weak_ptr<const Policy>> policies;  // by key
 };
 
 Tables& tables() {
-  // Never destroyed: other threads may run to the very end.
+  // Never destroyed, because other threads can outlive static objects.
   static Tables* const instance = new Tables;
   return *instance;
 }
@@ -71,9 +72,9 @@ const BuiltIn& built_in() {
   return *made;
 }
 
-// Marks that a policy was asked and says nothing.
+// Marks that a policy has no rule for an overload.
 const RuleSpec nothing{};
-// Places for overloads that get their slots after a policy was made.
+// Entries for overloads that get their slots after the policy was constructed.
 constexpr size_t spare_slots = 128;
 
 }  // namespace
@@ -141,7 +142,7 @@ DeviceIndex index_of(const std::string& device) {
 Rule built_in_rule(Slot slot, DeviceIndex device) {
   const std::vector<Rule>& rules = built_in().rules;
   const size_t place = place_of(slot, device);
-  return place < rules.size() ? rules[place] : Rule{};  // of an op that policy.yaml does not list
+  return place < rules.size() ? rules[place] : Rule{};  // the op is not in policy.yaml
 }
 
 Rule built_in_rule(const std::string& name, DeviceIndex device) {

@@ -1,4 +1,4 @@
-// What each file of this room adds to the compiled module.
+// The functions by which the files of this folder add their bindings to the compiled module.
 #pragma once
 
 #include <pybind11/pybind11.h>

@@ -1,4 +1,4 @@
-// The functions that polycast/cast_cache.py is made of.
+// Bindings of the cast cache, for polycast/cast_cache.py.
 #include "bindings/bindings.h"
 
 #include <ATen/core/Tensor.h>
@@ -31,7 +31,7 @@ void forget(uintptr_t address, bool release) {
   kept_casts().forget(reinterpret_cast<const void*>(address), release);
 }
 
-// The probes are Python's. They are asked only while casts are kept.
+// The probes are Python functions. They are called only while casts are kept.
 std::array<py::object*, cast_cache::device_types> probes{};
 
 bool ask_probe(c10::DeviceType device) {
@@ -43,7 +43,7 @@ void set_probe(const std::string& device, const py::object& probe) {
   const c10::DeviceType type = c10::Device(device).type();
   cast_cache::set_recording_probe(type, nullptr);
   if (!probe.is_none()) {
-    probes[static_cast<size_t>(type)] = new py::object(probe);  // never freed: another thread may be asking it
+    probes[static_cast<size_t>(type)] = new py::object(probe);  // never freed, because another thread may be calling it
     cast_cache::set_recording_probe(type, &ask_probe);
   }
 }

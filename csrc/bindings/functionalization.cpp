@@ -1,4 +1,4 @@
-// Writes back what a kernel in Python computed out of place, for lists of tensors.
+// Writes the results that a Python kernel computed out of place to lists of tensors.
 #include "bindings/bindings.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -18,8 +18,8 @@ namespace polycast::bindings {
 
 namespace {
 
-// Where tensors are wrapped for functionalization these are its steps for an operator that writes, so that aliases and
-// views follow, as with copy_.
+// For tensors that are wrapped for functionalization, these are the steps of an operator that writes, so that aliases
+// and views change as well, as with copy_.
 void write_back(const std::vector<at::Tensor>& targets, const std::vector<at::Tensor>& values) {
   TORCH_CHECK_VALUE(
       targets.size() == values.size(),
@@ -54,8 +54,8 @@ bool is_expanded(const at::Tensor& tensor) {
   return storage->base().nbytes() < static_cast<size_t>(std::max<int64_t>(tensor.numel(), 2)) * tensor.itemsize();
 }
 
-// Autograd keeps expanded gradients where tensors are wrapped for functionalization, whose strides do not tell. What is
-// written to such a one, or to another of the same origin, would add up.
+// Autograd can create expanded gradients, and the strides of a tensor that is wrapped for functionalization do not show
+// it. Writes to the elements of such a gradient, or to another tensor of the same origin, would add up.
 void own_memory(const std::vector<at::Tensor>& tensors) {
   for (at::Tensor tensor : tensors) {
     if (is_expanded(tensor)) {
@@ -66,7 +66,7 @@ void own_memory(const std::vector<at::Tensor>& tensors) {
   }
 }
 
-// Dtypes and sizes, as a key for what is compiled for them.
+// Returns the dtypes and sizes as the key of compiled code.
 py::bytes signature(const std::vector<at::Tensor>& tensors) {
   std::string result;
   const auto append = [&result](int64_t number) {

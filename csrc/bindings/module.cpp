@@ -1,4 +1,4 @@
-// The compiled module, polycast._C. Python reaches it through polycast/_extension.py alone.
+// The compiled module, polycast._C. Only polycast/_extension.py imports it.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -53,14 +53,15 @@ py::dict category_dict() {
   return result;
 }
 
-// Calls a function of Python and drops what torch's code warns of where no binding makes it a warning of Python's.
+// Calls a Python function and suppresses the warnings of PyTorch's C++ code, which no binding would convert to
+// Python's.
 py::object without_warnings(const py::function& call) {
   autocast::Silence silence;
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
   return call();
 }
 
-// The bindings borrow references from lists, so Python has to run with the GIL. Before 3.1 pybind11 had no name for it.
+// The bindings borrow references from lists, so Python has to run with the GIL. pybind11 has this tag since 3.1.
 py::mod_gil_not_used uses_gil() {
 #if PYBIND11_VERSION_HEX >= 0x030100A0
   return py::mod_gil_used();

@@ -19,15 +19,15 @@ namespace polycast::bindings {
 
 namespace {
 
-// Whether a tensor's memory holds its values, which are real: it is strided, no negative view, and of no subclass.
+// Returns whether a tensor's memory contains its real values: it is strided, not a negative view, without a subclass.
 bool is_plain(const at::Tensor& tensor) {
   using Key = c10::DispatchKey;
   constexpr c10::DispatchKeySet unusual({Key::Python, Key::Conjugate, Key::Negative, Key::ZeroTensor});
   return !tensor.key_set().has_any(unusual) && tensor.layout() == at::kStrided && !tensor.is_complex();
 }
 
-// Whether operators can take the lists as they are: plain tensors of one device. Those of the first list are written,
-// and share no memory.
+// Returns whether operators support the lists: plain tensors on one device. The tensors of the first list are written
+// and must not share memory.
 bool all_plain(const std::vector<py::list>& lists) {
   std::optional<c10::Device> device;
   multi_tensor::Overlaps overlaps(lists.empty() ? 0 : lists[0].size());

@@ -1,4 +1,4 @@
-// Policies that are made while the program runs, from Python.
+// Bindings of policies that are constructed at run time.
 #include "bindings/bindings.h"
 
 #include <ATen/PythonTorchFunctionTLS.h>
@@ -33,7 +33,7 @@ std::optional<at::ScalarType> optional_type(const py::object& dtype) {
   return dtype.is_none() ? std::nullopt : std::optional(scalar_type(dtype));
 }
 
-// pybind11 holds no pointers to constants.
+// pybind11 does not support pointers to constants.
 template <class Type>
 std::shared_ptr<Type> mutable_of(const std::shared_ptr<const Type>& pointer) {
   return std::const_pointer_cast<Type>(pointer);
@@ -77,7 +77,7 @@ Policy kernel_policy(const std::string& key, const py::dict& rows) {
   return mutable_of(known ? known : autocast::make_policy(key, rows_of(rows)));
 }
 
-// For each device, the key of the row that decides about an overload.
+// Returns for each device the key of the row whose rule applies to an overload.
 std::vector<std::optional<std::string>> deciding_keys(const autocast::Policy& policy, const std::string& overload) {
   std::vector<std::optional<std::string>> keys(autocast::devices().size());
   for (size_t device = 0; device < keys.size(); ++device) {
@@ -88,7 +88,7 @@ std::vector<std::optional<std::string>> deciding_keys(const autocast::Policy& po
   return keys;
 }
 
-// For each device, why the category that a row gives it can cast no overload of a key; "" if it can cast one.
+// Returns for each device why its category in a row can cast no overload of a key; "" if it can cast one.
 std::vector<std::string> obstacles(const std::string& key, const std::vector<std::optional<std::string>>& row) {
   const std::vector<std::string> names = autocast::overloads_of(key);
   std::vector<std::string> reasons(row.size());
@@ -100,7 +100,7 @@ std::vector<std::string> obstacles(const std::string& key, const std::vector<std
         reasons[device].clear();
         break;
       }
-      // The out variant of an op says less than its others do.
+      // The reason of an out variant is less informative than the others.
       if (reasons[device].empty() || reasons[device].rfind("writes to its out", 0) == 0) {
         reasons[device] = std::move(reason);
       }
@@ -156,14 +156,15 @@ void enter(const Guard& guard) {
   autocast::enter(guard);
 }
 
-// The __enter__ and __exit__ of an object that holds its guard. Python checks for signals between the instructions of
-// a function, and not within these. So an interrupt finds a region entered and in a with statement, or not entered.
+// The __enter__ and __exit__ of an object with a guard. Python checks for signals between the instructions of a Python
+// function, and not within these. An interrupt therefore occurs either before a region is entered or inside its with
+// statement.
 Guard guard_of(const py::handle& owner) {
   static const py::handle name = PyUnicode_InternFromString("_guard");
   return py::reinterpret_steal<py::object>(PyObject_GetAttr(owner.ptr(), name.ptr())).cast<Guard>();
 }
 
-// Only the modes of torch.export are called for regions, as by torch.
+// As in PyTorch, only the modes of torch.export are called for regions.
 void tell_modes(const Guard& guard, const py::handle& owner, bool entered) {
   if (!guard->policy && at::impl::torch_function_mode_enabled()) {
     owner.attr("_tell_modes")(entered);
@@ -184,7 +185,7 @@ bool leave_owner(const py::object& owner, const py::args& /*error*/) {
   return false;
 }
 
-// 0 is the scope of no policy.
+// 0 is the scope without a policy.
 autocast::ScopePointer scope_of_id(uint64_t id) {
   return id == 0 ? nullptr : autocast::kept(id);
 }
@@ -209,7 +210,7 @@ uint64_t keep_scope_within(const std::string& layer, const Policy& policy) {
       mutable_of(autocast::scope_within(autocast::share_scope_in_force(), policy_guard(layer, policy)->layer, policy)));
 }
 
-// The id that compiled code guards, whose scope may be entered again.
+// Returns the id that compiled code guards on, whose scope can be entered again.
 uint64_t keep_id_in_force() {
   const autocast::ScopePointer scope = autocast::share_scope_in_force();
   if (scope) {

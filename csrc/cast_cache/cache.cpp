@@ -27,13 +27,13 @@ DeviceSwitches& switches(c10::DeviceType device) {
   return all[static_cast<size_t>(device)];
 }
 
-// See Note [What is shared].
+// See Note [Which casts are shared?].
 bool is_shared_unasked(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
   return tensor.requires_grad() && tensor.scalar_type() == at::kFloat && to == at::autocast::get_autocast_dtype(device);
 }
 
 // A stored cast is a normal tensor, also in inference mode: an inference tensor counts no versions and cannot be saved
-// for backward. The exception are functional tensors, because inference mode allows no view of a normal one.
+// for backward. Functional tensors are the exception, because inference mode allows no view of a normal one.
 Mode mode_of_cast(const at::Tensor& tensor) {
   if (c10::InferenceMode::is_enabled()) {
     return tensor.key_set().has(c10::DispatchKey::Functionalize) ? Mode::inference : Mode::plain;
@@ -44,15 +44,15 @@ Mode mode_of_cast(const at::Tensor& tensor) {
 // The keys that every dispatch mode includes.
 constexpr c10::DispatchKeySet mode_keys({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
 
-// Whether the current thread records the device's work as a graph. The probe asks Python, so only a cast that may be
-// kept asks it.
+// Returns whether the current thread records the device's work as a graph. The probe calls Python, so it is used only
+// for casts that may be kept.
 bool is_recorded(c10::DeviceType device) {
   const RecordingProbe probe = switches(device).probe.load(std::memory_order_relaxed);
   return probe != nullptr && probe(device);
 }
 
-// Whether a transform, a tracer or a compiler is active. Casts made then are not used outside of it, and earlier casts
-// are not used inside.
+// Returns whether a transform, a tracer or a compiler is active. Its casts are not used outside of it, and earlier
+// casts are not used inside.
 bool is_traced() {
   using Modes = c10::impl::TorchDispatchModeTLS;
   using Key = c10::impl::TorchDispatchModeKey;
@@ -92,7 +92,7 @@ at::Tensor shared_in_region(const at::Tensor& tensor, const Kind& kind) {
     kept_casts().mark_again(tensor);
   }
   const Entry entry = make_entry(TensorSnapshot(tensor), tensor, kind);
-  if (is_plain(entry.cast)) {  // a dispatch mode may return a tensor of any kind
+  if (is_plain(entry.cast)) {  // A dispatch mode may return a tensor of any kind.
     put(entries, entry);
   }
   return entry.cast;
@@ -103,7 +103,7 @@ at::Tensor shared_in_region(const at::Tensor& tensor, const Kind& kind) {
 at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device) {
   const Mode mode = mode_of_cast(tensor);
   const bool shared = is_shared_unasked(to, tensor, device);
-  // A user's dispatch mode sees the same casts as under stock, so kept casts are not used in it.
+  // A user's dispatch mode must see the same casts as with stock PyTorch, so kept casts are not used in it.
   const bool may_be_kept = mode != Mode::history && !kept_casts().empty() &&
                            !c10::impl::TorchDispatchModeTLS::any_modes_set() && !is_recorded(device);
   if (!(shared || may_be_kept) || !at::autocast::is_autocast_cache_enabled() ||
@@ -126,7 +126,7 @@ at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceT
 }
 
 KeptCasts& kept_casts() {
-  // Never destroyed: the device's runtime may be shut down before static objects are destroyed.
+  // Never destroyed, because the device's runtime may shut down before static objects are destroyed.
   static auto* const casts = new KeptCasts;
   return *casts;
 }

@@ -12,12 +12,12 @@
 
 namespace polycast::cast_cache {
 
-// Where a cast can be used. A cast with history is part of an autograd graph. An inference tensor is used in inference
-// mode only.
+// The mode in which a cast can be used. A cast with history is part of an autograd graph. An inference tensor is used
+// in inference mode only.
 enum class Mode : uint8_t { plain, history, inference };
 
-// What distinguishes the casts of one source. A cast is used on the stream that it was made on only, because work on
-// two streams is not ordered.
+// The key of a cast among the casts of one source. A cast is used on its own stream only, because work on two streams
+// is not ordered.
 struct Kind {
   at::ScalarType to;
   Mode mode;
@@ -33,8 +33,8 @@ class Entry {
   Entry(const Kind& kind, TensorSnapshot source, at::Tensor cast)
       : kind(kind), cast(std::move(cast)), snapshot_(std::move(source)), version_(version()) {}
 
-  // The version of the cast is compared too: an op may have returned the cast itself, and the user may have written to
-  // it.
+  // The version of the cast is compared as well, because an op may have returned the cast itself to the user, who may
+  // have written to it.
   bool serves(const at::Tensor& source, const Kind& wanted) const {
     return kind == wanted && snapshot_.is(source) && version_ == version();
   }

@@ -1,6 +1,6 @@
 // The table of kept casts, which outlive regions.
 //
-// No lock is held while a cast is made or destroyed, because either can run code that comes back here.
+// The lock is not held while a cast is created or destroyed, because either can run code that calls this table.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace polycast::cast_cache {
 
 class KeptCasts {
  public:
-  // Whether no tensor is kept.
+  // Returns whether no tensor is kept.
   bool empty() const {
     return size_.load(std::memory_order_relaxed) == 0;
   }
@@ -25,15 +25,15 @@ class KeptCasts {
   // Drops the casts of the tensor at an address. With `release` its later casts are not kept either.
   void forget(const void* address, bool release);
 
-  // Looks a cast up. `cast` is undefined if there is none. Then `missing` is the state of a tensor that is kept, for
-  // the entry to be inserted; it is read before the cast is made, because another thread may write in between.
+  // Looks a cast up. `cast` is undefined if there is none. For a kept tensor, `missing` then is its state, for the
+  // entry to be inserted. The state is read before the cast is created, because another thread may write in between.
   struct Found {
     std::optional<TensorSnapshot> missing;
     at::Tensor cast;
   };
   Found find(const at::Tensor& tensor, const Kind& kind);
 
-  // Marks a tensor if its casts are kept: see Note [Assignments to .data].
+  // Marks a tensor if its casts are kept: see Note [How are assignments to .data noticed?].
   void mark_again(const at::Tensor& tensor);
 
   // Stores a cast, if the casts of the tensor are still kept.
@@ -43,13 +43,13 @@ class KeptCasts {
 
  private:
   struct Kept {
-    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;  // keeps another tensor from getting this address
+    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;  // reserves the address
     Entries entries;
   };
 
   std::mutex mutex_;
   std::unordered_map<const void*, Kept> sources_;
-  std::atomic<size_t> size_{0};  // that of sources_, read without the lock
+  std::atomic<size_t> size_{0};  // the size of sources_, read without the lock
 };
 
 }  // namespace polycast::cast_cache

@@ -1,4 +1,4 @@
-// The casts of the current thread's autocast region. They are dropped where it ends.
+// The casts of the current thread's autocast region, which end with it.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -12,7 +12,7 @@ namespace polycast::cast_cache {
 struct RegionCasts : c10::BackendMeta {
   std::unordered_map<const void*, Entries> of;  // by the source's address
 
-  // Called when the last strong reference is gone. The thread's weak one would keep the casts alive.
+  // Called with the last strong reference. The thread's weak reference would otherwise keep the casts alive.
   void release_resources() override {
     of.clear();
   }
@@ -20,11 +20,12 @@ struct RegionCasts : c10::BackendMeta {
 
 // The casts of the region that the current thread is in, or null if the end of the region could not be noticed.
 //
-// Note [The end of a region]
-// Torch empties its own cast cache where a thread leaves its outermost region, and in `torch.clear_autocast_cache()`.
-// For each thread we put an entry into that cache whose cast owns all casts of the thread. So they are dropped with it.
-// Torch has one cache for all threads. The end of a region in one thread therefore drops the casts of the other
-// threads, as it drops torch's own. It never gives a thread the casts of another.
+// Note [How does the cache notice the end of a region?]
+// PyTorch has no callback for the end of a region. It empties its own cast cache when a thread leaves its outermost
+// region, and in `torch.clear_autocast_cache()`. For each thread we add an entry to that cache whose cast owns all
+// casts of the thread, so that they are freed together. PyTorch has one cache for all threads. The end of a region in
+// one thread therefore drops the casts of the other threads as well, as it drops PyTorch's own. No thread ever uses the
+// casts of another.
 c10::intrusive_ptr<RegionCasts> region_casts();
 
 }  // namespace polycast::cast_cache

@@ -20,14 +20,14 @@ uint32_t version_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
-// Null for a tensor that is not functional.
+// Returns null for a tensor that is not functional.
 const at::FunctionalTensorWrapper* wrapper_of(const at::Tensor& tensor) {
   return tensor.key_set().has(c10::DispatchKey::Functionalize)
              ? at::functionalization::impl::unsafeGetFunctionalWrapper(tensor)
              : nullptr;
 }
 
-// The tensor that has the values. A functional tensor wraps it.
+// Returns the tensor that has the values. A functional tensor wraps it.
 const at::Tensor& inner(const at::Tensor& tensor) {
   const at::FunctionalTensorWrapper* const wrapper = wrapper_of(tensor);
   return wrapper == nullptr ? tensor : wrapper->value();
@@ -39,15 +39,15 @@ uint64_t mutations_of(const at::Tensor& tensor) {
   return wrapper == nullptr ? 0 : wrapper->mutation_counter();
 }
 
-// Note [Assignments to .data]
+// Note [How are assignments to .data noticed?]
 // `weight.data += delta` writes through a temporary tensor with a version counter of its own, and then assigns that
 // tensor to weight.data. Afterwards the weight has the same storage and the same version as before.
 //
-// So we attach a mark to the weight, as its BackendMeta. An assignment to `.data` clones the BackendMeta of the
-// assigned tensor, and each clone of a mark is a new object. So the weight has another mark than before.
+// We therefore attach a mark to the weight, as its BackendMeta. An assignment to `.data` clones the BackendMeta of the
+// assigned tensor, and each clone of a mark is a new object, so the weight then has another mark.
 //
 // A tensor that already has a BackendMeta, from its backend, keeps it. An assigned tensor without a mark, as in
-// `weight.data = torch.ones(2, 2)`, removes the weight's mark. So each cast that is kept marks the weight again.
+// `weight.data = torch.ones(2, 2)`, removes the weight's mark. Each kept cast therefore marks the weight again.
 struct DataAssignmentMark final : c10::BackendMeta {
   c10::intrusive_ptr<c10::BackendMeta> clone(const c10::intrusive_ptr<c10::BackendMeta>& /*self*/) const override {
     return c10::make_intrusive<DataAssignmentMark>();

@@ -9,14 +9,14 @@
 
 namespace polycast::cast_cache {
 
-// A snapshot of all that can change when a tensor's values, or their meaning, change. It refers weakly to the tensor
-// and its storage, which keeps others from getting their addresses.
+// A snapshot of the state that changes with a tensor's values or their meaning. It refers weakly to the tensor and its
+// storage, which reserves their addresses.
 class TensorSnapshot {
  public:
   // The tensor must have no obstacle().
   explicit TensorSnapshot(const at::Tensor& tensor);
 
-  // Whether this is a snapshot of the tensor, and the tensor is unchanged.
+  // Returns whether this is a snapshot of the tensor, and the tensor is unchanged.
   bool is(const at::Tensor& tensor) const;
 
  private:
@@ -33,14 +33,14 @@ class TensorSnapshot {
   at::DimVector strides_;
 };
 
-// Marks a tensor, so that every assignment to its `.data` is noticed, also `weight.data += delta`. See Note
-// [Assignments to .data]. This writes the tensor's metadata, unless the tensor has a mark.
+// Marks a tensor, so that every assignment to its `.data` is noticed, also `weight.data += delta`. See Note [How are
+// assignments to .data noticed?]. This writes the tensor's metadata, unless the tensor has a mark.
 void mark(const at::Tensor& tensor);
 
-// Whether a tensor is strided and has a storage, and is no subclass or wrapper and has no symbolic sizes.
+// Returns whether a tensor is strided and has a storage, without a subclass, a wrapper or symbolic sizes.
 bool is_plain(const at::Tensor& tensor);
 
-// Why no cast of a tensor is reused, or null. The text continues a sentence whose subject is the tensor.
+// Returns why no cast of a tensor is reused, or null. The text continues a sentence whose subject is the tensor.
 const char* obstacle(const at::Tensor& tensor);
 
 }  // namespace polycast::cast_cache

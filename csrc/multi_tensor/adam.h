@@ -2,7 +2,7 @@
 //
 // Diederik P. Kingma, Jimmy Ba: Adam, a method for stochastic optimization (2014); Ilya Loshchilov, Frank Hutter:
 // Decoupled weight decay regularization (2017); Sashank J. Reddi and others: On the convergence of Adam and beyond
-// (2018) for amsgrad. The order of the operations is that of torch.optim.
+// (2018) for amsgrad. The operations have the order of torch.optim.
 #pragma once
 
 #include <c10/macros/Macros.h>
@@ -11,7 +11,7 @@
 
 namespace polycast::optim {
 
-// The numbers of adam_step_.
+// The numbers that adam_step_ receives.
 struct AdamOptions {
   double lr;
   double beta1;
@@ -21,7 +21,7 @@ struct AdamOptions {
   bool decoupled_weight_decay;
 };
 
-// What all elements of a tensor have in common at a step.
+// The constants of one tensor in a step.
 template <class Math>
 struct AdamConstants {
   Math weight_decay;  // added to the gradient
@@ -34,7 +34,7 @@ struct AdamConstants {
   bool near_exp_avg;  // rather than near the gradient
 };
 
-// 1 - beta^step, which float32 would lose to cancellation at the first steps.
+// 1 - beta^step, in double, because float32 would lose it to cancellation in the first steps.
 inline double bias_correction(double beta, double step) {
   return -std::expm1(step * std::log(beta));
 }

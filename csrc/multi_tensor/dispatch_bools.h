@@ -1,4 +1,4 @@
-// Flags as types: code that is compiled for each value of a flag is chosen by its value.
+// Selects code that is compiled for each value of a flag.
 #pragma once
 
 #include <type_traits>

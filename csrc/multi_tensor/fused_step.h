@@ -25,13 +25,13 @@ inline double value_or(const OptionalTensor& tensor, double otherwise) {
   return tensor.has_value() ? tensor->item<double>() : otherwise;
 }
 
-// What a gradient is multiplied by before anything else.
+// Returns the factor by which a gradient is multiplied first.
 inline double grad_factor(const StepScalars& scalars, bool maximize) {
   return (maximize ? -1.0 : 1.0) / value_or(scalars.grad_scale, 1) * value_or(scalars.clip_coef, 1);
 }
 
 // Checks all arguments, and unless the step is skipped calls run(items) with the items of the algorithm's streams,
-// which are the first lists. found_inf is on the CPU, so a skipped step raises no version either.
+// which are the first lists. found_inf is on the CPU, so a skipped step raises no version.
 template <class Algorithm, class Run>
 void fused_step(const char* op, std::vector<at::TensorList> lists, const StepScalars& scalars, const Run& run) {
   const multi_tensor::Call call{

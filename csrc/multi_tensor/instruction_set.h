@@ -1,6 +1,6 @@
-// One body of code, compiled for several instruction sets of the host. The one that torch has chosen runs.
+// Compiles one function body for several instruction sets of the CPU. The one that PyTorch has selected runs.
 //
-// All that the body calls must be inlined into it, or it is compiled for the oldest machine.
+// Every function that the body calls must be inlined, otherwise it is compiled for the oldest instruction set.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace polycast::multi_tensor {
 
 enum class InstructionSet { base, avx2, avx512 };
 
-// What torch runs on: the best of the machine, unless the environment variable ATEN_CPU_CAPABILITY says otherwise.
+// Returns the instruction set that PyTorch uses: the best one of the CPU, or the one in ATEN_CPU_CAPABILITY.
 InstructionSet instruction_set();
 
 #if defined(__x86_64__)

@@ -1,9 +1,9 @@
-// The loop over the elements of lists of tensors on the CPU, for any algorithm: each thread takes equally many
-// elements, block by block.
+// The loop over the elements of lists of tensors on the CPU, for any algorithm. Each thread processes the same number
+// of elements, block by block.
 //
-// The algorithm gets a block of a tensor in place if the tensor has the dtype of the arithmetic. A block of another
-// dtype is converted into a buffer that stays in the first-level cache, and back if the algorithm writes it. So an
-// algorithm is compiled for float and for double, and serves every dtype of parameter, gradient and state.
+// If a tensor has the dtype of the arithmetic, the algorithm works on its blocks in place. A block of another dtype is
+// converted into a buffer that fits into the first-level cache, and back if the algorithm writes it. An algorithm is
+// therefore compiled only for float and for double, and supports every dtype of parameter, gradient and state.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -23,19 +23,19 @@
 namespace polycast::multi_tensor {
 
 constexpr int64_t block_size = 1024;
-// Loading the next block overlaps with computing this one only where both are short. So a block that is converted is
-// loaded first and then computed.
+// Loading the next block overlaps with computing this one only if both are short. A block that is converted is
+// therefore loaded first and then computed.
 constexpr int64_t converted_block_size = 256;
 // Below this many elements a second thread costs more than it saves.
 constexpr int64_t grain_size = 32768;
 
-// What an algorithm gets of one tensor and of those that go with it: n streams of equally many elements.
+// The arguments of an algorithm for one tensor and its gradient and state: n streams of the same length.
 template <size_t n>
 struct Item {
   std::array<void*, n> data;
   std::array<at::ScalarType, n> type;
   int64_t numel;
-  size_t index;  // in the list of the caller
+  size_t index;  // the index in the caller's list
 };
 
 template <class Type, class Math>
@@ -66,7 +66,7 @@ template <class Type, class Math>
   }
 }
 
-// Calls visit with a value of the C++ type that a tensor's dtype stands for.
+// Calls visit with a value of the C++ type of a tensor's dtype.
 template <class Visit>
 [[gnu::always_inline]] inline decltype(auto) with_type(at::ScalarType type, const Visit& visit) {
   switch (type) {
@@ -81,8 +81,8 @@ template <class Visit>
   }
 }
 
-// Asks for the next block while this one is computed, stream after stream, because memory gives a run of one stream
-// sooner than the same bytes of all streams by turns.
+// Prefetches the next block while this one is computed, stream after stream, because memory delivers consecutive bytes
+// of one stream faster than alternating bytes of all streams.
 template <size_t n>
 [[gnu::always_inline]] inline void prefetch_block(const Item<n>& item, int64_t offset, int64_t count) {
   for (size_t stream = 0; stream < n; ++stream) {
@@ -119,7 +119,7 @@ template <class Math, class Algorithm, size_t n>
   }
 }
 
-// The elements [begin, end) of all items, numbered through; ends holds the number of the last one of each item.
+// Processes the elements [begin, end) of all items, numbered consecutively; `ends` has the end of each item.
 template <class Math, class Algorithm, size_t n>
 struct ApplyRange {
   const Algorithm& algorithm;

@@ -1,4 +1,4 @@
-// Finding NaNs and infinities by their bits: those whose exponent is all ones.
+// Finds NaNs and infinities by their bits: all bits of their exponent are one.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ struct Unscale {
   static constexpr std::array<bool, 1> written{true};
 
   NonFiniteFlags& flags;
-  const size_t first;  // the place of the first item among all gradients
+  const size_t first;  // the index of the first item among all gradients
   const double inv_scale;
 
   template <class Math>
@@ -71,7 +71,7 @@ at::Tensor unscale_cpu(at::TensorList grads, at::Tensor& found_inf, const at::Te
   multi_tensor::check({OpArguments::of("unscale_"), {grads}, {found_inf, inv_scale}});
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   NonFiniteFlags flags(grads.size());
-  // Takes gradients that may share memory one after the other, as torch does.
+  // Processes gradients that may share memory one after the other, as PyTorch does.
   const size_t step = multi_tensor::may_overlap(grads) ? 1 : std::max<size_t>(grads.size(), 1);
   for (size_t first = 0; first < grads.size(); first += step) {
     const TensorLists<1> items({grads.slice(first, step)}, Unscale::written, [] {});

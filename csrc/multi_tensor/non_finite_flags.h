@@ -1,4 +1,4 @@
-// Which tensors of a list hold an element that is not finite. Threads share it.
+// Flags for the tensors of a list that have a non-finite element. Threads share them.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// norm on the CPU: the check and the norm in one pass. Sums are kept in float64, which no sum of squares of float32
-// overflows, so that the norm of finite gradients is finite.
+// norm on the CPU: the check and the norm in one pass. Sums are in float64, in which a sum of squares of float32
+// numbers cannot overflow, so that the norm of finite gradients is finite.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 
@@ -70,7 +70,7 @@ struct PowerSum {
   }
 };
 
-// Ignores NaNs, because the caller looks for them anyway.
+// Ignores NaNs, because the caller checks for them.
 struct Largest {
   template <class Math>
   [[gnu::always_inline]] double operator()(const Math* values, int64_t count) const {
@@ -156,7 +156,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_cpu(at::TensorList tensors, 
   const double norm = norm_of(norm_type, flags, call);
   const auto is_double = [](const at::Tensor& tensor) { return tensor.scalar_type() == at::kDouble; };
   const bool wide = std::any_of(tensors.begin(), tensors.end(), is_double);
-  // A norm that overflows float32 is infinite in it. That does not make the gradients infinite.
+  // A norm that overflows float32 is infinite, although the gradients are finite.
   const at::Tensor result =
       wide ? at::scalar_tensor(norm, at::kDouble) : at::scalar_tensor(static_cast<float>(norm), at::kFloat);
   return {result, flags.found_inf(), flags.non_finite()};

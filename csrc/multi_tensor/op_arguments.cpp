@@ -108,7 +108,7 @@ void check_scalar(const ScalarArgument& argument, const at::Tensor& tensor, std:
       is_allowed,
       expected(
           argument.name, c10::str("a tensor on ", *device), c10::str("one on ", tensor.device()), "move it there"));
-  // Only the learning rate may be on the CPU, where its value can be read without a sync.
+  // Only the learning rate may be on the CPU, because its value can be read there without a sync.
   if (argument.on_cpu && tensor.is_cpu() && !is_of_python(tensor)) {
     TORCH_CHECK_VALUE(
         !std::isnan(tensor.item<double>()),

@@ -14,7 +14,7 @@ namespace polycast::multi_tensor {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-// What an operator does with a list.
+// The way in which an operator uses a list.
 enum class Use { read, written, counter };  // a counter is a written number for each tensor of the first list
 
 struct ListArgument {
@@ -34,7 +34,7 @@ struct OpArguments {
   std::string_view op;
   std::vector<ListArgument> lists;
   std::vector<ScalarArgument> scalars;
-  bool needs_tensors = false;  // without a tensor there is no device for the results
+  bool needs_tensors = false;  // Without a tensor the results have no device.
 
   static const OpArguments& of(std::string_view op);
 };
@@ -51,7 +51,7 @@ using Names = std::function<std::string(size_t)>;
 
 // Checks the lengths of the lists, and the scalars. Without lists the scalars may be on any devices.
 void check_scalars(const Call& call);
-// Checks the tensors of one list: they are on the device of the first list and as its tensors are.
+// Checks the tensors of one list: they have the device and the shapes of the first list.
 void check_list(const Call& call, size_t list, const Names& names = {});
 // Checks all lists and scalars.
 void check(const Call& call, const Names& names = {});

@@ -1,5 +1,5 @@
-// Asking for memory ahead of use. The objects behind thousands of small tensors are spread over memory, and a step over
-// such tensors would spend its time waiting for them one by one.
+// Prefetches the objects of tensors. The objects of thousands of small tensors are spread over memory, and a step would
+// spend its time waiting for each.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace polycast::multi_tensor {
 
-// How many tensors ahead. There are two steps, because only a tensor knows where its storage is.
+// The distance in tensors. There are two stages, because the address of a storage is in the tensor.
 constexpr size_t prefetch_distance = 8;
 
 inline void prefetch(const void* address, size_t bytes) {

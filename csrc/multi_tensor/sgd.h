@@ -1,14 +1,14 @@
-// One element of an SGD step, in float or double. The order of the operations is that of torch.optim.
+// One element of an SGD step, in float or double. The operations have the order of torch.optim.
 //
 // Ilya Sutskever and others: On the importance of initialization and momentum in deep learning (2013), in the form that
-// torch.optim.SGD documents, without dampening. A momentum buffer starts as zeros.
+// torch.optim.SGD documents, without dampening. A momentum buffer starts at zero.
 #pragma once
 
 #include <c10/macros/Macros.h>
 
 namespace polycast::optim {
 
-// What all elements of a tensor have in common at a step.
+// The constants of one tensor in a step.
 template <class Math>
 struct SgdConstants {
   Math lr;

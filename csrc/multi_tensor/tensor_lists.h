@@ -16,32 +16,31 @@
 
 namespace polycast::multi_tensor {
 
-// Whether two tensors are as most are: of the same layout, device and sizes, and contiguous. Such a pair needs no
-// further check.
+// Returns whether two tensors have the same layout, device and sizes, and are contiguous, as most are. Such a pair
+// needs no further check.
 inline bool is_plain_pair(const at::Tensor& model, const at::Tensor& tensor) {
   return tensor.key_set() == model.key_set() && tensor.sizes() == model.sizes() && tensor.is_contiguous() &&
          is_real(tensor.scalar_type());
 }
 
-// A copy of a tensor whose elements follow each other in memory as those of the model do.
+// Returns a copy of a tensor with the memory layout of the model.
 at::Tensor copy_for(const at::Tensor& model, const at::Tensor& tensor);
 
-// Whether writing to a tensor copies its memory first, which torch does not do in several threads.
+// Returns whether a write to a tensor copies its memory first, which PyTorch does not support in several threads.
 inline bool is_copied_on_write(const at::Tensor& tensor) {
   return c10::impl::cow::is_cow_data_ptr(tensor.storage().data_ptr());
 }
 
-// Where the tensors of an item have different layouts, so many elements are copied at a time.
+// The number of elements that are copied at a time if the tensors of an item have different layouts.
 constexpr int64_t copied_limit = int64_t{1} << 18;
 
-// The items of n lists that belong together. Those with float64 arithmetic, which the dtype of the first list decides,
-// are apart from those with float32. An item whose tensors differ in layout runs by itself, on copies of its
-// parts.
+// The items of n corresponding lists. Items with float64 arithmetic, which the dtype of the first list determines, are
+// separate from items with float32. An item whose tensors differ in layout runs on its own, on copies of its parts.
 template <size_t n>
 class TensorLists {
  public:
-  // `check` raises what is wrong with the lists, which have one length. It is called only where not all tensors are
-  // plain.
+  // `check` raises the error of lists that are not valid. The lists have one length. It is called only if some tensor
+  // is not plain.
   template <class Written, class Check>
   TensorLists(const std::array<at::TensorList, n>& lists, const Written& written, const Check& check)
       : lists_(lists), in_float_(lists[0].size()) {
@@ -66,7 +65,7 @@ class TensorLists {
     }
   }
 
-  // Whether some item needs float64 arithmetic.
+  // Returns whether some item needs float64 arithmetic.
   bool has_double() const {
     const auto is_double = [&](size_t index) { return lists_[0][index].scalar_type() == at::kDouble; };
     return !in_double_.empty() || std::any_of(apart_.begin(), apart_.end(), is_double);
@@ -146,7 +145,7 @@ class TensorLists {
     return {{}, {}, numel, index};
   }
 
-  // Splits along the dimension that is outermost in memory, so that dense tensors stay dense.
+  // Splits along the dimension that is outermost in memory, so that dense tensors remain dense.
   template <class Float, class Double>
   void apply_on_copies(const Float& in_float, const Double& in_double, const Tensors& tensors, size_t index) const {
     const at::Tensor& first = tensors[0];
@@ -191,7 +190,7 @@ class TensorLists {
   std::array<bool, n> written_;
   std::vector<Item<n>> in_float_;
   std::vector<Item<n>> in_double_;
-  std::vector<size_t> apart_;  // the places of items whose tensors differ in layout
+  std::vector<size_t> apart_;  // the indices of items whose tensors differ in layout
 };
 
 }  // namespace polycast::multi_tensor

@@ -57,7 +57,7 @@ bool Overlaps::any() {
 
 Overlaps::Interval Overlaps::interval_of(const at::Tensor& tensor) {
   const c10::Storage& storage = tensor.storage();
-  // The strides of a tensor that is wrapped for functionalization do not tell where it is.
+  // The strides of a tensor that is wrapped for functionalization do not describe its memory.
   if (tensor.key_set().has(c10::DispatchKey::Functionalize)) {
     return {storage.unsafeGetStorageImpl(), 0, std::numeric_limits<int64_t>::max()};
   }

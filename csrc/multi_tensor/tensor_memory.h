@@ -1,4 +1,4 @@
-// The memory of tensors in lists: which share it, how elements follow each other in it, and that it was written.
+// The memory of tensors in lists: sharing, element order, and versions.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +15,8 @@ constexpr bool is_real(at::ScalarType type) {
 // Below this many tensors a second thread costs more than it saves.
 constexpr int64_t tensor_grain_size = 512;
 
-// Finds tensors that may share memory: a tensor that is there twice, or two of one storage, of which they span
-// intervals that cross. Two columns of one matrix do so, though they have no element in common.
+// Finds tensors that may share memory: a tensor that appears twice, or two tensors that span overlapping intervals of
+// one storage. Two columns of a matrix count as well, although they have no element in common.
 class Overlaps {
  public:
   explicit Overlaps(size_t tensors);
@@ -25,7 +25,7 @@ class Overlaps {
   bool any();
 
  private:
-  // Of bytes, and the memory that it is of.
+  // An interval of bytes, and its memory.
   struct Interval {
     const void* memory;
     int64_t begin;
@@ -41,12 +41,12 @@ class Overlaps {
 
 bool may_overlap(at::TensorList tensors);
 
-// Raises the versions of the tensors. An operator in C++ that writes to a list does not do so by itself, and a backward
-// through a tensor saved before the write would use the new values unnoticed. Call it after the write: what another
-// thread computes from the values meanwhile then belongs to the old version.
+// Raises the versions of the tensors. PyTorch does not do so for C++ operators that write to a list, and a backward
+// through a tensor that was saved before the write would silently use the new values. Call it after the write, so that
+// values that another thread computes during the write belong to the old version.
 void raise_versions(at::TensorList tensors);
 
-// Whether the elements of two tensors of the same sizes follow each other in memory in the same order, without gaps.
+// Returns whether two tensors of the same sizes have their elements in the same order in memory, without gaps.
 bool same_order(const at::Tensor& left, const at::Tensor& right);
 
 }  // namespace polycast::multi_tensor
