@@ -16,6 +16,7 @@ from polycast.policy.diff import LEFT_ALONE, diff
 from polycast.policy.errors import PolicyError
 from polycast.policy.op_names import asked_keys, device_named
 from polycast.policy.policy import Policy
+from polycast.policy.query import of_release
 from polycast.policy.releases import releases
 from polycast.policy.rules import Rules, qualified
 
@@ -78,19 +79,23 @@ class Command(NamedTuple):
 def _add_op(parser: ArgumentParser) -> None:
     parser.add_argument("ops", nargs="*", metavar="OP", help="such as conv2d, pow.Tensor_Scalar or torch.nn.LSTM")
     parser.add_argument("-d", "--device", help="show only this device; without an OP, list its rules")
+    parser.add_argument("--torch", metavar="RELEASE", help="show the rules of a PyTorch release, such as 2.11")
 
 
 def _op(options: Namespace) -> int:
     if not options.ops and options.device is None:
         options.parser.error("the following arguments are required: OP, or --device")
     device = None if options.device is None else device_named(options.device)
-    print("\n\n".join(_text(op, device) for op in options.ops) or policy.resolved(device=options.device))
+    asked = policy.current() if options.torch is None else of_release(options.torch)
+    print("\n\n".join(_text(op, device, asked) for op in options.ops) or policy.resolved(asked, device=options.device))
     return 0
 
 
-def _text(op: str, device: str | None) -> str:
+def _text(op: str, device: str | None, asked: Policy) -> str:
     """Return the rules of an op, or of the ops that a public name runs, and why PyTorch changed its own."""
-    rules = Rules(rule for rule in policy.current().rules_on(op) if device in (None, rule.device))
+    reasons = {reason for release in releases().values() for reason in release.reasons.values()}  # printed below
+    found = (rule for rule in asked.rules_on(op) if device in (None, rule.device))
+    rules = Rules(rule._replace(note="") if rule.note in reasons else rule for rule in found)
     lines = [str(rules) or f"{op}: {UNLISTED} on {device or 'every device'}.", ""]
     if not rules:
         lines.append(LEFT_ALONE)

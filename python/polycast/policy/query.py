@@ -23,17 +23,20 @@ def categories() -> dict[str, str]:
 
 
 @overload
-def category(op: Op, device: None = None) -> dict[str, str]: ...
+def category(op: Op, device: None = None, *, torch: str | None = None) -> dict[str, str]: ...
 @overload
-def category(op: Op, device: str | torch.device) -> str: ...
-def category(op: Op, device: str | torch.device | None = None) -> str | dict[str, str]:
-    """Return the category that the built-in policy gives an op. :meth:`polycast.Policy.category` asks another policy.
+def category(op: Op, device: "str | torch.device", *, torch: str | None = None) -> str: ...
+def category(op: Op, device: "str | torch.device | None" = None, *, torch: str | None = None) -> str | dict[str, str]:
+    """Return the category of an op in the built-in policy, or in a PyTorch release.
+
+    :meth:`polycast.Policy.category` returns the category in another policy.
 
     Args:
         op: The name of an op, as in "conv2d", or with its overload, as in "pow.Tensor_Scalar", or a name that people
             call ("torch.nn.functional.conv2d", "F.conv2d", "Conv2d"), or torch's function or class itself. Without an
             overload the op's first listed overload decides.
         device: A device of the policy, or a device type: "cuda", "xla", "xla_gpu", ...; None for all devices.
+        torch: A recorded PyTorch release such as "2.11". On devices without a record the built-in rules apply.
 
     Returns:
         One of :func:`categories`, or "unlisted" if no rule names the op there; without a device, a dict of these. An
@@ -49,10 +52,15 @@ def category(op: Op, device: str | torch.device | None = None) -> str | dict[str
         'lower_precision_fp'
         >>> polycast.policy.category(torch.softmax)["mps"]
         'fp32'
-        >>> polycast.Policy("torch-2.12").category("rms_norm", "cuda")  # a recorded PyTorch release
-        'fp32'
+        >>> polycast.policy.category("rms_norm", "cuda", torch="2.11")
+        'unlisted'
     """
-    return Policy().category(op, device)
+    return of_release(torch).category(op, device)
+
+
+def of_release(torch: str | None) -> Policy:
+    """Return the policy of a PyTorch release such as "2.11", or the built-in policy for None."""
+    return Policy(None if torch is None else f"torch-{torch.removeprefix('torch-')}")
 
 
 def rules(op: Op) -> Rules:
