@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import polycast
 import pytest
 import torch
 from polycast.debug import bisect, compare, trace, watch
@@ -22,6 +23,11 @@ def stepping() -> object:
     model = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     return compare(lambda: (model(torch.ones(1, 2)).sum().backward(), optimizer.step()), model)
+
+
+def in_a_region() -> bool:
+    with polycast.autocast("cpu", policy={"mm": "bfloat16"}):
+        return torch.ones(2, 2).mm(torch.ones(2, 2)).dtype is torch.float32
 
 
 def within(outer: type, inner: type) -> None:
@@ -47,6 +53,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "bisect: bad in good": lambda: bisect(list),
     "bisect: raises in good": lambda: bisect(wrong),
     "bisect: good in bad": lambda: bisect(lambda: 1),
+    "bisect: rules of a region": lambda: bisect(in_a_region),
     "bisect: good in all of bad": lambda: bisect(lambda: 1, repeat=3),
     "bisect: no answer": lambda: bisect(nothing),
     "bisect: the same ends": lambda: bisect(list, good=None),

@@ -1,22 +1,27 @@
 """A bisection: the search for the rules that make a program bad."""
 
+import json
 import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from torch import nn
 
 from polycast._text_table import lines_of
 from polycast.debug.bisect_log import Log, Run
+from polycast.debug.calls import Call
 from polycast.debug.candidate_policies import Candidate, CandidatePolicies, Switch
+from polycast.debug.observer import Observer
 from polycast.debug.search import minimal_sets
 from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope.assignment import assign
-from polycast.scope.process import use
+from polycast.scope.process import ENVIRONMENT_POLICY, use
 
 BUILT_IN = "built-in"
 _GOOD, _SKIP, _MOST = 0, 125, 127  # as for git bisect run
@@ -39,23 +44,32 @@ class Culprit(NamedTuple):
 
 @dataclass(frozen=True)
 class Bisection:
-    """The rules that make a program bad. It prints as a table."""
+    """The rules that make a program bad, and a fix. It prints as a table."""
 
     culprits: tuple[Culprit, ...]
     """The rules. Each group is minimal: without any one of its rules the program is good."""
     policy: Policy
-    """The "bad" policy with the culprits outside of modules as in "good"."""
+    """The "bad" policy with the rules of the fix that are not for modules, for :func:`polycast.use`."""
     modules: dict[str, Policy]
-    """The rules of modules that go with it, for :func:`polycast.assign`."""
+    """The rules of the fix for modules, for :func:`polycast.assign`. Without any one of its rules the fix is none."""
     runs: int
     """How often the program ran."""
     switches: int
     """How many rules of ops differ between "good" and "bad", counted in each module of the model."""
     proved: bool
-    """Whether the last run, under these rules, was good."""
+    """Whether the last run, with the fix, was good."""
+    notes: tuple[str, ...]
+    """What else the search found, in sentences."""
+
+    @property
+    def fix(self) -> str:
+        """The calls that make the program good."""
+        rules = {module: dict(policy.rules) for module, policy in self.modules.items()}
+        calls = [f"polycast.use({json.dumps(self.policy.rules)})"] if self.policy or not rules else []
+        return "; ".join([*calls, *([f"polycast.assign(model, {json.dumps(rules)})"] if rules else [])])
 
     def __str__(self) -> str:
-        """Return the table, and the number of runs."""
+        """Return the table, the fix and the number of runs."""
         groups: dict[int, list[str]] = {}
         for one in self.culprits:
             groups.setdefault(one.group, []).append(str(Switch(one.op, one.module)))
@@ -67,9 +81,10 @@ class Bisection:
             [
                 *lines_of(rows),
                 "",
-                *(f"{names} fail only together." for names in together),
+                *(f"{names} fail only together: one of their rules is enough." for names in together),
+                f"The fix, under which the last run was {'good' if self.proved else 'not good'}: {self.fix}",
                 f"{self.runs} runs for {self.switches} rules that differ.",
-                f"With these rules as in good, the last run was {'good' if self.proved else 'not good'}.",
+                *self.notes,
             ]
         )
 
@@ -89,7 +104,10 @@ def bisect(
     The program runs under candidates between a good policy and a bad one: single ops have the rule of one or of the
     other; with a model, single ops in single modules of it. Each set that is found is minimal: with any one of its
     rules as in `good`, and all that are not in the set, the program is good. Sets are searched until the program is
-    good with the rules of all of them as in `good`, and all others as in `bad`.
+    good with the rules of all of them as in `good`, and all others as in `bad`. The fix has as few of them as possible.
+
+    The first run is recorded, and ops and modules of recorded calls are searched first. Each accusation is run once
+    more before it is believed, and so is `good`. Child processes that import polycast follow the policy of the process.
 
     Args:
         check: Runs the program, and returns a true value if it is good, a false one if it is bad. An exception is bad
@@ -110,7 +128,8 @@ def bisect(
         The rules, others under which the program is good, and the number of runs. It prints as a table.
 
     Raises:
-        ValueError: If the program is bad under `good`, or good under `bad`; or if the log is that of another search.
+        ValueError: If the program is bad under `good`, or good under `bad`; if it is good and bad under the same rules;
+            or if the log is that of another search.
         TypeError: If `check` returns None.
 
     Example:
@@ -128,10 +147,7 @@ def bisect(
 
     def run(candidate: Candidate) -> Run:
         start = time.perf_counter()
-        with ExitStack() as stack:
-            stack.enter_context(use(candidate.policy))
-            if model is not None:
-                stack.enter_context(assign(model, candidate.modules))
+        with _followed(candidate, model):
             try:
                 result = check()
                 message = f"check returned {result!r:.60}"
@@ -141,8 +157,32 @@ def bisect(
             raise TypeError("check returned None; return a true value if the program is good, and else a false one")
         return Run(int(not result), time.perf_counter() - start, message)
 
+    def calls(candidate: Candidate) -> list[Call]:
+        """Return the calls of a run, as far as they can be recorded."""
+        observer = Observer("polycast.debug.bisect", model)
+        with _followed(candidate, model), suppress(Exception), observer:
+            check()
+        return observer.take_calls()
+
     search = {"check": getattr(check, "__qualname__", "check")}
-    return Search(run, good, bad, repeat, None if log is None else Path(log), search, progress, model).run()
+    return Search(run, good, bad, repeat, None if log is None else Path(log), search, progress, model, calls).run()
+
+
+@contextmanager
+def _followed(candidate: Candidate, model: nn.Module | None) -> Iterator[None]:
+    """Have this process, child processes and a model follow the rules of a candidate."""
+    before = os.environ.get(ENVIRONMENT_POLICY)
+    with TemporaryDirectory(prefix="polycast-") as folder, ExitStack() as stack:
+        stack.enter_context(use(candidate.policy))
+        if model is not None:
+            stack.enter_context(assign(model, candidate.modules))
+        candidate.policy.save(file := Path(folder, "rules.yaml"))
+        os.environ[ENVIRONMENT_POLICY] = str(file)
+        try:
+            yield
+        finally:
+            os.environ.pop(ENVIRONMENT_POLICY)
+            os.environ.update({} if before is None else {ENVIRONMENT_POLICY: before})
 
 
 class Search:
@@ -153,6 +193,7 @@ class Search:
         good, bad, repeat, progress, model: As for `bisect`.
         path: The log, if any.
         search: What the log must have about the search, in addition to the rules and the number of runs.
+        calls: Returns the calls of a run under a candidate.
 
     Raises:
         ValueError: If an argument is wrong, or the log is that of another search.
@@ -168,6 +209,7 @@ class Search:
         search: dict[str, Any],
         progress: Callable[[str], object],
         model: nn.Module | None = None,
+        calls: Callable[[Candidate], list[Call]] | None = None,
     ) -> None:
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
             raise ValueError(f"the program is to run {repeat!r} times; give 1 or more")
@@ -176,8 +218,9 @@ class Search:
             raise ValueError('"good" and "bad" are the same policy; give two that differ')
         digests = {"the digest of good": self._good.digest, "the digest of bad": self._bad.digest}
         self._log = Log(path, {**search, "repeat": repeat, **digests})
-        self._run, self._repeat, self._progress, self._model = run, repeat, progress, model
+        self._run, self._repeat, self._progress, self._model, self._calls = run, repeat, progress, model, calls
         self._tried: dict[str, tuple[bool | None, Run]] = {}
+        self._ran: defaultdict[str, list[Run]] = defaultdict(list)
         self._among = 0  # the number of switches among which the next culprit is, once that is known
         self._runs = 0
 
@@ -192,44 +235,98 @@ class Search:
         Raises:
             ValueError: If the program is not good under "good" or not bad under "bad".
         """
-        self._check_end("good", self._good)
-        self._check_end("bad", self._bad)
-        policies = CandidatePolicies(self._good, self._bad, self._model)
+        seen = [] if self._calls is None else self._calls(Candidate(self._bad, {}))
+        self._runs += self._calls is not None
+        policies = CandidatePolicies(self._good, self._bad, self._model, seen)
         switches = policies.switches
+        good = policies.candidate(switches)
+        self._check_end("good", good, policies)
+        self._check_end("bad", policies.candidate([]), policies)
 
-        def is_bad(chosen: Sequence[Switch], among: int) -> bool:
+        def is_bad(chosen: Sequence[Switch], among: int, again: bool) -> bool:
             self._among = among
             what = f"{chosen[0]} alone" if len(chosen) == 1 else f"{len(chosen)} of {len(switches)} rules"
-            return self._try(policies.candidate({*switches} - {*chosen}), f"{what} as in bad")[0] is True
+            return self._try(policies.candidate({*switches} - {*chosen}), f"{what} as in bad", again=again)[0] is True
 
-        groups = [*minimal_sets(switches, is_bad)]
-        candidate = policies.candidate([switch for group in groups for switch in group])
-        is_bad_still, _ = self._try(candidate, "all except the culprits as in bad", again=True)
+        groups = []
+        for group in minimal_sets(switches, is_bad, policies.seen):
+            groups.append(policies.by_written_name(group))
+            self._try(good, "good", again=True)
+        fix, candidate, proved = self._fix(policies, [switch for group in groups for switch in group])
         culprits = (
             Culprit(*switch, *policies.categories(switch.op), number)
             for number, group in enumerate(groups)
             for switch in group
         )
-        return Bisection((*culprits,), *candidate, self._runs, len(switches), is_bad_still is False)
+        notes = (*self._notes(policies, fix), self._chance())
+        return Bisection((*culprits,), *candidate, self._runs, len(switches), proved, notes)
 
-    def _check_end(self, end: str, policy: Policy) -> None:
-        is_bad, run = self._try(Candidate(policy, {}), end)
+    def _fix(self, policies: CandidatePolicies, culprits: list[Switch]) -> tuple[list[Switch], Candidate, bool]:
+        """Return the fewest culprits that make the program good as in "good", and the last run with them."""
+
+        def made(fix: Sequence[Switch]) -> Candidate:
+            return policies.candidate([one for switch in fix for one in policies.widened(switch)])
+
+        fix = culprits
+        for switch in culprits if len(culprits) > 1 else ():
+            fewer = [other for other in fix if other != switch]
+            if self._try(made(fewer), f"all except {len(fewer)} of the culprits as in bad")[0] is False:
+                fix = fewer
+        is_bad_still, _ = self._try(made(fix), "the fix", again=True)
+        return fix, made(fix), is_bad_still is False
+
+    def _notes(self, policies: CandidatePolicies, fix: Sequence[Switch]) -> list[str]:
+        seen, notes = policies.switches[: policies.seen], []
+        for switch in fix if self._calls else ():
+            if switch not in seen and not policies.runs_others(switch.op):
+                notes.append(f"{switch} was not recorded: a compiled part, another thread or another process calls it.")
+        if policies.regions:
+            notes.append(
+                f"A region has rules of its own for {', '.join(policies.regions)}. Rules of modules override it."
+            )
+        return notes
+
+    def _chance(self) -> str:
+        """Return the chance that a run was good by accident: that a program which fails sometimes did not."""
+        bad = [run.status != _GOOD for digest, runs in self._ran.items() if self._tried[digest][0] for run in runs]
+        missed = (1 - sum(bad) / len(bad)) ** self._repeat
+        chance = 1 - (1 - missed) ** sum(is_bad is False for is_bad, _ in self._tried.values())
+        rate = f"{sum(bad)} of {len(bad)} runs under bad rules failed"
+        return f"{rate}. At this rate the chance of a wrong answer is {chance:.1%}."
+
+    def _check_end(self, end: str, candidate: Candidate, policies: CandidatePolicies) -> None:
+        is_bad, run = self._try(candidate, end)
+        is_bad, run = self._try(candidate, end, again=True) if end == "good" and is_bad else (is_bad, run)
         if is_bad is None:
             raise ValueError(f'"{end}" cannot be tested: {run.message}')
-        if is_bad is not (end == "bad"):
+        if is_bad is (end == "bad"):
+            return
+        remedy = ""
+        if end == "bad" and self._repeat == 1:
             remedy = (
                 "; it must fail there, and follow the rules of the process, as a program that imports polycast does "
                 "(if it fails only sometimes, run it more often: repeat=12 or --repeat 12)"
-                if end == "bad" and self._repeat == 1
-                else ""
             )
-            raise ValueError(f'"{end}" is {"bad" if is_bad else "good"}{remedy}: {run.message}')
+        elif end == "good" and policies.regions and self._model is None:
+            ops = ", ".join(policies.regions)
+            remedy = (
+                f"; a region has rules of its own for {ops}, which override those of the process: take them from the "
+                "region, or give the model whose modules are searched, as in bisect(check, model=model)"
+            )
+        elif end == "good" and self._good == Policy("fp32"):
+            remedy = "; in float32 it fails as well, so mixed precision is not the cause"
+        raise ValueError(f'"{end}" is {"bad" if is_bad else "good"}{remedy}: {run.message}')
 
     def _try(self, candidate: Candidate, what: str, *, again: bool = False) -> tuple[bool | None, Run]:
-        """Return whether the program is bad under some rules, or None if that cannot be tested; and its last run."""
+        """Return whether the program is bad under some rules, or None if that cannot be tested; and its last run.
+
+        Raises:
+            ValueError: If a run was killed, or the program is not as it was under the same rules.
+        """
         digest = candidate.digest
-        if digest in self._tried and not again:
-            return self._tried[digest]
+        before = self._tried.get(digest)
+        if before is not None and not again:
+            return before
         is_bad: bool | None = False
         for _ in range(self._repeat):
             run = self._log.replay(digest)
@@ -237,6 +334,7 @@ class Search:
                 run = self._run(candidate)
                 self._log.add(digest, run)
             self._runs += 1
+            self._ran[digest].append(run)
             if run.status > _MOST:
                 remedy = "to count that as bad, run sh -c 'COMMAND || exit 1'"
                 raise ValueError(f"a run under {what} was killed, which ends the search; {remedy}: {run.message}")
@@ -247,4 +345,9 @@ class Search:
             self._progress(f"run {self._runs}: {what}: {how}, {run.seconds:.1f} s{left}")
             if is_bad is not False:
                 break
+        if before is not None and before[0] is not is_bad:
+            raise ValueError(
+                f"the program was good and bad under the same rules ({what}), so its failure is random; seed its "
+                "random numbers, or if it fails only under bad rules, run it more often: repeat=12 or --repeat 12"
+            )
         return self._tried[digest]

@@ -1,16 +1,19 @@
 """The candidate policies between two policies: each op, in each module, has the rule of one or of the other."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import nn
 
+from polycast.debug.calls import Call
 from polycast.policy.categories import UNLISTED
 from polycast.policy.policy import Policy
 from polycast.policy.rules import BUILT_IN
 from polycast.scope import module_keys
+from polycast.scope.assignment import assigned
+from polycast.torch_internals import DispatchKey
 
 _Rules: TypeAlias = dict[str, dict[str, str]]  # category by overload and device
 
@@ -47,9 +50,11 @@ class CandidatePolicies:
         good: One policy.
         bad: The other policy.
         model: The model whose modules are switched, each by itself. None switches whole ops.
+        calls: Calls of a run under "bad". Their switches come first. The run need not have all calls: code that is
+            compiled, and other threads and processes, are not recorded.
     """
 
-    def __init__(self, good: Policy, bad: Policy, model: nn.Module | None) -> None:
+    def __init__(self, good: Policy, bad: Policy, model: nn.Module | None, calls: Iterable[Call] = ()) -> None:
         self._bad = bad
         self._rules: dict[str, tuple[_Rules, _Rules]] = {}
         """The rules of each op that differs, as in "good" and as in "bad"."""
@@ -62,14 +67,34 @@ class CandidatePolicies:
                 for rules, category in zip(self._rules.setdefault(op, ({}, {})), categories, strict=True):
                     rules.setdefault(name, {})[device] = category
         self._modules = [""] if model is None else ["", *_called(model)]
-        self.switches = [Switch(op, module) for op in self._rules for module in self._modules]
-        """A switch for each op with different rules, in each module."""
+        self._own = {} if model is None else {**assigned(model)}
+        self.regions: dict[str, str] = {}
+        """The rules of regions for ops that differ, which override those of the process, and not those of modules."""
+        seen: dict[Switch, None] = {}
+        for call in calls:
+            op, module = call.op.partition(".")[0], call.module
+            module = module if module in self._modules else self._around(module)
+            if op in self._rules:
+                seen[Switch(op, module)] = None
+                if call.origin.startswith("region: "):
+                    self.regions[op] = call.rule
+        self.seen = len(seen)
+        """How many of the switches are of recorded calls."""
+        every = (Switch(op, module) for op in self._rules for module in self._modules)
+        self.switches = [*dict.fromkeys([*sorted(seen), *every])]
+        """A switch for each op with different rules, in each module: those of recorded calls first."""
+
+    def _around(self, module: str) -> str:
+        """Return the module around a module, whose rules apply in it as well."""
+        module = module.rpartition(".")[0]
+        return module if module in self._modules else self._around(module)
 
     def candidate(self, as_good: Collection[Switch]) -> Candidate:
         """Return the rules of "bad" with some switches as in "good".
 
         An op that is switched everywhere has a rule of the process. Otherwise it has rules of modules. These apply in
-        the modules inside as well, so modules inside that are not switched are given the "bad" rules.
+        the modules inside as well, so modules inside that are not switched are given the "bad" rules. Where a region
+        or a module has rules of its own, the rule of the process does not apply, and modules are always given rules.
         """
         process: _Rules = {}
         modules: dict[str, _Rules] = {}
@@ -78,22 +103,46 @@ class CandidatePolicies:
             chosen.setdefault(switch.op, set()).add(switch.module)
         for op, switched in chosen.items():
             good, bad = self._rules[op]
+            bad = {op: self.regions[op]} if op in self.regions else bad  # type: ignore[dict-item]
             if "" in switched:
                 process |= good
-            if len(switched) == len(self._modules):
-                continue
-            for module in self._modules[1:]:
-                if module in switched:
+            for module in self._modules:
+                has_own, is_within = op in self._own.get(module, ()), module and self._around(module) in switched
+                if module in switched and (has_own or op in self.regions or (module and not is_within)):
                     modules.setdefault(module, {}).update(good)
-                elif any(not other or f"{module}.".startswith(f"{other}.") for other in switched):
+                elif module not in switched and is_within and not has_own:
                     modules.setdefault(module, {}).update(bad)
-        return Candidate(self._bad | Policy(process), {module: Policy(rules) for module, rules in modules.items()})
+        policies = {module: self._own.get(module, Policy()) | Policy(rules) for module, rules in modules.items()}
+        return Candidate(self._bad | Policy(process), policies)
+
+    def widened(self, switch: Switch) -> list[Switch]:
+        """Return a switch with those of the modules inside that are not known to call the op.
+
+        That of no module is for all modules: calls outside of modules follow the rules of the process.
+        """
+        inside = (Switch(switch.op, module) for module in self._modules if module.startswith(f"{switch.module}."))
+        known = self.switches[: self.seen]
+        if not switch.module:
+            return [Switch(switch.op, module) for module in self._modules]
+        return [switch, *(one for one in inside if one not in known)]
 
     def categories(self, op: str) -> tuple[str, str]:
         """Return the categories of an op in "good" and in "bad", as text."""
         ends = [[category for devices in rules.values() for category in devices.values()] for rules in self._rules[op]]
         good, bad = (", ".join(dict.fromkeys(end)) for end in ends)
-        return good, bad
+        return good, self.regions.get(op, bad)
+
+    def by_written_name(self, group: Sequence[Switch]) -> list[Switch]:
+        """Return the switches of a group, without those of ops that another op of it runs in the same module."""
+        outer = {switch.module for switch in group if self.runs_others(switch.op)}
+        return [switch for switch in group if self.runs_others(switch.op) or switch.module not in outer]
+
+    def runs_others(self, op: str) -> bool:
+        """Return whether an op has no rule in "bad" and runs ops that may have one, as softmax runs _softmax."""
+        packet = getattr(torch.ops.aten, op, None)
+        overloads = [] if packet is None else [getattr(packet, name) for name in packet.overloads()]
+        is_composite = any(one.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd) for one in overloads)
+        return is_composite and UNLISTED in self.categories(op)[1]
 
 
 def _called(model: nn.Module) -> Iterable[str]:

@@ -10,47 +10,57 @@ runs; no search takes fewer than log2(n).
 This assumes that more switches as in "bad" make nothing good again. If they do, or if a run cannot be tested, the
 result is still a set that was seen to be bad. At the end each of its switches is removed alone, so the set is minimal
 in every case.
+
+A program that fails at random would accuse innocents. So each prefix that leads to a culprit, and each set, is run once
+more before it is believed.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TypeVar
 
 S = TypeVar("S", bound=Hashable)
-IsBad = Callable[[Sequence[S], int], bool]
+IsBad = Callable[[Sequence[S], int, bool], bool]
 
 
-def minimal_sets(switches: Sequence[S], is_bad: IsBad[S]) -> Iterator[list[S]]:
+def minimal_sets(switches: Sequence[S], is_bad: IsBad[S], likely: int = 0) -> Iterator[list[S]]:
     """Yield minimal sets that are bad, none with a switch of another, until the program is good without them.
 
     Args:
         switches: The switches, neighbors together.
         is_bad: Whether the program is bad when these switches are as in "bad" and all others as in "good". Its second
-            argument is the number of switches among which the next culprit is. It must return the same each time, be
-            true for all switches, and not be true for none.
+            argument is the number of switches among which the next culprit is. If its third one is true, the program
+            runs again, and the function raises if the result is another one. It must be true for all switches, and not
+            be true for none.
+        likely: How many of the first switches are searched first.
     """
     left = [*switches]
-    while left and is_bad(left, len(left)):
-        group = {*_minimal(left, is_bad)}
+    while left and is_bad(left, len(left), False):
+        group = {*_minimal(left, is_bad, likely)}
         yield [switch for switch in left if switch in group]
+        likely -= len(group.intersection(left[:likely]))
         left = [switch for switch in left if switch not in group]
 
 
-def _minimal(switches: Sequence[S], is_bad: IsBad[S]) -> list[S]:
+def _minimal(switches: Sequence[S], is_bad: IsBad[S], likely: int) -> list[S]:
     """Return a minimal set among switches that are bad together."""
     group: list[S] = []
     rest = switches
-    while rest and not (group and is_bad(group, len(rest))):
+    while rest and not (group and is_bad(group, len(rest), False)):
         start, end = 0, len(rest)  # the first `start` together with the group are not bad, the first `end` are
+        middle = likely
         while end - start > 1:
-            middle = (start + end) // 2
-            if is_bad([*rest[:middle], *group], end - start):
+            middle = middle if start < middle < end else (start + end) // 2
+            if is_bad([*rest[:middle], *group], end - start, False):
                 end = middle
             else:
                 start = middle
+            middle = 0
+        is_bad([*rest[:end], *group], 1, True)
         group = [rest[start], *group]
         rest = rest[:start]
+    is_bad(group, 1, True)
     for switch in group if len(group) > 1 else ():
         fewer = [other for other in group if other != switch]
-        if is_bad(fewer, len(group)):
-            return _minimal(fewer, is_bad)
+        if is_bad(fewer, len(group), False):
+            return _minimal(fewer, is_bad, 0)
     return group
