@@ -71,15 +71,6 @@ def test_it_prints_a_table_and_writes_rules_that_make_the_command_good(capsys: p
     assert Policy.load("polycast-bisect.yaml") == {"linear": "fp32"}
 
 
-def test_rules_that_fail_only_together_are_named_together(capsys: pytest.CaptureFixture[str]) -> None:
-    pair = "sys.exit(category('matmul') != 'fp32' and category('linear') != 'fp32')\n"
-    assert ran(*GOOD, "--output", "mine.yaml", program=PROGRAM + pair)[0] == 0
-    out = capsys.readouterr().out
-    assert "linear  fp32  lower_precision_fp\nmatmul  fp32" in out
-    assert "linear and matmul fail only together: one of their rules is enough." in out
-    assert Policy.load("mine.yaml") == {"matmul": "fp32"}
-
-
 EXIT = "sys.exit({})\n".format
 ERRORS = {
     "a good that is bad": PROGRAM + EXIT("3"),
@@ -98,11 +89,6 @@ def test_what_cannot_be_searched_is_an_error(
         status, _ = ran(program=ERRORS[name])
         raise ValueError(f"status {status}: {capsys.readouterr().err.partition('error: ')[2]}")
     assert [*Path().glob("polycast-bisect.*")] == []
-
-
-def test_a_program_that_changes_is_not_taken_for_good(capsys: pytest.CaptureFixture[str]) -> None:
-    assert ran(*GOOD, program=PROGRAM + EXIT("len(open('runs.txt').readlines()) > 1"))[0] == 2
-    assert "error: the program was good and bad under the same rules (good), so" in capsys.readouterr().err
 
 
 def test_a_resumed_search_runs_only_what_is_left() -> None:

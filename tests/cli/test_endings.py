@@ -62,7 +62,14 @@ except KeyboardInterrupt:
 # A script under `polycast trace`; the words before and after it; its status, what it prints, and what is said of it.
 CASES = {
     "with arguments": (SCRIPT, "", "--lr 3", 3, "['--lr', '3'] True\n", "linear  lower_precision_fp  1      3"),
-    "a table": (SCRIPT, "--table", "", 3, "[] True\n", "Linear  linear  0  lower_precision_fp"),
+    "a table": (
+        SCRIPT,
+        "--table",
+        "",
+        3,
+        "[] True\n",
+        "module  op      calls  rule                given      computed  returned  cast  from\nLinear  linear  1",
+    ),
     "lines": (SCRIPT, "--lines", "", 3, "[] True\n", "SCRIPT:7\n"),
     "an interrupt": (INTERRUPTED, "", "", 130, "[] True\n", "interrupted; until then:\n\nop "),
     "no Python": ("def", "", "", 1, "", "SyntaxError: "),

@@ -14,9 +14,11 @@ from polycast.debug.tracing import trace
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("--table", action="store_true", help="print a line for each call of an op that has a rule")
+    parser.add_argument("--table", action="store_true", help="print a line for each op with a rule in each module")
     parser.add_argument("--all", action="store_true", help="print a line for each call of any op")
-    parser.add_argument("--lines", action="store_true", help="print the program's line for each call as well")
+    parser.add_argument(
+        "--lines", action="store_true", help="print each call of an op with a rule, and the program's line"
+    )
     parser.add_argument("--limit", metavar="CALLS", type=int, default=1_000_000, help="(default: %(default)s)")
     parser.add_argument("-m", dest="module", action="store_true", help="the script is the name of a module")
     parser.add_argument("script", help="the script, followed by its own arguments; the table goes to stderr")
@@ -77,6 +79,8 @@ def _of_script(trace: TracebackType | None) -> TracebackType | None:
 
 def _report(record: trace, options: Namespace) -> None:
     text = str(record)
-    if record.calls and (options.table or options.lines or options.all):
+    if record.calls and (options.lines or options.all):
         text = record.table(call for call in record.calls if options.all or call.is_ruled)
+    elif record.calls and options.table:
+        text = record.by_module()
     print(f"\n{text}", file=sys.stderr)

@@ -95,6 +95,21 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         rows = map(self._cells, self.calls if calls is None else calls)
         return "\n".join(lines_of([head + ("line",) * self._lines, *rows]))
 
+    def by_module(self) -> str:
+        """Return a line for each op with a rule in each module, or several if its calls had different dtypes."""
+        groups: dict[tuple[str, ...], list[Call]] = {}
+        for call in self.calls:
+            if call.is_ruled:
+                dtypes = _in_order(call.given), _once_each(call.arrived), _once_each(call.returned)
+                groups.setdefault((call.module, call.op, call.rule, *dtypes, call.origin), []).append(call)
+        rows: list[tuple[str, ...]] = [
+            ("module", "op", "calls", "rule", "given", "computed", "returned", "cast", "from")
+        ]
+        for (module, op, *cells, origin), calls in groups.items():
+            cast_bytes = sum(cast.bytes for call in calls for cast in call.casts)
+            rows.append((module, op, str(len(calls)), *cells, bytes_text(cast_bytes) if cast_bytes else "", origin))
+        return "\n".join(lines_of(rows))
+
     def _cells(self, call: Call) -> tuple[str, ...]:
         cast_bytes = bytes_text(sum(cast.bytes for cast in call.casts)) if call.casts else ""
         if call.casts and all(cast.reused for cast in call.casts):
