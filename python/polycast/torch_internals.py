@@ -21,7 +21,6 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 from torch.optim import optimizer as _optimizer
-from torch.utils._contextlib import context_decorator
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
@@ -32,7 +31,6 @@ __all__ = [
     "OpOverloadPacket",
     "OptState",  # the stages of an optimizer between two updates, which torch's own GradScaler checks
     "TorchDispatchMode",  # the debug tools see every op of forward and backward
-    "context_decorator",  # a region that decorates a generator is entered whenever the generator runs
     "tree_leaves",  # finds the tensors in the arguments of an op
     "tree_map",
     "tree_map_only",

@@ -1,7 +1,5 @@
 """Each mistake in a call of regions, installations, the policy and custom functions, by its error: see errors.txt."""
 
-from collections.abc import AsyncIterator
-
 import polycast
 import pytest
 import torch
@@ -24,7 +22,6 @@ REGIONS = [
     "autocast('cpu', None, 'False')",
     "autocast('cpu', None, True, 'no')",
     "autocast('xla', torch.float16)",
-    "autocast('cpu')(items)",
 ]
 INSTALLATIONS = [
     *(f"install('cpu', {device!r})" for device in ("gpu", "neuron", "qqq", ["cpu"], "xla_gpu")),
@@ -60,10 +57,6 @@ FUNCTIONS = [
     "custom_bwd('cuda')",
     "custom_bwd(print)(object())",
 ]
-
-
-async def items() -> AsyncIterator[int]:
-    yield 1
 
 
 @pytest.mark.parametrize("call", [*REGIONS, *INSTALLATIONS, *QUERIES, *FUNCTIONS])

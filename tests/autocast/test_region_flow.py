@@ -1,11 +1,9 @@
-"""A region in generators, coroutines, threads, recursion, and code that is compiled or scripted."""
+"""A region in threads, recursion, and code that is compiled or scripted."""
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from threading import Barrier, Event
-from typing import Any
 
 import polycast
 import pytest
@@ -14,35 +12,6 @@ from torch import nn
 
 from tests.autocast.test_region import BF16, F32, HALF, X, square
 from tests.support.xla import NEEDS_XLA
-
-RULES = pytest.mark.parametrize(("policy", "dtype"), [(None, BF16), ({"matmul": "fp16"}, HALF)])
-
-
-@RULES
-def test_a_region_holds_in_a_generator_while_it_runs(policy: Any, dtype: torch.dtype) -> None:
-    @polycast.autocast("cpu", policy=policy)
-    def items() -> Iterator[torch.dtype]:
-        for _ in range(2):
-            yield (X @ X).dtype
-
-    assert [(inside, (X @ X).dtype) for inside in items()] == [(dtype, F32)] * 2
-
-
-@RULES
-def test_a_region_holds_in_a_coroutine_while_it_runs(policy: Any, dtype: torch.dtype) -> None:
-    seen: list[torch.dtype] = []
-
-    async def run() -> torch.dtype:
-        for _ in range(3):
-            seen.append((X @ X).dtype)
-            await asyncio.sleep(0)
-        return (X @ X).dtype
-
-    async def both() -> list[torch.dtype]:
-        return list(await asyncio.gather(polycast.autocast("cpu", policy=policy)(run)(), run()))
-
-    assert asyncio.run(both()) == [dtype, F32]
-    assert seen == [dtype, F32] * 3
 
 
 def test_a_region_decorates_and_its_function_may_call_itself() -> None:

@@ -49,12 +49,11 @@ def test_a_region_is_entered_again_while_it_is_entered() -> None:
         assert both() == (HALF, HALF)
 
 
-def test_a_region_shows_its_policy_and_counts_the_rules_of_a_long_one() -> None:
-    assert repr(polycast.autocast("cpu", policy=HALVES)) == (
-        f"polycast.autocast('cpu', dtype=torch.bfloat16, policy={HALVES!r})"
-    )
-    shown = repr(polycast.autocast("cpu", policy=dict.fromkeys(("mm", "bmm", "sum", "dot"), "fp32")))
-    assert shown == "polycast.autocast('cpu', dtype=torch.bfloat16, policy=<fp32 for 4 ops>)"
+def test_a_region_shows_the_first_rules_of_its_policy() -> None:
+    region = "polycast.autocast('cpu', dtype=torch.bfloat16, policy={})"
+    assert repr(polycast.autocast("cpu", policy=HALVES)) == region.format(HALVES.rules)
+    shown = repr(polycast.autocast("cpu", policy=dict.fromkeys(("mm", "bmm", "sum", "dot", "mv"), "fp32")))
+    assert shown == region.format("{'bmm': 'fp32', 'dot': 'fp32', 'mm': 'fp32', 'mv': 'fp32', ...}")
 
 
 def test_leaving_a_region_that_this_thread_is_not_in_does_nothing() -> None:

@@ -1,7 +1,7 @@
 """Reads dicts of rules as rows, and reports every problem."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -16,13 +16,6 @@ from polycast.policy.rules import shown
 
 OTHERS = "others"
 _GIVE = "give it a category, or a mapping of devices to categories"
-
-
-class _Cast(NamedTuple):
-    """What a dict gives a device, and the keys that lead to it."""
-
-    cell: Cell
-    path: str
 
 
 def rows_of_dict(rules: object, file: str = "") -> Rows:
@@ -81,11 +74,11 @@ class _Reader:
                 found[target] = self.joined(found.get(target), row, target, path)
         return found
 
-    def by_device(self, value: object, path: str) -> list[_Cast | None]:
+    def by_device(self, value: object, path: str) -> list[Cell | None]:
         """Return the cast of each device."""
         if not isinstance(value, Mapping):
             return [self.cast(value, path)] * len(DEVICES_LIKE)
-        named: dict[str, _Cast | None] = {}
+        named: dict[str, Cell | None] = {}
         for key, part in value.items():
             device = self.device(key, path)
             cast = self.cast(part, f"{path}.{device or key}")
@@ -95,7 +88,7 @@ class _Reader:
             self.report(path, "an empty mapping", _GIVE)
         others = named.get(OTHERS)
         # `others: unlisted` keeps an op from the devices that are like a named one.
-        all_unlisted = others is not None and others.cell.category == UNLISTED
+        all_unlisted = others is not None and others.category == UNLISTED
         found = []
         for device in DEVICES_LIKE:
             link: str | None = device
@@ -104,7 +97,7 @@ class _Reader:
             found.append(named.get(link or OTHERS, others))
         return found
 
-    def cast(self, value: object, path: str) -> _Cast | None:
+    def cast(self, value: object, path: str) -> Cell | None:
         """Return the cast of a category or a dtype; None if it is neither."""
         text = str(value) if isinstance(value, torch.dtype) else value
         if not isinstance(text, str):
@@ -112,7 +105,7 @@ class _Reader:
             return None
         category = canonical(text)
         if category in VALUES:
-            return _Cast(Cell(category, f"{self._source}: {path}"), path)
+            return Cell(category, f"{self._source}: {path}")
         self.report(path, *not_a_category(text))
         return None
 
@@ -143,33 +136,32 @@ class _Reader:
                 found = ()
         return found
 
-    def castable(self, targets: tuple[str, ...], row: list[_Cast | None], named: list[Any]) -> list[tuple[str, Row]]:
+    def castable(self, targets: tuple[str, ...], row: list[Cell | None], named: list[Any]) -> list[tuple[str, Row]]:
         """Return the row of each target without the cells that none of its overloads can have.
 
         It is a problem if no target can have a category, on any device or on one that the value names.
         """
         rows: list[tuple[str, Row]] = []
-        reached: set[tuple[str, str]] = set()
+        reached: set[tuple[str, str]] = set()  # a source and a device
         refused: dict[tuple[str, str], tuple[str, str, str]] = {}
-        categories = [cast and cast.cell.category for cast in row]
         for key in targets:
-            reasons = [""] * len(row) if key == EVERY else obstacles(key, categories)
-            for device, cast, reason in zip(DEVICES_LIKE, row, reasons, strict=True):
-                if cast is not None and reason:
-                    refused.setdefault((cast.path, device), (shown(key), cast.cell.category, reason))
-                elif cast is not None:
-                    reached.add((cast.path, device))
-            cells = [cast.cell if cast and not reason else None for cast, reason in zip(row, reasons, strict=True)]
+            reasons = [""] * len(row) if key == EVERY else obstacles(key, [cell and cell.category for cell in row])
+            for device, cell, reason in zip(DEVICES_LIKE, row, reasons, strict=True):
+                if cell is not None and reason:
+                    refused.setdefault((cell.source, device), (shown(key), cell.category, reason))
+                elif cell is not None:
+                    reached.add((cell.source, device))
+            cells = [None if reason else cell for cell, reason in zip(row, reasons, strict=True)]
             rows += [(key, tuple(cells))] if any(cells) else []
-        paths = {path for path, _ in reached}
+        sources = {source for source, _ in reached}
         missed = {
-            place: why
-            for (place, device), why in reversed(refused.items())
-            if place not in paths or (device in named and (place, device) not in reached)
+            source: why
+            for (source, device), why in reversed(refused.items())
+            if source not in sources or (device in named and (source, device) not in reached)
         }
-        for place, (name, category, reason) in reversed(missed.items()):
+        for source, (name, category, reason) in reversed(missed.items()):
             what, _, remedy = reason.partition("; ")
-            self.report(place, f"'{name}' cannot have {category}: it {what}", remedy)
+            self.report(source.removeprefix(f"{self._source}: "), f"'{name}' cannot have {category}: it {what}", remedy)
         return rows
 
     def joined(self, earlier: Row | None, row: Row, key: str, path: str) -> Row:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from functools import partial
+from reprlib import repr as repr_of  # of many rules, the first four
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,7 +17,6 @@ from polycast.scope import module_keys
 from polycast.scope.handle import Handle, warn_of_no_kernels
 from polycast.scope.module import rules_of, set_rules
 from polycast.scope.module_keys import Key
-from polycast.scope.summary import summary
 from polycast.torch_internals import disabled
 
 
@@ -26,7 +26,7 @@ class Assignments(dict[str, Policy]):
     def __str__(self) -> str:
         if not self:
             return "no module has rules"
-        rows = [(name or "(the model)", summary(policy)) for name, policy in self.items()]
+        rows = [(name or "(the model)", repr_of(policy.rules)) for name, policy in self.items()]
         return "\n".join(lines_of([("module", "rules"), *rows]))
 
     __repr__ = __str__
@@ -209,8 +209,8 @@ def assigned(model: nn.Module) -> Assignments:
         >>> _ = polycast.assign(model, {"0": {"linear": "fp32"}, "1": {"gelu": "fp32"}})
         >>> print(polycast.assigned(model))
         module  rules
-        0       linear fp32
-        1       gelu fp32
+        0       {'linear': 'fp32'}
+        1       {'gelu': 'fp32'}
     """
     _check_model(model)
     found = ((name, rules_of(module)) for name, module in model.named_modules(remove_duplicate=False))

@@ -1,9 +1,8 @@
 """Autocast regions as contexts and decorators."""
 
-import types
+import reprlib
 from collections.abc import Callable
 from functools import wraps
-from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -13,8 +12,7 @@ from polycast._dtypes import dtype_of
 from polycast._extension import enter_owner, enter_region, leave_owner, leave_scope, region_guard
 from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import compiled_code, scopes
-from polycast.scope.summary import SHOWN, summary
-from polycast.torch_internals import context_decorator, enter_autocast, exit_autocast, function_modes, uncompiled
+from polycast.torch_internals import enter_autocast, exit_autocast, function_modes, uncompiled
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -24,8 +22,7 @@ class Region(StockAutocast):
     """A region, which :func:`polycast.autocast` returns: a ``torch.autocast`` that may have a policy.
 
     Many threads can enter one, and one thread can enter it again while it is in it. Torch's own keeps what held before
-    in itself, so it can be entered once at a time. As a decorator it also takes generators and coroutines, and holds
-    while they run; torch's holds while they are made.
+    in itself, so it can be entered once at a time.
 
     A region with a policy differs from torch's in these things. If it was made outside of compiled code, entering it in
     compiled code breaks the graph. What compiled code makes and enters is traced, and is no ``torch.autocast`` there.
@@ -94,13 +91,12 @@ class Region(StockAutocast):
         return Region, (*self._settings, self.policy)
 
     def __repr__(self) -> str:
-        """Return the call that makes such a region; a policy of many rules is counted."""
+        """Return the call that makes such a region, with the first four rules of its policy."""
         options = [f"dtype={self.dtype}"]
         switches = {"enabled": self.enabled, "cache_enabled": self.cache_enabled}
         options += [f"{name}=False" for name, value in switches.items() if value is False]
         if self.policy is not None:
-            many = len(self.policy.rules) > SHOWN
-            options.append(f"policy={f'<{summary(self.policy)}>' if many else repr(self.policy)}")
+            options.append(f"policy={reprlib.repr(self.policy.rules)}")
         return f"polycast.autocast('{self.device}', {', '.join(options)})"
 
     def _tell_modes(self, entered: bool) -> None:
@@ -113,41 +109,10 @@ class Region(StockAutocast):
                 return
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Return the function, to be run in this region.
-
-        Raises:
-            TypeError: It is an asynchronous generator, in which a region would hold for other tasks, too.
-        """
-        decorated: Any
-        if isgeneratorfunction(function):
-            decorated = context_decorator(lambda: self, function)  # type: ignore[no-untyped-call]
-        elif iscoroutinefunction(function):
-            decorated = _coroutine(self, function)
-        elif isasyncgenfunction(function):
-            raise TypeError(
-                f"{function.__qualname__} is an asynchronous generator, which a region cannot decorate; "
-                f"write `with polycast.autocast(...)` around its calls of the model"
-            )
-        elif self.policy is None:
-            decorated = super().__call__(function)  # type: ignore[no-untyped-call]
-        else:
-            decorated = _with_policy(self, self.policy, function)
-        return decorated  # type: ignore[no-any-return]
-
-
-def _coroutine(region: Region, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a coroutine function that is in a region while it runs, and not while it waits."""
-
-    def steps(*args: Any, **kwargs: Any) -> Any:
-        return (yield from function(*args, **kwargs).__await__())
-
-    awaitable = types.coroutine(context_decorator(lambda: region, steps))  # type: ignore[no-untyped-call]
-
-    @wraps(function)
-    async def run(*args: Any, **kwargs: Any) -> Any:
-        return await awaitable(*args, **kwargs)
-
-    return run
+        """Return the function, to be run in this region."""
+        if self.policy is None:
+            return super().__call__(function)  # type: ignore[no-untyped-call, no-any-return]
+        return _with_policy(self, self.policy, function)
 
 
 def _with_policy(region: Region, policy: Policy, function: Callable[P, R]) -> Callable[P, R]:

@@ -22,8 +22,8 @@ from torch import nn
 
 from polycast._extension import enter_scope, leave_scope
 from polycast.policy.policy import Policy
-from polycast.scope import scopes, tracers
-from polycast.torch_internals import inlined
+from polycast.scope import scopes
+from polycast.torch_internals import inlined, is_fx_tracing, is_jit_tracing, tree_leaves
 
 _RULES = "_polycast_rules"
 _REPLICATE = "_replicate_for_data_parallel"
@@ -99,7 +99,10 @@ def _run(module: Any, own: Any, *args: Any, **kwargs: Any) -> Any:
             return forward(*args, **kwargs)
         finally:
             leave_scope()
-    tracers.check_call(module, args, kwargs)
+    if is_jit_tracing():
+        raise _lost("torch.jit.trace makes code that casts by TorchScript's own lists", module)
+    if is_fx_tracing() and any(isinstance(leaf, torch.fx.Proxy) for leaf in tree_leaves((args, kwargs))):
+        raise _lost("torch.fx records no casts", module)
     with scopes.in_module(rules.policy):
         return forward(*args, **kwargs)
 
@@ -113,7 +116,14 @@ def _replicate(module: Any, own: Any) -> nn.Module:
 
 def _refuse_script(module: nn.Module, _own: Any) -> None:
     """Raise: torch.jit.script asks for what it compiles in the place of the module."""
-    raise tracers.lost("torch.jit.script records no casts", module)
+    raise _lost("torch.jit.script records no casts", module)
+
+
+def _lost(what: str, module: nn.Module) -> RuntimeError:
+    return RuntimeError(
+        f"{what}, so the rules of this {type(module).__name__} would be lost; use torch.compile, which keeps them, or "
+        "take them back first: polycast.assign(model, {name: None})"
+    )
 
 
 def _do_nothing(_module: nn.Module, _args: object) -> None:

@@ -1,6 +1,7 @@
 """The policy of the process."""
 
 import os
+import reprlib
 import sys
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,6 @@ from polycast.policy.op_names import IMPORT_FIRST
 from polycast.policy.policy import Policy, PolicyError, PolicyLike
 from polycast.scope import compiled_code
 from polycast.scope.handle import Handle, warn_of_no_kernels
-from polycast.scope.summary import summary
 from polycast.torch_internals import disabled
 
 ENVIRONMENT_POLICY = "POLYCAST_POLICY"
@@ -26,7 +26,8 @@ class Used(Handle):
         _set(None if policy is None else policy.kernels)
 
     def __repr__(self) -> str:
-        return f"<the process uses {'the built-in policy alone' if self.policy is None else summary(self.policy)}>"
+        rules = "the built-in policy alone" if self.policy is None else reprlib.repr(self.policy.rules)
+        return f"<the process uses {rules}>"
 
 
 @disabled
@@ -59,7 +60,7 @@ def use(policy: PolicyLike) -> Used:
         ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
         torch.float32
         >>> polycast.use({"matmul": "bf16"})
-        <the process uses matmul bfloat16>
+        <the process uses {'matmul': 'bfloat16'}>
         >>> polycast.use(None)
         <the process uses the built-in policy alone>
     """
