@@ -1,6 +1,6 @@
 """Reads the devices of a policy, and the exceptions of each from the device that it is like."""
 
-from .casts import OTHERS, Alternative, CastReader, Casts
+from .casts import Alternative, CastReader, Casts
 from .categories import UNLISTED, split_name
 from .model import Device, Op
 from .schemas import Schemas
@@ -20,7 +20,6 @@ class DeviceReader(CastReader):
         super().__init__()
         self.schemas = schemas
         self.exceptions: dict[str, dict[str, Alternative]] = {}  # by device, then by op or overload
-        self.also_called: dict[str, str] = {}  # from another name that users write to the device
 
     def read_devices(self, node: Node) -> list[Device]:
         entries = list(self.entries(node, "devices"))
@@ -41,16 +40,10 @@ class DeviceReader(CastReader):
     def read_device(self, key: Text, node: Node, names: list[str]) -> Device | None:
         what = f"device '{key.value}'"
         required = ("dispatch_key", "lower_precision")
-        known = (*required, "like", "except", "backend", "cache", "also_called")
+        known = (*required, "like", "except", "backend", "cache")
         fields = self.fields(node, what, known, required)
         if fields is None:
             return None
-        others = self.dotted(fields["also_called"], "also_called") if "also_called" in fields else []
-        words = tuple(text.value for text in others)
-        for word in words:
-            if self.also_called.setdefault(word, key.value) != key.value:
-                what = f"devices '{self.also_called[word]}' and '{key.value}' are both also called '{word}'"
-                self.report(fields["also_called"].location, what, "remove it from one of them")
         name = self.identifier(key, "device")
         dispatch_key = self.read_dispatch_key(fields["dispatch_key"])
         device = (dispatch_key or "").removeprefix("Autocast").lower()
@@ -63,24 +56,13 @@ class DeviceReader(CastReader):
             name = None
         texts = self.texts(fields["lower_precision"], "lower_precision")
         dtypes = [dtype.value for dtype in texts if self.name(dtype, "dtype", DTYPES)]
-        like = self.known_device(fields["like"], names) if "like" in fields else None
+        like = self.name(fields["like"], "device", names) if "like" in fields else None
         if "except" in fields:
             self.exceptions[key.value] = self.read_exceptions(key, fields["except"], "like" in fields)
         cache = self.name(fields["cache"], "cache switch", SWITCH) if "cache" in fields else SWITCH[0]
         if not (name and dispatch_key and dtypes and cache):
             return None
-        return Device(name, dispatch_key, tuple(dtypes), like, cache == SWITCH[0], backend, words)
-
-    def device(self, node: Text) -> str | None:
-        return self.known_device(node, [*self.like, OTHERS])
-
-    def known_device(self, node: Node, names: list[str]) -> str | None:
-        """Read the name of a device. Another name that users write is reported with the device that it means."""
-        meant = self.also_called.get(node.value.lower()) if isinstance(node, Text) and node.value not in names else None
-        if meant in names:
-            self.report(node.location, f"'{meant}' is also called so", f"write '{meant}'")
-            return None
-        return self.name(node, "device", names)
+        return Device(name, dispatch_key, tuple(dtypes), like, cache == SWITCH[0], backend)
 
     def read_dispatch_key(self, node: Node) -> str | None:
         key = self.text(node, "dispatch_key")

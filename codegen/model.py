@@ -17,7 +17,6 @@ class Device:
     like: str | None = None
     cache: bool = True  # whether casts of its weights may be reused
     backend: str | None = None  # for a backend outside of torch: the file with its op list
-    also_called: tuple[str, ...] = ()  # other names that users write
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Writes texts to files, or compares them."""
 
 import difflib
-import tempfile
 from collections.abc import Iterator, Mapping
 from errno import EEXIST, EISDIR, ENOENT
 from pathlib import Path
@@ -23,24 +22,16 @@ def differences(files: Mapping[Path, str], folder: Path | None = None) -> str:
 def write(files: Mapping[Path, str], folder: Path | None = None) -> tuple[list[Path], list[Path]]:
     """Have files hold these texts, and a folder hold no other files. Return the files written and those removed.
 
-    All texts are written to a folder for them before the first file changes, so a full disk changes none. An unchanged
-    file keeps its time stamp, so nothing that depends on it is rebuilt.
+    An unchanged file keeps its time stamp, so nothing that depends on it is rebuilt.
 
     Raises:
         OSError: A file cannot be written, or is there and not generated.
     """
     stale = _stale(files, folder)
     changed = [path for path, text in files.items() if not (path.is_file() and path.read_bytes() == text.encode())]
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".codegen-", dir=folder or (changed or [Path()])[0].parent) as staging:
-        staged = {path: Path(staging) / str(index) for index, path in enumerate(changed)}
-        for path, place in staged.items():
-            place.write_text(files[path], encoding="utf-8")
-            place.chmod(0o644)
-        for path, place in staged.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            place.replace(path)
+    for path in changed:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(files[path], encoding="utf-8", newline="")
     for path in stale:
         path.unlink()
     return sorted(changed), stale

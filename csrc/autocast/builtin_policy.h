@@ -28,9 +28,8 @@ struct Device {
   const char* name;
   const char* dispatch_key;
   std::vector<const char*> lower_precision;
-  bool cache;                            // whether casts of its weights may be reused
-  const char* like;                      // the device whose rules it inherits; "" if there is none
-  std::vector<const char*> also_called;  // other names that users write
+  bool cache;        // whether casts of its weights may be reused
+  const char* like;  // the device whose rules it inherits; "" if there is none
 };
 
 struct CategoryDoc {

@@ -15,13 +15,7 @@ namespace {
 py::list device_list() {
   py::list result;
   for (const autocast::Device& device : autocast::devices()) {
-    result.append(
-        py::make_tuple(
-            device.name,
-            device.dispatch_key,
-            py::cast(device.lower_precision),
-            device.like,
-            py::cast(device.also_called)));
+    result.append(py::make_tuple(device.name, device.dispatch_key, py::cast(device.lower_precision), device.like));
   }
   return result;
 }

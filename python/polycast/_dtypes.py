@@ -2,7 +2,7 @@
 
 import torch
 
-from polycast._suggest import closest
+from polycast._suggest import did_you_mean
 
 # The floating-point dtypes that ops are cast to, each with the other names that torch and trainers' switches have.
 SPELLINGS: dict[str, tuple[str, ...]] = {
@@ -49,15 +49,11 @@ def dtype_of(value: torch.dtype | str, argument: str = "dtype") -> torch.dtype:
     found = getattr(torch, dtype_named(value) or _plain(value), None)
     if isinstance(found, torch.dtype):
         return found
-    near = closest(_plain(value), [*NAMES, *(name for name in dir(torch) if _is_dtype(name))])
-    remedy = f"use one of {', '.join(SPELLINGS)}" if near is None else f"did you mean '{NAMES.get(near, near)}'?"
-    raise ValueError(f"the {argument} is '{value:.60}', which torch does not have; {remedy}")
+    raise ValueError(
+        f"the {argument} is '{value:.60}', which torch does not have; {did_you_mean(_plain(value), NAMES)}"
+    )
 
 
 def _plain(text: str) -> str:
     """Return the name of a dtype in lower case, without its module."""
     return text.strip().lower().removeprefix("torch.")
-
-
-def _is_dtype(name: str) -> bool:
-    return isinstance(getattr(torch, name, None), torch.dtype)

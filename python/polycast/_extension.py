@@ -57,12 +57,10 @@ class Device(NamedTuple):
 
 
 DEVICES: dict[str, Device] = {
-    name: Device(name, key, tuple(getattr(torch, dtype) for dtype in dtypes)) for name, key, dtypes, _, _ in devices()
+    name: Device(name, key, tuple(getattr(torch, dtype) for dtype in dtypes)) for name, key, dtypes, _ in devices()
 }
 CATEGORIES: dict[str, str] = categories()
-DEVICES_LIKE: dict[str, str | None] = {name: like or None for name, _, _, like, _ in devices()}
-# Other names that users write for devices. No function takes them; errors suggest the device.
-ALSO_CALLED: dict[str, str] = {word: name for name, _, _, _, words in devices() for word in words}
+DEVICES_LIKE: dict[str, str | None] = {name: like or None for name, _, _, like in devices()}
 # Pairs of public names and the ops that they call, each separated by spaces.
 NAMES: list[tuple[str, str]] = names()
 

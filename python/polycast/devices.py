@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 
-from polycast._extension import ALSO_CALLED, DEVICES, DEVICES_LIKE
-from polycast._suggest import suggestion
+from polycast._extension import DEVICES, DEVICES_LIKE
 from polycast.torch_internals import constant, privateuse1_name, registrations_for
 
 HOST, XLA_TYPE = "cpu", "xla"
@@ -282,33 +281,24 @@ def known_device_type(device: str | torch.device) -> str:
         ValueError: Torch knows no such device.
     """
     device_type = parse_device_type(device)
-    if not _is_of_torch(device_type):
-        raise unknown(device_type, device_types())
-    return torch.device(device_type).type
+    try:
+        return torch.device(device_type).type
+    except RuntimeError:
+        raise unknown(device_type, device_types()) from None
 
 
 def unknown(device_type: str, known: Iterable[str]) -> ValueError:
     """Return the error for a device type that the policy has no rules for."""
-    names = list(known)
     if device_type in PRIVATE:
         return ValueError(
             f"'{device_type}' is a backend outside of torch that is not loaded here; import the package that registers "
-            f"it first{suggestion(ALSO_CALLED.get(device_type, ''), names)}"
+            "it first"
         )
     if device_type in DEVICES and device_type_of(device_type) != device_type:
         return ValueError(
             f"'{device_type}' is a device of the policy that the hardware chooses; name '{device_type_of(device_type)}'"
         )
-    meant = ALSO_CALLED.get(device_type.lower(), device_type.lower())
-    close = suggestion(meant, names) if meant != device_type or not _is_of_torch(device_type) else ""
-    return ValueError(f"polycast has no device '{device_type}' in its policy; it has {', '.join(names)}{close}")
-
-
-def _is_of_torch(device_type: str) -> bool:
-    try:
-        return bool(torch.device(device_type))
-    except RuntimeError:
-        return False
+    return ValueError(f"polycast has no device '{device_type}' in its policy; it has {', '.join(known)}")
 
 
 def random_state() -> dict[str, Any]:

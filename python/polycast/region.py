@@ -133,14 +133,8 @@ def _lower_precision(
     device_type: str, listed: tuple[torch.dtype, ...], dtype: torch.dtype | str | None, enabled: bool
 ) -> torch.dtype | None:
     """Return the dtype of an enabled region, checked; of a disabled one, that which was given."""
-    if dtype is not None and not isinstance(dtype, torch.dtype):
-        try:
-            dtype = dtype_of(dtype)
-        except ValueError as error:
-            if "did you mean" in str(error):
-                raise
-            names = " and ".join(map(str, listed))
-            raise ValueError(f"autocast on {device_type} runs in {names}; the dtype is {dtype!r}") from None
+    if dtype is not None:
+        dtype = dtype_of(dtype)
     if enabled and dtype is None:
         current = torch.get_autocast_dtype(device_type)
         chosen = torch.is_autocast_enabled(device_type) or current is not _INITIAL.get(device_type, current)

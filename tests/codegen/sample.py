@@ -41,7 +41,7 @@ SCHEMAS = Schemas(
 
 HEAD = """\
 devices:
-  cuda: {dispatch_key: AutocastCUDA, lower_precision: [float16, bfloat16], also_called: [gpu]}
+  cuda: {dispatch_key: AutocastCUDA, lower_precision: [float16, bfloat16]}
   xla: {dispatch_key: AutocastXLA, lower_precision: [bfloat16], like: cuda}
   cpu: {dispatch_key: AutocastCPU, lower_precision: [bfloat16]}
 categories:

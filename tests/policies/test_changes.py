@@ -124,4 +124,6 @@ def test_a_change_prints_what_it_is() -> None:
     assert repr(polycast.use({"mm": "fp32"})) == "<the process uses {'mm': 'fp32'}>"
     assert repr(cast_cache.keep(LAYER)) == "<the casts of 2 tensors are kept>"
     assert repr(polycast.assign(LAYER, None)) == "no module has rules"
-    assert repr(polycast.assign(LAYER, {"": {"linear": "fp32"}})) == "module       rules\n(the model)  {'linear': 'fp32'}"
+    assert (
+        repr(polycast.assign(LAYER, {"": {"linear": "fp32"}})) == "module       rules\n(the model)  {'linear': 'fp32'}"
+    )

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from polycast import devices
-from polycast._extension import ALSO_CALLED, DEVICES_LIKE, obstacles
+from polycast._extension import DEVICES_LIKE, obstacles
 from polycast._suggest import did_you_mean
 from polycast.policy import op_names
 from polycast.policy.categories import UNLISTED, VALUES, canonical, not_a_category
@@ -118,9 +118,7 @@ class _Reader:
             return name
         if name in devices.device_types():
             return devices.device_of(name)
-        meant = ALSO_CALLED.get(name.lower())
-        remedy = f"did you mean '{meant}'?" if meant else did_you_mean(name, [*DEVICES_LIKE, OTHERS])
-        self.report(f"{path}.{name}", f"unknown device '{name}'", remedy)
+        self.report(f"{path}.{name}", f"unknown device '{name}'", f"use one of {', '.join(DEVICES_LIKE)}, {OTHERS}")
         return None
 
     def targets(self, name: str, path: str) -> tuple[str, ...]:
