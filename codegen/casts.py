@@ -34,7 +34,7 @@ class CastReader(Reader):
 
     def read_casts(self, key: Text, node: Node, overloads: list[str]) -> Casts:
         """Return the alternatives of each device, with `like` and `others` resolved."""
-        if not isinstance(node, Mapping) or "as" in [name.value for name, _ in node.items]:
+        if not isinstance(node, Mapping) or "as" in [name.value for name, _ in node.value]:
             casts = self.read_alternatives(node, overloads)
             return dict.fromkeys(self.like, casts) if casts else {}
         named: Casts = {}
@@ -63,15 +63,15 @@ class CastReader(Reader):
         return named[chain[-1]]
 
     def read_alternatives(self, node: Node, overloads: list[str]) -> list[Alternative]:
-        nodes = node.items if isinstance(node, Sequence) else (node,)
+        nodes = node.value if isinstance(node, Sequence) else (node,)
         if not nodes:
-            self.report(node.location, "a cast is an empty list", "name a category")
+            self.report(node, "a cast is an empty list", "name a category")
         casts = [cast for item in nodes if (cast := self.read_cast(item, overloads)) is not None]
         for index, cast in enumerate(casts):
             only = set(cast.overloads or overloads)
             earlier = [other.torch for other in casts[:index] if only <= set(other.overloads or overloads)]
             if not subtract(cast.torch, earlier):
-                self.report(cast.node.location, "those before this alternative leave it no release", "remove it")
+                self.report(cast.node, "those before this alternative leave it no release", "remove it")
         return casts
 
     def read_cast(self, node: Node, overloads: list[str]) -> Alternative | None:
@@ -95,9 +95,9 @@ class CastReader(Reader):
         torch = parse_range(specifier) if specifier is not None else None
         if specifier is not None and torch is None:
             what = f"'{specifier}' is no range of torch releases"
-            self.report(node.location, what, "write it as '>=2.10', '<2.13' or both with ','")
+            self.report(node, what, "write it as '>=2.10', '<2.13' or both with ','")
         if torch is not None and (torch & SUPPORTED).empty:
             what = f"'{torch}' is for no torch that polycast supports, which is {SUPPORTED}"
-            self.report(node.location, what, "remove what is for those releases only")
+            self.report(node, what, "remove what is for those releases only")
             return None
         return torch

@@ -29,10 +29,8 @@ class DeviceReader(CastReader):
             seen = [key.value]
             while (like := chains.get(seen[-1])) is not None and like not in seen:
                 seen.append(like)
-            if like == key.value:
-                self.report(
-                    key.location, f"'like' goes in a circle: {' -> '.join([*seen, like])}", "break it somewhere"
-                )
+            if like is not None and like == key.value:
+                self.report(key, f"'like' goes in a circle: {' -> '.join([*seen, like])}", "break it somewhere")
         # A device with a problem is included, so that no op is reported for naming it.
         self.like = {key.value: chains.get(key.value) for key, _ in entries}
         return [device for device in devices if device is not None]
@@ -52,7 +50,7 @@ class DeviceReader(CastReader):
             what = f"device '{name}': dispatch_key {dispatch_key} belongs to device '{device}'"
             remedy = f"call it '{device}', or '{device}_...' if the policy has that device"
             remedy += "; a backend outside of torch has the key 'backend', the source of its rules"
-            self.report(key.location, what, remedy)
+            self.report(key, what, remedy)
             name = None
         texts = self.texts(fields["lower_precision"], "lower_precision")
         dtypes = [dtype.value for dtype in texts if self.name(dtype, "dtype", DTYPES)]
@@ -68,7 +66,7 @@ class DeviceReader(CastReader):
         key = self.text(node, "dispatch_key")
         if key is not None and not (key.startswith("Autocast") and key.isalnum()):
             remedy = "name one of torch's, as in AutocastCUDA"
-            self.report(node.location, f"dispatch_key '{key}' is no autocast key", remedy)
+            self.report(node, f"dispatch_key '{key}' is no autocast key", remedy)
             return None
         if key is not None and self.schemas.autocast_keys:
             return self.name(node, "dispatch_key", self.schemas.autocast_keys)
@@ -79,13 +77,13 @@ class DeviceReader(CastReader):
         found: dict[str, Alternative] = {}
         if not has_like:
             what = f"device '{device.value}' has exceptions and is like no other"
-            self.report(node.location, what, "add 'like', or name the device in the ops instead")
+            self.report(node, what, "add 'like', or name the device in the ops instead")
         for key, names in self.entries(node, f"except of device '{device.value}'"):
             category = self.category(key)
             for text in self.texts(names, f"{key.value} of device '{device.value}'"):
                 if text.value in found:
                     what = f"device '{device.value}' excepts '{text.value}' twice"
-                    self.report(text.location, what, "keep one of them")
+                    self.report(text, what, "keep one of them")
                 elif category is not None:
                     overload = split_name(text.value)[1]
                     value = None if category == UNLISTED else category
@@ -100,13 +98,13 @@ class DeviceReader(CastReader):
                 op, overload = split_name(name)
                 what = f"device '{device}' excepts '{name}', which the policy does not list"
                 if op not in known:
-                    self.report_unknown(cast.node.location, what, op, known)
+                    self.report_unknown(cast.node, what, op, known)
                 elif overload and overload not in known[op]:
-                    self.report_unknown(cast.node.location, what, overload, known[op])
+                    self.report_unknown(cast.node, what, overload, known[op])
 
     def with_exceptions(self, key: Text, node: Node, casts: Casts) -> Casts:
         """Return the casts of an op by device. Exceptions of the device, and of those that it is like, come first."""
-        named = {name.value for name, _ in node.items} if isinstance(node, Mapping) else set()
+        named = {name.value for name, _ in node.value} if isinstance(node, Mapping) else set()
         found = {}
         for device in self.like:
             chain: list[str] = []
@@ -118,13 +116,13 @@ class DeviceReader(CastReader):
             own = self.exceptions_for(key, device)
             for cast in own if device in named else ():
                 what = f"device '{device}' has an exception for '{key.value}', and the op names the device"
-                self.report(cast.node.location, what, "remove one of them")
+                self.report(cast.node, what, "remove one of them")
             inherited = [*found[device][len(own) :], *casts.get(device, [])]
             for cast in own if self.like[device] and device not in named else ():
                 if _same_everywhere(cast, inherited):
                     name = ".".join([key.value, *(cast.overloads or ())])
                     what = f"device '{device}' has an exception for '{name}' and inherits the same category"
-                    self.report(cast.node.location, what, "remove the exception")
+                    self.report(cast.node, what, "remove the exception")
         alternatives = {device: [*first, *casts.get(device, [])] for device, first in found.items()}
         return {device: parts for device, parts in alternatives.items() if parts}
 

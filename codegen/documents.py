@@ -19,10 +19,10 @@ def read_documents(reader: Reader, node: Node, devices: dict[str, Device], ops: 
         title = reader.text(fields["title"], f"the title of document '{key.value}'")
         if not isinstance(fields["lists"], Sequence):
             what = f"document '{key.value}' has no list of lists"
-            reader.report(fields["lists"].location, what, "write - devices: ...")
+            reader.report(fields["lists"], what, "write - devices: ...")
         elif title is not None:
             document = Document(key.value, title)
-            found = [_read_list(reader, document, item, devices, ops) for item in fields["lists"].items]
+            found = [_read_list(reader, document, item, devices, ops) for item in fields["lists"].value]
             lists += [list_ for list_ in found if list_ is not None]
     return lists
 
@@ -51,16 +51,14 @@ def _read_list(
 def _read_names(reader: Reader, node: Node, ops: dict[str, Op]) -> list[tuple[Text, tuple[str, ...]]]:
     """Return the names, each with the ops that it stands for. A name is op, {name: op} or {name: [op, op]}."""
     names: list[tuple[Text, tuple[str, ...]]] = []
-    for item in node.items if isinstance(node, Sequence) else (node,):
+    for item in node.value if isinstance(node, Sequence) else (node,):
         if isinstance(item, Text):
             key, deciding = item, [item]
-        elif isinstance(item, Mapping) and len(item.items) == 1:
-            key, value = item.items[0]
+        elif isinstance(item, Mapping) and len(item.value) == 1:
+            key, value = item.value[0]
             deciding = [value] if isinstance(value, Text) else reader.texts(value, f"the ops of '{key.value}'")
         else:
-            reader.report(
-                item.location, "a documented name is no name", "write it as op, {name: op} or {name: [op, op]}"
-            )
+            reader.report(item, "a documented name is no name", "write it as op, {name: op} or {name: [op, op]}")
             continue
         known = read_ops(reader, deciding, ops)
         if known:
@@ -72,7 +70,7 @@ def read_ops(reader: Reader, names: list[Text], ops: dict[str, Op]) -> tuple[str
     """Return the names of the ops, or () with a report if the policy lacks one of them."""
     unknown = [text for text in names if text.value not in ops]
     for text in unknown:
-        reader.report_unknown(text.location, f"the policy has no op '{text.value}'", text.value, ops)
+        reader.report_unknown(text, f"the policy has no op '{text.value}'", text.value, ops)
     return () if unknown else tuple(text.value for text in names)
 
 
@@ -84,4 +82,4 @@ def _check(reader: Reader, name: Text, op: Op, promised: Category, devices: list
             given = " and ".join(category.value for category in held) or "unlisted"
             what = f"'{name.value}' is documented as {promised.value} on {device}"
             what += f", and '{op.name}' is {given} there"
-            reader.report(name.location, what, "give the op that category, or remove the name from this list")
+            reader.report(name, what, "give the op that category, or remove the name from this list")

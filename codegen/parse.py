@@ -13,7 +13,7 @@ from .model import Op, Overload, Policy, Rule
 from .schema_checks import check_kept_kernels, check_overload, check_rule
 from .schemas import Schemas
 from .versions import ALL, subtract
-from .yaml_nodes import Location, Mapping, Node, PolicyError, Sequence, Text, load
+from .yaml_nodes import Mapping, Node, PolicyError, Sequence, Text, load, renamed
 
 
 def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
@@ -72,7 +72,7 @@ class _PolicyParser(DeviceReader):
         for (before, _), (key, _) in pairwise(entries):
             if key.value < before.value:
                 what = f"op '{key.value}' is not in alphabetical order"
-                self.report(key.location, what, f"move it before '{before.value}'")
+                self.report(key, what, f"move it before '{before.value}'")
         return [op for op in (self.read_op(key, value) for key, value in entries) if op is not None]
 
     def read_op(self, key: Text, node: Node) -> Op | None:
@@ -99,9 +99,9 @@ class _PolicyParser(DeviceReader):
         if len(self.problems) > sound:
             return None
         if not rules:
-            self.report(key.location, f"{what} has no category on any device", "give it one, or remove it")
+            self.report(key, f"{what} has no category on any device", "give it one, or remove it")
         elif message is not None and all(rule.category is not Category.BANNED for rule in rules):
-            self.report(fields["message"].location, f"{what} has a message and is banned nowhere", "remove the message")
+            self.report(fields["message"], f"{what} has a message and is banned nowhere", "remove the message")
         return Op(key.value, tuple(name.value for name in public), rules) if rules and public else None
 
     def is_op_name(self, key: Text) -> bool:
@@ -109,13 +109,13 @@ class _PolicyParser(DeviceReader):
         what, library = f"op '{key.value}'", key.value.rpartition("::")[0]
         if library not in ("", "aten"):
             remedy = f"give it a rule at run time, as in polycast.Policy({{'{key.value}': 'fp32'}})"
-            self.report(key.location, f"{what} is of the library '{library}'; a policy file lists ATen's ops", remedy)
+            self.report(key, f"{what} is of the library '{library}'; a policy file lists ATen's ops", remedy)
             return False
         parts = key.value.replace("::", ".").split(".")
         known = [part for part in parts if self.schemas.overloads(part)]
         if len(parts) > 1 and known:
             rest = "" if known[0] == parts[-1] else ", and its overload under 'overloads'"
-            self.report(key.location, f"{what} is more than the op's name", f"write '{known[0]}'{rest}")
+            self.report(key, f"{what} is more than the op's name", f"write '{known[0]}'{rest}")
             return False
         return True
 
@@ -125,17 +125,17 @@ class _PolicyParser(DeviceReader):
             place, what = self.schemas.torch, f"torch has no '{name.value}'"
             first, *parts = name.value.split(".")
             if first != "torch":
-                self.report(name.location, what, "begin the name with 'torch.'")
+                self.report(name, what, "begin the name with 'torch.'")
                 continue
             for part in parts:
                 if not hasattr(place, part):
-                    self.report_unknown(name.location, what, part, dir(place))
+                    self.report_unknown(name, what, part, dir(place))
                     break
                 place = getattr(place, part)
 
     def rules(
         self, key: Text, overload: Overload, device: str, alternatives: list[Alternative], message: str | None
-    ) -> Iterator[tuple[Rule, Location]]:
+    ) -> Iterator[tuple[Rule, Node]]:
         """Yield the rules of one overload on one device, with their places. For each release the first match wins."""
         alternatives = [cast for cast in alternatives if cast.overloads is None or overload.name in cast.overloads]
         for index, cast in enumerate(alternatives):
@@ -146,28 +146,28 @@ class _PolicyParser(DeviceReader):
                 rule = Rule(key.value, overload, device, category, torch, cast.note or overload.note)
                 if category is Category.BANNED:
                     rule = replace(rule, message=message)
-                if not torch.empty and check_rule(self, self.schemas, rule, cast.node.location):
-                    yield rule, cast.node.location
+                if not torch.empty and check_rule(self, self.schemas, rule, cast.node):
+                    yield rule, cast.node
 
     def read_overloads(self, key: Text, node: Node | None) -> list[tuple[Text, Overload | None]]:
         if node is None:
-            return [(replace(key, value=DEFAULT), Overload())]
-        if not isinstance(node, Sequence) or not node.items:
-            self.report(node.location, f"overloads of op '{key.value}' is no list", "write it as [default, other]")
+            return [(renamed(key, DEFAULT), Overload())]
+        if not isinstance(node, Sequence) or not node.value:
+            self.report(node, f"overloads of op '{key.value}' is no list", "write it as [default, other]")
             return []
         overloads: list[tuple[Text, Overload | None]] = []
         details: Node | None
-        for item in node.items:
+        for item in node.value:
             if isinstance(item, Text):
                 name, details = item, None
-            elif isinstance(item, Mapping) and len(item.items) == 1:
-                name, details = item.items[0]
+            elif isinstance(item, Mapping) and len(item.value) == 1:
+                name, details = item.value[0]
             else:
-                self.report(item.location, "an overload is no name", "write it as name or {name: {...}}")
+                self.report(item, "an overload is no name", "write it as name or {name: {...}}")
                 continue
             overload = self.read_overload(name, details)
             if name.value in [other.value for other, _ in overloads]:
-                self.report(name.location, f"overload '{name.value}' stands twice", "keep one of them")
+                self.report(name, f"overload '{name.value}' stands twice", "keep one of them")
             else:
                 overloads.append((name, overload))
         return overloads

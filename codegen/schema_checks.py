@@ -1,34 +1,32 @@
 """Checks the rules that hold for the installed torch against its operator schemas."""
 
-from dataclasses import replace
-
 from .categories import Category
 from .fields import Reader
 from .model import Overload, Rule
 from .schemas import Schemas
-from .yaml_nodes import Location, Text
+from .yaml_nodes import Node, Text, renamed
 
 
 def check_overload(reader: Reader, schemas: Schemas, op: str, overload: Overload, place: Text) -> bool:
     """Report an overload that the installed torch lacks, or that cannot be cast. Return whether it is sound."""
     if schemas.release not in overload.torch:
         names = {"op": op, "overload": overload.name}
-        return all(reader.identifier(replace(place, value=name), what) for what, name in names.items())
+        return all(reader.identifier(renamed(place, name), what) for what, name in names.items())
     known = schemas.overloads(op)
     if not known:
-        reader.report_unknown(place.location, f"torch has no op '{op}'", op, schemas.ops)
+        reader.report_unknown(place, f"torch has no op '{op}'", op, schemas.ops)
         return False
     if overload.name not in known:
-        reader.report_unknown(place.location, f"op '{op}' has no overload '{overload.name}'", overload.name, known)
+        reader.report_unknown(place, f"op '{op}' has no overload '{overload.name}'", overload.name, known)
         return False
     reason = schemas.signature(op, overload.name).uncastable()
     if reason is not None:
         what, remedy = reason
-        reader.report(place.location, f"overload '{overload.name}' of op '{op}' {what}", remedy)
+        reader.report(place, f"overload '{overload.name}' of op '{op}' {what}", remedy)
     return reason is None
 
 
-def check_rule(reader: Reader, schemas: Schemas, rule: Rule, place: Location) -> bool:
+def check_rule(reader: Reader, schemas: Schemas, rule: Rule, place: Node) -> bool:
     """Report a category that the overload cannot have. Return whether it is sound."""
     name, category = f"'{rule.schema_name}'", rule.category.value
     if rule.category is Category.BANNED and rule.message is None:
@@ -54,12 +52,12 @@ def check_rule(reader: Reader, schemas: Schemas, rule: Rule, place: Location) ->
     return obstacle is None
 
 
-def check_kept_kernels(reader: Reader, schemas: Schemas, rules: list[tuple[Rule, Location]]) -> None:
+def check_kept_kernels(reader: Reader, schemas: Schemas, rules: list[tuple[Rule, Node]]) -> None:
     """Report the stock rules of an op on devices for which no recorded release of torch registers a kernel.
 
     A rule with a note is not reported: it keeps the kernel of a backend outside of torch, which is not recorded.
     """
-    missed: dict[Location, dict[str, None]] = {}
+    missed: dict[Node, dict[str, None]] = {}
     for rule, place in rules:
         if rule.category is Category.STOCK and rule.note is None:
             held = [

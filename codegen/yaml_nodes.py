@@ -1,12 +1,14 @@
-"""YAML as nodes that keep their places, and the problems of a file, each with its place and remedy.
+"""PyYAML's nodes, which keep their places, and the problems of a file, each with its place and remedy.
 
 Every scalar is text: `on`, `1.0` and `~` stay as the author typed them. A key that is there twice is a problem.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from io import StringIO
 from pathlib import Path
+from typing import TypeAlias
 
 import yaml
 
@@ -52,31 +54,21 @@ class PolicyError(ValueError):
         return "\n".join(map(str, self.problems))
 
 
-@dataclass(frozen=True)
-class Text:
-    """A scalar, as the author typed it."""
-
-    value: str
-    location: Location
+Node: TypeAlias = yaml.Node
+Text: TypeAlias = yaml.ScalarNode
+Sequence: TypeAlias = yaml.SequenceNode
+Mapping: TypeAlias = yaml.MappingNode
 
 
-@dataclass(frozen=True)
-class Sequence:
-    """A list of nodes."""
-
-    items: tuple["Node", ...]
-    location: Location
+def location(node: Node) -> Location:
+    """Return the place where a node begins."""
+    mark = node.start_mark
+    return Location(mark.name, mark.line + 1, mark.column + 1)
 
 
-@dataclass(frozen=True)
-class Mapping:
-    """A mapping with text keys, each of which is there once."""
-
-    items: tuple[tuple[Text, "Node"], ...]
-    location: Location
-
-
-Node = Text | Sequence | Mapping
+def renamed(node: Text, text: str) -> Text:
+    """Return a scalar with another text at the same place."""
+    return Text(node.tag, text, node.start_mark, node.end_mark)
 
 
 def load(path: Path, name: str) -> Node:
@@ -87,7 +79,9 @@ def load(path: Path, name: str) -> Node:
     """
     start = Location(name)
     try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=LOADER)
+        stream = StringIO(path.read_text(encoding="utf-8"))
+        stream.name = name  # the marks of the nodes have it
+        root = yaml.compose(stream, Loader=LOADER)
     except UnicodeDecodeError as error:
         place = Location(name, error.object[: error.start].count(b"\n") + 1)
         raise PolicyError([Problem(place, "not UTF-8 text", "save it as UTF-8")]) from None
@@ -101,34 +95,27 @@ def load(path: Path, name: str) -> Node:
     if root is None:
         raise PolicyError([Problem(start, "the file is empty", "give it the key ops at least")])
     problems: list[Problem] = []
-    node = _node(root, name, problems, 0)
+    _check(root, problems, 0)
     if problems:
         raise PolicyError(problems)
-    return node
+    return root
 
 
-def _node(node: yaml.Node, name: str, problems: list[Problem], depth: int) -> Node:
-    place = Location(name, node.start_mark.line + 1, node.start_mark.column + 1)
-    if isinstance(node, yaml.ScalarNode):
-        return Text(node.value, place)
+def _check(node: Node, problems: list[Problem], depth: int) -> None:
+    """Report keys that are no text, or there twice."""
+    if isinstance(node, Text):
+        return
     if depth > _DEPTH:  # also what an alias holds of itself
-        raise PolicyError([Problem(place, f"nested deeper than {_DEPTH} levels", "flatten it")])
-    if isinstance(node, yaml.SequenceNode):
-        return Sequence(tuple(_node(item, name, problems, depth + 1) for item in node.value), place)
-    return Mapping(tuple(_pairs(node, name, problems, depth + 1)), place)
-
-
-def _pairs(node: yaml.Node, name: str, problems: list[Problem], depth: int) -> Iterator[tuple[Text, Node]]:
+        raise PolicyError([Problem(location(node), f"nested deeper than {_DEPTH} levels", "flatten it")])
     seen: set[str] = set()
-    for key_node, value in node.value:
-        key = _node(key_node, name, problems, depth)
-        if not isinstance(key, Text):
-            problems.append(Problem(key.location, "a key that is not text", "use a plain word as key"))
-        elif key.value in seen:
-            problems.append(Problem(key.location, f"duplicate key '{key.value}'", "keep one of them"))
+    for key, value in node.value if isinstance(node, Mapping) else ((None, item) for item in node.value):
+        if key is not None and not isinstance(key, Text):
+            problems.append(Problem(location(key), "a key that is not text", "use a plain word as key"))
+        elif key is not None and key.value in seen:
+            problems.append(Problem(location(key), f"duplicate key '{key.value}'", "keep one of them"))
         else:
-            seen.add(key.value)
-            yield key, _node(value, name, problems, depth)
+            seen |= set() if key is None else {key.value}
+            _check(value, problems, depth + 1)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
