@@ -25,7 +25,7 @@ probability of (1 - p) ** N: with p of one in three and N = 12, 0.8 %.
 It finds ops. At its end it prints the call of polycast.debug.bisect that finds the module as well.
 
 The status is 0 if the rules in FILE make the command good, 1 if the last run shows that they do not, 2 if there is
-nothing to search for, and 130 after Ctrl-C."""
+nothing to search for or the command fails at random, and 130 after Ctrl-C."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -63,7 +63,7 @@ def run(options: Namespace) -> int:
     search = Search(
         lambda candidate: _run(command, candidate.policy),
         *(options.good, options.bad, options.repeat, log, {"command": command}),
-        lambda line: print(line, file=sys.stderr, flush=True),
+        lambda line: print(f"{line:<99}", end="\r" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True),
     )
     try:
         found = search.run()

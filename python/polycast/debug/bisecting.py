@@ -25,6 +25,7 @@ from polycast.scope.process import ENVIRONMENT_POLICY, use
 
 BUILT_IN = "built-in"
 _GOOD, _SKIP, _MOST = 0, 125, 127  # as for git bisect run
+_SHOWN = 8  # of more rules the fix prints a name
 
 
 class Culprit(NamedTuple):
@@ -65,7 +66,8 @@ class Bisection:
     def fix(self) -> str:
         """The calls that make the program good."""
         rules = {module: dict(policy.rules) for module, policy in self.modules.items()}
-        calls = [f"polycast.use({json.dumps(self.policy.rules)})"] if self.policy or not rules else []
+        policy = json.dumps(self.policy.rules) if len(self.policy) <= _SHOWN else "found.policy"
+        calls = [f"polycast.use({policy})"] if self.policy or not rules else []
         return "; ".join([*calls, *([f"polycast.assign(model, {json.dumps(rules)})"] if rules else [])])
 
     def __str__(self) -> str:

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -61,7 +61,7 @@ class Comparison(tuple[Error, ...]):
 
     def worst(self) -> list[Error]:
         """Return the errors, sorted by the share of the ops in the error of the results, and then by their own."""
-        return sorted(self, key=lambda row: (row.share, _finite(row.local or 0)), reverse=True)
+        return sorted(self, key=lambda row: (row.share, *capped([row.local or 0])), reverse=True)
 
     def table(self, count: int = 20) -> str:
         """Return a line for each op of a module, sorted by their shares in the error of the results."""
@@ -90,10 +90,16 @@ class Comparison(tuple[Error, ...]):
         error = f"error of the results: {self.error:.2g}"
         if self.policy is not None:
             rules = ", ".join(f'"{op}": "{category}"' for op, category in self.policy.rules.items())
-            return f"{error}, and {self.error_under_policy:.2g} with polycast.Policy({{{rules}}})"
+            scale = "; a GradScaler may do as well" if self._is_underflow() else ""
+            return f"{error}, and {self.error_under_policy:.2g} with polycast.Policy({{{rules}}}){scale}"
         if self.error <= _ordinary(self):
             return f"{error}, which is the rounding of the dtype: no rule is needed"
         return f"{error}; no rules of the ops below halve it: polycast.debug.bisect searches among all rules"
+
+    def _is_underflow(self) -> bool:
+        """Return whether gradients in float16 are wrong, which are too small unless they are infinite."""
+        row = self.worst()[0]
+        return row.site.phase == BACKWARD and torch.float16 in row.dtypes and math.isfinite(self.error)
 
 
 @disabled
@@ -171,7 +177,7 @@ def compare(
         second = again(policy, LaterRun(first, sites))
         comparison = _comparison(first, second, calls, ends)
         if comparison.error > _ordinary(comparison):
-            _try_rules(comparison, [*_candidates(comparison, [calls.of(ran.op) for ran in first.ops])], error_under)
+            _try_rules(comparison, _candidates(comparison, [calls.of(ran.op) for ran in first.ops]), error_under)
     finally:
         after.restore()
     return comparison
@@ -214,12 +220,9 @@ def _comparison(first: FirstRun, second: LaterRun, calls: CallsOfOps, ends: Sequ
     for ran in first.ops:
         own, norm = (None, 0.0) if ran.local is None else (next(made), next(made))
         before = _largest([0.0, *(nodes[index].errors[number] for index, number in ran.inputs)])
-        errors, norms = read.get(ran.op.site, ([math.hypot(before, own or 0)], [norm]))
-        errors, norms = (
-            values if len(values) == len(ran.dtypes) else values[:1] * len(ran.dtypes) for values in (errors, norms)
-        )
-        name = ran.op.function._schema.name
-        nodes.append(Node(name, own, errors, norms, ran.inputs))
+        count = len(ran.dtypes)
+        errors, norms = read.get(ran.op.site, ([math.hypot(before, own or 0)] * count, [norm] * count))
+        nodes.append(Node(ran.op.function._schema.name, own, errors, norms, ran.inputs))
         befores.append(before)
     squares = _squares(ends, [first.ops[index].op.site for index, _ in ends], read)
     rows = []
@@ -228,10 +231,8 @@ def _comparison(first: FirstRun, second: LaterRun, calls: CallsOfOps, ends: Sequ
         name = _name(ran.op.site, calls.of(ran.op))
         rows.append(Error(ran.op.site, name, ran.dtypes, node.local, so_far, before, share))
     comparison = Comparison(rows)
-    lost = [
-        row for ran, row in zip(first.ops, rows, strict=True) if row.so_far is None and not is_cast(ran.op.function)
-    ]
-    comparison.missing = second.missing + len(lost)
+    lost = (not is_cast(ran.op.function) for ran in first.ops if ran.op.site not in read)
+    comparison.missing = second.missing + sum(lost)
     comparison.redrawn = second.redrawn
     comparison.error, comparison.policy = _error([*squares.values()]), None
     return comparison
@@ -241,21 +242,24 @@ def _name(site: Site, call: Call | None) -> str:
     return written_name((site if call is None else call.site).op.partition(".")[0])
 
 
-def _candidates(comparison: Comparison, calls: Sequence[Call | None]) -> Iterator[str]:
-    """Yield the ops whose rules may lower the error, the most likely first.
+def _candidates(comparison: Comparison, calls: Sequence[Call | None]) -> list[str]:
+    """Return the ops whose rules may lower the error, the most likely first.
 
     An op that can have no rule, such as a cast by the program, computes in a dtype that an op with a rule returned.
     """
-    for index in sorted(range(len(comparison)), key=lambda index: comparison[index].share, reverse=True):
-        if not any(dtype in LOWER for dtype in comparison[index].dtypes):
+    by_op: dict[str, list[int]] = {}
+    for index, row in enumerate(comparison):
+        if any(dtype in LOWER for dtype in row.dtypes):
+            by_op.setdefault(row.op, []).append(index)
+    found = []
+    for op in sorted(by_op, key=lambda op: sum(comparison[index].share for index in by_op[op]), reverse=True):
+        if _can_have_rule(op):
+            found.append(op)
             continue
-        if _can_have_rule(comparison[index].op):
-            yield comparison[index].op
-            continue
-        for call in reversed(calls[:index]):
-            if call is not None and call.is_ruled and any(dtype in LOWER for dtype in call.returned):
-                yield _name(call.site, call)
-                break
+        before = calls[: max(by_op[op], key=lambda index: comparison[index].share)]
+        ruled = (call for call in reversed(before) if call is not None and call.is_ruled)
+        found += [_name(call.site, call) for call in ruled if any(dtype in LOWER for dtype in call.returned)][:1]
+    return [*dict.fromkeys(found)][:_TRIES]
 
 
 def _can_have_rule(op: str) -> bool:
@@ -270,7 +274,7 @@ def _try_rules(
     """Find rules of few ops under which the error is less than half as large."""
     rules: dict[str, str] = {}
     left, enough = comparison.error, _ordinary(comparison)
-    for op in [*dict.fromkeys(candidates)][:_TRIES]:
+    for op in candidates:
         rules[op] = "fp32"
         left = error_under(rules)
         if left <= enough:
@@ -293,10 +297,6 @@ def _ordinary(comparison: Comparison) -> float:
 
 def _largest(errors: Sequence[float]) -> float:
     return math.nan if any(map(math.isnan, errors)) else max(errors)
-
-
-def _finite(error: float) -> float:
-    return capped([error])[0]
 
 
 def _cells(key: tuple[str, str, str], rows: Sequence[Error]) -> tuple[str, ...]:
