@@ -58,14 +58,6 @@ class Reader:
                 self.report(item, f"{what} names '{item.value}' twice", "keep one of them")
         return list(texts.values())
 
-    def dotted(self, node: Node, what: str) -> list[Text]:
-        """Read a list of different names, which are identifiers with dots between them."""
-        texts = self.texts(node, what)
-        found = [text for text in texts if all(_IDENTIFIER.fullmatch(part) for part in text.value.split("."))]
-        for text in (text for text in texts if text not in found):
-            self.report(text, f"{what} holds '{text.value}'", "write it as in Python, with dots")
-        return found
-
     def entries(self, node: Node, what: str) -> Iterator[tuple[Text, Node]]:
         """Read a mapping with any keys."""
         if not isinstance(node, Mapping) or not node.value:

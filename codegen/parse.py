@@ -77,8 +77,6 @@ class _PolicyParser(DeviceReader):
 
     def read_op(self, key: Text, node: Node) -> Op | None:
         what, sound = f"op '{key.value}'", len(self.problems)
-        if not self.is_op_name(key):
-            return None
         fields = self.fields(node, what, ("cast", "overloads", "public", "message"), ("cast", "public"))
         if fields is None:
             return None
@@ -93,7 +91,7 @@ class _PolicyParser(DeviceReader):
                     placed += list(self.rules(key, overload, device, alternatives, message))
         check_kept_kernels(self, self.schemas, placed)
         rules = tuple(rule for rule, _ in placed)
-        public = self.dotted(fields["public"], f"public of {what}")
+        public = self.texts(fields["public"], f"public of {what}")
         if any(self.schemas.release in rule.torch for rule in rules):
             self.check_public(public)
         if len(self.problems) > sound:
@@ -103,21 +101,6 @@ class _PolicyParser(DeviceReader):
         elif message is not None and all(rule.category is not Category.BANNED for rule in rules):
             self.report(fields["message"], f"{what} has a message and is banned nowhere", "remove the message")
         return Op(key.value, tuple(name.value for name in public), rules) if rules and public else None
-
-    def is_op_name(self, key: Text) -> bool:
-        """Return whether a key can be the name of an ATen op. Report other libraries, namespaces and overloads."""
-        what, library = f"op '{key.value}'", key.value.rpartition("::")[0]
-        if library not in ("", "aten"):
-            remedy = f"give it a rule at run time, as in polycast.Policy({{'{key.value}': 'fp32'}})"
-            self.report(key, f"{what} is of the library '{library}'; a policy file lists ATen's ops", remedy)
-            return False
-        parts = key.value.replace("::", ".").split(".")
-        known = [part for part in parts if self.schemas.overloads(part)]
-        if len(parts) > 1 and known:
-            rest = "" if known[0] == parts[-1] else ", and its overload under 'overloads'"
-            self.report(key, f"{what} is more than the op's name", f"write '{known[0]}'{rest}")
-            return False
-        return True
 
     def check_public(self, names: list[Text]) -> None:
         """Report the names that torch does not have. Without an imported torch nothing is checked."""

@@ -1,6 +1,5 @@
 """polycast.autocast: torch's regions with the devices, dtypes and defaults of the policy."""
 
-import warnings
 from functools import cache
 from threading import Thread
 
@@ -10,6 +9,7 @@ from torch.amp.autocast_mode import autocast as StockAutocast  # by this name al
 from polycast import devices, installation
 from polycast._dtypes import dtype_of
 from polycast._extension import DEVICES
+from polycast._warnings import warn
 from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope.contexts import CompiledRegion, Region
 from polycast.torch_internals import constant, is_fake_mode_active
@@ -29,6 +29,7 @@ def _of_a_new_thread() -> dict[str, torch.dtype]:
 _INITIAL = _of_a_new_thread()
 # They look into a table, so dynamo runs them.
 dtype_of = constant(dtype_of)
+tell = cache(warn)  # once for each text
 
 
 def autocast(
@@ -166,9 +167,3 @@ def _doubts(device_type: str, device: str, changes: int) -> list[str]:  # noqa: 
             "name the device that the tensors are on"
         )
     return doubts
-
-
-@cache
-def tell(text: str) -> None:
-    """Warn the caller of autocast; once for each text."""
-    warnings.warn(text, stacklevel=3)

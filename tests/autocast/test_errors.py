@@ -4,7 +4,6 @@ import polycast
 import pytest
 import torch
 from polycast.devices import XLA
-from polycast.op_samples import Make, arguments
 
 from tests.support.probe import HAS_XLA, NO_XLA
 from tests.support.recorded_errors import RecordedError
@@ -75,8 +74,3 @@ def test_a_region_on_xla_needs_torch_xla(monkeypatch: pytest.MonkeyPatch, record
         polycast.autocast("xla")
     with polycast.autocast("xla", enabled=False):
         assert not torch.is_autocast_enabled("xla")
-
-
-def test_a_missing_sample_says_where_to_add_it(recorded_error: RecordedError) -> None:
-    with recorded_error():
-        arguments("erf", Make("cpu"))

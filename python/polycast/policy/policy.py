@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias, overload
@@ -111,11 +111,6 @@ class Policy(Mapping[str, Casts]):
         policy = cls.__new__(cls)
         policy._set(rows)
         return policy
-
-    @classmethod
-    def _of(cls, rules: Iterable[Rule]) -> "Policy":
-        """Return the policy of rules for single overloads and devices."""
-        return cls._with(rows_of(rules))
 
     def _set(self, rows: Rows) -> None:
         self._rows = rows
