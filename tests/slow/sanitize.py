@@ -1,36 +1,87 @@
-"""Runs the tests of the kernels on a build with sanitizers: `make sanitize`.
+"""Runs tests on builds with sanitizers: `make sanitize`.
 
-The C++ is compiled with AddressSanitizer and UndefinedBehaviorSanitizer into build/sanitize/, as a package beside the
-installed one, and the tests run on it. A memory or undefined-behaviour error ends the process, and so fails.
+The C++ is compiled into build/sanitize/, as a package next to the installed one: once with AddressSanitizer and
+UndefinedBehaviorSanitizer for the kernels, and once with ThreadSanitizer for the scopes, the cast cache and the call
+recorder. A finding ends the process, so the tests fail.
 """
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "sanitize" / f"torch-{torch.__version__.split('+')[0]}"
-# vptr would need the type information of torch's classes, which torch does not export.
-FLAGS = "-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer"
-TESTS = ["tests/optim", "tests/scaler/test_kernels.py", "--ignore=tests/optim/test_accuracy.py"]  # 100 steps of floats
-# Torch and Python are not compiled with the sanitizers: the runtime comes first, and they may keep what they like.
-RUNTIMES = ("libasan.so", "libubsan.so")
-OPTIONS = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1", "PYTHONPATH": str(BUILD / "lib")}
+
+# Without NDEBUG some classes of PyTorch would have more fields than in its binaries.
+_COMMON = "-fno-omit-frame-pointer -DNDEBUG"
+# Traces that several threads start, end and see.
+TRACES = (
+    "a_rule_is_that_of_the_kernel_while_another_thread_changes_the_process",
+    "a_trace_that_another_thread_ends_records_no_more",
+    "a_trace_of_lines_may_be_left_in_another_thread_while_calls_are_recorded",
+)
+
+
+class Sanitizer(NamedTuple):
+    """A build with sanitizers and its tests. PyTorch and Python are not instrumented, so the runtime is preloaded."""
+
+    flags: str
+    runtimes: tuple[str, ...]
+    options: dict[str, str]
+    tests: tuple[str, ...]
+
+
+SANITIZERS = {
+    "memory": Sanitizer(
+        # vptr would need the type information of PyTorch's classes, which PyTorch does not export.
+        f"-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all {_COMMON}",
+        ("libasan.so", "libubsan.so"),
+        {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"},
+        ("tests/optim", "tests/scaler/test_kernels.py", "--ignore=tests/optim/test_accuracy.py"),
+    ),
+    "threads": Sanitizer(
+        f"-fsanitize=thread {_COMMON}",
+        ("libtsan.so",),
+        # Accesses by PyTorch are not seen. Its OpenMP barriers are not seen either, so its thread pool has one thread.
+        {
+            "TSAN_OPTIONS": f"halt_on_error=1 suppressions={Path(__file__).with_name('thread_sanitizer.txt')}",
+            "OMP_NUM_THREADS": "1",
+        },
+        # Not captured, because a finding ends the process before pytest prints what it captured.
+        (
+            "--capture=no",
+            "tests/cast_cache/test_threads.py",
+            "--deselect=tests/cast_cache/test_threads.py::test_the_table_has_no_data_race",  # compiles without preload
+            "tests/policies/test_processes.py",
+            *(f"tests/debug/test_trace.py::test_{name}" for name in TRACES),
+        ),
+    ),
+}
 
 
 def main(arguments: list[str]) -> int:
-    """Build, of what has changed, run, and return pytest's exit status."""
-    flags = {"MAX_JOBS": "2", **os.environ, "CFLAGS": FLAGS, "LDFLAGS": FLAGS}
-    command = [sys.executable, "setup.py", "--quiet", "build", f"--build-base={BUILD}", f"--build-lib={BUILD / 'lib'}"]
+    """Build and test with each sanitizer, or with the one that is named first, and return pytest's exit status."""
+    names = [arguments.pop(0)] if arguments and arguments[0] in SANITIZERS else [*SANITIZERS]
+    return max(run(name, arguments) for name in names)
+
+
+def run(name: str, arguments: list[str]) -> int:
+    """Build what has changed, and run the tests."""
+    sanitizer, build = SANITIZERS[name], BUILD / name
+    flags = {"MAX_JOBS": "2", **os.environ, "CFLAGS": sanitizer.flags, "LDFLAGS": sanitizer.flags}
+    command = [sys.executable, "setup.py", "--quiet", "build", f"--build-base={build}", f"--build-lib={build / 'lib'}"]
     subprocess.run(command, cwd=ROOT, env=flags, check=True)
-    found = [subprocess.check_output(["g++", f"-print-file-name={name}"], text=True).strip() for name in RUNTIMES]
-    environment = {**os.environ, **OPTIONS, "LD_PRELOAD": " ".join(found)}
-    check = f"import polycast; assert polycast.__file__.startswith({str(BUILD)!r}), polycast.__file__"
-    subprocess.run([sys.executable, "-c", check], cwd=BUILD, env=environment, check=True)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *(arguments or TESTS)]
+    found = [
+        subprocess.check_output(["g++", f"-print-file-name={each}"], text=True).strip() for each in sanitizer.runtimes
+    ]
+    environment = {**os.environ, **sanitizer.options, "PYTHONPATH": str(build / "lib"), "LD_PRELOAD": " ".join(found)}
+    check = f"import polycast; assert polycast.__file__.startswith({str(build)!r}), polycast.__file__"
+    subprocess.run([sys.executable, "-c", check], cwd=build, env=environment, check=True)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *(arguments or sanitizer.tests)]
     return subprocess.run(command, cwd=ROOT, env=environment).returncode
 
 
