@@ -152,7 +152,8 @@ def unknown(name: str) -> tuple[str, str]:
         remedy = IMPORT_FIRST + (f", or did you mean '{close}'?" if close else "")
         return f"no library has registered an operator '{name}'", remedy
     place, _, last = op.rpartition(".")
-    return f"unknown op '{name}'", did_you_mean(last if place.startswith("torch") else op.partition(".")[0], known())
+    asked = last if place.startswith("torch") else op.partition(".")[0]
+    return f"unknown op '{name}'", did_you_mean(asked, (other for other in known() if "::" not in other))
 
 
 def known() -> Iterator[str]:
