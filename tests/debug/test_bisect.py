@@ -215,47 +215,36 @@ def test_modules_that_take_no_rules_are_left_out() -> None:
         assert {*given} == {"attention", "layers.0", "again"}
 
 
-def one_in_another() -> tuple[nn.Module, Callable[[], bool]]:
-    """Return a model and a check, which linear in 'inner' makes bad."""
-    model = Node()
-    model.add_module("inner", Node())
-    return model, partial(is_good, model, [{("linear", "inner")}])
-
-
 def test_the_result_is_a_value_that_prints_as_a_table() -> None:
     """Without a model it is that of `polycast bisect`."""
     lines: list[str] = []
-    model, check = one_in_another()
-    found = bisect(check, good={"linear": "fp32", "matmul": "fp32"}, progress=lines.append, model=model)
-    assert found.culprits == (Culprit("linear", "inner", "fp32", LOWER, 0),)
-    assert found.policy == {}
-    assert found.modules == {"inner": polycast.Policy({"linear": "fp32"})}
-    assert (found.runs, found.switches, found.proved) == (len(lines) + 1, 4, True)
+    found = bisect(failing({A}), good={"linear": "fp32", "matmul": "fp32"}, progress=lines.append, model=MODEL)
+    assert found.culprits == (Culprit(*A, "fp32", LOWER, 0),)
+    assert not found.policy and found.modules == {"a.inner": polycast.Policy({"linear": "fp32"})}
+    assert (found.runs, found.switches, found.proved) == (len(lines) + 1, 8, True)
     assert str(found).splitlines() == [
-        "op      module  good  bad",
-        f"linear  inner   fp32  {LOWER}",
+        "op      module   good  bad",
+        f"linear  a.inner  fp32  {LOWER}",
         "",
-        'The fix, under which the last run was good: polycast.assign(model, {"inner": {"linear": "fp32"}})',
-        f"{found.runs} runs for 4 rules that differ.",
-        "5 of 5 runs under bad rules failed. At this rate the chance of a wrong answer is 0.0%.",
+        'The fix, under which the last run was good: polycast.assign(model, {"a.inner": {"linear": "fp32"}})',
+        f"{found.runs} runs for 8 rules that differ.",
+        "6 of 6 runs under bad rules failed. At this rate the chance of a wrong answer is 0.0%.",
     ]
     assert lines[0].startswith("run 2: good: good, ") and lines[-1].startswith(f"run {found.runs}: the fix")
-    assert not polycast.assigned(model) and not polycast.policy.current()
+    assert not polycast.assigned(MODEL) and not polycast.policy.current()
 
 
 def test_a_search_that_is_done_is_in_its_log_and_an_exception_of_the_check_is_bad(tmp_path: Path) -> None:
-    (model, check), runs = one_in_another(), list[bool]()
+    runs = list[bool]()
 
     def raises() -> bool:
         runs.append(True)
-        assert check()
+        assert failing({A})()
         return True
 
-    for times in (0, 1):
-        found = bisect(raises, log=tmp_path / "log.jsonl", model=model)
-        assert [one.module for one in found.culprits] == ["inner"] and len(
-            runs
-        ) == found.runs + times  # the recorded run
+    for recorded in (0, 1):  # the second search runs only what is not in the log: the run that is recorded
+        found = bisect(raises, log=tmp_path / "log.jsonl", model=MODEL)
+        assert [one[:2] for one in found.culprits] == [A] and len(runs) == found.runs + recorded
 
 
 def test_what_is_found_is_minimal_also_where_more_switches_make_it_good_again() -> None:

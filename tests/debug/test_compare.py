@@ -1,6 +1,5 @@
 """Errors of mixed precision, op by op, against a reference run, which is given the random numbers of the first."""
 
-import math
 import random
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -44,12 +43,6 @@ def large_mean() -> Built:
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Conv2d(8, 8, 3))
     nn.init.constant_(model[0].bias, 3e3)  # type: ignore[arg-type]
     return model, [torch.randn(8, 3, 12, 12)]
-
-
-class Masked(nn.Linear):
-    def forward(self, x: Tensor) -> Tensor:
-        y = super().forward(x)
-        return torch.softmax((y @ y.T).masked_fill(torch.ones_like(y @ y.T).triu(1).bool(), -math.inf), -1)
 
 
 def program(build: Callable[[], Built], device: str = "cpu") -> tuple[nn.Module, Any]:
@@ -120,21 +113,10 @@ def test_of_a_program_without_a_region_the_comparison_says_so() -> None:
     assert "does the program open its region itself?" in str(polycast.debug.compare(lambda: model(torch.ones(1, 2))))
 
 
-# Programs; of which op of forward, or of all ops, the largest error is between which bounds.
-MEASURED: list[tuple[Callable[[], Built], str, float, float]] = [
-    (large_mean, "native_batch_norm", 0.3, math.inf),  # that of its result, not of its statistics
-    (lambda: (Masked(8, 8), [torch.rand(4, 8)]), "masked_fill.Scalar", 1e-4, 0.1),
-]
-
-
-@pytest.mark.parametrize(("build", "op", "low", "high"), MEASURED)
-def test_an_error_is_relative_to_what_the_result_should_be(
-    build: Callable[[], Built], op: str, low: float, high: float, real_device: str
-) -> None:
-    model, run = program(build, real_device)
-    errors = polycast.debug.compare(run, model)
-    rows = [row for row in errors if not op or (row.site.op, row.site.phase) == (op, "forward")]
-    assert low < max(row.so_far or 0 for row in rows) < high
+def test_an_error_is_that_of_the_result_and_not_of_statistics(real_device: str) -> None:
+    model, run = program(large_mean, real_device)
+    rows = [row for row in polycast.debug.compare(run, model) if row.site.op == "native_batch_norm"]
+    assert max(row.so_far or 0 for row in rows) > 0.3
 
 
 def test_what_is_read_through_another_view_is_given_its_errors(real_device: str) -> None:
