@@ -1,6 +1,8 @@
 """Adam and AdamW."""
 
 import torch
+from torch import Tensor
+from torch.optim.optimizer import ParamsT
 
 from polycast._operators import operators
 from polycast.syncfree import torch_fused  # noqa: F401 -- it registers the operators for other devices
@@ -45,6 +47,39 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
     _required_names = ("step", "exp_avg", "exp_avg_sq")
     _operator = operators.adam_step_.default
     _stock = torch.optim.Adam
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+        state_dtype: torch.dtype | str | None = None,
+    ) -> None:
+        self._start(
+            params,
+            state_dtype,
+            lr=lr,
+            eps=eps,
+            betas=betas,
+            weight_decay=weight_decay,
+            amsgrad=amsgrad,
+            maximize=maximize,
+            decoupled_weight_decay=decoupled_weight_decay,
+            foreach=foreach,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+        )
 
     def _check_group(self, group: Group) -> None:
         super()._check_group(group)
@@ -93,3 +128,36 @@ class AdamW(Adam, torch.optim.AdamW):
 
     Source: Ilya Loshchilov, Frank Hutter: Decoupled weight decay regularization, 2017.
     """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        state_dtype: torch.dtype | str | None = None,
+    ) -> None:
+        Adam.__init__(
+            self,
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=True,
+            state_dtype=state_dtype,
+        )

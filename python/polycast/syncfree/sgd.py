@@ -1,6 +1,8 @@
 """SGD."""
 
 import torch
+from torch import Tensor
+from torch.optim.optimizer import ParamsT
 
 from polycast._operators import operators
 from polycast.syncfree import torch_fused  # noqa: F401 -- it registers the operators for other devices
@@ -44,6 +46,35 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
     _average_names = ("momentum_buffer",)
     _operator = operators.sgd_step_.default
     _stock = torch.optim.SGD
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        state_dtype: torch.dtype | str | None = None,
+    ) -> None:
+        self._start(
+            params,
+            state_dtype,
+            lr=lr,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            dampening=dampening,
+            nesterov=nesterov,
+            maximize=maximize,
+            foreach=foreach,
+            differentiable=differentiable,
+            fused=fused,
+        )
 
     def _state_names(self, group: Group) -> tuple[str | None, ...]:
         return (None if group["momentum"] == 0 else "momentum_buffer",)

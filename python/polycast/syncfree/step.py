@@ -1,12 +1,12 @@
 """The step that the sync-free optimizers share."""
 
-import inspect
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.optim.optimizer import ParamsT
 
 from polycast import devices
 from polycast._extension import check_arguments
@@ -32,27 +32,20 @@ class SyncFreeOptimizer(StatefulOptimizer):
     _operator: ClassVar[Operator]
     _stock: ClassVar[Any]
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Show the arguments of the class of torch.optim, and ``state_dtype``, as those of the constructor."""
-        super().__init_subclass__(**options)
-        stock = next((base for base in cls.__mro__ if base.__module__.startswith("torch.optim.")), cls)
-        ours = inspect.signature(SyncFreeOptimizer.__init__).parameters["state_dtype"]
-        given = [*inspect.signature(stock).parameters.values(), ours]
-        cls.__signature__ = None if "__init__" in vars(cls) else inspect.Signature(given)  # type: ignore[attr-defined]
-
-    def __init__(self, *args: Any, state_dtype: torch.dtype | str | None = None, **options: Any) -> None:
+    def _start(self, params: ParamsT, state_dtype: Any, **options: Any) -> None:
         """Initialize the optimizer by the constructor of torch.optim's, with its arguments.
 
         Raises:
             TypeError: If ``differentiable`` is true, or ``state_dtype`` is not a supported dtype.
         """
-        if options.get("differentiable"):
+        name = type(self).__name__
+        if options["differentiable"]:
             raise TypeError(
                 f"differentiable: expected False, got {options['differentiable']!r}; autograd does not record the "
-                f"steps of syncfree.{type(self).__name__}, so use torch.optim.{type(self).__name__}"
+                f"steps of syncfree.{name}, so use torch.optim.{name}"
             )
         self._set_state_dtype(state_dtype)
-        super().__init__(*args, **options)
+        self._stock.__init__(self, params, **options)
         # Trainers do not clip for an optimizer with this attribute, which PyTorch's fused optimizers have.
         vars(self).pop("_step_supports_amp_scaling", None)
 
