@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "autocast/builtin_policy.h"
+#include "autocast/rules.h"
+#include "call_recorder/program_calls.h"
 #include "call_recorder/recorder.h"
 
 namespace py = pybind11;
@@ -87,9 +89,72 @@ void start_recording(std::string recorder, std::optional<std::vector<std::string
   call_recorder::start(std::move(recorder), std::move(source), limit);
 }
 
+// Starts to hold calls. Errors of `on_write` are printed: they cannot get through torch.
+void start_holding(const std::vector<at::Tensor>& weights, const py::function& on_write) {
+  call_recorder::start_holding(weights, [on_write](const std::optional<at::Tensor>& found_inf) {
+    const py::gil_scoped_acquire acquired;
+    try {
+      on_write(found_inf);
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("polycast.debug.watch");
+    }
+  });
+}
+
+std::vector<at::Tensor> run_again(
+    const call_recorder::ProgramCall& call,
+    const std::vector<at::Tensor>& with,
+    const std::optional<std::shared_ptr<autocast::Policy>>& policy,
+    bool is_wide) {
+  const py::gil_scoped_release released;
+  return call.run(with, policy.value_or(nullptr), is_wide);
+}
+
+void bind_program_calls(py::module_& module) {
+  using call_recorder::Input;
+  using call_recorder::Output;
+  using call_recorder::ProgramCall;
+  py::class_<Input>(module, "CallInput")
+      .def_readonly("tensor", &Input::tensor)
+      .def_readonly("key", &Input::key)
+      .def_property_readonly("is_as_given", &Input::is_as_given);
+  py::class_<Output>(module, "CallOutput")
+      .def_readonly("key", &Output::key)
+      .def_readonly("dtype", &Output::dtype)
+      .def_readonly("is_written", &Output::is_written)
+      .def_readonly("is_view", &Output::is_view)
+      .def_readonly("is_finite", &Output::is_finite);
+  py::class_<ProgramCall, std::shared_ptr<ProgramCall>>(module, "ProgramCall")
+      .def_property_readonly("name", [](const ProgramCall& call) { return c10::toString(call.op.operator_name()); })
+      .def_readonly("module", &ProgramCall::module)
+      .def_readonly("in_step", &ProgramCall::in_step)
+      .def_readonly("task", &ProgramCall::task)
+      .def_readonly("node", &ProgramCall::node)
+      .def_readonly("function", &ProgramCall::function)
+      .def_property_readonly("weight", [](const ProgramCall& call) { return reinterpret_cast<intptr_t>(call.weight); })
+      .def_readonly("first", &ProgramCall::first)
+      .def_readonly("last", &ProgramCall::last)
+      .def_property_readonly("is_in_region", [](const ProgramCall& call) { return call.region.enabled; })
+      .def_readonly("inputs", &ProgramCall::inputs)
+      .def_readonly("outputs", &ProgramCall::outputs)
+      .def_property_readonly("has_non_finite_number", &ProgramCall::has_non_finite_number)
+      .def_property_readonly("found_inf", &ProgramCall::found_inf)
+      .def("run", &run_again);
+  module.def("start_holding", &start_holding);
+  module.def("stop_holding", &call_recorder::stop_holding);
+  module.def("pause_holding", &call_recorder::pause_holding);
+  module.def("set_step", &call_recorder::set_step);
+  module.def("any_non_finite", &call_recorder::any_non_finite);
+  module.def("held_count", &call_recorder::held_count);
+  module.def("held_calls", &call_recorder::held_calls);
+  module.def("drop_calls", &call_recorder::drop_calls);
+  module.def("key_of", &call_recorder::key_of);
+}
+
 }  // namespace
 
 void bind_call_recorder(py::module_& module) {
+  bind_program_calls(module);
   module.def(
       "start_recording",
       &start_recording,

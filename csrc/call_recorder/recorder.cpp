@@ -319,6 +319,14 @@ void set_module(int64_t module) {
   module_of_thread = module;
 }
 
+int64_t current_module() {
+  return module_of_thread;
+}
+
+uint64_t next_order() {
+  return state().next;
+}
+
 std::optional<uint64_t> current() {
   for (const Frame* frame = innermost; frame != nullptr; frame = frame->parent) {
     if (frame->kind == Frame::Kind::intercepted) {

@@ -59,6 +59,10 @@ std::vector<Call> take();
 
 // Sets the module that later calls of this thread are in. The caller numbers modules.
 void set_module(int64_t module);
+int64_t current_module();
+
+// Returns the number that the next call will have.
+uint64_t next_order();
 
 // Returns the order of the innermost recorded call that this thread is in.
 std::optional<uint64_t> current();

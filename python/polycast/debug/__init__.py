@@ -12,10 +12,11 @@ The other names are the types of what these return.
 from polycast.debug.bisecting import Bisection, Culprit, bisect
 from polycast.debug.calls import Call, Cast, Site
 from polycast.debug.comparing import Comparison, Error, compare
+from polycast.debug.findings import Finding
 from polycast.debug.summary import OpTotal, OpTotals
 from polycast.debug.tensor_stats import Magnitude
 from polycast.debug.tracing import trace
-from polycast.debug.watching import Finding, Flushed, watch
+from polycast.debug.watching import Flushed, watch
 from polycast.verify import Check, Verification, verify
 
 __all__ = [

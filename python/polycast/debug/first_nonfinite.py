@@ -1,126 +1,200 @@
-"""The search for the ops of a step that make non-finite values, and for a rule that may avoid them."""
+"""The search for the calls of a step that make non-finite values which matter."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
-from polycast.debug.calls import BACKWARD, LOWER, STEP, WIDE, Call, Site
-from polycast.debug.calls_of_ops import op_name
-from polycast.debug.observer import Op
-from polycast.debug.ops import is_cast
-from polycast.debug.tensor_stats import Magnitude, largest, read_numbers
-from polycast.policy.policy import Policy, PolicyError
+import torch
+from torch import Tensor
 
-_CAST = "_to_copy"
-_FLOAT32 = ("fp32", "float32", "float64", "fp32_set_opt_dtype", "fp32_append_dtype")
-# Whether a smaller scale may avoid an overflow in backward, by whether a scaler skipped the step.
-_SCALE = {
-    True: "usual in the first steps of a GradScaler: it skipped this one, and finds a smaller scale by itself; ",
-    False: "a smaller scale may avoid it, which GradScaler finds by itself; ",
-}
+from polycast.debug.calls import FORWARD, STEP
+from polycast.debug.program_calls import Key, StepCalls, Values
 
-
-@dataclass(frozen=True)
-class Seen:
-    """An op that ran, and the indices of the magnitudes that belong to it."""
-
-    op: Op
-    inputs: tuple[int, ...]
-    outputs: tuple[int, ...]
-    flushed: int | None
-    """Of the share of elements that a cast flushes to zero."""
-    is_meant: bool
-    """Whether the program asks for a non-finite result."""
-    found_inf: int | None
-    """Of the tensor that tells the end of a step whether a scaler skips it."""
+# These read the shape of a tensor, show its value, or check it.
+_NOT_READERS = ("_like", "::detach", "::item", "::_local_scalar_dense", "::isfinite", "::isnan", "::isinf")
+_UNWRITTEN = ("aten::empty", "aten::new_empty")  # torch.tensor writes into it unseen
+# These move values, and compute none.
+_MOVERS = (
+    "::copy_",
+    "::detach_",
+    "::lift",
+    "::clone",
+    "::to.",
+    "::_to_copy",
+    "::contiguous",
+    "::cat",
+    "::stack",
+    "::pad",
+)
+_SAME = 0.05  # a smaller difference of results, relative to their norm, is that of the lower precision
+_MOST = 8  # calls that are looked at in a step
 
 
-def first_nonfinite(
-    seen: Sequence[Seen], numbers: Sequence[Magnitude], sources: Mapping[int, tuple[int, ...]], followed: set[int]
-) -> Iterator[Seen]:
-    """Yield the ops that make infinities and NaNs from finite values, or NaNs from infinities that were meant.
+@dataclass
+class Flow:
+    """The calls that non-finite values of a call get to."""
+
+    start: int
+    calls: list[int] = field(default_factory=list)
+    """Those with non-finite results, and views."""
+    borders: list[int] = field(default_factory=list)
+    """Those with finite results."""
+    ends: list[int] = field(default_factory=list)
+    """Those whose result is a weight, a gradient, or a result of the step."""
+
+
+class NonFinite:
+    """The non-finite values of a step.
 
     Args:
-        seen: A step's ops, in order.
-        numbers: The magnitudes.
-        sources: For an input that is a part of results, or holds several, the indices of these results.
-        followed: The indices of the values that follow from such an op of an earlier step. Those of this step are
-            added.
+        step: The calls.
+        ends: The keys of weights and of gradients.
+        is_spoiled: Whether weights are non-finite because of an earlier step.
     """
-    nan_seen = False
-    for one in seen:
-        given, made = ([numbers[index].value for index in indices] for indices in (one.inputs, one.outputs))
-        if all(map(math.isfinite, made)) or one.is_meant:
-            continue
-        non_finite = [index for index in one.inputs if not math.isfinite(numbers[index].value)]
-        held = {source for index in non_finite for source in (index, *sources.get(index, ()))}
-        follows = not followed.isdisjoint(held) or (nan_seen and any(map(math.isnan, given)))
-        is_new = any(map(math.isnan, made)) or all(map(math.isfinite, given))
-        if is_new and not follows:
-            yield one
-        if is_new or follows:
-            followed.update(index for index in one.outputs if not math.isfinite(numbers[index].value))
-        nan_seen |= any(map(math.isnan, made))
 
+    def __init__(self, step: StepCalls, ends: set[Key], is_spoiled: bool) -> None:
+        self._step, self._ends, self._is_spoiled = step, ends, is_spoiled
+        self._finite: dict[Key, bool | None] = {}
+        self._memories: set[int] = set()  # with non-finite values
 
-def is_skipped(one: Seen, seen: Sequence[Seen], numbers: Sequence[Magnitude]) -> bool:
-    """Return whether a scaler skipped the step that an op is a part of."""
-    ends = (later.found_inf for later in seen[seen.index(one) :])
-    return next((numbers[end].value > 0 for end in ends if end is not None), False)
+    def first(self) -> Iterator[tuple[int, bool]]:
+        """Yield the calls that make infinities and NaNs from finite values, or NaNs from infinities that were meant.
 
+        Next to each is whether an input has a NaN that no other of them made.
+        """
+        followed: set[int] = set()
+        made_here: set[int] = set()
+        nan_seen = self._is_spoiled
+        for index, call in enumerate(self._step.calls):
+            made = [output for output in call.outputs if not output.is_finite]
+            if made and not call.has_non_finite_number:
+                given = [one for one in call.inputs if not self._is_finite(one.key, one.tensor, one.is_as_given)]
+                # What the call itself has written is not as it was given.
+                lost = [one for one in call.inputs if not one.is_as_given and one.key[0] not in made_here]
+                given = given or [one for one in lost if bool(one.tensor.isnan().any())]
+                follows = any(one.key[0] in followed for one in given)
+                follows |= nan_seen and any(one.key[0] not in self._memories for one in given)
+                is_nan_given = any(bool(one.tensor.isnan().any()) for one in given)
+                if is_nan_given and not follows and any(name in call.name for name in _MOVERS):
+                    self._write(index)  # the first call that computes with the NaN is the one to name
+                    continue
+                is_new = not given or is_nan_given or (not follows and self._makes_nan(index))
+                if is_new and not follows:
+                    yield index, is_nan_given
+                if is_new or follows:
+                    followed.update(output.key[0] for output in made)
+                nan_seen |= is_nan_given
+            made_here.update(output.key[0] for output in call.outputs)
+            self._write(index)
 
-def is_finite_in_wider_dtype(one: Seen, numbers: Sequence[Magnitude]) -> bool | None:
-    """Return whether an op in lower precision gives finite results in a wider dtype, from the same inputs.
+    def _write(self, index: int) -> None:
+        """Note which outputs of a call are finite; None where that is to be computed."""
+        call = self._step.calls[index]
+        for output in call.outputs:
+            if output.is_view or call.name.startswith(_UNWRITTEN):
+                self._finite.setdefault(output.key, None)
+                continue
+            if output.is_written and (not output.is_finite or output.key[0] in self._memories):
+                for key in [key for key in self._finite if key[0] == output.key[0]]:
+                    self._finite[key] = None  # which may show it, too
+            self._finite[output.key] = output.is_finite
+            if not output.is_finite:
+                self._memories.add(output.key[0])
 
-    None if that is unknown, or if the op is in float32 already.
-    """
-    given = [numbers[index] for index in one.inputs]
-    if is_cast(one.op.function):
-        return all(math.isfinite(number.value) for number in given)
-    if not any(number.dtype in LOWER for number in given) or (results := one.op.in_wider_dtype()) is None:
+    def _is_finite(self, key: Key, tensor: Tensor, is_as_given: bool) -> bool:
+        known = self._finite.get(key)
+        if known is None:
+            if not (tensor.is_floating_point() or tensor.is_complex()):
+                return True
+            known = is_finite(tensor) if is_as_given else key[0] not in self._memories
+        return known
+
+    def _makes_nan(self, index: int) -> bool:
+        values = self.again([index])
+        return values is None or any(bool(one.isnan().any()) for one in outputs(self._step, values, [index]))
+
+    def again(self, indices: list[int], *, is_wide: bool = False) -> Values | None:
+        """Run calls again, and return their values; None if they cannot run."""
+        with contextlib.suppress(Exception), torch.no_grad():  # kernels refuse dtypes by errors of any kind
+            return self._step.run(self._step.before(indices, 0), is_wide=is_wide)
         return None
-    return all(map(math.isfinite, read_numbers([largest(result) for result in results])))
+
+    def is_exact(self, index: int) -> bool:
+        """Return whether a result is non-finite in float32 as well, as the logarithm of 0 is."""
+        wide = self.again([index], is_wide=True)
+        return wide is not None and not all(map(is_finite, outputs(self._step, wide, [index])))
+
+    def flow(self, start: int) -> Flow:
+        """Follow the non-finite values of a call."""
+        flow = Flow(start)
+        calls = self._step.calls
+        reached = self._bad(start)
+        for index in range(start, len(calls)):
+            call = calls[index]
+            if index > start:
+                if not any(one.key[0] in reached for one in call.inputs):
+                    continue
+                bad, is_view = self._bad(index), {one.is_view for one in call.outputs} == {True}
+                if not bad and not is_view:
+                    flow.borders += [] if any(name in call.name for name in _NOT_READERS) else [index]
+                    continue
+                reached |= bad
+                flow.calls.append(index)
+            flow.ends += [index] if self._is_end(index) else []
+        return flow
+
+    def _bad(self, index: int) -> set[int]:
+        return {one.key[0] for one in self._step.calls[index].outputs if not one.is_finite}
+
+    def _is_end(self, index: int) -> bool:
+        """Return whether a call in a step, a weight, a gradient or a result that nothing reads is non-finite."""
+        step = self._step
+        phase, made = step.phase(index), step.calls[index].outputs
+        if phase == STEP or any(one.key in self._ends for one in made if not one.is_finite):
+            return True
+        # Results other than a call's first one are for its backward.
+        last = made[:1] if phase == FORWARD else made
+        return any(not one.is_finite and not self._is_read(index, one.key[0]) for one in last)
+
+    def _is_read(self, index: int, memory: int) -> bool:
+        calls = (self._step.calls[reader] for reader in self._step.readers[memory] if reader > index)
+        return any(not any(name in call.name for name in _NOT_READERS) for call in calls)
+
+    def cures(self, flow: Flow) -> bool:
+        """Return whether the results of the step that the values get to are finite if they are in float32."""
+        wide = self.again([flow.start, *flow.calls], is_wide=True)
+        return wide is not None and all(map(is_finite, outputs(self._step, wide, flow.ends)))
+
+    def matters(self, flow: Flow) -> bool:
+        """Return whether finite results differ from those in float32, where no result of the step is non-finite.
+
+        What a softmax maps to zero in both does not matter.
+        """
+        indices = [flow.start, *flow.calls, *flow.borders]
+        here, wide = self.again(indices), self.again(indices, is_wide=True)
+        if here is None or wide is None or all(map(is_finite, outputs(self._step, here, [flow.start]))):
+            return True
+        borders = zip(outputs(self._step, here, flow.borders), outputs(self._step, wide, flow.borders), strict=True)
+        return any(difference(one, two) > _SAME for one, two in borders)
 
 
-def is_exact(one: Seen, numbers: Sequence[Magnitude], is_finite_wider: bool | None) -> bool:
-    """Return whether an op's result is non-finite in any dtype, as the logarithm of 0, which a program may mean."""
-    if one.op.site.phase == STEP:
-        return False
-    if is_finite_wider is not None:
-        return not is_finite_wider
-    return all(numbers[index].dtype in WIDE for index in (*one.inputs, *one.outputs))
+def is_finite(tensor: Tensor) -> bool:
+    """Return whether all elements of a tensor are finite."""
+    with contextlib.suppress(Exception):  # subclasses refuse by errors of any kind
+        return bool(tensor.isfinite().all())
+    return True
 
 
-def remedy_of(
-    site: Site,
-    call: Call | None,
-    inputs: Sequence[Magnitude],
-    result: Magnitude,
-    is_finite_wider: bool | None,
-    skipped: bool,
-) -> str:
-    """Return what may avoid a finding, or why no rule does. The arguments are those of Finding."""
-    if any(math.isnan(one.value) for one in inputs):
-        return "it was given NaNs that no op of the watch made: look at the data, the weights and old gradients"
-    if not all(math.isfinite(one.value) for one in inputs):
-        return "it was given infinities that no op of the watch made, as from a row that is masked as a whole"
-    if all(one.dtype in WIDE for one in (*inputs, result)):
-        return "no rule would have avoided it: it computes in float32"
-    if is_finite_wider is False:
-        return "no rule would have avoided it: in a wider dtype it is not finite either"
-    op, scale = op_name(site, call), _SCALE[skipped] if site.phase == BACKWARD else ""
-    if op == _CAST:
-        return f"{scale}the program itself casts it, which no rule changes"
-    try:
-        Policy({op: "fp32"})
-    except PolicyError as error:
-        return f"{scale}no rule can avoid it: {str(error).splitlines()[0]}"
-    if call is not None and call.rule in _FLOAT32:
-        return f"{scale}no rule of {op} would have avoided it: it has {call.rule} already"
-    rule = f'{{"{op}": "fp32"}}'
-    how = f"polycast.Policy({rule})"
-    if call is not None and call.origin.startswith("module: "):  # such rules take precedence over all others
-        how = f'polycast.assign(model, {{"{call.site.module}": {rule}}})'
-    if is_finite_wider and site.phase != BACKWARD:
-        return f"in float32 the op alone is finite: {how}"
-    return f"{scale}may be avoided by {how}"
+def outputs(step: StepCalls, values: Values, indices: list[int]) -> list[Tensor]:
+    """Return the outputs of calls that have floating-point values."""
+    keys = dict.fromkeys(output.key for index in indices for output in step.calls[index].outputs)
+    return [values[key] for key in keys if values[key].is_floating_point()]
+
+
+def difference(one: Tensor, right: Tensor) -> float:
+    """Return the distance of a tensor from the right one, relative to its norm; where that is finite."""
+    right = right.double()
+    known = right.isfinite()
+    right = right.where(known, 0)
+    off = (one.double().where(known, 0) - right).norm()
+    return float((off / right.norm()).nan_to_num(nan=torch.inf)) if off != 0 else 0.0

@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from polycast import devices
@@ -55,26 +54,15 @@ class Op:
     """In backward, if a gradient has a lower precision: the autograd nodes of the ops that made the tensor."""
     outputs: list[Tensor] = field(default_factory=list)
     """The floating-point tensors of the result, and those that it writes into. They are released after the visit."""
-    _held: list[object] | None = None
 
     def run(self) -> None:
         """Run the op."""
         self.result = self.function(*self.args, **self.kwargs)
         self.outputs = unique([*floating(self.result), *written(self.function, self.args, self.kwargs)])
 
-    def hold(self) -> None:
-        """Keep the references to the inputs after the visit. Call it before the op runs."""
-        self._held = self._states()
-
     def release(self) -> None:
-        """Drop the references to the results, and to the inputs unless they are held."""
-        self.result, self.outputs = None, []
-        if self._held is None:
-            self.args, self.kwargs = (), {}
-
-    def is_as_given(self) -> bool:
-        """Return whether the inputs hold the values that they were held with."""
-        return self._held is None or self._held == self._states()
+        """Drop the references to the inputs and the results."""
+        self.result, self.outputs, self.args, self.kwargs = None, [], (), {}
 
     def reads(self, of: Kind = floating) -> list[Tensor]:
         """Return the tensors whose values the op reads; by default the floating-point ones."""
@@ -90,23 +78,13 @@ class Op:
         return self._again(partial(_copy, torch.float32 if is_lower else torch.float64))
 
     def _again(self, change: Callable[[Any], Any]) -> list[Tensor] | None:
-        if not (self.is_as_given() and can_rerun(self.function, self.args, self.kwargs)):
+        if not can_rerun(self.function, self.args, self.kwargs):
             return None
         with torch.no_grad(), contextlib.suppress(Exception):  # kernels refuse dtypes by errors of any kind
             args, kwargs = tree_map(change, (self.args, self.kwargs))
             returned = self.function(*args, **kwargs)
             return unique([*floating(returned), *written(self.function, args, kwargs)])
         return None
-
-    def _states(self) -> list[object]:
-        leaves = tree_leaves((self.args, self.kwargs))
-        return [_state(leaf) for leaf in leaves if isinstance(leaf, Tensor)]
-
-
-def _state(tensor: Tensor) -> object:
-    """Return what changes if the tensor is written, or its memory freed as FSDP frees it."""
-    version = 0 if tensor.is_inference() else tensor._version
-    return version, tensor.untyped_storage().nbytes() if has_storage(tensor) else 0
 
 
 def _copy(dtype: torch.dtype, leaf: Any) -> Any:
@@ -126,7 +104,6 @@ class Observer(TorchDispatchMode):
         tool: Who observes, as errors name it. A process has one observer at a time.
         model: Calls are named after its modules.
         visit: Runs each op.
-        on_step: Called with an optimizer whose step has ended.
         lines: Whether to record the program's line for each call.
         limit: How many calls to record before they are taken.
     """
@@ -136,7 +113,6 @@ class Observer(TorchDispatchMode):
         tool: str,
         model: nn.Module | None,
         visit: Callable[[Op], None] | None = None,
-        on_step: Callable[[Optimizer], None] = lambda _: None,
         *,
         lines: bool = False,
         limit: int = sys.maxsize,
@@ -147,7 +123,7 @@ class Observer(TorchDispatchMode):
         self.is_complete = True
         """Whether no call was dropped because of the limit."""
         self._recording = tool, _LIBRARIES if lines else None, limit
-        self._visit, self._on_step = visit, on_step
+        self._visit = visit
         self._last: list[Call] = []
         self.begin_step()
 
@@ -208,9 +184,8 @@ class Observer(TorchDispatchMode):
     def _enter_optimizer(self, *_: object) -> None:
         self._optimizers += 1
 
-    def _leave_optimizer(self, optimizer: Optimizer, *_: object) -> None:
+    def _leave_optimizer(self, *_: object) -> None:
         self._optimizers = max(0, self._optimizers - 1)
-        self._on_step(optimizer)
 
     def __torch_dispatch__(self, function: OpOverload, types: object, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -272,10 +247,6 @@ class Contents(Generic[T]):
         """Return the results that tensors may hold values of."""
         held = (self._held.get(_memory(tensor), ()) for tensor in tensors if has_storage(tensor))
         return tuple(dict.fromkeys(result for results in held for result in results))
-
-    def is_unwritten(self, tensor: Tensor) -> bool:
-        """Return whether nothing has been written into the memory of a tensor since it was allocated."""
-        return has_storage(tensor) and self._held.get(_memory(tensor)) == ()
 
     def write(self, tensor: Tensor, *results: T) -> None:
         """Set the results in the memory of a tensor; if the tensor is a part of the memory, add them to it."""

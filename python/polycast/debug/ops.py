@@ -83,11 +83,6 @@ def written_name(op: str) -> str:
     return name if keys_of(name) else op
 
 
-def is_scale_update(function: Function) -> bool:
-    """Return whether a scaler calls the op at the end of each step, taken or skipped."""
-    return function._schema.name in ("aten::_amp_update_scale_", "polycast::update_scale_")
-
-
 def is_empty(function: Function) -> bool:
     """Return whether an op returns memory that nothing has written yet."""
     return function._schema.name.startswith(("aten::empty", "aten::new_empty"))

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from polycast import devices
 from polycast.debug.calls import WIDE
-from polycast.debug.observer import Contents
 from polycast.debug.ops import is_plain
 
 # Programs add -1e4 or less to scores that softmax shall make zero.
@@ -21,56 +20,6 @@ class Magnitude(NamedTuple):
 
     dtype: torch.dtype
     value: float
-
-
-class Magnitudes:
-    """The magnitudes of tensors, each computed once for the contents of the memory, and read together."""
-
-    def __init__(self) -> None:
-        self.contents: Contents[int] = Contents()
-        # For an input that is a part of results, or holds several: the indices of these results.
-        self.sources: dict[int, tuple[int, ...]] = {}
-        self._scalars: list[Tensor] = []
-        self._dtypes: list[torch.dtype] = []
-        self._extents: list[object] = []
-
-    def of(self, tensor: Tensor) -> int:
-        """Return the index, in the list of all magnitudes, of an input's magnitude."""
-        held, extent = self.contents.of(tensor), _extent(tensor)
-        if len(held) == 1 and extent is not None and self._extents[held[0]] == extent:
-            return held[0]
-        if not held:  # a weight, or data
-            return self.put(tensor)
-        index = self.add(largest(tensor), tensor.dtype)
-        self.sources[index] = held
-        return index
-
-    def put(self, tensor: Tensor) -> int:
-        """Return the index of a result's magnitude. The memory of the tensor holds this result from now on."""
-        index = self.add(largest(tensor), tensor.dtype, _extent(tensor))
-        self.contents.write(tensor, index)
-        return index
-
-    def add(self, scalar: Tensor, dtype: torch.dtype, extent: object = None) -> int:
-        """Return the index of another number, which belongs to a tensor of this dtype."""
-        self._scalars.append(scalar)
-        self._dtypes.append(dtype)
-        self._extents.append(extent)
-        return len(self._scalars) - 1
-
-    def read(self) -> list[Magnitude]:
-        """Read all of them, in one copy from each device."""
-        return [Magnitude(*pair) for pair in zip(self._dtypes, read_numbers(self._scalars), strict=True)]
-
-
-def _extent(tensor: Tensor) -> object:
-    """Return a value that is equal for tensors of the same elements in the same memory; None if unknown."""
-    if not is_plain(tensor):
-        return None
-    # An expanded tensor shows elements several times.
-    if tensor.numel() * tensor.itemsize == tensor.untyped_storage().nbytes() and 0 not in tensor.stride():
-        return tensor.dtype
-    return tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset()
 
 
 def read_numbers(scalars: list[Tensor]) -> list[float]:
@@ -113,13 +62,6 @@ def largest(tensor: Tensor) -> Tensor:
     plain = plain.to(wide) if plain.itemsize < 2 else plain
     most = torch.linalg.vector_norm(plain, math.inf).to(wide)
     return torch.where(plain.isnan().any(), math.nan, most)  # XLA's maximum ignores NaNs
-
-
-@torch.no_grad()
-def flushed_share(given: Tensor, output: Tensor) -> Tensor:
-    """Return the share of elements that underflow to zero in the output."""
-    zeros: Tensor = ((output == 0) & (given != 0)).sum() / max(1, given.numel())
-    return zeros.float()
 
 
 @torch.no_grad()

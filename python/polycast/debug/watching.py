@@ -1,109 +1,78 @@
-"""A watch for the first non-finite value, and for a rule that may avoid it."""
+"""A watch for the first non-finite value, and for a rule that avoids it."""
 
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from polycast import _warnings
-from polycast.debug.calls import BACKWARD, FORWARD, STEP, WIDE, Call, Site, dtype_name
-from polycast.debug.calls_of_ops import CallsOfOps, makers_of, op_name
-from polycast.debug.first_nonfinite import (
-    Seen,
-    first_nonfinite,
-    is_exact,
-    is_finite_in_wider_dtype,
-    is_skipped,
-    remedy_of,
+from polycast import _warnings, devices
+from polycast._extension import (
+    any_non_finite,
+    drop_calls,
+    held_calls,
+    held_count,
+    key_of,
+    pause_holding,
+    set_step,
+    start_holding,
+    stop_holding,
 )
-from polycast.debug.observer import Observer, Op
-from polycast.debug.ops import by_name, is_cast, is_plain, is_scale_update, is_view
-from polycast.debug.tensor_stats import Magnitude, Magnitudes, flushed_share
-from polycast.policy.categories import UNLISTED
-from polycast.torch_internals import disabled, tree_leaves
+from polycast.debug.calls import BACKWARD, FORWARD, Call
+from polycast.debug.findings import Finding, find
+from polycast.debug.first_nonfinite import Flow, NonFinite, is_finite
+from polycast.debug.lost_gradients import LostGradients
+from polycast.debug.observer import Observer
+from polycast.debug.program_calls import StepCalls
+from polycast.torch_internals import disabled
 
-_FLUSHED = 1e-3  # a smaller share is not reported
-
-
-@dataclass(frozen=True)
-class Finding:
-    """An op whose result is infinite or NaN though its inputs were not.
-
-    An op whose inputs had NaNs is a finding as well if no op of the watch made them.
-    """
-
-    step: int
-    """How many steps ended before it."""
-    site: Site
-    """The op below autograd and autocast."""
-    call: Call | None
-    """The call in the program that the op is a part of; in backward, the call whose gradient it computes."""
-    inputs: tuple[Magnitude, ...]
-    """Of its floating-point tensors, in the order of its arguments."""
-    result: Magnitude
-    remedy: str
-    """A rule that may avoid it, or why no rule does."""
-    skipped: bool
-    """Whether a scaler skipped the step."""
-
-    @property
-    def op(self) -> str:
-        """The op as policies name it."""
-        return op_name(self.site, self.call)
-
-    def __str__(self) -> str:
-        what = "NaN" if math.isnan(self.result.value) else "infinite"
-        given = ", ".join(f"{dtype_name(one.dtype)} up to {one.value:.3g}" for one in self.inputs)
-        rule = UNLISTED if self.call is None else self.call.rule
-        origin = f" ({self.call.origin})" if self.call is not None and self.call.origin else ""
-        relation = "whose gradient this is" if self.site.phase == BACKWARD else "which runs it"
-        of = self.op if op_name(self.site, None) == self.op else f"{self.op}, {relation}"
-        return (
-            f"step {self.step}: {what} in {dtype_name(self.result.dtype)}: {self.site}\n"
-            f"  given {given or 'no floating-point tensor'}; rule of {of}: {rule}{origin}\n"
-            f"  {self.remedy}"
-        )
+_MOST = 8  # findings of a step
+_PATIENCE = 16  # a scaler's first scale is 2**16; after so many skipped steps in a row the scale is not to blame
 
 
 class Flushed(NamedTuple):
-    """A cast to float16 by which values underflow to zero: their share of all elements."""
+    """A parameter of whose gradient most elements underflow to zero in float16: their share."""
 
     step: int
-    site: Site
+    name: str
     share: float
 
     def __str__(self) -> str:
-        return f"step {self.step}: {self.share:.1%} became zero in float16: {self.site}"
+        return (
+            f"step {self.step}: {self.share:.0%} of the gradient of '{self.name}' underflow to zero: raise init_scale"
+        )
 
 
 class watch:  # noqa: N801 - is used as a function is, as torch.autocast
-    """Find the ops, in forward, backward or a step, that make infinities and NaNs from finite values.
+    """Find the ops, in forward, backward or a step, that make infinities and NaNs, and rules that avoid them.
 
-    Magnitudes are computed on the device of the tensors, and read once in each step: when the optimizer's step has
-    ended, and when the watch ends. Until then the watch holds references to the inputs of the step's ops, so it needs
-    about the memory of the step's activations. A watch is for a search: a step takes several times as long.
+    The watch holds the inputs of the calls of a step, so it needs about the memory of the step's activations. Before a
+    step writes the weights, it looks for the first call whose result is non-finite, and runs calls before it again to
+    find out which of them loses the number, and which rule avoids that. A rule is printed only if it was tried.
 
-    It also finds overflow in a step that a scaler then skips. Infinities that the program asks for are no findings, as
-    in ``masked_fill(mask, -math.inf)``. Infinities that any dtype gives, as ``log(0)``, are findings only if a result,
-    a gradient or a weight at the end of the step is non-finite. Compiled code is not seen.
+    A step that a scaler skips because of an overflow in backward is no finding, unless it skips 16 steps in a row.
+    Infinities that the program asks for are no findings, as in ``masked_fill(mask, -math.inf)``, nor are infinities
+    that make no difference, as in a mask that softmax maps to zero. Infinities that float32 gives as well, as
+    ``log(0)``, are findings only if a result, a gradient or a weight is non-finite. Compiled code is not seen.
 
     Args:
         model: Calls are named after its modules.
-        optimizer: Its step ends a step of the watch. Without it, the step of any optimizer does. A program that calls
-            no optimizer is one step.
+        optimizer: Its step ends a step of the watch. Without it, the step of any optimizer does, or code that writes
+            the model's weights. A program that does neither is one step.
 
     Attributes:
         findings: In the order of the calls. What follows from a finding, also in later steps, is not a finding.
         steps: How many steps have ended.
         ops: How many calls were looked at in them.
-        flushed: Casts to float16 by which more than a thousandth of the elements underflow to zero.
+        flushed: Parameters most of whose gradient underflows to zero in float16, in several steps.
 
-    ``print(w)`` shows the findings and the flushed casts. If the block ends by an error, they are a warning.
+    ``print(w)`` shows the findings. If the block ends by an error, they are a warning.
 
     Raises:
         TypeError: If the model is not a module, or the optimizer not an optimizer.
@@ -116,7 +85,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         >>> with polycast.debug.watch(model) as w, polycast.autocast("cpu", torch.float16):
         ...     _ = model(torch.ones(2, 4))
         >>> print(w.findings[0].site.module, w.findings[0].op, w.findings[0].remedy)
-        1 linear in float32 the op alone is finite: polycast.Policy({"linear": "fp32"})
+        1 linear tried, and finite: polycast.assign(model, {"1": {"linear": "fp32"}})
     """
 
     @disabled
@@ -125,120 +94,126 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
         if not (optimizer is None or hasattr(optimizer, "register_step_post_hook")):
             raise TypeError(f"optimizer: expected a torch.optim.Optimizer or None, got {type(optimizer).__name__}")
-        self._model = model
-        self._optimizer = optimizer
+        self._model, self._optimizer = model, optimizer
         self.findings: list[Finding] = []
         self.flushed: list[Flushed] = []
         self.steps = 0
         self.ops = 0
-        self._is_reading = False
-        self._followed: set[int] = set()  # the indices of values that follow from a finding of an earlier step
-        self._begin_step()
-
-    def _begin_step(self) -> None:
-        self._seen: list[Seen] = []
-        self._magnitudes = Magnitudes()
-        self._used: set[int] = set()  # the indices of results that an op reads or views
+        self._optimizers = 0  # whose step runs
+        self._checked = 0  # how many of the held calls were looked at
+        self._intercepted: list[Call] = []
+        self._pending: list[Finding] = []  # of the step that runs
+        self._overflowing: Callable[[], Finding] | None = None  # of the step that runs, if its scaler may skip it
+        self._overflows = 0  # steps in a row that a scaler skipped because of an overflow in backward
+        self._is_spoiled = False  # whether values from before a step may be non-finite because of a finding
+        self._lost = LostGradients()
 
     def __str__(self) -> str:
-        """Return the findings and the flushed casts: the first of those that repeat in later steps."""
+        """Return the findings, and how often those repeat in later steps."""
         alike: dict[tuple[object, ...], list[Finding | Flushed]] = {}
         for finding in self.findings:
-            alike.setdefault((finding.site, finding.op, finding.remedy), []).append(finding)
-        for cast in self.flushed:
-            alike.setdefault((cast.site,), []).append(cast)
+            alike.setdefault((finding.site, finding.shows, finding.remedy), []).append(finding)
+        for one in self.flushed:
+            alike.setdefault((one.name,), []).append(one)
         lines = [] if self.findings else [f"no finding; ops: {self.ops}, steps: {self.steps}"]
         for first, *others in alike.values():
             lines += [str(first)] + [f"  {len(others)} more, up to step {one.step}" for one in others[-1:]]
         return "\n".join(lines)
 
     def __enter__(self) -> "watch":
-        self._observer = Observer("polycast.debug.watch", self._model, self._visit, self._end_step)
-        self._observer.__enter__()
+        with contextlib.ExitStack() as stack:
+            self._observer = stack.enter_context(Observer("polycast.debug.watch", self._model))
+            stack.callback(register_optimizer_step_pre_hook(self._enter_optimizer).remove)
+            stack.callback(register_optimizer_step_post_hook(self._leave_optimizer).remove)
+            start_holding([weight for weight in self._model.parameters() if not is_lazy(weight)], self._before_write)
+            stack.callback(drop_calls, 0)
+            stack.callback(stop_holding)
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._observer.__exit__()
-        if self._seen:
-            steps, is_step = self.steps or 1, self._has_backward()
-            self.read()
-            self.steps = self.steps if is_step else steps  # a scaler's last update belongs to the step before
+        steps, has_backward = self.steps or 1, any(call.task >= 0 for call in held_calls())
+        if held_count():
+            self._end_step()
+            self.steps = self.steps if has_backward else steps  # a scaler's last update belongs to the step before
+        self._stack.close()
         if kind is not None and (self.findings or self.flushed):
             _warnings.warn(str(self))
 
-    def _end_step(self, optimizer: Optimizer) -> None:
+    def _enter_optimizer(self, *_: object) -> None:
+        if self._optimizers == 0:
+            self._check()
+            if self.steps < _PATIENCE or self.steps % _PATIENCE == 0:
+                self._look_for_lost_gradients()
+        self._optimizers += 1
+        set_step(True)
+
+    def _leave_optimizer(self, optimizer: Optimizer, *_: object) -> None:
+        self._optimizers = max(0, self._optimizers - 1)
+        set_step(self._optimizers > 0)
         if self._optimizer in (None, optimizer):
-            self.read()
+            self._end_step()
 
-    def _has_backward(self) -> bool:
-        return any(one.op.site.phase == BACKWARD for one in self._seen)
+    def _before_write(self, found_inf: Tensor | None) -> None:
+        """End a step before the program writes a weight, or as a scaler updates its scale after a skipped step."""
+        is_skipped = found_inf is not None and found_inf.item() > 0
+        if (found_inf is None or is_skipped) and any(call.task >= 0 for call in held_calls()[self._checked :]):
+            self._end_step(is_skipped)
 
-    def _visit(self, op: Op) -> None:
-        if self._is_reading:
-            op.run()
-        elif is_view(op.function):
-            held = self._magnitudes.contents.follow(op)
-            # A result that is only detached, as for a log, still counts as a result that nothing reads.
-            if op.function._schema.name != "aten::detach":
-                self._used.update(held)
-        else:
-            self._see(op)
-            if is_scale_update(op.function) and self._has_backward():
-                self.read()  # after a step that was skipped: no hook was called
-
-    def _see(self, op: Op) -> None:
-        magnitudes = self._magnitudes
-        given = [tensor for tensor in op.reads() if not magnitudes.contents.is_unwritten(tensor)]
-        inputs = tuple(map(magnitudes.of, given))
-        source = op.args[0] if is_cast(op.function) else None
-        ends_step = is_scale_update(op.function) or op.site.phase == STEP
-        found_inf = by_name(op.function, op.args, op.kwargs).get("found_inf") if ends_step else None
-        skips = None if found_inf is None else magnitudes.of(found_inf)
-        op.hold()
-        op.run()
-        if not op.outputs:  # a comparison, or a cast to integers
-            self._used.update(inputs if op.function._schema.name != "aten::_local_scalar_dense" else ())
-            return
-        flushed = None
-        if source is not None and _may_flush(source, op.outputs[0]):
-            flushed = magnitudes.add(flushed_share(source, op.outputs[0]), torch.float32)
-        op.makers = makers_of(op)
-        outputs = tuple(map(magnitudes.put, op.outputs))
-        self._seen.append(Seen(op, inputs, outputs, flushed, _is_meant(op), skips))
-
-    def read(self) -> None:
-        """End a step: read its magnitudes, in one copy, and find the ops that made non-finite values."""
-        calls = self._observer.take_calls()
-        self._is_reading = True
+    def _check(self) -> None:
+        """Look for findings among the calls since the last time, before the weights are written."""
+        first, self._checked = self._checked, held_count()
+        pause_holding(True)
         try:
-            self._read(calls)
+            if any_non_finite(first):
+                self._search(first)
         finally:
-            self._is_reading = False
-        self._observer.begin_step()
+            pause_holding(False)
 
-    def _read(self, calls: Sequence[Call]) -> None:
-        weights = [*self._weights_and_gradients()]
-        ends = [self._magnitudes.of(tensor) for tensor in weights]
-        numbers, seen, used, sources = self._magnitudes.read(), self._seen, self._used, self._magnitudes.sources
-        found = [*first_nonfinite(seen, numbers, sources, self._followed)]
-        follows = [not self._followed.isdisjoint((end, *sources.get(end, ()))) for end in ends]
-        step, self.steps, self.ops = self.steps, self.steps + 1, self.ops + len(seen)
-        self._begin_step()
-        self._followed = {self._magnitudes.of(tensor) for tensor, one in zip(weights, follows, strict=True) if one}
-        for one in seen:
-            if one.flushed is not None and (share := numbers[one.flushed].value) > _FLUSHED:
-                self.flushed.append(Flushed(step, one.op.site, share))
-        ends += [index for one in seen if one.op.site.phase == STEP for index in one.outputs]
-        read = [one for one in seen if not one.op.function._schema.name.endswith("_like")]
-        used |= {index for one in read for given in one.inputs for index in (given, *sources.get(given, ()))}
-        # Results other than an op's first one are for its backward.
-        ends += [one.outputs[0] for one in seen if one.op.site.phase == FORWARD and one.outputs[0] not in used]
-        reached = not all(math.isfinite(numbers[index].value) for index in ends)
-        calls_of_ops = CallsOfOps(calls)
-        for one in found:
-            wider = is_finite_in_wider_dtype(one, numbers)
-            if reached or not is_exact(one, numbers, wider):
-                self._add(one, numbers, calls_of_ops.of(one.op), step, wider, is_skipped(one, seen, numbers))
+    def _search(self, first: int) -> None:
+        with self._step() as (step, values):
+            self._findings(step, values, first)
+
+    def _look_for_lost_gradients(self) -> None:
+        pause_holding(True)
+        with self._step() as (step, values), torch.no_grad():
+            for name, share in self._lost.add(step, values, self._model):
+                self.flushed.append(Flushed(self.steps, name, share))
+        pause_holding(False)
+
+    @contextlib.contextmanager
+    def _step(self) -> Iterator[tuple[StepCalls, NonFinite]]:
+        """Return the calls of the step that runs. The program's random numbers do not change."""
+        self._intercepted += self._observer.take_calls()
+        step = StepCalls(held_calls(), self._intercepted, self._observer.modules)
+        state = devices.random_state()
+        try:
+            yield step, NonFinite(step, {key_of(tensor) for tensor in self._weights_and_gradients()}, self._is_spoiled)
+        finally:
+            devices.set_random_state(state)
+
+    def _findings(self, step: StepCalls, values: NonFinite, first: int) -> None:
+        found: list[tuple[Flow, bool, bool]] = []
+        for index, is_nan_given in values.first():
+            if index >= first and len(found) < _MOST:
+                flow, is_exact = values.flow(index), not is_nan_given and values.is_exact(index)
+                if flow.ends or (not is_exact and values.matters(flow)):
+                    found.append((flow, is_nan_given, is_exact))
+        if len(found) > 1:  # infinities of a mask seem to get to a result that is NaN for another reason
+            causes = [one for one in found if one[1] or not one[0].ends or values.cures(one[0])]
+            found = causes or found
+        if any(flow.ends and step.phase(flow.start) == FORWARD for flow, *_ in found):  # whose gradients follow
+            found = [one for one in found if step.phase(one[0].start) != BACKWARD]
+        has_scaler = any("non_finite" in call.name or "unscale" in call.name for call in step.calls)
+        for flow, is_nan_given, is_exact in found:
+            index = flow.start
+            make = partial(find, step, values, index, self._model, self.steps, is_nan_given)
+            if has_scaler and step.phase(index) == BACKWARD and not (is_nan_given or is_exact):
+                self._overflowing = self._overflowing or make
+            else:
+                finding = make()
+                if finding.remedy not in [one.remedy for one in self._pending]:  # what avoids one avoids the other
+                    self._pending.append(finding)
 
     def _weights_and_gradients(self) -> Iterator[Tensor]:
         for weight in self._model.parameters():
@@ -247,19 +222,19 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
                 if weight.grad is not None:
                     yield weight.grad
 
-    def _add(
-        self, one: Seen, numbers: Sequence[Magnitude], call: Call | None, step: int, wider: bool | None, skipped: bool
-    ) -> None:
-        site, inputs = one.op.site, tuple(numbers[index] for index in one.inputs)
-        result = next(numbers[index] for index in one.outputs if not math.isfinite(numbers[index].value))
-        remedy = remedy_of(site, call, inputs, result, wider, skipped)
-        self.findings.append(Finding(step, site, call, inputs, result, remedy, skipped))
-
-
-def _is_meant(op: Op) -> bool:
-    """Return whether a number among the arguments is non-finite, so that the program asks for such a result."""
-    return any(isinstance(leaf, float) and not math.isfinite(leaf) for leaf in tree_leaves((op.args, op.kwargs)))
-
-
-def _may_flush(given: Tensor, output: Tensor) -> bool:
-    return is_plain(output) and output.dtype is torch.float16 and given.dtype in (torch.bfloat16, *WIDE)
+    def _end_step(self, is_skipped: bool = False) -> None:
+        self._check()
+        calls = held_calls() if self._pending or self._overflowing else []
+        flags = [call.found_inf for call in calls if call.in_step]
+        is_skipped = is_skipped or any(flag is not None and flag.item() > 0 for flag in flags)
+        self._overflows = self._overflows + 1 if self._overflowing else 0
+        if self._overflowing and (not is_skipped or self._overflows > _PATIENCE):
+            self._pending.append(self._overflowing())
+        self.findings += [replace(finding, skipped=is_skipped) for finding in self._pending]
+        if self._pending or self._is_spoiled:
+            tensors = [*self._weights_and_gradients(), *self._model.buffers()]
+            self._is_spoiled = bool(self._pending) or not all(map(is_finite, tensors))
+        self.steps, self.ops = self.steps + 1, self.ops + held_count()
+        drop_calls(held_count())
+        self._observer.begin_step()
+        self._intercepted, self._pending, self._overflowing, self._checked = [], [], None, 0

@@ -1,0 +1,141 @@
+// A held call: its tensors, and the call made again.
+#include <ATen/Parallel.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/record_function.h>
+#include <c10/util/ScopeExit.h>
+#include <c10/util/hash.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+#include "call_recorder/held_tensors.h"
+#include "call_recorder/program_calls.h"
+#include "multi_tensor/non_finite.h"
+
+namespace polycast::call_recorder {
+
+namespace {
+
+bool is_float(const at::Tensor& tensor) {
+  return tensor.is_floating_point() || tensor.is_complex();
+}
+
+template <class Bits>
+bool is_finite_on_cpu(const at::Tensor& tensor, Bits exponent) {
+  const auto* values = static_cast<const Bits*>(tensor.const_data_ptr());
+  std::atomic<bool> found{false};
+  const int64_t count = tensor.numel() * static_cast<int64_t>(tensor.element_size() / sizeof(Bits));
+  at::parallel_for(0, count, 1 << 18, [&](int64_t begin, int64_t end) {
+    if (scale::any_exponent(values + begin, end - begin, exponent)) {
+      found = true;
+    }
+  });
+  return !found;
+}
+
+}  // namespace
+
+bool is_finite(const at::Tensor& tensor, at::Tensor& flag) {
+  if (!is_float(tensor) || tensor.is_meta() || tensor.numel() == 0 || tensor.layout() != at::kStrided ||
+      tensor._is_zerotensor() || tensor.is_quantized()) {
+    return true;
+  }
+  const at::ScalarType type = c10::toRealValueType(tensor.scalar_type());
+  if (tensor.is_cpu() && tensor.is_non_overlapping_and_dense() && !tensor.is_conj() && !tensor.is_neg()) {
+    if (type == at::kHalf) {
+      return is_finite_on_cpu<uint16_t>(tensor, 0x7c00);
+    }
+    if (type == at::kBFloat16) {
+      return is_finite_on_cpu<uint16_t>(tensor, 0x7f80);
+    }
+    if (type == at::kFloat) {
+      return is_finite_on_cpu<uint32_t>(tensor, 0x7f800000);
+    }
+    if (type == at::kDouble) {
+      return is_finite_on_cpu<uint64_t>(tensor, 0x7ff0000000000000);
+    }
+  }
+  const at::Tensor all = at::isfinite(tensor).all();
+  if (tensor.is_cpu()) {
+    return all.item<bool>();
+  }
+  flag = all;
+  return true;
+}
+
+Key key_of(const at::Tensor& tensor) {
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  if (!tensor.has_storage() || tensor.layout() != at::kStrided) {
+    return {reinterpret_cast<uint64_t>(impl), 0};
+  }
+  const auto memory = reinterpret_cast<uint64_t>(tensor.storage().unsafeGetStorageImpl());
+  return {
+      memory,
+      c10::get_hash(tensor.scalar_type(), tensor.storage_offset(), tensor.sizes().vec(), tensor.strides().vec())};
+}
+
+// A mode in Python would see the number of a wrapped tensor, and not the tensor.
+static bool is_finite_number(const at::Tensor& wrapped) {
+  at::Tensor flag;
+  return is_finite(wrapped, flag);
+}
+
+bool ProgramCall::has_non_finite_number() const {
+  const auto is_number = [](const c10::IValue& value) {
+    return value.isScalar() && !value.isComplexDouble() && !std::isfinite(value.toScalar().toDouble());
+  };
+  const auto is_wrapped = [](const Input& input) {
+    return input.tensor.unsafeGetTensorImpl()->is_wrapped_number() && !is_finite_number(input.tensor);
+  };
+  return std::any_of(arguments.begin(), arguments.end(), is_number) ||
+         std::any_of(inputs.begin(), inputs.end(), is_wrapped);
+}
+
+std::optional<at::Tensor> ProgramCall::found_inf() const {
+  const std::optional<int> index = op.schema().argumentIndexWithName("found_inf");
+  const bool has_tensor = index && arguments[*index].isTensor() && arguments[*index].toTensor().defined();
+  return has_tensor ? std::optional(arguments[*index].toTensor()) : std::nullopt;
+}
+
+bool Input::is_as_given() const {
+  return version == version_of(tensor) && bytes == bytes_of(tensor);
+}
+
+std::vector<at::Tensor> ProgramCall::run(
+    const std::vector<at::Tensor>& with, const autocast::PolicyPointer& policy, bool is_wide) const {
+  TORCH_CHECK_VALUE(with.size() == inputs.size(), "a call with ", with.size(), " tensors");
+  const at::RecordFunctionGuard unseen(/*is_enabled=*/false);
+  if (policy) {
+    autocast::add_kernels(*policy);
+  }
+  const size_t depth = autocast::depth();
+  autocast::Region entered = region;
+  entered.enabled &= !is_wide;
+  autocast::enter(policy ? autocast::scope_within(scope, autocast::Layer::over, policy) : scope, entered);
+  const auto left = c10::make_scope_exit([&] { autocast::leave_to(depth); });
+  torch::jit::Stack stack = arguments;
+  std::vector<at::Tensor> made;
+  size_t next_input = 0;
+  for (size_t index = 0; index < stack.size(); ++index) {
+    const auto* alias = op.schema().arguments()[index].alias_info();
+    replace_tensors(stack[index], [&](c10::IValue& item) {
+      item = with[next_input++];
+      if (alias != nullptr && alias->isWrite()) {
+        made.push_back(item.toTensor());
+      }
+    });
+  }
+  op.callBoxed(&stack);
+  for (c10::IValue& value : stack) {
+    replace_tensors(value, [&](c10::IValue& item) {
+      const auto is_same = [&](const at::Tensor& other) { return other.is_same(item.toTensor()); };
+      if (std::none_of(made.begin(), made.end(), is_same)) {
+        made.push_back(item.toTensor());
+      }
+    });
+  }
+  return made;
+}
+
+}  // namespace polycast::call_recorder

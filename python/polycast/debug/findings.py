@@ -1,0 +1,168 @@
+"""A finding of watch: the call that loses a number, where that shows, and what avoids it."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from polycast.debug.calls import BACKWARD, LOWER, STEP, Call, Site, dtype_name
+from polycast.debug.first_nonfinite import NonFinite, is_finite, outputs
+from polycast.debug.program_calls import Rule, StepCalls
+from polycast.debug.rule_search import Advice, advise
+from polycast.debug.tensor_stats import Magnitude, largest, read_numbers
+from polycast.policy.categories import UNLISTED
+from polycast.scope.assignment import assigned
+
+_SHOWN = 1e-3  # closer numbers print alike
+_FUNCTION = "Backward"  # ends the name of the node of a torch.autograd.Function
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An op whose result is non-finite though its inputs were not, and the op that lost the number before it.
+
+    An op whose inputs had NaNs is a finding as well if no op of the watch made them.
+    """
+
+    step: int
+    """How many steps ended before it."""
+    site: Site
+    """The op that loses the number: it underflows, overflows, or rounds away what it was given. In backward, the op
+    whose gradient is non-finite, or an op before it."""
+    shows: Site
+    """The op whose result is the first that is non-finite."""
+    call: Call | None
+    """The call that autocast intercepted at the site."""
+    inputs: tuple[Magnitude, ...]
+    """Of the floating-point tensors that the op at the site was given; in backward, the op that shows it."""
+    result: Magnitude
+    """Of the result that is non-finite."""
+    made: tuple[tuple[float, float], ...]
+    """The largest and the smallest absolute result at the site, each as it was and in float32; in backward nothing."""
+    remedy: str
+    """Rules that were tried and avoid it, or what was tried."""
+    skipped: bool = False
+    """Whether a scaler skipped the step."""
+
+    @property
+    def op(self) -> str:
+        """The op at the site, as policies name it."""
+        return self.site.op
+
+    def __str__(self) -> str:
+        what = "infinity" if math.isinf(self.result.value) else "NaN"
+        shows = ("the gradient of " if self.shows.phase == BACKWARD else "") + self.shows.op
+        where = f"{self.shows.phase}{_of(self.shows)}"
+        begins = "" if self.site.op == self.shows.op else f"; it begins in {self.site.op}"
+        begins += _of(self.site) if begins and self.site.module != self.shows.module else ""
+        tensors = [one for one in self.inputs if one.dtype is not torch.float64] or self.inputs  # numbers are float64
+        given = ", ".join(dict.fromkeys(f"{dtype_name(one.dtype)} up to {one.value:.3g}" for one in tensors))
+        given = given or "no floating-point tensor"
+        sizes = [
+            (how, *pair)
+            for how, pair in zip(("up to", "down to"), self.made, strict=False)
+            if not math.isclose(*pair, rel_tol=_SHOWN)
+        ]
+        if sizes and not math.isnan(sizes[0][2]):
+            given += ", result {} {:.3g} ({:.3g} in float32)".format(*sizes[0])
+        rule = UNLISTED if self.call is None else self.call.rule
+        origin = f" ({self.call.origin})" if self.call is not None and self.call.origin else ""
+        return (
+            f"step {self.step}: {what} in {dtype_name(self.result.dtype)}: {shows}, in {where}{begins}\n"
+            f"  given {given}; rule of {self.site.op}: {rule}{origin}\n"
+            f"  {self.remedy}"
+        )
+
+
+def _of(site: Site) -> str:
+    return f" of '{site.module}'" if site.module else ""
+
+
+def find(
+    step: StepCalls, values: NonFinite, failing: int, model: nn.Module, number: int, is_nan_given: bool
+) -> Finding:
+    """Return the finding for a call whose result is the first that is non-finite."""
+    advice = Advice(failing)
+    if not is_nan_given and step.phase(failing) != STEP:
+        advice = advise(step, failing)
+    of = failing if is_nan_given else advice.start
+    culprit = of if advice.culprit is None else advice.culprit
+    shown = culprit if step.phase(failing) != BACKWARD else failing
+    site = step.sites[culprit]
+    call = step.calls[failing]
+    intercepted = step.intercepted(culprit)
+    given = [one.tensor for one in step.calls[shown].inputs if one.tensor.is_floating_point()]
+    inputs = tuple(map(Magnitude, [tensor.dtype for tensor in given], read_numbers([*map(largest, given)])))
+    made = next(one for one in call.outputs if not one.is_finite)
+    again = values.again([failing])
+    value = math.nan if again is None else read_numbers([largest(again[made.key])])[0]
+    rule = next((one for one in intercepted if one.is_ruled), intercepted[0] if intercepted else None)
+    remedy = _remedy(step, failing, advice, model, is_nan_given, inputs, values)
+    sizes = [_sizes(step, values, shown, is_wide) for is_wide in (False, True) if shown == culprit]
+    shows = step.sites[failing] if shown == culprit or call.weight else step.sites[of]._replace(phase=BACKWARD)
+    if call.function:
+        site = shows = step.sites[failing]._replace(op=call.function.removesuffix(_FUNCTION))
+    pair = tuple(zip(*sizes, strict=True)) if all(sizes) else ()
+    return Finding(number, site, shows, rule, inputs, Magnitude(made.dtype, value), pair, remedy)
+
+
+def _sizes(step: StepCalls, values: NonFinite, index: int, is_wide: bool) -> tuple[float, ...]:
+    """Return the largest and the smallest absolute result of a call; nothing if it cannot be run again."""
+    again = values.again([index], is_wide=is_wide)
+    made = [] if again is None else [one for one in outputs(step, again, [index])[:1] if one.numel() > 0]
+    return tuple(read_numbers([size for one in made for size in (largest(one), one.abs().min())]))
+
+
+def _remedy(
+    step: StepCalls,
+    failing: int,
+    advice: Advice,
+    model: nn.Module,
+    is_nan_given: bool,
+    inputs: Sequence[Magnitude],
+    values: NonFinite,
+) -> str:
+    call, phase = step.calls[failing], step.phase(failing)
+    if is_nan_given:
+        return "it was given NaNs that no op of the watch made: look at the data, the weights and old gradients"
+    if not all(math.isfinite(one.value) for one in inputs):
+        return "it was given infinities that the program asks for, as for a row that is masked as a whole"
+    if phase == STEP:
+        return "the optimizer computes it: look at its eps and its learning rate, and keep its weights in float32"
+    wide = values.again([failing], is_wide=True)
+    is_lost_here = wide is not None and all(map(is_finite, outputs(step, wide, [failing])))
+    scale = "a GradScaler with a smaller init_scale avoids it; " if phase == BACKWARD and is_lost_here else ""
+    if call.function:
+        cast = "grad = grad.float()" if is_lost_here else "torch.where around what divides by zero"
+        return f"in float32 it is {'' if is_lost_here else 'not '}finite: write {cast} in the backward of this function"
+    if advice.rules:
+        return f"{scale}tried, and finite: {code(step, advice.rules, model)}"
+    if is_lost_here and step.op(failing) in ("to", "_to_copy"):
+        return f"{scale}the program itself casts it: remove the cast to {dtype_name(call.outputs[0].dtype)}"
+    ops = ", ".join(dict.fromkeys(op for _, op in advice.tried))
+    if advice.is_finite_wide is False:
+        return "tried with the calls before it in float32: not finite either; polycast.debug.bisect tries all calls"
+    if not ops and not call.is_in_region and phase != BACKWARD and any(one.dtype in LOWER for one in inputs):
+        return "no region casts it: in float32 it is finite, so call .float() on what it is given"
+    return f"{scale}tried {ops or 'no rule'} in fp32, which is not enough: polycast.debug.bisect searches all rules"
+
+
+def code(step: StepCalls, rules: Sequence[Rule], model: nn.Module) -> str:
+    """Return the code that gives rules to modules or to all of the program."""
+    has_own = any(
+        one.origin.startswith("module: ") and one.op.partition(".")[0] in dict(rule[::-1] for rule in rules)
+        for index in range(len(step.calls))
+        for one in (step.intercepted(index) if step.is_lower(index) else ())
+    )
+    if not has_own and not all(place for place, _ in rules):
+        return f"polycast.Policy({json.dumps(dict.fromkeys((op for _, op in rules), 'fp32'))})"
+    known = assigned(model)
+    given: dict[str, dict[str, str]] = {}
+    for place, op in rules:
+        for name in [place] if place else ["", *known]:  # the rules of a module override those of the model
+            own = {str(key): str(rule) for key, rule in known[name].rules.items()} if name in known else {}
+            given.setdefault(name, own)[op] = "fp32"
+    return f"polycast.assign(model, {json.dumps(given)})"

@@ -1,0 +1,204 @@
+"""The calls of a step of a program: which calls made the inputs of a call, and the calls run again."""
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cache, cached_property
+
+from torch import Tensor
+
+from polycast._extension import KernelPolicy, ProgramCall, key_of
+from polycast.debug.calls import BACKWARD, FORWARD, LOWER, STEP, Call, Site, SiteCounter
+from polycast.debug.module_tracker import OUTSIDE, ModuleTracker
+from polycast.policy.policy import Policy, PolicyError
+from polycast.policy.rules import shown
+
+Key = tuple[int, int]
+Values = dict[Key, Tensor]
+Rule = tuple[str, str]  # a module and an op; the module "" is everything
+# These calls write into their running statistics, which their schemas do not tell.
+_WRITERS = ("batch_norm", "instance_norm")
+
+
+class StepCalls:
+    """The calls of a step, in order.
+
+    Args:
+        calls: The calls.
+        intercepted: The calls that autocast intercepted within them.
+        modules: The tracker that numbered their modules.
+    """
+
+    def __init__(self, calls: Sequence[ProgramCall], intercepted: Sequence[Call], modules: ModuleTracker) -> None:
+        self.calls = calls
+        self._intercepted = {call.order: call for call in intercepted}
+        self._modules = modules
+        self.readers: defaultdict[int, list[int]] = defaultdict(list)
+        """The calls that read from a memory."""
+        self._makers: list[list[tuple[int, ...]]] = []
+        made: dict[Key, int] = {}
+        written: defaultdict[int, list[int]] = defaultdict(list)
+        for index, call in enumerate(calls):
+            found = []
+            for given in call.inputs:
+                maker = made.get(given.key, -1)
+                writers = [writer for writer in written.get(given.key[0], ()) if writer > maker]
+                found.append(tuple(writers if maker < 0 else (maker, *writers)))
+                self.readers[given.key[0]].append(index)
+            self._makers.append(found)
+            for output in call.outputs:
+                made[output.key] = index
+                if output.is_written:
+                    written[output.key[0]].append(index)
+
+    @cached_property
+    def sites(self) -> list[Site]:
+        """Where each call is made."""
+        counter = SiteCounter()
+        return [counter.next(self.phase(index), self.module(index), self.op(index)) for index in range(len(self.calls))]
+
+    def op(self, index: int) -> str:
+        """Return the op of a call, as policies name it."""
+        return shown(self.calls[index].name).partition(".")[0]
+
+    def phase(self, index: int) -> str:
+        """Return the phase of a call; a forward that backward runs again is forward."""
+        call = self.calls[index]
+        if call.module != OUTSIDE:
+            return FORWARD
+        return BACKWARD if call.task >= 0 else STEP if call.in_step else FORWARD
+
+    def module(self, index: int) -> str:
+        """Return the name of the module that made a call; in backward, of the module or the weight of its gradient."""
+        call = self.calls[index]
+        if self.phase(index) != BACKWARD:
+            return self._modules.name(call.module)
+        if call.weight:
+            return self._modules.weights.get(call.weight, "")
+        if call.function:  # whose forward made calls with higher numbers
+            return next((self.module(one) for one in self._forward if self.calls[one].node > call.node), "")
+        of = self.gradient_of(index)
+        return "" if of is None else self.module(of)
+
+    @cached_property
+    def _forward(self) -> list[int]:
+        return [index for index in range(len(self.calls)) if self.phase(index) == FORWARD]
+
+    def gradient_of(self, index: int) -> int | None:
+        """Return the call whose gradient a call in backward computes: the last one that began before its node."""
+        node, found = self.calls[index].node, None
+        if self.calls[index].weight or self.calls[index].function:
+            return None
+        for one in self._forward:
+            call = self.calls[one]
+            if call.node <= node and (found is None or call.node >= self.calls[found].node):
+                found = one
+        return found
+
+    def intercepted(self, index: int) -> list[Call]:
+        """Return the calls that autocast intercepted within a call, itself included."""
+        call = self.calls[index]
+        return [self._intercepted[order] for order in range(call.first, call.last) if order in self._intercepted]
+
+    def is_lower(self, index: int) -> bool:
+        """Return whether a call in a region computes in a lower precision."""
+        call = self.calls[index]
+        if not call.is_in_region:
+            return False
+        dtypes = [given.tensor.dtype for given in call.inputs] + [output.dtype for output in call.outputs]
+        dtypes += [dtype for one in self.intercepted(index) for dtype in one.arrived]
+        return any(dtype in LOWER for dtype in dtypes)
+
+    def rules(self, index: int) -> Iterator[Rule]:
+        """Yield the rules that could have a call compute in float32: of its op, then of the ops that it runs."""
+        is_computed = not self.op(index).startswith("new_") and not self.op(index).endswith("_like")
+        if self.is_lower(index) and is_computed and not all(one.is_view for one in self.calls[index].outputs):
+            ops = (self.op(index), *(one.op.partition(".")[0] for one in self.intercepted(index)))
+            yield from ((self.module(index), op) for op in dict.fromkeys(ops) if _has_rule(op))
+
+    def makers(self, index: int, is_floating: bool = True) -> set[int]:
+        """Return the calls that made the inputs of a call, and those that wrote into them."""
+        pairs = zip(self.calls[index].inputs, self._makers[index], strict=True)
+        return {
+            maker for given, makers in pairs if given.tensor.is_floating_point() or not is_floating for maker in makers
+        }
+
+    def before(self, starts: Iterable[int], count: int) -> list[int]:
+        """Return calls, and the nearest calls that made their inputs, in order.
+
+        It goes on beyond the count where an input was written later, so that its values are lost.
+        """
+        needed = set(starts)
+        heap = [-index for index in needed]
+        heapq.heapify(heap)
+        found: set[int] = set()
+        while heap and (len(found) < count or needed):
+            index = -heapq.heappop(heap)
+            if index in found or (len(found) >= count and index not in needed):
+                continue
+            found.add(index)
+            needed.discard(index)
+            for given, makers in zip(self.calls[index].inputs, self._makers[index], strict=True):
+                if given.tensor.is_floating_point() and makers:
+                    for maker in makers:
+                        heapq.heappush(heap, -maker)
+                    needed.update(() if given.is_as_given else set(makers) - found)
+        return sorted(found)
+
+    def makes(self, index: int, tensor: Tensor) -> bool:
+        """Return whether a tensor is an output of a call."""
+        return key_of(tensor) in [output.key for output in self.calls[index].outputs]
+
+    def run(
+        self,
+        indices: Iterable[int],
+        rules: Collection[Rule] = (),
+        *,
+        is_wide: bool = False,
+        leaf: Callable[[Tensor], Tensor] = Tensor.detach,
+    ) -> Values:
+        """Run calls again, in order, and return the values of their outputs.
+
+        Args:
+            indices: The calls.
+            rules: Ops that have the rule fp32 in a module.
+            is_wide: Whether everything is in float32, and nothing is cast.
+            leaf: Applied to each floating-point input that none of the calls makes.
+        """
+        values: Values = {}
+        calls = [self.calls[index] for index in sorted(indices)]
+        copies = any(output.is_written for call in calls for output in call.outputs)
+        for call in calls:
+            copies = copies or any(name in call.name for name in _WRITERS)
+            tensors = []
+            for given in call.inputs:
+                tensor = values.get(given.key)
+                if tensor is None:
+                    tensor = given.tensor.detach()
+                    if tensor.is_floating_point():
+                        tensor = leaf(tensor.float() if is_wide and tensor.dtype in LOWER else tensor)
+                    tensor = tensor.clone() if copies else tensor
+                    values[given.key] = tensor
+                tensors.append(tensor)
+            module = self._modules.name(call.module)
+            ops = frozenset(op for place, op in rules if place in ("", module) or module.startswith(f"{place}."))
+            made = call.run(tensors, _kernels(ops) if ops else None, is_wide)
+            if is_wide and call.name.startswith(("aten::to.", "aten::_to_copy")) and made[0].dtype in LOWER:
+                made = tensors[:1]
+            for output, tensor in zip(call.outputs, made, strict=True):
+                values[output.key] = tensor.float() if is_wide and tensor.dtype in LOWER else tensor
+        return values
+
+
+@cache
+def _has_rule(op: str) -> bool:
+    try:
+        Policy({op: "fp32"})
+    except PolicyError:
+        return False
+    return True
+
+
+@cache
+def _kernels(ops: frozenset[str]) -> KernelPolicy:
+    return Policy(dict.fromkeys(ops, "fp32")).kernels

@@ -1,0 +1,165 @@
+"""The search for a rule with which a call, or its gradient, is finite. Each rule is tried."""
+
+import contextlib
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from polycast.debug.calls import FORWARD
+from polycast.debug.first_nonfinite import difference, is_finite, outputs
+from polycast.debug.program_calls import Rule, StepCalls
+
+_DEPTHS = (6, 24, 96, 400)  # how many calls before it are run again
+_CLOSE = 0.1  # a result with this error, relative to the result in float32, is right
+_CLOSER = 0.02  # of several rules
+_ROUNDS = 3  # in which later calls are made finite as well
+
+# Runs calls again under rules, or in float32; returns the results that are to be finite.
+Trial = Callable[[Sequence[int], Sequence[Rule], bool], list[Tensor]]
+
+
+@dataclass
+class Advice:
+    """What was found out about a call whose result is non-finite."""
+
+    start: int
+    """The call; in backward, the call whose gradient it is."""
+    rules: tuple[Rule, ...] = ()
+    """Rules with which it is finite."""
+    tried: list[Rule] = field(default_factory=list)
+    is_finite_wide: bool | None = None
+    """Whether it is finite in float32; None if it could not be run again."""
+    culprit: int | None = None
+    """The first call that the rules are for."""
+
+
+def advise(step: StepCalls, failing: int) -> Advice:
+    """Search rules for a call in forward, or for the call whose gradient a call in backward computes."""
+    of = step.gradient_of(failing) if step.phase(failing) != FORWARD else failing
+    if of is None:
+        return Advice(failing)
+    trial = _forward(step, failing) if of == failing else _backward(step, failing)
+    advice = _search(step, of, trial, ())
+    for _ in range(_ROUNDS if advice.rules and of == failing else 0):
+        later = _next_failing(step, of, advice.rules)
+        if later is None:
+            break
+        more = _search(step, later, _forward(step, later), advice.rules)
+        if not more.rules:
+            break
+        advice.rules = more.rules
+    return advice
+
+
+def _forward(step: StepCalls, failing: int) -> Trial:
+    def run(indices: Sequence[int], rules: Sequence[Rule], is_wide: bool) -> list[Tensor]:
+        with torch.no_grad():
+            return outputs(step, step.run(indices, rules, is_wide=is_wide), [failing])
+
+    return run
+
+
+def _backward(step: StepCalls, failing: int) -> Trial:
+    """Return a trial of the gradients from the root of the backward down to the calls before one."""
+    task = step.calls[failing].task
+    backward = [index for index, call in enumerate(step.calls) if call.task == task]
+    roots = [root for index in backward if (root := step.gradient_of(index)) is not None]
+    root = max(roots, key=lambda index: (step.calls[index].node, index))
+    needed = set(step.before([root], len(step.calls)))
+
+    def run(indices: Sequence[int], rules: Sequence[Rule], is_wide: bool) -> list[Tensor]:
+        after = set(indices)
+        for index in range(min(after), root + 1):
+            if index in needed and not after.isdisjoint(step.makers(index)):
+                after.add(index)
+        leaves: list[Tensor] = []
+
+        def leaf(tensor: Tensor) -> Tensor:
+            leaves.append(tensor.detach().requires_grad_())
+            return leaves[-1]
+
+        with torch.set_grad_enabled(True):
+            result = step.run(after, rules, is_wide=is_wide, leaf=leaf)[step.calls[root].outputs[0].key]
+            given = (one.tensor for index in backward[:1] for one in step.calls[index].inputs)
+            first = next((one for one in given if one.shape == result.shape), torch.ones_like(result))
+            made = torch.autograd.grad(result, leaves, first.detach().to(result), allow_unused=True)
+        return [leaf.new_zeros(()) if one is None else one for one, leaf in zip(made, leaves, strict=True)]
+
+    return run
+
+
+def _search(step: StepCalls, start: int, trial: Trial, base: tuple[Rule, ...]) -> Advice:
+    advice = Advice(start)
+    second: tuple[Rule, ...] = ()  # rules with which it is finite, but far from what it is in float32
+    for depth in _DEPTHS:
+        indices = step.before([start], depth)
+        truth = _tried(trial, indices, (), True)
+        advice.is_finite_wide = None if truth is None else all(map(is_finite, truth))
+        if truth is not None and advice.is_finite_wide:
+
+            def error(rules: Sequence[Rule], indices: Sequence[int] = indices, truth: list[Tensor] = truth) -> float:
+                """Return the error of the results under rules; it is infinite if one is non-finite."""
+                found = _tried(trial, indices, (*base, *rules), False)
+                if found is None or not all(map(is_finite, found)):
+                    return math.inf
+                return max(difference(one, right) for one, right in zip(found, truth, strict=True))
+
+            for rules in _candidates(step, indices, error):
+                advice.tried += [rule for rule in rules if rule not in advice.tried]
+                if (off := error(rules)) <= _CLOSE:
+                    return _finish(step, indices, advice, (*base, *rules))
+                second = second or (rules if off < math.inf else ())
+        if truth is None or len(indices) < depth:
+            break
+    return _finish(step, indices, advice, (*base, *second)) if second else advice
+
+
+def _finish(step: StepCalls, indices: Sequence[int], advice: Advice, rules: tuple[Rule, ...]) -> Advice:
+    advice.rules = rules
+    last: dict[Rule, int] = {}
+    for index in indices:
+        for place, op in step.rules(index):
+            last.update({rule: index for rule in rules if rule in ((place, op), ("", op))})
+    advice.culprit = min(last.values(), default=advice.start)
+    return advice
+
+
+def _candidates(
+    step: StepCalls, indices: Sequence[int], error: Callable[[Sequence[Rule]], float]
+) -> Iterator[tuple[Rule, ...]]:
+    """Yield rules to try, those that change least first: of one op in a module, of one op, of several ops."""
+    narrow = list(dict.fromkeys(rule for index in reversed(indices) for rule in step.rules(index)))
+    rules = list(dict.fromkeys(("", op) for _, op in narrow))
+    yield from ((rule,) for rule in dict.fromkeys([*narrow, *rules]))
+    if rules and (least := error(rules)) < math.inf:
+        bound = _CLOSER if least <= _CLOSER else sys.float_info.max
+        rules = next(rules[:count] for count in range(1, len(rules) + 1) if error(rules[:count]) <= bound)
+        for rule in list(rules):
+            rest = [one for one in rules if one != rule]
+            rules = rest if rest and error(rest) <= bound else rules
+        yield tuple(rules)
+
+
+def _tried(trial: Trial, indices: Sequence[int], rules: Sequence[Rule], is_wide: bool) -> list[Tensor] | None:
+    with contextlib.suppress(Exception):  # kernels refuse dtypes by errors of any kind
+        return trial(indices, rules, is_wide)
+    return None
+
+
+def _next_failing(step: StepCalls, start: int, rules: Sequence[Rule]) -> int | None:
+    """Return the first later call in forward that is non-finite under rules, and finite in float32."""
+    after = {start}
+    for index in range(start + 1, len(step.calls)):
+        if step.phase(index) == FORWARD and not after.isdisjoint(step.makers(index)):
+            after.add(index)
+    indices = step.before([start], _DEPTHS[1])
+    with contextlib.suppress(Exception), torch.no_grad():
+        here, wide = (step.run({*indices, *after}, rules, is_wide=one) for one in (False, True))
+        for index in sorted(after):
+            if not all(map(is_finite, outputs(step, here, [index]))):
+                return index if all(map(is_finite, outputs(step, wide, [index]))) else None
+    return None
