@@ -3,6 +3,7 @@
 #include <ATen/SequenceNumber.h>
 #include <ATen/ops/stack.h>
 #include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
@@ -53,6 +54,8 @@ bool only_traces() {
 }
 
 at::Tensor detached(const at::Tensor& tensor) {
+  // A dispatch mode, which would run the detach in Python, may raise there, and the call would be lost.
+  const c10::impl::ExcludeDispatchKeyGuard no_mode(c10::DispatchKey::Python);
   auto* const impl = tensor.unsafeGetTensorImpl();
   return at::Tensor(impl->shallow_copy_and_detach(
       impl->is_inference() ? c10::VariableVersion() : impl->version_counter(),
