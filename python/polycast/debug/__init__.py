@@ -9,7 +9,8 @@
 The other names are the types of what these return.
 """
 
-from polycast.debug.bisecting import Bisection, Culprit, bisect
+from polycast.debug.bisecting import bisect
+from polycast.debug.bisection import Bisection, Culprit
 from polycast.debug.calls import Call, Cast, Site
 from polycast.debug.comparing import Comparison, Error, compare
 from polycast.debug.findings import Finding

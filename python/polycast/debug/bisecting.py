@@ -1,20 +1,18 @@
 """A bisection: the search for the rules that make a program bad."""
 
-import json
 import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 from torch import nn
 
-from polycast._text_table import lines_of
 from polycast.debug.bisect_log import Log, Run
+from polycast.debug.bisection import Bisection, Culprit
 from polycast.debug.calls import Call
 from polycast.debug.candidate_policies import Candidate, CandidatePolicies, Switch
 from polycast.debug.observer import Observer
@@ -25,70 +23,6 @@ from polycast.scope.process import ENVIRONMENT_POLICY, use
 
 BUILT_IN = "built-in"
 _GOOD, _SKIP, _MOST = 0, 125, 127  # as for git bisect run
-_SHOWN = 8  # of more rules the fix prints a name
-
-
-class Culprit(NamedTuple):
-    """A rule that makes the program bad."""
-
-    op: str
-    module: str
-    """The module that calls the op, by its name in the model: "encoder.0"; "" for the model itself, for calls outside
-    of it, and if no model was given."""
-    good: str
-    """Its category in "good"."""
-    bad: str
-    """Its category in "bad"."""
-    group: int
-    """The rules of one group make the program bad only together."""
-
-
-@dataclass(frozen=True)
-class Bisection:
-    """The rules that make a program bad, and a fix. It prints as a table."""
-
-    culprits: tuple[Culprit, ...]
-    """The rules. Each group is minimal: without any one of its rules the program is good."""
-    policy: Policy
-    """The "bad" policy with the rules of the fix that are not for modules, for :func:`polycast.use`."""
-    modules: dict[str, Policy]
-    """The rules of the fix for modules, for :func:`polycast.assign`. Without any one of its rules the fix is none."""
-    runs: int
-    """How often the program ran."""
-    switches: int
-    """How many rules of ops differ between "good" and "bad", counted in each module of the model."""
-    proved: bool
-    """Whether the last run, with the fix, was good."""
-    notes: tuple[str, ...]
-    """What else the search found, in sentences."""
-
-    @property
-    def fix(self) -> str:
-        """The calls that make the program good."""
-        rules = {module: dict(policy.rules) for module, policy in self.modules.items()}
-        policy = json.dumps(self.policy.rules) if len(self.policy) <= _SHOWN else "found.policy"
-        calls = [f"polycast.use({policy})"] if self.policy or not rules else []
-        return "; ".join([*calls, *([f"polycast.assign(model, {json.dumps(rules)})"] if rules else [])])
-
-    def __str__(self) -> str:
-        """Return the table, the fix and the number of runs."""
-        groups: dict[int, list[str]] = {}
-        for one in self.culprits:
-            groups.setdefault(one.group, []).append(str(Switch(one.op, one.module)))
-        rows: list[tuple[str, ...]] = [("op", "module", "good", "bad"), *(one[:4] for one in self.culprits)]
-        if not any(one.module for one in self.culprits):
-            rows = [(op, *categories) for op, _, *categories in rows]
-        together = [f"{', '.join(names[:-1])} and {names[-1]}" for names in groups.values() if len(names) > 1]
-        return "\n".join(
-            [
-                *lines_of(rows),
-                "",
-                *(f"{names} fail only together: one of their rules is enough." for names in together),
-                f"The fix, under which the last run was {'good' if self.proved else 'not good'}: {self.fix}",
-                f"{self.runs} runs for {self.switches} rules that differ.",
-                *self.notes,
-            ]
-        )
 
 
 def bisect(
