@@ -58,7 +58,11 @@ def _read_names(reader: Reader, node: Node, ops: dict[str, Op]) -> list[tuple[Te
             key, value = item.value[0]
             deciding = [value] if isinstance(value, Text) else reader.texts(value, f"the ops of '{key.value}'")
         else:
-            reader.report(item, "a documented name is no name", "write it as op, {name: op} or {name: [op, op]}")
+            reader.report(
+                item,
+                "a documented name: expected a name, got a list or a mapping",
+                "write it as op, {name: op} or {name: [op, op]}",
+            )
             continue
         known = read_ops(reader, deciding, ops)
         if known:

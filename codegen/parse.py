@@ -136,7 +136,7 @@ class _PolicyParser(DeviceReader):
         if node is None:
             return [(renamed(key, DEFAULT), Overload())]
         if not isinstance(node, Sequence) or not node.value:
-            self.report(node, f"overloads of op '{key.value}' is no list", "write it as [default, other]")
+            self.report(node, f"overloads of op '{key.value}': expected a list", "write it as [default, other]")
             return []
         overloads: list[tuple[Text, Overload | None]] = []
         details: Node | None
@@ -146,7 +146,7 @@ class _PolicyParser(DeviceReader):
             elif isinstance(item, Mapping) and len(item.value) == 1:
                 name, details = item.value[0]
             else:
-                self.report(item, "an overload is no name", "write it as name or {name: {...}}")
+                self.report(item, "an overload: expected a name", "write it as name or {name: {...}}")
                 continue
             overload = self.read_overload(name, details)
             if name.value in [other.value for other, _ in overloads]:

@@ -65,7 +65,7 @@ def bisect(
 
     Raises:
         ValueError: If the program is bad under `good`, or good under `bad`; if it is good and bad under the same rules;
-            or if the log is that of another search.
+            or if the log belongs to another search.
         TypeError: If `check` returns None.
 
     Example:

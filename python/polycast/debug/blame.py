@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 LARGEST = 1e9
-"""An infinite error, or that of a NaN."""
+"""An infinite error, or the error of a NaN."""
 # In these the norm of an input decides how much its error matters.
 _SUMS = ("add", "add_", "sub", "rsub", "cat", "stack", "where", "copy_", "index_put", "scatter_add", "slice_scatter")
 
 Result = tuple[int, int]
-"""The index of an op, and that of one of its results."""
+"""The index of an op, and the index of one of its results."""
 
 
 class Node(NamedTuple):

@@ -66,7 +66,7 @@ class FirstRun:
             self.draws[op.site] = [op.result[1].clone()]
 
     def ends(self, returned: object) -> list[Result]:
-        """Return the results of the program: those that it returns, or that no op reads, and its gradients."""
+        """Return the results of the program: its return values, or values that no op reads, and its gradients."""
         made = [*self._contents.of(*tensors(returned))]
         unread = [
             (index, number)

@@ -55,7 +55,7 @@ class Comparison(tuple[Error, ...]):
     error: float
     """The error of the results: what the program returns, or what no op reads, and the gradients."""
     policy: Policy | None
-    """Rules under which the error is less than half as large. None if there are none among those that were tried."""
+    """Rules under which the error is less than half as large. None if no tried rules achieve it."""
     error_under_policy: float
     """The error of the results in a run under these rules."""
 
@@ -114,7 +114,7 @@ def compare(
     The ops are those below autograd and autocast, in forward and backward. Ops of the two runs belong together if they
     have the same phase, module, name and number. The results of the first run are held until the second run has
     computed them as well. If the error of the results is larger than rounding makes it, rules of the ops that are
-    responsible are tried: the program runs under them, at most twelve times, and the result has those that help.
+    responsible are tried: the program runs under them, at most twelve times, and the result has the rules that help.
 
     All runs start from the same random state (torch's, Python's, NumPy's global one), buffers and gradients. Afterwards
     these are as the first run left them. Later runs get the random numbers of the first run, those of dropout included.

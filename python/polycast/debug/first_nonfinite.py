@@ -26,7 +26,7 @@ _MOVERS = (
     "::stack",
     "::pad",
 )
-_SAME = 0.05  # a smaller difference of results, relative to their norm, is that of the lower precision
+_SAME = 0.05  # a smaller difference of results, relative to their norm, comes from the lower precision
 _MOST = 8  # calls that are looked at in a step
 
 

@@ -69,7 +69,7 @@ class Op:
         return list(read(self.function, self.args, self.kwargs, of))
 
     def results(self) -> list[Tensor]:
-        """Return the tensors of the result, and those that it writes into, integers included."""
+        """Return the tensors of the result, and the tensors that it writes into, integers included."""
         return unique([*tensors(self.result), *written(self.function, self.args, self.kwargs, tensors)])
 
     def in_wider_dtype(self) -> list[Tensor] | None:

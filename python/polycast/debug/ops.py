@@ -60,7 +60,7 @@ def written(function: Function, args: Args, kwargs: Kwargs, of: Kind = floating)
 
 
 def read(function: Function, args: Args, kwargs: Kwargs, of: Kind = floating) -> Iterator[Tensor]:
-    """Yield the tensors whose values a call reads, without those that it overwrites; by default floating-point ones."""
+    """Yield the tensors whose values a call reads, not the ones that it overwrites; by default floating-point ones."""
     fills = function._schema.name in _FILLS
     given = by_name(function, args, kwargs)
     for argument in function._schema.arguments:

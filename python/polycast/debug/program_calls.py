@@ -117,7 +117,7 @@ class StepCalls:
             yield from ((self.module(index), op) for op in dict.fromkeys(ops) if _has_rule(op))
 
     def makers(self, index: int, is_floating: bool = True) -> set[int]:
-        """Return the calls that made the inputs of a call, and those that wrote into them."""
+        """Return the calls that made the inputs of a call, and the calls that wrote into them."""
         pairs = zip(self.calls[index].inputs, self._makers[index], strict=True)
         return {
             maker for given, makers in pairs if given.tensor.is_floating_point() or not is_floating for maker in makers

@@ -131,7 +131,7 @@ def _finish(step: StepCalls, indices: Sequence[int], advice: Advice, rules: tupl
 def _candidates(
     step: StepCalls, indices: Sequence[int], error: Callable[[Sequence[Rule]], float]
 ) -> Iterator[tuple[Rule, ...]]:
-    """Yield rules to try, those that change least first: of one op in a module, of one op, of several ops."""
+    """Yield rules to try, from the smallest change on: of one op in a module, of one op, of several ops."""
     narrow = list(dict.fromkeys(rule for index in reversed(indices) for rule in step.rules(index)))
     rules = list(dict.fromkeys(("", op) for _, op in narrow))
     yield from ((rule,) for rule in dict.fromkeys([*narrow, *rules]))

@@ -68,7 +68,7 @@ def largest(tensor: Tensor) -> Tensor:
 def relative_errors(results: list[Tensor], expected: list[Tensor]) -> Tensor | None:
     """Return the error of each result relative to its norm, and these norms, on its device; None if the shapes differ.
 
-    A non-finite result that is expected is no error; any other is an infinite one. Elements that mask others are no
+    A non-finite result that is expected is not an error; any other is an infinite one. Elements that mask others are no
     errors either: those that are very negative in both, if not all elements are.
     """
     if [one.shape for one in results] != [one.shape for one in expected]:

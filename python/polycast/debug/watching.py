@@ -56,7 +56,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
     step writes the weights, it looks for the first call whose result is non-finite, and runs calls before it again to
     find out which of them loses the number, and which rule avoids that. A rule is printed only if it was tried.
 
-    A step that a scaler skips because of an overflow in backward is no finding, unless it skips 16 steps in a row.
+    A step that a scaler skips because of an overflow in backward is not a finding, unless it skips 16 steps in a row.
     Infinities that the program asks for are no findings, as in ``masked_fill(mask, -math.inf)``, nor are infinities
     that make no difference, as in a mask that softmax maps to zero. Infinities that float32 gives as well, as
     ``log(0)``, are findings only if a result, a gradient or a weight is non-finite. Compiled code is not seen.

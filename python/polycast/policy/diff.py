@@ -39,7 +39,7 @@ class Side(NamedTuple):
         return self.categories.get(key) or (UNLISTED if here else ABSENT)
 
     def overloads(self) -> set[tuple[str, str]]:
-        """Return the overloads that it lists, and those that its PyTorch is known to lack."""
+        """Return the overloads that it lists, and the overloads that its PyTorch is known to lack."""
         if self.release is not None:
             return set(map(split_overload, self.release.ops))
         return {key[:2] for key in self.categories}
