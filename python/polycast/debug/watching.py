@@ -52,7 +52,7 @@ class Flushed(NamedTuple):
 class watch:  # noqa: N801 - is used as a function is, as torch.autocast
     """Find the ops, in forward, backward or a step, that make infinities and NaNs, and rules that avoid them.
 
-    The watch holds the inputs of the calls of a step, so it needs about the memory of the step's activations. Before a
+    The watch holds the inputs of the calls of a step, which can take twice the memory of its activations. Before a
     step writes the weights, it looks for the first call whose result is non-finite, and runs calls before it again to
     find out which of them loses the number, and which rule avoids that. A rule is printed only if it was tried.
 
