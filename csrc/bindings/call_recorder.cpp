@@ -38,7 +38,6 @@ py::tuple tuple_of(const call_recorder::Call& call) {
   }
   return py::make_tuple(
       call.order,
-      call.node,
       call.name,
       c10::DeviceTypeName(call.device, true),
       rule_of(call),
@@ -90,15 +89,16 @@ void start_recording(std::string recorder, std::optional<std::vector<std::string
 }
 
 // Starts to hold calls. Errors of `on_write` are printed: they cannot get through torch.
-void start_holding(const std::vector<at::Tensor>& weights, const py::function& on_write) {
-  call_recorder::start_holding(weights, [on_write](const std::optional<at::Tensor>& found_inf) {
+void start_holding(const std::vector<at::Tensor>& weights, const py::function& on_write, bool copies) {
+  const auto call = [on_write](const std::optional<at::Tensor>& found_inf) {
     const py::gil_scoped_acquire acquired;
     try {
       on_write(found_inf);
     } catch (py::error_already_set& error) {
       error.discard_as_unraisable("polycast.debug.watch");
     }
-  });
+  };
+  call_recorder::start_holding(weights, call, copies);
 }
 
 std::vector<at::Tensor> run_again(
@@ -123,7 +123,8 @@ void bind_program_calls(py::module_& module) {
       .def_readonly("dtype", &Output::dtype)
       .def_readonly("is_written", &Output::is_written)
       .def_readonly("is_view", &Output::is_view)
-      .def_readonly("is_finite", &Output::is_finite);
+      .def_readonly("is_finite", &Output::is_finite)
+      .def_readonly("copy", &Output::copy);
   py::class_<ProgramCall, std::shared_ptr<ProgramCall>>(module, "ProgramCall")
       .def_property_readonly("name", [](const ProgramCall& call) { return c10::toString(call.op.operator_name()); })
       .def_readonly("module", &ProgramCall::module)
@@ -140,7 +141,7 @@ void bind_program_calls(py::module_& module) {
       .def_property_readonly("has_non_finite_number", &ProgramCall::has_non_finite_number)
       .def_property_readonly("found_inf", &ProgramCall::found_inf)
       .def("run", &run_again);
-  module.def("start_holding", &start_holding);
+  module.def("start_holding", &start_holding, py::arg("weights"), py::arg("on_write"), py::arg("copies"));
   module.def("stop_holding", &call_recorder::stop_holding);
   module.def("pause_holding", &call_recorder::pause_holding);
   module.def("set_step", &call_recorder::set_step);
@@ -164,7 +165,6 @@ void bind_call_recorder(py::module_& module) {
   module.def("stop_recording", &call_recorder::stop);
   module.def("take_calls", &take_calls);
   module.def("set_module", &call_recorder::set_module, py::arg("module"));
-  module.def("current_call", &call_recorder::current);
 }
 
 }  // namespace polycast::bindings

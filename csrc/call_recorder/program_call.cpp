@@ -75,6 +75,14 @@ Key key_of(const at::Tensor& tensor) {
       c10::get_hash(tensor.scalar_type(), tensor.storage_offset(), tensor.sizes().vec(), tensor.strides().vec())};
 }
 
+static bool is_lower_dtype(const c10::IValue& value, const c10::Argument& argument) {
+  const auto& type = argument.real_type();
+  const auto* optional = type->castRaw<c10::OptionalType>();
+  const bool is_dtype = (optional ? optional->getElementType() : type)->kind() == c10::TypeKind::ScalarTypeType;
+  const auto is = [&](at::ScalarType dtype) { return value.toInt() == static_cast<int64_t>(dtype); };
+  return is_dtype && value.isInt() && (is(at::kHalf) || is(at::kBFloat16));
+}
+
 // A mode in Python would see the number of a wrapped tensor, and not the tensor.
 static bool is_finite_number(const at::Tensor& wrapped) {
   at::Tensor flag;
@@ -118,7 +126,11 @@ std::vector<at::Tensor> ProgramCall::run(
   std::vector<at::Tensor> made;
   size_t next_input = 0;
   for (size_t index = 0; index < stack.size(); ++index) {
-    const auto* alias = op.schema().arguments()[index].alias_info();
+    const c10::Argument& argument = op.schema().arguments()[index];
+    const auto* alias = argument.alias_info();
+    if (is_wide && is_lower_dtype(stack[index], argument)) {
+      stack[index] = static_cast<int64_t>(at::kFloat);
+    }
     replace_tensors(stack[index], [&](c10::IValue& item) {
       item = with[next_input++];
       if (alias != nullptr && alias->isWrite()) {

@@ -26,6 +26,7 @@ struct Holding {
   std::vector<std::shared_ptr<ProgramCall>> calls;
   std::set<const void*> weights;
   OnWrite on_write;
+  std::atomic<bool> copies{false};
   std::atomic<bool> is_paused{false};
   std::atomic<bool> in_step{false};
   std::atomic<at::CallbackHandle> handle{at::INVALID_CALLBACK_HANDLE};
@@ -180,6 +181,8 @@ void hold_end(const at::RecordFunction& function, at::ObserverContext* context) 
     Output output{key_of(tensor), tensor.scalar_type(), is_written};
     if (tensor.has_storage()) {
       output.memory.emplace(tensor.storage().getWeakStorageImpl());
+    } else {
+      output.tensor.emplace(tensor.getIntrusivePtr());
     }
     const auto is_same = [&](const Output& other) { return other.key == output.key; };
     if (std::any_of(call.outputs.begin(), call.outputs.end(), is_same)) {
@@ -188,6 +191,9 @@ void hold_end(const at::RecordFunction& function, at::ObserverContext* context) 
     const auto shares = [&](const Input& input) { return input.key.first == output.key.first; };
     output.is_view = !is_written && std::any_of(call.inputs.begin(), call.inputs.end(), shares);
     output.is_finite = output.is_view || is_empty || is_finite(tensor, output.flag);
+    if (holding().copies && !output.is_view && !is_empty && !tensor.key_set().has_any(wrappers)) {
+      output.copy = tensor.detach().clone();
+    }
     call.outputs.push_back(std::move(output));
   };
   for (const at::Tensor& tensor : running.written) {
@@ -207,7 +213,7 @@ void hold_end(const at::RecordFunction& function, at::ObserverContext* context) 
 
 }  // namespace
 
-void start_holding(const std::vector<at::Tensor>& weights, OnWrite on_write) {
+void start_holding(const std::vector<at::Tensor>& weights, OnWrite on_write, bool copies) {
   remove_ended();
   Holding& state = holding();
   const std::lock_guard<std::mutex> lock(state.mutex);
@@ -219,6 +225,7 @@ void start_holding(const std::vector<at::Tensor>& weights, OnWrite on_write) {
     }
   }
   state.on_write = std::move(on_write);
+  state.copies = copies;
   state.is_paused = state.in_step = false;
   held_by_thread = at::addThreadLocalCallback(
       at::RecordFunctionCallback(&hold_start, &hold_end)

@@ -5,8 +5,8 @@
 // is the program's: the program wrote it in forward or in a step, or an autograd node made it in backward. Calls of
 // wrapped tensors (subclasses, functorch) are not held. The calls that they make with plain tensors are.
 //
-// A held input shares its memory with the program's tensor, and is detached from the graph. Outputs are not held. They
-// are the inputs of later calls, which find them by their memory.
+// A held input shares its memory with the program's tensor, and is detached from the graph. Outputs are not held: they
+// are the inputs of later calls, which find them by their memory. Copies of them are made on request.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -44,8 +44,11 @@ struct Output {
   bool is_written;       // by a call that writes into an argument
   bool is_view = false;  // of an input
   bool is_finite = true;
-  at::Tensor flag;                                                  // on accelerators, until any_non_finite reads it
-  std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> memory;  // keeps its address from being used again
+  at::Tensor flag;  // on accelerators, until any_non_finite reads it
+  at::Tensor copy;  // on request, if it is no view
+  // These keep the address in the key from being used again.
+  std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> memory;
+  std::optional<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> tensor;
 };
 
 struct ProgramCall {
@@ -67,7 +70,8 @@ struct ProgramCall {
   bool has_non_finite_number() const;
   // The tensor that tells an optimizer's step whether a scaler skips it.
   std::optional<at::Tensor> found_inf() const;
-  // Makes the call again with other inputs, under a further policy or with autocast off. Returns its outputs.
+  // Makes the call again with other inputs, under a further policy. A wide call is made with autocast off, and float32
+  // takes the place of a lower dtype among its arguments. Returns its outputs.
   std::vector<at::Tensor> run(
       const std::vector<at::Tensor>& with, const autocast::PolicyPointer& policy, bool is_wide) const;
 };
@@ -76,8 +80,8 @@ struct ProgramCall {
 // weight, and before a scaler's last call of a step, with the tensor that tells whether the step was skipped.
 using OnWrite = std::function<void(const std::optional<at::Tensor>& found_inf)>;
 
-// Holds the calls of this thread, and of the threads that torch runs its backward in.
-void start_holding(const std::vector<at::Tensor>& weights, OnWrite on_write);
+// Holds the calls of this thread, and of the threads that torch runs its backward in. `copies`: of their outputs.
+void start_holding(const std::vector<at::Tensor>& weights, OnWrite on_write, bool copies);
 void stop_holding();
 // While holding is paused, calls are the debug tool's own.
 void pause_holding(bool is_paused);

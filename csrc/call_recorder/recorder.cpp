@@ -1,6 +1,5 @@
 #include "call_recorder/recorder.h"
 
-#include <ATen/SequenceNumber.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/record_function.h>
@@ -149,7 +148,6 @@ std::unique_ptr<Frame> intercept(const at::RecordFunction& function, c10::Dispat
   call.order = state().next++;
   call.module = module_of_thread;
   call.backward = torch::autograd::get_current_graph_task_id() != -1;
-  call.node = at::sequence_number::peek();
   visit_inputs(function, [&](const at::Tensor& tensor) {
     call.given.push_back(tensor.scalar_type());
     frame->arguments.push_back({tensor.unsafeGetTensorImpl(), tensor.numel()});
@@ -325,15 +323,6 @@ int64_t current_module() {
 
 uint64_t next_order() {
   return state().next;
-}
-
-std::optional<uint64_t> current() {
-  for (const Frame* frame = innermost; frame != nullptr; frame = frame->parent) {
-    if (frame->kind == Frame::Kind::intercepted) {
-      return frame->call.order;
-    }
-  }
-  return std::nullopt;
 }
 
 }  // namespace polycast::call_recorder

@@ -39,7 +39,6 @@ struct Call {
   std::string origin;                  // the policy that has the rule, and where; empty for the built-in policy
   int64_t module;                      // set last by set_module in this thread
   bool backward;                       // autograd's engine made the call
-  uint64_t node;                       // the call's autograd nodes have this number or higher ones
   std::vector<at::ScalarType> given;
   std::vector<at::ScalarType> arrived;  // empty where the call did not arrive below by its own name
   std::vector<at::ScalarType> returned;
@@ -63,8 +62,5 @@ int64_t current_module();
 
 // Returns the number that the next call will have.
 uint64_t next_order();
-
-// Returns the order of the innermost recorded call that this thread is in.
-std::optional<uint64_t> current();
 
 }  // namespace polycast::call_recorder

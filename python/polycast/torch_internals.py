@@ -67,11 +67,6 @@ unscale_and_check_ = torch._amp_foreach_non_finite_check_and_unscale_
 update_amp_scale_ = torch._amp_update_scale_
 neg_view = torch._neg_view  # undoes the negation of a gradient that is a negative view
 
-# The debug tools: which storage a tensor has, which autograd node runs, which forward call a node belongs to.
-has_storage = torch._C._has_storage
-current_autograd_node = torch._C._current_autograd_node
-sequence_number = torch._C._autograd._get_sequence_nr
-
 # What torch.amp does at the edges of a region for torch.export, and its scaler for an optimizer after an update.
 enter_autocast, exit_autocast = _enter_autocast, _exit_autocast
 fresh_optimizer_state = _refresh_per_optimizer_state

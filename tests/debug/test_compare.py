@@ -80,7 +80,7 @@ def test_a_program_beside_itself_has_no_error_so_far(real_device: str) -> None:
     model, run = program(bert, real_device)
     errors = polycast.debug.compare(run, model.train(), reference=polycast.Policy())
     assert errors.missing == 0
-    assert {row.so_far for row in errors if row.site.op != "_to_copy"} == {0.0} == {errors.error}
+    assert {row.so_far for row in errors if row.site.op not in ("to", "_to_copy")} == {0.0} == {errors.error}
 
 
 def test_the_program_is_as_if_it_had_run_once(real_device: str) -> None:
@@ -105,7 +105,7 @@ def test_an_op_that_is_given_bytes_is_not_run_again() -> None:
             torch.ones(2, 2) @ torch.ones(2, 2) * torch.ones(2, 2, dtype=torch.uint8)
 
     local = {row.site.op: row.local for row in polycast.debug.compare(run)}
-    assert (local["mm"], local["mul.Tensor"]) == (0, None)
+    assert (local["matmul"], local["mul"]) == (0, None)
 
 
 def test_of_a_program_without_a_region_the_comparison_says_so() -> None:
@@ -115,7 +115,7 @@ def test_of_a_program_without_a_region_the_comparison_says_so() -> None:
 
 def test_an_error_is_that_of_the_result_and_not_of_statistics(real_device: str) -> None:
     model, run = program(large_mean, real_device)
-    rows = [row for row in polycast.debug.compare(run, model) if row.site.op == "native_batch_norm"]
+    rows = [row for row in polycast.debug.compare(run, model) if row.site.op == "batch_norm"]
     assert max(row.so_far or 0 for row in rows) > 0.3
 
 
@@ -144,7 +144,7 @@ def test_a_reference_decides_over_the_rules_of_modules_and_regions(reference: An
     def run() -> None:
         model(torch.linspace(0, 1, 8).reshape(2, 4))
 
-    (row,) = [row for row in polycast.debug.compare(run, model, reference=reference) if row.site.op == "addmm"]
+    (row,) = [row for row in polycast.debug.compare(run, model, reference=reference) if row.site.op == "linear"]
     assert row.so_far is not None and (row.so_far > 0) is errs
 
 
@@ -196,7 +196,7 @@ def test_random_numbers_are_drawn_once_or_named(name: str, real_device: str) -> 
         assert (errors.redrawn, errors.missing) == ([], 0)
     else:
         (site,) = errors.redrawn
-        assert site.op in ("rrelu_with_noise", "rrelu_with_noise_functional")
+        assert site.op == "rrelu"
         assert f"other random numbers, whose errors are below: {site.op}, call 0, in forward" in str(errors)
 
 

@@ -6,7 +6,6 @@ which watch has to name as the first. And what watch advises avoids its findings
 
 import warnings
 from collections.abc import Callable
-from contextlib import contextmanager
 from typing import Any
 
 import polycast
@@ -15,12 +14,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from polycast.debug.calls import Site
-from polycast.debug.observer import Observer, Op
-from polycast.debug.ops import floating, is_cast, is_view
-from polycast.policy.rules import shown
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.debug.ops_below import OpsBelow, results_of
 from tests.support.models.architectures import bert, llama, resnet
 from tests.support.properties import examples
 
@@ -53,64 +49,25 @@ class Training:
         self.run()
         self.optimizer.step()
 
-    def sites(self, run: Callable[[], None], visited: list[Site] | None = None) -> list[Site]:
-        """Return the calls of a run whose results are not zero, and the same in a second run."""
-        found: list[Site] = []
-
-        def visit(op: Op) -> None:
-            op.run()
-            if visited is not None:
-                visited.append(op.site)
-            repeats = torch.Tag.nondeterministic_seeded not in op.function.tags
-            if op.outputs and not is_view(op.function) and not is_cast(op.function) and repeats:
-                found.extend([op.site] if op.outputs[0].detach().any() else [])
-
-        with Observer("a test", self.model, visit):
-            run()
+    def sites(self, run: Callable[[], None]) -> dict[int, Site]:
+        """Return the ops of a run that compute a result of the program, by their numbers, with their sites."""
+        found = results_of(run, self.model)
         self.model.zero_grad()
         return found
-
-
-@contextmanager
-def spoiled(site: Site, spoil: Callable[[Tensor], object]) -> Any:
-    """Spoil the result of the program's first call at a site."""
-    run, left = Op.run, [site]
-
-    def wrong(op: Op) -> None:
-        run(op)
-        if op.site in left:
-            left.clear()
-            spoil(op.outputs[0])
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Op, "run", wrong)
-        yield
-
-
-class Spoiling(TorchDispatchMode):
-    """Writes a number into the result of the nth call of an op."""
-
-    def __init__(self, op: str, number: int, value: float) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.op, self.left, self.value = op, number, value
-
-    def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
-        result = function(*args, **(kwargs or {}))
-        if shown(function._schema.name, function._schema.overload_name or None) == self.op:
-            if self.left == 0:
-                first: Tensor = next(floating((result, args)))
-                first.detach()[(0,) * first.dim()].fill_(self.value)
-            self.left -= 1
-        return result
 
 
 @given(build=MODELS, data=st.data())
 @examples(3)
 def test_compare_names_the_op_that_is_one_percent_wrong(build: Any, real_device: str, data: st.DataObject) -> None:
     train = Training(build, real_device)
-    site = data.draw(st.sampled_from(train.sites(train.run)), "site")
-    with spoiled(site, lambda tensor: tensor.mul_(1.01)):
-        worst = max(polycast.debug.compare(train.run, model=train.model), key=lambda row: row.local or 0)
+    number, site = data.draw(st.sampled_from([*train.sites(train.run).items()]), "op")
+    below = OpsBelow((number, lambda tensor: tensor.mul_(1.01)))
+
+    def run() -> None:
+        with below:
+            train.run()
+
+    worst = max(polycast.debug.compare(run, train.model), key=lambda row: row.local or 0)
     assert worst.site == site
 
 
@@ -120,13 +77,11 @@ def test_watch_names_the_op_that_makes_an_infinity_or_a_nan(
     build: Any, value: float, real_device: str, data: st.DataObject
 ) -> None:
     train = Training(build, real_device)
-    visited: list[Site] = []
-    site = data.draw(st.sampled_from(train.sites(train.step, visited)), "site")
+    number, site = data.draw(st.sampled_from([*train.sites(train.step).items()]), "op")
     train = Training(build, real_device)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), polycast.debug.watch(train.model, train.optimizer) as watch:
         warnings.simplefilter("ignore")
-        number = [one.op for one in visited[: visited.index(site)]].count(site.op)
-        with polycast.debug.watch(train.model, train.optimizer) as watch, Spoiling(site.op, number, value):
+        with OpsBelow((number, lambda tensor: tensor[(0,) * tensor.dim()].fill_(value))):
             train.step()
     assert watch.findings and watch.findings[0].shows[:2] == site[:2]
 

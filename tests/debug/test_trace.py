@@ -5,19 +5,17 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from itertools import takewhile
 from typing import Any
 
 import polycast
 import pytest
 import torch
-from polycast.debug.observer import Observer, Op
-from polycast.debug.ops import floating, is_cast
 from polycast.debug.tracing import trace
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounter
 from torch.nn.functional import linear, mse_loss, relu
 
+from tests.debug.ops_below import calls_of, is_cast
 from tests.support.devices import RESIZES, require_lstm, required
 from tests.support.models.architectures import bert, recurrent, resnet
 
@@ -91,22 +89,24 @@ def test_the_types_of_a_models_calls_are_those_below(
     model, batch = model.to(real_device), batch.to(real_device)
     with required(real_device), torch.no_grad():
         model(batch)
-    below: list[tuple[int | None, bool, set[torch.dtype]]] = []
 
-    def visit(op: Op) -> None:
-        below.append((op.call, is_cast(op.function), {tensor.dtype for tensor in floating((op.args, op.kwargs))}))
-        op.run()
+    def run() -> None:
+        with polycast.autocast(real_device):
+            model(batch)
 
-    with Observer("a test", model, visit) as observer, polycast.autocast(real_device):
-        model(batch)
-    taken = [call for call in observer.take_calls() if call.casts]
-    assert len(taken) > 5
-    for call in taken:
-        inside = [(cast, kinds) for order, cast, kinds in below if order == call.order]
-        assert {kind for kind in call.arrived if kind.is_floating_point} <= set().union(*(kinds for _, kinds in inside))
-        made = [cast for cast in call.casts if not cast.reused]
-        given = {cast.given for cast in made}  # an op may begin with casts of its own, of what was cast for it
-        assert len(made) == len(list(takewhile(bool, [cast and kinds <= given for cast, kinds in inside]))), call
+    step, ops = calls_of(run, model)
+    checked = 0
+    for index in range(len(step.calls)):
+        calls = [call for call in step.intercepted(index) if call.casts]
+        inside = [op for op in ops if op.call == index]
+        for call in calls:
+            arrived = {kind for kind in call.arrived if kind.is_floating_point}
+            assert arrived <= set().union(*(op.dtypes for op in inside)), call
+        made = [cast for call in calls for cast in call.casts if not cast.reused]
+        given = {cast.given for cast in made}
+        assert len(made) == sum(is_cast(op) and op.dtypes <= given for op in inside), calls
+        checked += len(calls)
+    assert checked > 5
 
 
 def test_sums_are_those_of_the_calls() -> None:

@@ -85,8 +85,6 @@ class Call:
     """File and line, on request."""
     order: int
     """The number of the call, in the order in which calls began."""
-    node: int
-    """The number of the first autograd node that the call can have made."""
 
     @property
     def op(self) -> str:
@@ -115,6 +113,11 @@ class Call:
         if not any(dtype.is_floating_point for dtype in self.given):
             return "it was given no floating-point tensor"
         return f"its rule is {self.rule}, and what it was given needs no cast"
+
+
+def is_cast(op: str) -> bool:
+    """Return whether an op only changes the dtype or the device of its input."""
+    return op in ("to", "_to_copy")
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -1,153 +1,170 @@
-"""The runs of a comparison: the run that is looked at, and later runs of the same program under other rules."""
+"""A run of a compared program: its calls, their results, and which results each was computed from."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from polycast._extension import drop_calls, held_calls, held_count, key_of, start_holding, stop_holding
 from polycast.debug.blame import Result
-from polycast.debug.calls import BACKWARD, Site
-from polycast.debug.calls_of_ops import makers_of
-from polycast.debug.observer import Contents, Op
-from polycast.debug.ops import by_name, draws_within, is_cast, is_draw, is_view, tensors
-from polycast.debug.tensor_stats import local, locals_of, relative_errors
+from polycast.debug.calls import BACKWARD, Site, is_cast
+from polycast.debug.observer import Observer
+from polycast.debug.program_calls import Key, StepCalls
+from polycast.debug.random_numbers import RandomNumbers
+from polycast.debug.tensor_stats import is_plain, local, relative_errors
+from polycast.policy.op_names import keys_of
+from polycast.torch_internals import tree_leaves
+
+TOOL = "polycast.debug.compare"
 
 
-class Ran(NamedTuple):
-    """An op that has run."""
+@dataclass
+class Ran:
+    """A call that has run, and has results of its own: it is no view."""
 
-    op: Op
+    site: Site
+    op: str
+    """The op as a policy names it: the call's, or in backward the op whose gradient the call computes."""
+    to_rule: str | None
+    """The op whose rule may change the dtype that the call computes in."""
+    results: list[Tensor]
     dtypes: tuple[torch.dtype, ...]
-    local: Tensor | None
-    """The error that it makes itself, and the norm of its result; None if unknown."""
     inputs: tuple[Result, ...]
     """The results that it was computed from."""
+    local: Tensor | None
+    """The error that it makes itself, and the norm of its result; None if unknown."""
+
+    @property
+    def is_cast(self) -> bool:
+        """Whether the program casts a tensor by it."""
+        return is_cast(self.site.op)
 
 
-class FirstRun:
-    """The run that is looked at: its results are held, and each op runs a second time in a wider dtype."""
+class ProgramRun:
+    """A run of a program, with the calls that have results.
 
-    def __init__(self) -> None:
-        self.ops: list[Ran] = []
-        self.results: dict[Site, list[Tensor]] = {}
-        self.draws: dict[Site, list[Tensor]] = {}
-        """Random numbers, and the masks of dropout in one kernel."""
-        self._contents: Contents[Result] = Contents()
-        self._read: set[Result] = set()
+    Args:
+        run: The program.
+        model: Calls are named after its modules.
+        numbers: The random numbers of the program.
+        measures: Whether each call is made a second time, in float32.
+    """
 
-    def visit(self, op: Op) -> None:
-        """Run an op."""
-        if is_view(op.function):
-            self._contents.follow(op)
-            return
-        inputs = self._contents.of(*op.reads(tensors))
-        expected = locals_of([op.args[0]]) if is_cast(op.function) else op.in_wider_dtype()
-        op.run()
-        outputs = {tensor: part for tensor in op.results() if (part := local(tensor)) is not None}
-        if not outputs:
-            return
-        op.makers = makers_of(op)
-        if not (is_cast(op.function) or op.function._schema.name.endswith("_like")):
-            self._read.update(inputs)
-        for index, tensor in enumerate(outputs):
-            self._contents.write(tensor, (len(self.ops), index))
-        inexact = [part for part in outputs.values() if part.is_floating_point()]
-        errors = None
-        if expected is not None:
-            errors = relative_errors(inexact, locals_of(expected)) if inexact else torch.zeros(2, 1)
-        dtypes = tuple(tensor.dtype for tensor in outputs)
-        self.ops.append(Ran(op, dtypes, None if errors is None else errors.amax(1), inputs))
-        if not is_cast(op.function):
-            self.results[op.site] = [part.clone() for part in outputs.values()]
-        if is_draw(op.function):
-            self.draws[op.site] = self.results[op.site]
-        elif _is_dropout(op):
-            self.draws[op.site] = [op.result[1].clone()]
+    def __init__(
+        self, run: Callable[[], object], model: nn.Module | None, numbers: RandomNumbers, *, measures: bool = False
+    ) -> None:
+        with Observer(TOOL, model) as observer:
+            start_holding([], lambda _: None, True)
+            try:
+                with numbers:
+                    returned = run()
+                step = StepCalls(held_calls(), observer.take_calls(), observer.modules)
+            finally:
+                stop_holding()
+                drop_calls(held_count())
+        self._results = {
+            index: parts
+            for index, call in enumerate(step.calls)
+            if (parts := {one.key: part for one in call.outputs if (part := _part(one.copy)) is not None})
+        }
+        self._numbers = {index: number for number, index in enumerate(self._results)}
+        self._origins: list[tuple[Result, ...]] = []
+        for index in range(len(step.calls)):
+            self._origins.append(self._results_in(step.inputs(index)))
+        self.calls = [self._ran(step, index, measures and index not in numbers.calls) for index in self._results]
+        self.by_site = {ran.site: ran for ran in self.calls}
+        self.redrawn = [site for index, site in enumerate(step.sites) if numbers.calls[index]]
+        leaves = [leaf for leaf in tree_leaves(returned) if isinstance(leaf, Tensor)]
+        self._returned = self._results_in((key, step.makers_of(key)) for key in map(key_of, leaves))
+        del self._results, self._origins
 
-    def ends(self, returned: object) -> list[Result]:
+    def keep(self, sites: Iterable[Site]) -> None:
+        """Drop the results of all calls but those at these sites."""
+        self.by_site = {site: self.by_site[site] for site in sites if site in self.by_site}
+        self.calls = []
+
+    def ends(self) -> list[Result]:
         """Return the results of the program: its return values, or values that no op reads, and its gradients."""
-        made = [*self._contents.of(*tensors(returned))]
+        read = {
+            result for ran in self.calls if not (ran.is_cast or ran.site.op.endswith("_like")) for result in ran.inputs
+        }
         unread = [
             (index, number)
-            for index, ran in enumerate(self.ops)
-            for number in range(len(ran.dtypes) if ran.op.site.phase == BACKWARD else 1)  # others are for backward
-            if (index, number) not in self._read and (ran.op.site.phase == BACKWARD or not made)
+            for index, ran in enumerate(self.calls)
+            for number in range(len(ran.results) if ran.site.phase == BACKWARD else 1)  # others are for backward
+            if (index, number) not in read and (ran.site.phase == BACKWARD or not self._returned)
         ]
-        return [*dict.fromkeys(source for end in made + unread for source in self._sources(end))]
+        return [*dict.fromkeys(source for end in (*self._returned, *unread) for source in self._sources(end))]
 
     def _sources(self, end: Result) -> Iterator[Result]:
         """Yield the results that a result is a cast of, which other runs have too."""
-        ran = self.ops[end[0]]
-        if is_cast(ran.op.function):
+        ran = self.calls[end[0]]
+        if ran.is_cast:
             for source in ran.inputs:
                 yield from self._sources(source)
         else:
             yield end
 
+    def _results_in(self, inputs: Iterable[tuple[Key, tuple[int, ...]]]) -> tuple[Result, ...]:
+        """Return the results that tensors hold values of. Each tensor is given as its key and its makers."""
+        found: dict[Result, None] = {}
+        for key, makers in inputs:
+            for maker in makers:
+                if maker in self._results:
+                    memories = [one[0] for one in self._results[maker]]
+                    if key[0] in memories:
+                        found[self._numbers[maker], memories.index(key[0])] = None
+                else:
+                    found |= dict.fromkeys(self._origins[maker])  # of a view
+        return tuple(found)
 
-class LaterRun:
-    """A run under other rules, which draws the random numbers of the first.
+    def _ran(self, step: StepCalls, index: int, measures: bool) -> Ran:
+        parts = [*self._results[index].values()]
+        ruled, named = step.ruled(index), index
+        if step.phase(index) == BACKWARD and ruled != index:
+            of = step.gradient_of(index)
+            named = index if of is None else of
+        return Ran(
+            step.sites[index],
+            written_name(step.op(named)),
+            next((op for _, op in step.rules(index if ruled is None else ruled)), None),
+            parts,
+            tuple(part.dtype for part in parts),
+            self._origins[index],
+            _local_error(step, index, self._results[index]) if measures else None,
+        )
 
-    Args:
-        first: The first run.
-        ends: The sites of its results.
-        expected: The results of the reference at these sites, with which this run's are compared. Without them, this
-            run is the reference: each result is compared with the first run's, which is released.
+
+def written_name(op: str) -> str:
+    """Return an op by the name that people write, if that is an op too: "softmax" for "_softmax"."""
+    name = "to" if op == "_to_copy" else op.removeprefix("_").removeprefix("native_")
+    return name if keys_of(name) else op
+
+
+def _part(copy: Tensor | None) -> Tensor | None:
+    return None if copy is None else local(copy)
+
+
+def _local_error(step: StepCalls, index: int, results: dict[Key, Tensor]) -> Tensor | None:
+    """Return the error of a call's results, of which the largest, and the norm. None if the call cannot run again.
+
+    The op must be ATen's own, which only computes. Bytes among the inputs may be the workspace that a forward kernel
+    has left, in its dtype, for its backward.
     """
-
-    def __init__(
-        self, first: FirstRun, ends: Sequence[Site], expected: Mapping[Site, list[Tensor]] | None = None
-    ) -> None:
-        self.errors: dict[Site, Tensor] = {}
-        """The errors of the results of each op, and their norms."""
-        self.results: dict[Site, list[Tensor]] = {}
-        """The results at the ends."""
-        self.missing = 0
-        self.redrawn: list[Site] = []
-        self._first, self._ends, self._expected = first, {*ends}, expected
-
-    def visit(self, op: Op) -> None:
-        """Run an op."""
-        op.run()
-        if is_cast(op.function) or is_view(op.function) or not (results := locals_of(op.results())):
-            return
-        if is_draw(op.function):
-            self._draw_again(self._first.draws.get(op.site, []), results)
-        elif _is_dropout(op):
-            self._drop_again(op)
-        elif draws_within(op.function, op.args, op.kwargs):
-            self.redrawn.append(op.site)
-        if self._expected is None:
-            errors = relative_errors(self._first.results.pop(op.site, []), results)
-            if op.site in self._ends:
-                self.results[op.site] = [result.clone() for result in results]
-        elif op.site in self._ends:
-            errors = relative_errors(results, self._expected.get(op.site, []))
-        else:
-            return
-        if errors is None:
-            self.missing += 1
-        else:
-            self.errors[op.site] = errors
-
-    @torch.no_grad()
-    def _draw_again(self, drawn: list[Tensor], results: list[Tensor]) -> None:
-        if [one.shape for one in drawn] == [one.shape for one in results]:
-            for result, first in zip(results, drawn, strict=True):
-                result.copy_(first)
-
-    @torch.no_grad()
-    def _drop_again(self, op: Op) -> None:
-        (held,), (output, mask) = self._first.draws.get(op.site, [None]), op.result
-        if held is not None and held.shape == mask.shape:
-            given = by_name(op.function, op.args, op.kwargs)
-            drawn_first = given["input"] * held / max(1 - given["p"], torch.finfo(output.dtype).tiny)
-            # Elements that both runs keep or drop stay as the kernel has rounded them.
-            output.copy_(torch.where(mask == held, output, drawn_first))
-            mask.copy_(held)
-
-
-def _is_dropout(op: Op) -> bool:
-    """Return whether an op is dropout in one kernel, and drops something."""
-    return op.function._schema.name == "aten::native_dropout" and draws_within(op.function, op.args, op.kwargs)
+    call = step.calls[index]
+    given = step.inputs_as_given(index)
+    if given is None or not call.name.startswith("aten::"):
+        return None
+    if not all(is_plain(tensor) and tensor.dtype is not torch.uint8 for tensor in given.values()):
+        return None
+    with torch.no_grad(), contextlib.suppress(Exception):  # kernels refuse dtypes by errors of any kind
+        wide = step.run([index], is_wide=True, given=given)
+        expected = {key: part for key in results if (part := local(wide[key])) is not None}
+        inexact = [key for key in expected if results[key].is_floating_point()]
+        if not inexact:
+            return torch.zeros(2)
+        errors = relative_errors([results[key] for key in inexact], [expected[key] for key in inexact])
+        return None if errors is None else errors.amax(1)
+    return None

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,18 +11,15 @@ from torch import nn
 
 from polycast._text_table import lines_of
 from polycast.debug.blame import LARGEST, Node, Result, capped, shares
-from polycast.debug.calls import BACKWARD, LOWER, Call, Site, dtype_name
-from polycast.debug.calls_of_ops import CallsOfOps
-from polycast.debug.compared_runs import FirstRun, LaterRun
-from polycast.debug.observer import Observer
-from polycast.debug.ops import is_cast, written_name
+from polycast.debug.calls import BACKWARD, LOWER, Site, dtype_name
+from polycast.debug.compared_runs import ProgramRun, Ran
 from polycast.debug.program_state import ProgramState
-from polycast.debug.tensor_stats import read_numbers
-from polycast.policy.policy import Policy, PolicyError, PolicyLike
+from polycast.debug.random_numbers import RandomNumbers
+from polycast.debug.tensor_stats import read_numbers, relative_errors
+from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import scopes
 from polycast.torch_internals import disabled
 
-_TOOL = "polycast.debug.compare"
 _TRIES = 6  # rules are tried together until so many are
 
 
@@ -34,11 +32,11 @@ class Error(NamedTuple):
     dtypes: tuple[torch.dtype, ...]
     """The dtypes of its results."""
     local: float | None
-    """Against the same op in a wider dtype with the same inputs: the error that the op itself makes. None for an op
-    that cannot be run twice, such as a random op."""
+    """The error that the op itself makes: its result, relative to a second call of the op in float32 with the same
+    inputs. None if the op cannot be called twice, as a random op or an op of another library."""
     so_far: float | None
-    """Against the reference run: the error that has accumulated until here. None if the reference has no such call, and
-    for a cast."""
+    """The error that has accumulated until here: the result, relative to the result in the reference run. None for a
+    cast, and if the reference run has no such call."""
     before: float
     """The largest error so far among its inputs."""
     share: float
@@ -111,10 +109,11 @@ def compare(
 ) -> Comparison:
     """Run a program twice, as it is and under a reference policy, and return the errors of its ops.
 
-    The ops are those below autograd and autocast, in forward and backward. Ops of the two runs belong together if they
-    have the same phase, module, name and number. The results of the first run are held until the second run has
-    computed them as well. If the error of the results is larger than rounding makes it, rules of the ops that are
-    responsible are tried: the program runs under them, at most twelve times, and the result has the rules that help.
+    The ops are the calls that the program makes in forward, and the calls that autograd makes in backward. Calls of the
+    two runs belong together if they have the same phase, module, name and number. The results of both runs are held
+    until all are compared. If the error of the program's results is larger than rounding makes it, rules of the ops
+    that are responsible are tried: the program runs under them, at most twelve times, and the result has the rules that
+    help.
 
     All runs start from the same random state (torch's, Python's, NumPy's global one), buffers and gradients. Afterwards
     these are as the first run left them. Later runs get the random numbers of the first run, those of dropout included.
@@ -144,7 +143,7 @@ def compare(
         ... def run():
         ...     model(torch.ones(2, 4))
         >>> errors = polycast.debug.compare(run, model)
-        >>> [(row.site.module, row.so_far < 0.02) for row in errors if row.site.op in ("addmm", "tanh")]
+        >>> [(row.site.module, row.so_far < 0.02) for row in errors if row.site.op in ("linear", "tanh")]
         [('0', True), ('1', True)]
     """
     if not callable(run) or isinstance(run, nn.Module):
@@ -152,39 +151,43 @@ def compare(
         raise TypeError(f"the program is {what}; give a function without arguments, as in: lambda: model(inputs)")
     if not isinstance(model, nn.Module | None):
         raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}")
-    policy = Policy(reference)
-    before, first = ProgramState(model), FirstRun()
-    with Observer(_TOOL, model, first.visit) as observer:
-        ends = first.ends(run())
-    calls = CallsOfOps(observer.take_calls())
+    policy, numbers = Policy(reference), RandomNumbers()
+    before = ProgramState(model)
+    first = ProgramRun(run, model, numbers, measures=True)
     before.check_weights()
     after = ProgramState(model)
-    sites = [first.ops[index].op.site for index, _ in ends]
+    ends = first.ends()
 
-    def again(rules: Policy, second: LaterRun) -> LaterRun:
+    def again(rules: Policy) -> ProgramRun:
         before.restore()
-        with Observer(_TOOL, model, second.visit), scopes.over(rules):
-            run()
-        return second
-
-    def error_under(rules: Mapping[str, str]) -> float:
-        with contextlib.suppress(Exception):  # kernels refuse dtypes by errors of any kind
-            later = again(Policy(rules), LaterRun(first, sites, second.results))
-            return _error([*_squares(ends, sites, _read(later.errors)).values()])
-        return math.inf
+        with scopes.over(rules):
+            return ProgramRun(run, model, numbers)
 
     try:
-        second = again(policy, LaterRun(first, sites))
-        comparison = _comparison(first, second, calls, ends)
+        expected = again(policy)
+        comparison = _comparison(first, expected, ends)
+        expected.keep([first.calls[index].site for index, _ in ends])
+
+        def error_under(rules: Mapping[str, str]) -> float:
+            with contextlib.suppress(Exception):  # kernels refuse dtypes by errors of any kind
+                return _error([*_squares(first, ends, _errors(again(Policy(rules)), expected)).values()])
+            return math.inf
+
         if comparison.error > _ordinary(comparison):
-            _try_rules(comparison, _candidates(comparison, [calls.of(ran.op) for ran in first.ops]), error_under)
+            _try_rules(comparison, _candidates(comparison, first.calls), error_under)
     finally:
         after.restore()
     return comparison
 
 
-def _read(errors: Mapping[Site, torch.Tensor]) -> dict[Site, tuple[list[float], list[float]]]:
-    """Return the errors and the norms of the results of each op."""
+def _errors(run: ProgramRun, expected: ProgramRun) -> dict[Site, tuple[list[float], list[float]]]:
+    """Return the errors and the norms of the results of each call that both runs have and that is no cast."""
+    errors = {
+        site: error
+        for site, ran in run.by_site.items()
+        if not ran.is_cast and site in expected.by_site
+        if (error := relative_errors(ran.results, expected.by_site[site].results)) is not None
+    }
     numbers = iter(read_numbers([number for both in errors.values() for number in both.flatten().unbind()]))
     read = {}
     for site, both in errors.items():
@@ -194,11 +197,12 @@ def _read(errors: Mapping[Site, torch.Tensor]) -> dict[Site, tuple[list[float], 
 
 
 def _squares(
-    ends: Sequence[Result], sites: Sequence[Site], errors: Mapping[Site, tuple[list[float], list[float]]]
+    first: ProgramRun, ends: Sequence[Result], errors: Mapping[Site, tuple[list[float], list[float]]]
 ) -> dict[Result, float]:
     """Return the square of the error of each end. Gradients are parts of one vector, as an optimizer uses them."""
     found = {}
-    for end, site in zip(ends, sites, strict=True):
+    for end in ends:
+        site = first.calls[end[0]].site
         error, norm = (part[end[1]] for part in errors[site]) if site in errors else (LARGEST, 1.0)
         found[end] = site.phase == BACKWARD, *capped([error, norm])
     whole = sum(norm**2 for is_gradient, _, norm in found.values() if is_gradient)
@@ -212,60 +216,39 @@ def _error(squares: Sequence[float]) -> float:
     return math.sqrt(sum(squares)) if sum(squares) < LARGEST**2 else math.inf
 
 
-def _comparison(first: FirstRun, second: LaterRun, calls: CallsOfOps, ends: Sequence[Result]) -> Comparison:
-    made = iter(read_numbers([number for ran in first.ops if ran.local is not None for number in ran.local.unbind()]))
-    read = _read(second.errors)
+def _comparison(first: ProgramRun, expected: ProgramRun, ends: Sequence[Result]) -> Comparison:
+    made = iter(read_numbers([number for ran in first.calls if ran.local is not None for number in ran.local.unbind()]))
+    read = _errors(first, expected)
     nodes: list[Node] = []
     befores: list[float] = []
-    for ran in first.ops:
+    for ran in first.calls:
         own, norm = (None, 0.0) if ran.local is None else (next(made), next(made))
         before = _largest([0.0, *(nodes[index].errors[number] for index, number in ran.inputs)])
         count = len(ran.dtypes)
-        errors, norms = read.get(ran.op.site, ([math.hypot(before, own or 0)] * count, [norm] * count))
-        nodes.append(Node(ran.op.function._schema.name, own, errors, norms, ran.inputs))
+        errors, norms = read.get(ran.site, ([math.hypot(before, own or 0)] * count, [norm] * count))
+        nodes.append(Node(ran.site.op, own, errors, norms, ran.inputs))
         befores.append(before)
-    squares = _squares(ends, [first.ops[index].op.site for index, _ in ends], read)
+    squares = _squares(first, ends, read)
     rows = []
-    for ran, node, before, share in zip(first.ops, nodes, befores, shares(nodes, squares), strict=True):
-        so_far = _largest(node.errors) if ran.op.site in read else None
-        name = _name(ran.op.site, calls.of(ran.op))
-        rows.append(Error(ran.op.site, name, ran.dtypes, node.local, so_far, before, share))
+    for ran, node, before, share in zip(first.calls, nodes, befores, shares(nodes, squares), strict=True):
+        so_far = _largest(node.errors) if ran.site in read else None
+        rows.append(Error(ran.site, ran.op, ran.dtypes, node.local, so_far, before, share))
     comparison = Comparison(rows)
-    lost = (not is_cast(ran.op.function) for ran in first.ops if ran.op.site not in read)
-    comparison.missing = second.missing + sum(lost)
-    comparison.redrawn = second.redrawn
+    both = (*first.calls, *expected.calls)
+    lost = {ran.site for ran in both if not ran.is_cast and ran.site not in read}
+    comparison.missing = len(lost)
+    comparison.redrawn = expected.redrawn
     comparison.error, comparison.policy = _error([*squares.values()]), None
     return comparison
 
 
-def _name(site: Site, call: Call | None) -> str:
-    return written_name((site if call is None else call.site).op.partition(".")[0])
-
-
-def _candidates(comparison: Comparison, calls: Sequence[Call | None]) -> list[str]:
-    """Return the ops whose rules may lower the error, the most likely first.
-
-    An op that can have no rule, such as a cast by the program, computes in a dtype that an op with a rule returned.
-    """
-    by_op: dict[str, list[int]] = {}
-    for index, row in enumerate(comparison):
-        if any(dtype in LOWER for dtype in row.dtypes):
-            by_op.setdefault(row.op, []).append(index)
-    found = []
-    for op in sorted(by_op, key=lambda op: sum(comparison[index].share for index in by_op[op]), reverse=True):
-        if _can_have_rule(op):
-            found.append(op)
-            continue
-        before = calls[: max(by_op[op], key=lambda index: comparison[index].share)]
-        ruled = (call for call in reversed(before) if call is not None and call.is_ruled)
-        found += [_name(call.site, call) for call in ruled if any(dtype in LOWER for dtype in call.returned)][:1]
-    return [*dict.fromkeys(found)][:_TRIES]
-
-
-def _can_have_rule(op: str) -> bool:
-    with contextlib.suppress(PolicyError):
-        return bool(Policy({op: "fp32"}))
-    return False
+def _candidates(comparison: Comparison, calls: Sequence[Ran]) -> list[str]:
+    """Return the ops whose rules may lower the error, the most likely first."""
+    found: Counter[str] = Counter()
+    for row, ran in zip(comparison, calls, strict=True):
+        if ran.to_rule is not None and any(dtype in LOWER for dtype in row.dtypes):
+            found[ran.to_rule] += row.share  # type: ignore[assignment]
+    return [op for op, _ in found.most_common(_TRIES)]
 
 
 def _try_rules(
@@ -304,5 +287,4 @@ def _cells(key: tuple[str, str, str], rows: Sequence[Error]) -> tuple[str, ...]:
     made = [row.local for row in rows if row.local is not None]
     so_far = [row.so_far for row in rows if row.so_far is not None]
     numbers = (f"{_largest(errors):.2g}" if errors else "" for errors in (made, so_far, [row.before for row in rows]))
-    calls = sum(row.site.op != "_to_copy" for row in rows) or len(rows)
-    return (*key, str(calls), dtypes, f"{sum(row.share for row in rows):.0%}", *numbers)
+    return (*key, str(len(rows)), dtypes, f"{sum(row.share for row in rows):.0%}", *numbers)

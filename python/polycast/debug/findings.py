@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from polycast.debug.calls import BACKWARD, LOWER, STEP, Call, Site, dtype_name
+from polycast.debug.calls import BACKWARD, LOWER, STEP, Call, Site, dtype_name, is_cast
 from polycast.debug.first_nonfinite import NonFinite, is_finite, outputs
 from polycast.debug.program_calls import Rule, StepCalls
 from polycast.debug.rule_search import Advice, advise
@@ -140,7 +140,7 @@ def _remedy(
         return f"in float32 it is {'' if is_lost_here else 'not '}finite: write {cast} in the backward of this function"
     if advice.rules:
         return f"{scale}tried, and finite: {code(step, advice.rules, model)}"
-    if is_lost_here and step.op(failing) in ("to", "_to_copy"):
+    if is_lost_here and is_cast(step.op(failing)):
         return f"{scale}the program itself casts it: remove the cast to {dtype_name(call.outputs[0].dtype)}"
     ops = ", ".join(dict.fromkeys(op for _, op in advice.tried))
     if advice.is_finite_wide is False:

@@ -1,10 +1,9 @@
-"""A tracker of the module in which a call is made, or whose backward the call is a part of."""
+"""A tracker of the module in which a call is made."""
 
 import contextlib
 import threading
 import warnings
 import weakref
-from bisect import bisect_right
 from collections.abc import Iterable
 
 import torch
@@ -12,7 +11,6 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from polycast._extension import set_module
-from polycast.torch_internals import sequence_number
 
 OUTSIDE = -1
 # Torch warns that compiled modules ignore hooks of all modules. Calls of compiled code are not seen anyway.
@@ -43,10 +41,7 @@ class ModuleTracker:
         self.weights = {} if model is None else {weight._cdata: name for name, weight in model.named_parameters()}
         self._numbers: weakref.WeakKeyDictionary[nn.Module, int] = weakref.WeakKeyDictionary()
         self._stack = _Stack()
-        # From each of these sequence numbers on, autograd nodes were made in that module; sequence numbers only grow.
-        self._nodes: list[tuple[int, int]] = []
         self._exit_stack = contextlib.ExitStack()
-        self._thread = threading.get_ident()
         self._has_model = model is not None
         if model is not None:
             self._add(model.named_modules())
@@ -71,19 +66,6 @@ class ModuleTracker:
         modules = self._stack.modules
         return modules[-1] if modules else OUTSIDE
 
-    def name_in_backward(self, node: torch.autograd.graph.Node) -> str:
-        """Return the name of the module whose forward made a node, or of the weight whose gradient the node adds."""
-        weight = getattr(node, "variable", None)
-        if weight is not None:
-            return self.weights.get(weight._cdata, "")
-        number: int = node._sequence_nr()  # type: ignore[attr-defined]
-        index = bisect_right(self._nodes, number, key=lambda pair: pair[0]) - 1
-        return self.name(OUTSIDE if index < 0 else self._nodes[index][1])
-
-    def forget_nodes(self) -> None:
-        """Forget the nodes so far, whose backward is over."""
-        self._nodes.clear()
-
     def _add(self, modules: Iterable[tuple[str, nn.Module]]) -> None:
         for name, module in modules:
             if module not in self._numbers:
@@ -100,17 +82,12 @@ class ModuleTracker:
             count = sum("." not in one and one.partition("#")[0] == name for one in self.names)
             self._add(module.named_modules(prefix=f"{name}#{count + 1}" if count else name))
         self._stack.modules.append(self._numbers[module])
-        self._changed()
+        set_module(self.current())
 
     def _leave(self, module: nn.Module, _args: object, _output: object) -> None:
         if not torch.compiler.is_compiling() and self._numbers.get(module, OUTSIDE) == self.current() != OUTSIDE:
             self._stack.modules.pop()
-            self._changed()
-
-    def _changed(self) -> None:
-        set_module(self.current())
-        if threading.get_ident() == self._thread:  # each thread has sequence numbers of its own
-            self._nodes.append((sequence_number(), self.current()))
+            set_module(self.current())
 
 
 def _remove_filter(entry: object) -> None:

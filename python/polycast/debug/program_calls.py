@@ -18,6 +18,7 @@ Values = dict[Key, Tensor]
 Rule = tuple[str, str]  # a module and an op; the module "" is everything
 # These calls write into their running statistics, which their schemas do not tell.
 _WRITERS = ("batch_norm", "instance_norm")
+_DEPTH = 8  # how many calls before a call are asked for the rule that sets its dtype
 
 
 class StepCalls:
@@ -36,20 +37,38 @@ class StepCalls:
         self.readers: defaultdict[int, list[int]] = defaultdict(list)
         """The calls that read from a memory."""
         self._makers: list[list[tuple[int, ...]]] = []
-        made: dict[Key, int] = {}
-        written: defaultdict[int, list[int]] = defaultdict(list)
+        self._made: dict[Key, int] = {}
+        self._written: defaultdict[int, list[int]] = defaultdict(list)
         for index, call in enumerate(calls):
-            found = []
+            self._makers.append([self.makers_of(given.key) for given in call.inputs])
             for given in call.inputs:
-                maker = made.get(given.key, -1)
-                writers = [writer for writer in written.get(given.key[0], ()) if writer > maker]
-                found.append(tuple(writers if maker < 0 else (maker, *writers)))
                 self.readers[given.key[0]].append(index)
-            self._makers.append(found)
             for output in call.outputs:
-                made[output.key] = index
+                self._made[output.key] = index
                 if output.is_written:
-                    written[output.key[0]].append(index)
+                    self._written[output.key[0]].append(index)
+
+    def makers_of(self, key: Key) -> tuple[int, ...]:
+        """Return the call that made a tensor last, and the later calls that wrote into its memory, in order."""
+        maker = self._made.get(key, -1)
+        writers = [writer for writer in self._written.get(key[0], ()) if writer > maker]
+        return tuple(writers if maker < 0 else (maker, *writers))
+
+    def inputs(self, index: int) -> Iterator[tuple[Key, tuple[int, ...]]]:
+        """Yield the key of each input of a call, with the calls that made it and wrote into it."""
+        return zip((given.key for given in self.calls[index].inputs), self._makers[index], strict=True)
+
+    def inputs_as_given(self, index: int) -> Values | None:
+        """Return the inputs that a call was given; None if one was written since, and no copy has its values."""
+        values: Values = {}
+        for given, makers in zip(self.calls[index].inputs, self._makers[index], strict=True):
+            tensor = given.tensor if given.is_as_given else None
+            for maker in makers[-1:] if tensor is None else ():
+                tensor = next((one.copy for one in self.calls[maker].outputs if one.key == given.key), None)
+            if tensor is None:
+                return None
+            values[given.key] = tensor
+        return values
 
     @cached_property
     def sites(self) -> list[Site]:
@@ -94,6 +113,30 @@ class StepCalls:
             if call.node <= node and (found is None or call.node >= self.calls[found].node):
                 found = one
         return found
+
+    def ruled(self, index: int) -> int | None:
+        """Return the call whose rule sets the dtype of a call, or in backward of the gradient that a call computes.
+
+        A call without a rule has the dtype of its inputs, so their makers are asked. A cast by the program has the
+        dtype that it names, often that of the last call with a rule before it.
+        """
+        if next(self.rules(index), None) is not None:
+            return index
+        if self.phase(index) != BACKWARD:
+            return next((one for one in reversed(range(index)) if self._returns_lower(one)), index)
+        found = of = self.gradient_of(index)
+        is_lower = any(output.dtype in LOWER for output in self.calls[index].outputs)
+        for _ in range(_DEPTH if is_lower else 0):
+            if found is None or self._is_ruled(found):
+                break
+            found = max((maker for maker in self.makers(found) if self.is_lower(maker)), default=None)
+        return of if found is None else found
+
+    def _is_ruled(self, index: int) -> bool:
+        return any(one.is_ruled for one in self.intercepted(index))
+
+    def _returns_lower(self, index: int) -> bool:
+        return any(one.is_ruled and any(dtype in LOWER for dtype in one.returned) for one in self.intercepted(index))
 
     def intercepted(self, index: int) -> list[Call]:
         """Return the calls that autocast intercepted within a call, itself included."""
@@ -155,6 +198,7 @@ class StepCalls:
         rules: Collection[Rule] = (),
         *,
         is_wide: bool = False,
+        given: Values | None = None,
         leaf: Callable[[Tensor], Tensor] = Tensor.detach,
     ) -> Values:
         """Run calls again, in order, and return the values of their outputs.
@@ -163,6 +207,7 @@ class StepCalls:
             indices: The calls.
             rules: Ops that have the rule fp32 in a module.
             is_wide: Whether everything is in float32, and nothing is cast.
+            given: Inputs by their keys, in place of those that are held.
             leaf: Applied to each floating-point input that none of the calls makes.
         """
         values: Values = {}
@@ -171,20 +216,18 @@ class StepCalls:
         for call in calls:
             copies = copies or any(name in call.name for name in _WRITERS)
             tensors = []
-            for given in call.inputs:
-                tensor = values.get(given.key)
+            for one in call.inputs:
+                tensor = values.get(one.key)
                 if tensor is None:
-                    tensor = given.tensor.detach()
+                    tensor = (given or {}).get(one.key, one.tensor).detach()
                     if tensor.is_floating_point():
                         tensor = leaf(tensor.float() if is_wide and tensor.dtype in LOWER else tensor)
                     tensor = tensor.clone() if copies else tensor
-                    values[given.key] = tensor
+                    values[one.key] = tensor
                 tensors.append(tensor)
             module = self._modules.name(call.module)
             ops = frozenset(op for place, op in rules if place in ("", module) or module.startswith(f"{place}."))
             made = call.run(tensors, _kernels(ops) if ops else None, is_wide)
-            if is_wide and call.name.startswith(("aten::to.", "aten::_to_copy")) and made[0].dtype in LOWER:
-                made = tensors[:1]
             for output, tensor in zip(call.outputs, made, strict=True):
                 values[output.key] = tensor.float() if is_wide and tensor.dtype in LOWER else tensor
         return values

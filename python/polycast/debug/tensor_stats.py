@@ -5,11 +5,10 @@ import math
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from polycast import devices
 from polycast.debug.calls import WIDE
-from polycast.debug.ops import is_plain
 
 # Programs add -1e4 or less to scores that softmax shall make zero.
 _MASK = -9e3
@@ -20,6 +19,17 @@ class Magnitude(NamedTuple):
 
     dtype: torch.dtype
     value: float
+
+
+def is_plain(tensor: Tensor) -> bool:
+    """Return whether a tensor has values, strided in memory of its own."""
+    return (
+        type(tensor) in (Tensor, nn.Parameter)
+        and tensor.layout is torch.strided
+        and not tensor.is_meta
+        and not tensor.is_nested
+        and not tensor._is_zerotensor()
+    )
 
 
 def read_numbers(scalars: list[Tensor]) -> list[float]:
@@ -42,11 +52,6 @@ def local(tensor: Tensor) -> Tensor | None:
         part = torch.view_as_real(part.resolve_conj()) if part.is_complex() else part
         return part if is_plain(part) and part.numel() > 0 else None
     return None
-
-
-def locals_of(tensors: list[Tensor]) -> list[Tensor]:
-    """Return the values of the tensors that can be read."""
-    return [part for part in map(local, tensors) if part is not None]
 
 
 @torch.no_grad()

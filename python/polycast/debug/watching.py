@@ -125,7 +125,8 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             self._observer = stack.enter_context(Observer("polycast.debug.watch", self._model))
             stack.callback(register_optimizer_step_pre_hook(self._enter_optimizer).remove)
             stack.callback(register_optimizer_step_post_hook(self._leave_optimizer).remove)
-            start_holding([weight for weight in self._model.parameters() if not is_lazy(weight)], self._before_write)
+            weights = [weight for weight in self._model.parameters() if not is_lazy(weight)]
+            start_holding(weights, self._before_write, False)
             stack.callback(drop_calls, 0)
             stack.callback(stop_holding)
             self._stack = stack.pop_all()
@@ -236,5 +237,4 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             self._is_spoiled = bool(self._pending) or not all(map(is_finite, tensors))
         self.steps, self.ops = self.steps + 1, self.ops + held_count()
         drop_calls(held_count())
-        self._observer.begin_step()
         self._intercepted, self._pending, self._overflowing, self._checked = [], [], None, 0

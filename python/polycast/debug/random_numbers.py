@@ -1,0 +1,95 @@
+"""The random numbers of a program's first run, which its later runs are given."""
+
+from collections import Counter, defaultdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from polycast._extension import held_count
+from polycast.debug.tensor_stats import local
+from polycast.torch_internals import FakeTensor, OpOverload, TorchDispatchMode, is_only_traced, tree_leaves
+
+# These random ops do not return the numbers that they draw: they change their inputs by them.
+_DRAW_WITHIN = ("dropout", "attention", "rnn", "lstm", "gru", "rrelu")
+
+
+class RandomNumbers(TorchDispatchMode):
+    """Records the random numbers that a program draws, and from its second run on gives it those of the first.
+
+    The numbers of an op go to the call of the same op for the same shapes that is the same one in the order of these
+    calls.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.supports_higher_order_operators = True  # which are passed on
+        self._drawn: dict[tuple[object, ...], list[Tensor]] = {}
+        self._has_run = False
+
+    def __enter__(self) -> "RandomNumbers":
+        self._counts: Counter[tuple[object, ...]] = Counter()
+        self.calls: defaultdict[int, bool] = defaultdict(bool)
+        """The calls of the program that draw, and whether their kernels drew numbers that nothing can give them."""
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self._has_run = True
+
+    def __torch_dispatch__(self, function: OpOverload, types: object, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = function(*args, **kwargs)
+        tags = getattr(function, "tags", ())  # which an op of higher order does not have
+        if torch.Tag.nondeterministic_seeded in tags and not _has_no_values((args, kwargs)):
+            self._visit(function, dict(zip(_names(function), args, strict=False)) | kwargs, result)
+        return result
+
+    def _visit(self, function: OpOverload, given: dict[str, Any], result: Any) -> None:
+        name = function._schema.name
+        is_dropout = name == "aten::native_dropout"
+        if function.namespace == "aten" and not any(part in name for part in _DRAW_WITHIN):
+            numbers = result
+        elif not _draws(function, given):
+            return
+        else:
+            numbers = result[1] if is_dropout else None
+        parts = [
+            part for leaf in tree_leaves(numbers) if isinstance(leaf, Tensor) and (part := local(leaf)) is not None
+        ]
+        self.calls[held_count()] |= numbers is None
+        op = (name, *(part.shape for part in parts))
+        self._counts[op] += 1
+        key = (*op, self._counts[op])
+        if not self._has_run:
+            self._drawn[key] = [part.clone() for part in parts]
+        elif key in self._drawn:
+            with torch.no_grad():
+                if is_dropout:
+                    _drop(given, *result, *self._drawn[key])
+                for part, first in zip(parts, self._drawn[key], strict=True):
+                    part.copy_(first)
+
+
+def _names(function: OpOverload) -> list[str]:
+    return [argument.name for argument in function._schema.arguments]
+
+
+def _draws(function: OpOverload, given: dict[str, Any]) -> bool:
+    """Return whether a call draws numbers that its kernel applies: dropout in training does, and with p above 0."""
+    drops = [given[name] for name in ("p", "dropout_p", "dropout") if name in given]
+    is_on = given.get("train") is not False and given.get("training") is not False
+    return is_on and any(drops or ["training" in given or function.namespace != "aten"])
+
+
+def _drop(given: dict[str, Any], output: Tensor, mask: Tensor, first: Tensor) -> None:
+    """Drop the elements of an output that the first run has dropped."""
+    dropped_first = given["input"] * first / max(1 - given["p"], torch.finfo(output.dtype).tiny)
+    # Elements that both runs keep or drop stay as the kernel has rounded them.
+    output.copy_(torch.where(mask == first, output, dropped_first))
+
+
+def _has_no_values(arguments: Any) -> bool:
+    """Return whether a program is only traced: there are no values, and what we compute would get into its graph."""
+    return is_only_traced() or any(isinstance(leaf, FakeTensor) for leaf in tree_leaves(arguments))
