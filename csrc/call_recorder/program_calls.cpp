@@ -70,10 +70,14 @@ struct Running final : at::ObserverContext {
 
 void note_node(ProgramCall& call) {
   call.task = torch::autograd::get_current_graph_task_id();
-  call.node = at::sequence_number::peek();
   call.weight = nullptr;
-  const auto node = call.task == -1 ? nullptr : torch::autograd::get_current_node();
+  if (call.task == -1) {
+    call.node = at::sequence_number::peek();
+    return;
+  }
+  const auto node = torch::autograd::get_current_node();
   if (node == nullptr) {
+    call.node = no_node;
     return;
   }
   call.node = node->sequence_nr();

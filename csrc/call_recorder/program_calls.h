@@ -51,12 +51,15 @@ struct Output {
   std::optional<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> tensor;
 };
 
+constexpr uint64_t no_node = UINT64_MAX;
+
 struct ProgramCall {
   c10::OperatorHandle op;
   int64_t module;  // see set_module
   bool in_step;    // of an optimizer
   int64_t task;    // the number of the backward that it is a part of, -1 if it is of none
-  uint64_t node;   // the call's autograd nodes have this number or higher ones; in backward, the number of its node
+  uint64_t node;   // the call's autograd nodes have this number or higher ones; in backward, the number of its node,
+                   // or no_node, as for a node that adds up a gradient, and for calls when all nodes have run
   std::string function;  // in backward: the name of a torch.autograd.Function whose backward made the call
   const void* weight;    // in backward: the weight whose gradient its node adds up
   uint64_t first, last;  // numbers of the calls that autocast intercepted within it: from first up to last

@@ -21,7 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.amp.grad_scaler import OptState, _refresh_per_optimizer_state
 from torch.optim import optimizer as _optimizer
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
     "OpOverload",  # policies accept an op from torch.ops, and the debug tools tell it from a higher-order one
     "OpOverloadPacket",
     "OptState",  # the stages of an optimizer between two updates, which torch's own GradScaler checks
-    "TorchDispatchMode",  # the debug tools see every op of forward and backward
+    "TorchDispatchMode",  # compare sees the ops that draw random numbers
     "tree_leaves",  # finds the tensors in the arguments of an op
     "tree_map",
     "tree_map_only",
@@ -66,6 +66,9 @@ foreach_div, foreach_copy_, foreach_norm = torch._foreach_div, torch._foreach_co
 unscale_and_check_ = torch._amp_foreach_non_finite_check_and_unscale_
 update_amp_scale_ = torch._amp_update_scale_
 neg_view = torch._neg_view  # undoes the negation of a gradient that is a negative view
+
+# The modes of the program would see the calls that watch makes again, and some change their arguments.
+without_dispatch_modes = _disable_current_modes
 
 # What torch.amp does at the edges of a region for torch.export, and its scaler for an optimizer after an update.
 enter_autocast, exit_autocast = _enter_autocast, _exit_autocast

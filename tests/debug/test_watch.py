@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support.backend import NAME
 from tests.support.devices import lower_precision, no_syncs
@@ -271,6 +272,37 @@ def test_a_step_by_hand_is_a_step_and_nans_of_gradients_that_are_returned_are_fo
                     weight.sub_(gradient)
     assert [(one.step, one.op, one.shows.phase) for one in found.findings] == [(1, "sqrt", "backward")]
     assert found.steps == 2
+
+
+class Passing(TorchDispatchMode):
+    """Runs each op, as modes that count or log do. It gets the number of `x * 300` as a number, not as a tensor."""
+
+    def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
+        return function(*args, **(kwargs or {}))
+
+
+def test_under_a_mode_of_the_program_the_advice_is_the_same() -> None:
+    def overflow(x: Tensor) -> Tensor:
+        return (x.abs() + 300) * 300
+
+    with Passing():  # type: ignore[no-untyped-call]
+        found = watched(overflow)
+    assert str(found) == str(watched(overflow))
+    assert "tried, and finite" in str(found)
+
+
+def test_what_infinite_weights_do_in_later_steps_is_not_a_finding() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with polycast.debug.watch(model, optimizer) as found:
+        for scale in (1, 1e8, 1, 1):  # no scaler skips the second step
+            with polycast.autocast("cpu", F16):
+                loss = model(torch.ones(2, 4)).float().sum() * scale
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert [(one.step, one.op) for one in found.findings] == [(1, "linear")]
 
 
 def test_inputs_are_held_until_the_step_ends() -> None:

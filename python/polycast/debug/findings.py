@@ -126,9 +126,12 @@ def _remedy(
     values: NonFinite,
 ) -> str:
     call, phase = step.calls[failing], step.phase(failing)
+    is_given = is_nan_given or not all(math.isfinite(one.value) for one in inputs)
+    if is_given and (sender := step.sender(failing)) is not None:
+        return f"another process sent it by {step.calls[sender].name}: look at the findings of its watch"
     if is_nan_given:
         return "it was given NaNs that no op of the watch made: look at the data, the weights and old gradients"
-    if not all(math.isfinite(one.value) for one in inputs):
+    if is_given:
         return "it was given infinities that the program asks for, as for a row that is masked as a whole"
     if phase == STEP:
         return "the optimizer computes it: look at its eps and its learning rate, and keep its weights in float32"

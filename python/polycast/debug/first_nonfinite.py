@@ -71,7 +71,9 @@ class NonFinite:
                 given = [one for one in call.inputs if not self._is_finite(one.key, one.tensor, one.is_as_given)]
                 # What the call itself has written is not as it was given.
                 lost = [one for one in call.inputs if not one.is_as_given and one.key[0] not in made_here]
-                given = given or [one for one in lost if bool(one.tensor.isnan().any())]
+                given = given or [
+                    one for one in lost if bool(one.tensor.isnan().any()) or self._is_spoiled_by(one.tensor)
+                ]
                 follows = any(one.key[0] in followed for one in given)
                 follows |= nan_seen and any(one.key[0] not in self._memories for one in given)
                 is_nan_given = any(bool(one.tensor.isnan().any()) for one in given)
@@ -86,6 +88,9 @@ class NonFinite:
                 nan_seen |= is_nan_given
             made_here.update(output.key[0] for output in call.outputs)
             self._write(index)
+
+    def _is_spoiled_by(self, tensor: Tensor) -> bool:
+        return self._is_spoiled and not is_finite(tensor)
 
     def _write(self, index: int) -> None:
         """Note which outputs of a call are finite; None where that is to be computed."""

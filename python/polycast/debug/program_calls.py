@@ -18,6 +18,9 @@ Values = dict[Key, Tensor]
 Rule = tuple[str, str]  # a module and an op; the module "" is everything
 # These calls write into their running statistics, which their schemas do not tell.
 _WRITERS = ("batch_norm", "instance_norm")
+# The same call would have to be made in other processes.
+_COMMUNICATES = ("c10d::", "_c10d_functional", "symm_mem::", "fsdp::")
+_NO_NODE = 2**64 - 1  # of calls in backward that compute the gradient of no call
 _DEPTH = 8  # how many calls before a call are asked for the rule that sets its dtype
 
 
@@ -106,7 +109,7 @@ class StepCalls:
     def gradient_of(self, index: int) -> int | None:
         """Return the call whose gradient a call in backward computes: the last one that began before its node."""
         node, found = self.calls[index].node, None
-        if self.calls[index].weight or self.calls[index].function:
+        if node == _NO_NODE or self.calls[index].function:
             return None
         for one in self._forward:
             call = self.calls[one]
@@ -166,6 +169,20 @@ class StepCalls:
             maker for given, makers in pairs if given.tensor.is_floating_point() or not is_floating for maker in makers
         }
 
+    def sender(self, index: int) -> int | None:
+        """Return the call that got an input of a call from another process, if one did; a call may do so itself."""
+        if self._communicates(index):
+            return index
+        for maker in self.makers(index):
+            call = self.calls[maker]
+            moves = call.name == "aten::copy_" or all(one.is_view for one in call.outputs)
+            if self._communicates(maker) or (moves and self.sender(maker) is not None):
+                return self.sender(maker)
+        return None
+
+    def _communicates(self, index: int) -> bool:
+        return self.calls[index].name.startswith(_COMMUNICATES)
+
     def before(self, starts: Iterable[int], count: int) -> list[int]:
         """Return calls, and the nearest calls that made their inputs, in order.
 
@@ -182,10 +199,13 @@ class StepCalls:
             found.add(index)
             needed.discard(index)
             for given, makers in zip(self.calls[index].inputs, self._makers[index], strict=True):
-                if given.tensor.is_floating_point() and makers:
+                if given.tensor.is_floating_point():
+                    if not given.is_as_given:
+                        needed.update(set(makers) - found)
+                    elif any(map(self._communicates, makers)):
+                        continue
                     for maker in makers:
                         heapq.heappush(heap, -maker)
-                    needed.update(() if given.is_as_given else set(makers) - found)
         return sorted(found)
 
     def makes(self, index: int, tensor: Tensor) -> bool:
@@ -209,9 +229,14 @@ class StepCalls:
             is_wide: Whether everything is in float32, and nothing is cast.
             given: Inputs by their keys, in place of those that are held.
             leaf: Applied to each floating-point input that none of the calls makes.
+
+        Raises:
+            RuntimeError: If a call communicates with other processes. Kernels that refuse a dtype raise others.
         """
         values: Values = {}
         calls = [self.calls[index] for index in sorted(indices)]
+        if any(call.name.startswith(_COMMUNICATES) for call in calls):
+            raise RuntimeError("other processes would have to make the call again as well")
         copies = any(output.is_written for call in calls for output in call.outputs)
         for call in calls:
             copies = copies or any(name in call.name for name in _WRITERS)

@@ -30,7 +30,7 @@ from polycast.debug.first_nonfinite import Flow, NonFinite, is_finite
 from polycast.debug.lost_gradients import LostGradients
 from polycast.debug.observer import Observer
 from polycast.debug.program_calls import StepCalls
-from polycast.torch_internals import disabled
+from polycast.torch_internals import disabled, without_dispatch_modes
 
 _MOST = 8  # findings of a step
 _PATIENCE = 16  # a scaler's first scale is 2**16; after so many skipped steps in a row the scale is not to blame
@@ -189,7 +189,9 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         step = StepCalls(held_calls(), self._intercepted, self._observer.modules)
         state = devices.random_state()
         try:
-            yield step, NonFinite(step, {key_of(tensor) for tensor in self._weights_and_gradients()}, self._is_spoiled)
+            with without_dispatch_modes():
+                ends = {key_of(tensor) for tensor in self._weights_and_gradients()}
+                yield step, NonFinite(step, ends, self._is_spoiled)
         finally:
             devices.set_random_state(state)
 
