@@ -85,6 +85,7 @@ Style = Callable[..., Function]
 def test_backward_runs_under_the_state_of_forward(
     style: Style, device: str, enabled: bool, cast_inputs: torch.dtype | None, output: torch.dtype, backward: Any
 ) -> None:
+    """Specification 7.2."""
     a, b = (torch.full((2, 2), value, device=device, requires_grad=True) for value in (2.0, 3.0))
     with polycast.autocast(device, enabled=enabled):
         result = style(cast_inputs).apply(a, b)

@@ -60,6 +60,7 @@ Cell = tuple[torch.dtype, tuple[torch.dtype, ...]]  # a region's lower precision
 
 
 def test_the_values_are_those_of_stock_torch(real_device: str, real_case: Case) -> None:
+    """Specification 3.8."""
     case = real_case
     if reason := cannot_run(case):
         pytest.skip(reason)

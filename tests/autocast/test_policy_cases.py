@@ -47,6 +47,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[str]:
     scope="module",
 )
 def test_a_rule_calls_its_op_as_its_category_says(device: str, case: Case) -> None:
+    """Specification 1.2, 2.1, 2.2, 2.3, 2.4, 2.5 and 2.8."""
     dump = torch._C._dispatch_dump(f"aten::{case.name}")
     if case.category == "stock":
         assert f"on {device}, from policy.yaml" not in dump
@@ -70,7 +71,7 @@ def test_a_rule_calls_its_op_as_its_category_says(device: str, case: Case) -> No
 def casts(case: Case, lower: torch.dtype, every: bool) -> None:
     """Inputs of every dtype, or of a few, arrive in the dtype of the category."""
     few: list[list[torch.dtype]] = [[F32], [HALF, BF16], [lower, F32]]
-    more = [[HALF], [BF16], [F64], [F64, lower, F32], [INT], [INT, F32]]
+    more = [[HALF], [BF16], [F64], [F64, lower, F32], [INT], [INT, F32], [torch.complex64]]
     for given in few if not every else (*few, *more, *([narrow, F32] for narrow in narrow_types(case.device))):
         made, reached = call(case, given, lower)
         assert reached.name == case.reaches
@@ -151,6 +152,7 @@ def test_a_call_gives_the_dtype_that_the_documents_say(row: str) -> None:
 
 
 def test_a_call_with_out_is_not_cast() -> None:
+    """Specification 1.5."""
     make = Make("cpu")
     with kernels_of("cpu"), region("cpu", BF16), probes("cpu", ["addmm.out"]):
         reached = reach(lambda: torch.addmm(make(2, 4), make(2, 3), make(3, 4), out=make(2, 4)))
@@ -159,6 +161,7 @@ def test_a_call_with_out_is_not_cast() -> None:
 
 @pytest.mark.parametrize("device", FIRST_ON_KEY)
 def test_tensors_on_another_device_are_not_cast(device: str) -> None:
+    """Specification 1.1."""
     if not is_reachable(device):
         pytest.skip(f"not even a fake tensor of {device_type_of(device)} carries its autocast key")
     for other in {"cpu", "cuda", "xpu", "mps", "mtia", "meta"} - {device_type_of(device)}:

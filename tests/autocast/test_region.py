@@ -120,6 +120,7 @@ def test_a_region_shows_its_settings() -> None:
     ],
 )
 def test_regions_nest_with_torchs_own(regions: str, dtype: torch.dtype) -> None:
+    """Specification 4.2."""
     before = state("cpu")
     known = {"HALF": HALF, "polycast": partial(polycast.autocast, "cpu"), "torch": partial(torch.autocast, "cpu")}
     with ExitStack() as stack:

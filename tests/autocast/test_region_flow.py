@@ -26,6 +26,7 @@ def test_a_region_decorates_and_its_function_may_call_itself() -> None:
 
 
 def test_the_state_is_per_thread() -> None:
+    """Specification 4.1 and 5.1."""
     with polycast.autocast("cpu"), ThreadPoolExecutor(1) as thread:
         functions = square, polycast.autocast("cpu")(square), square
         assert [thread.submit(function, X).result().dtype for function in functions] == [F32, BF16, F32]

@@ -83,6 +83,7 @@ def is_seen(write: str, kept: bool, one_region: bool) -> bool:
     ("way", "write"), [(way, write) for way in WAYS for write in ALL if is_seen(write, *WAYS[way][:2])]
 )
 def test_a_changed_weight_is_cast_anew(real_device: str, write: str, way: str) -> None:
+    """Specification 4.4 and 4.5."""
     if real_device == "xla" and write in NOT_ON_XLA:
         pytest.skip("an operation that XLA lacks")
     kept, one_region, mode = WAYS[way]

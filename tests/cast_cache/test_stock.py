@@ -25,6 +25,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @given(programs("cpu"))
 @examples(60)
 def test_programs_compute_the_values_of_stock(program: Program) -> None:
+    """Specification 4.4."""
     check_program(program, "cpu")
 
 
@@ -83,6 +84,13 @@ def test_as_many_casts_are_made_as_by_stock(real_device: str, name: str, mode: C
     assert found == expected or (mode is torch.inference_mode and found < expected)
 
 
+def test_a_tensor_of_the_target_dtype_is_not_copied() -> None:
+    """Specification 1.4."""
+    x = torch.ones(4, 4, dtype=BF16)
+    with polycast.autocast("cpu", BF16):
+        assert count_casts(lambda: x @ x) == 0
+
+
 @pytest.mark.parametrize("off", ["argument", "function", "bare region"])
 def test_the_switches_of_torch_hold(off: str) -> None:
     run = PROGRAMS["weights"]("cpu")
@@ -115,7 +123,7 @@ ENDS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("end", ENDS)
 def test_casts_of_a_region_are_held_to_its_end(real_device: str, end: str) -> None:
-    """Such a cast holds its weight, through autograd."""
+    """Such a cast holds its weight, through autograd. Specification 4.4."""
     weight = nn.Parameter(torch.ones(4, 4, device=real_device))
     reference = TensorWeakRef(weight)
     with torch.autocast(real_device, BF16):

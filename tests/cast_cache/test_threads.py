@@ -55,7 +55,10 @@ def test_values_are_right_in_every_thread(kept: bool) -> None:
 
 
 def test_a_kept_weight_is_cast_once_for_all_threads() -> None:
-    """Eight threads that serve one model, whose parameters still require gradients, hold what one would."""
+    """Eight threads that serve one model, whose parameters still require gradients, hold what one would.
+
+    Specification 4.5.
+    """
     model, x = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)).eval(), torch.rand(2, 8)
     cast_cache.keep(model)
 
@@ -72,7 +75,7 @@ def test_a_kept_weight_is_cast_once_for_all_threads() -> None:
 
 
 def test_a_thread_sees_what_changed_before_its_region() -> None:
-    """A region of one thread that goes on must not lend its casts to a later region of another."""
+    """A region of one thread that goes on must not lend its casts to a later region of another. Specification 4.4."""
     weight, x = torch.rand(4, 4, requires_grad=True), torch.rand(4, 4)
     with ThreadPoolExecutor(1) as other:
         region = torch.autocast("cpu", torch.bfloat16)

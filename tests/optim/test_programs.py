@@ -46,7 +46,7 @@ def test_programs_do_what_torch_optim_does(kernels: Kernels) -> None:
 def test_training_with_skipped_steps_is_that_without_them(
     kind: str, state_dtype: torch.dtype | None, kernels: Kernels
 ) -> None:
-    """No bit differs, also where the first step is skipped."""
+    """No bit differs, also where the first step is skipped. Specification 8.1."""
     skipping, straight = (parameters(*SHAPES, device=kernels.device) for _ in range(2))
     ours, wanted = (make(OURS, kind, params, state_dtype=state_dtype) for params in (skipping, straight))
     for number, skip in enumerate([True, True, False, True, False, None, False, None, True, False]):

@@ -82,6 +82,7 @@ HELD: list[tuple[dict[Any, Any], list[torch.dtype]]] = [
 
 @pytest.mark.parametrize(("rules", "types"), HELD)
 def test_keys_for_single_modules_decide_and_then_the_last(rules: dict[Any, Any], types: list[torch.dtype]) -> None:
+    """Specification 3.6."""
     three = nn.ModuleDict({name: nn.Linear(4, 4) for name in "abc"})
     polycast.assign(three, rules)
     with polycast.autocast("cpu"):
@@ -139,6 +140,7 @@ def test_rules_that_are_taken_back_leave_nothing() -> None:
 
 
 def test_a_module_with_two_names_has_both() -> None:
+    """Specification 3.6."""
     shared = nn.Linear(4, 4)
     pair = nn.ModuleDict({"one": shared, "two": shared})
     with polycast.assign(pair, {"two": {"linear": "fp32"}}) as assignment:

@@ -205,6 +205,7 @@ def test_a_region_made_outside_breaks_the_graph_and_holds_unless_it_has_no_polic
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a thread"])
 def test_compiled_code_follows_the_policy_of_the_process_and_runs_again(beside: bool) -> None:
+    """Specification 6.1."""
     compiled, found, done = Compiled(both), [], threading.Event()
     other = threading.Thread(target=done.wait, daemon=True)
     if beside:
@@ -293,6 +294,7 @@ def test_a_thread_that_entered_before_anything_was_compiled_gets_code_of_its_sco
 
 
 def test_a_function_compiles_once_under_each_of_many_policies(process: list[Any]) -> None:
+    """Specification 6.1."""
     assert process[2] == 120 + 3
 
 

@@ -53,6 +53,7 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
 
 @pytest.mark.parametrize(("rules", "expected"), RULES.values(), ids=RULES)
 def test_rules_come_to_a_category_on_each_device(rules: dict[str, object], expected: dict[str, str]) -> None:
+    """Specification 3.2, 3.3 and 3.4."""
     found = {(rule.device, f"{rule.name} {rule.category}") for rule in Policy(rules).by_overload()}
     assert found == {
         (device, rule) for devices, text in expected.items() for device in devices.split() for rule in text.split(", ")
@@ -184,6 +185,7 @@ JOINED: dict[str, tuple[dict[str, object], dict[str, object], dict[str, object]]
 
 @pytest.mark.parametrize(("one", "two", "both"), JOINED.values(), ids=JOINED)
 def test_policies_join(one: dict[str, object], two: dict[str, object], both: dict[str, object]) -> None:
+    """Specification 3.5."""
     assert Policy(one) | Policy(two) == Policy(one) | two == one | Policy(two) == both
     assert Policy(one) | None == one
 
@@ -221,6 +223,7 @@ def test_a_policy_and_a_difference_print_as_tables() -> None:
 
 
 def test_a_policy_for_everything_that_the_built_in_policy_lists() -> None:
+    """Specification 3.2 and 3.4."""
     made = {rule.key: rule.category for rule in Policy("fp32").by_overload()}
     assert set(made.values()) == {"fp32"}
     listed = {rule.key[:2] for rule in BUILT_IN}

@@ -108,6 +108,7 @@ if __name__ == "__main__":
 
 
 def test_a_forked_worker_inherits_its_policies_and_a_spawned_one_has_that_of_the_variable(tmp_path: Path) -> None:
+    """Specification 5.4."""
     (tmp_path / "workers.py").write_text(WORKERS, encoding="utf-8")
     Policy({"matmul": "float64"}).save(tmp_path / "mine.yaml")
     command = [sys.executable, "-u", "-W", "error", str(tmp_path / "workers.py"), str(tmp_path / "mine.yaml")]

@@ -31,6 +31,7 @@ def test_every_release_up_to_the_newest_is_recorded_from_a_wheel_with_cuda() -> 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 def test_the_policy_differs_from_a_release_only_where_it_has_a_note(record: Release) -> None:
+    """Specification 3.8."""
     here = [rule for rule in POLICY.rules() if record.number in rule.torch]
     rules = {(rule.schema_name, rule.device): rule for rule in here}
     assert not any(record.category(*key) == ABSENT for key in rules)

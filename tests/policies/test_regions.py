@@ -136,6 +136,7 @@ def test_a_deleted_model_with_rules_is_gone_at_once() -> None:
 
 
 def test_a_custom_backward_runs_under_the_policy_of_its_forward() -> None:
+    """Specification 7.2."""
     seen = []
 
     def note(ctx: Any, *grad_outputs: Any) -> Any:  # noqa: ARG001
@@ -193,6 +194,7 @@ def states(rules: dict[str, str] | None, reentrant: bool) -> list[dict[str, obje
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_a_module_with_rules_outside_of_regions_is_as_one_without(reentrant: bool) -> None:
+    """Specification 3.7."""
     torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
     ours, stock = states({"matmul": "fp32"}, reentrant), states(None, reentrant)
     assert len(ours) == 3 and ours == stock
@@ -200,6 +202,7 @@ def test_a_module_with_rules_outside_of_regions_is_as_one_without(reentrant: boo
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_a_checkpoint_runs_again_under_the_process_policy_of_its_first_run(reentrant: bool) -> None:
+    """Specification 7.1."""
     found = []
 
     def segment(x: torch.Tensor) -> torch.Tensor:

@@ -258,6 +258,7 @@ def compare(kinds: tuple[str, str], precision: str, program: list[Call], device:
 
 @pytest.mark.usefixtures("one_thread")
 def test_programs_do_what_torchs_scaler_does(real_device: str) -> None:
+    """Specification 8.1 and 8.3."""
     kinds = [kind for kind in KINDS if kind != "fused" or isinstance(facts_of(real_device), Fused)]
     # Other devices than the host, on which torch's scaler runs, have other rules for float16.
     has = {"single": True, "double": has_float64(real_device), "half": real_device == "cpu"}

@@ -110,6 +110,7 @@ def test_who_sees_gradients_within_the_step_sees_and_clips_what_stock_shows(seer
 )
 @pytest.mark.parametrize("look", ["step", "clip_grad_norm"])
 def test_gradients_that_nobody_sees_stay_as_they_are(look: str, use: Callable[[Any], Any]) -> None:
+    """Specification 8.2."""
     params = parameters(*SHAPES)
     optimizer, scaler = syncfree.AdamW(params, lr=0.1), started()
     give(params, 0)

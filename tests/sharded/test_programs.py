@@ -162,6 +162,7 @@ class Program:
 
 @pytest.mark.parametrize("seed", range(20 * TIMES))
 def test_programs_over_ranks_do_what_torch_does_with_all_that_is_known(seed: int) -> None:
+    """Specification 8.4."""
     program = Program(seed)
     for _ in range(program.random.randint(3, 6)):
         program.iterate()

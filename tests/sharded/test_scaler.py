@@ -161,6 +161,7 @@ def fsdp1(use_orig_params: bool = True) -> Any:
 def test_ranks_of_a_process_group_agree_as_with_torchs_sharded_scaler(
     kind: str, clip: bool, use_orig_params: bool
 ) -> None:
+    """Specification 8.4."""
     results, process_group = [], distributed.group.WORLD if clip else None
     for scaler, kind_here in (
         (polycast.GradScaler(init_scale=SCALE, process_group=process_group), kind),

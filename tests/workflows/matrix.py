@@ -55,7 +55,10 @@ def backward(forward: Any, x: Tensor, scale: Any = same, step: Any = same) -> Te
 
 
 def data_parallel(model: nn.Module, _: Tensor) -> Callable[[Tensor], Tensor]:
-    """Run what nn.DataParallel runs: torch's replicas, in threads. A region around has each thread enter torch's."""
+    """Run what nn.DataParallel runs: torch's replicas, in threads. A region around has each thread enter torch's.
+
+    Specification 5.2.
+    """
 
     def copies(tensors: list[Tensor], devices: list[int], detach: bool) -> list[list[Tensor]]:  # noqa: ARG001
         return [[tensor.clone() for tensor in tensors] for _ in devices]
@@ -74,7 +77,10 @@ def data_parallel(model: nn.Module, _: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def in_a_hook(*args: Any) -> Tensor:
-    """Run the step in a hook of another backward, which is in the thread that autograd has for a device."""
+    """Run the step in a hook of another backward, which is in the thread that autograd has for a device.
+
+    Specification 5.3.
+    """
     found: list[Any] = []
     outer = torch.ones(1, device="xla", requires_grad=True) * 1
     outer.register_hook(lambda _: found.extend([get_ident(), torch.enable_grad()(backward)(*args)]))  # type: ignore[no-untyped-call]

@@ -50,6 +50,7 @@ def recorded(request: pytest.FixtureRequest) -> Iterator[Verdicts]:
 @pytest.mark.parametrize("way", EACH_WAY)
 @pytest.mark.parametrize("feature", FEATURES)
 def test_a_feature(feature: str, way: str, recorded: Verdicts, request: pytest.FixtureRequest) -> None:
+    """Specification 5.1, 5.2, 5.3, 6.1, 6.2, 6.3 and 7.1."""
     found = verdict(feature, WAYS[way])
     if request.config.getoption(REWRITE):
         recorded[way, feature] = found
