@@ -42,11 +42,18 @@ std::atomic<uint64_t> version{0};  // of the process's policy and the ids
 std::atomic<uint64_t> next_id{1};
 std::atomic<uint64_t> id_of_none{0};
 
+// The policy of the process in an earlier scope that a thread enters, and the policy that it stands in for: a policy
+// that is used later applies in the earlier scope as well.
+struct EarlierProcess {
+  PolicyPointer policy;
+  PolicyPointer instead_of;
+};
+
 // One entry of a thread's stack.
 struct Frame {
   GuardPointer guard;  // nullptr in compiled code
   ScopePointer scope;  // the scope inside of it
-  bool is_fixed;       // whether it ignores a later policy of the process
+  std::optional<EarlierProcess> earlier;
   std::optional<Region> before;
 };
 
@@ -105,6 +112,11 @@ ScopePointer find_or_make(Parts parts) {
   return scope;
 }
 
+PolicyPointer process_of(const ScopePointer& scope) {
+  const bool has_one = scope && scope->parts.back().layer == Layer::process;
+  return has_one ? scope->parts.back().policy : nullptr;
+}
+
 // Returns a scope with another policy of the process at its end. The caller holds the lock.
 ScopePointer with_process(const ScopePointer& scope, const PolicyPointer& policy) {
   Parts parts = scope ? scope->parts : Parts{};
@@ -127,15 +139,19 @@ void follow_version() {
   const std::lock_guard<std::mutex> lock(known.mutex);
   thread.outermost = with_process(nullptr, known.of_process);
   for (Frame& frame : thread.frames) {
-    frame.scope = frame.is_fixed ? find_or_make(frame.scope ? frame.scope->parts : Parts{})
-                                 : with_process(frame.scope, known.of_process);
+    const bool is_earlier = frame.earlier && frame.earlier->instead_of == known.of_process;
+    frame.scope = with_process(frame.scope, is_earlier ? frame.earlier->policy : known.of_process);
   }
   in_force = {innermost().get(), version};
 }
 
-void push(GuardPointer guard, ScopePointer scope, bool is_fixed, const std::optional<Region>& region) {
-  is_fixed = is_fixed || (!thread.frames.empty() && thread.frames.back().is_fixed);
-  Frame frame{std::move(guard), std::move(scope), is_fixed, std::nullopt};
+void push(GuardPointer guard, ScopePointer scope, bool is_earlier, const std::optional<Region>& region) {
+  Frame frame{std::move(guard), std::move(scope), std::nullopt, std::nullopt};
+  if (is_earlier) {
+    frame.earlier = {process_of(frame.scope), used()};
+  } else if (!thread.frames.empty()) {
+    frame.earlier = thread.frames.back().earlier;
+  }
   if (region) {
     frame.before = region_of(region->device);
     at::autocast::increment_nesting();

@@ -59,7 +59,7 @@ struct ScopeGuard {
   std::optional<Region> region;
   Layer layer = Layer::region;
   PolicyPointer policy;
-  std::optional<ScopePointer> scope;  // A later policy of the process does not change it.
+  std::optional<ScopePointer> scope;  // with the policy that the process had then, until another one is used
 };
 
 using GuardPointer = std::shared_ptr<const ScopeGuard>;

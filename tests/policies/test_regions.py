@@ -216,3 +216,20 @@ def test_a_checkpoint_runs_again_under_the_process_policy_of_its_first_run(reent
         y.sum().backward()
     polycast.use(None)
     assert found == [F32, F32]
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_policy_that_a_checkpointed_function_uses_applies_in_both_runs(reentrant: bool) -> None:
+    found = []
+
+    def segment(x: torch.Tensor) -> torch.Tensor:
+        with polycast.use(HALVES):
+            found.append((x @ x).dtype)
+        found.append((x @ x).dtype)
+        return x.sin()
+
+    with polycast.autocast("cpu"):
+        with polycast.use(WIDE):
+            y = checkpoint(segment, torch.eye(4, requires_grad=True), use_reentrant=reentrant)
+        y.sum().backward()
+    assert found == [HALF, F32, HALF, F32]
