@@ -148,11 +148,17 @@ bool is_exporting() {
   return question().cast<bool>();
 }
 
-void enter(const Guard& guard) {
+void check_not_exporting() {
   TORCH_CHECK(
-      !guard->policy || !is_exporting(),
-      "torch.export records the regions of a program and not their casts, and has no place for a policy of a region or "
-      "a module; export without one, or make it that of the process where the program runs: polycast.use(policy)");
+      !is_exporting(),
+      "torch.export records the regions of a program but not their casts, so it would lose a policy of a region or a "
+      "module; export without the policy, and call polycast.use(policy) where the program runs");
+}
+
+void enter(const Guard& guard) {
+  if (guard->policy) {
+    check_not_exporting();
+  }
   autocast::enter(guard);
 }
 
@@ -205,6 +211,7 @@ uint64_t keep_scope(const std::optional<Scope>& scope) {
 }
 
 uint64_t keep_scope_within(const std::string& layer, const Policy& policy) {
+  check_not_exporting();
   autocast::add_kernels(*policy);
   return keep_scope(
       mutable_of(autocast::scope_within(autocast::share_scope_in_force(), policy_guard(layer, policy)->layer, policy)));

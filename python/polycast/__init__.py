@@ -1,8 +1,8 @@
 """Automatic mixed precision (torch.amp) that you can inspect, change per op, and debug.
 
-Importing the package installs the policy's autocast kernels for every device that torch itself serves. Those for XLA
-are installed when torch_xla is imported, before or after. Set POLYCAST_INSTALL=0 to install none, and call
-:func:`install` yourself.
+Importing the package installs the policy's autocast kernels for every device that PyTorch itself supports. The kernels
+for XLA are installed once torch_xla is imported, in either order. To install no kernels at import, set
+POLYCAST_INSTALL=0, and call :func:`install` yourself.
 
     >>> import torch, polycast
     >>> with polycast.autocast("cpu"):
@@ -49,7 +49,7 @@ __all__ = [
     "use",
 ]
 __version__ = _extension.VERSION
-# Imported when they are first asked for: the optimizers and the scaler have operators of their own in torch.
+# They are imported at their first use, because the optimizers and the scaler register operators with PyTorch.
 _LATER = {
     "GradScaler": "polycast.scaler.grad_scaler",
     "SkipAwareLR": "polycast.scaler.schedule",

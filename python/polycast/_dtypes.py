@@ -1,22 +1,22 @@
-"""Dtypes as people write them: the one table of their spellings."""
+"""The names and spellings of dtypes."""
 
 import torch
 
 from polycast._suggest import did_you_mean
 
-# The floating-point dtypes that ops are cast to, each with the other names that torch and trainers' switches have.
+# The floating-point dtypes that ops are cast to, each with the other names in PyTorch and in the options of trainers.
 SPELLINGS: dict[str, tuple[str, ...]] = {
     "float16": ("fp16", "f16", "half"),
     "bfloat16": ("bf16",),
     "float32": ("fp32", "f32", "float", "single"),
     "float64": ("fp64", "f64", "double"),
 }
-# From each spelling to torch's name.
+# From each spelling to PyTorch's name.
 NAMES = {spelling: name for name, spellings in SPELLINGS.items() for spelling in (name, *spellings)}
 
 
 def dtype_named(text: str) -> str | None:
-    """Return torch's name of the floating-point dtype that a text spells; None if it spells none of them.
+    """Return PyTorch's name of the floating-point dtype that a text spells, or None.
 
     Example:
         >>> from polycast._dtypes import dtype_named
@@ -27,15 +27,15 @@ def dtype_named(text: str) -> str | None:
 
 
 def dtype_of(value: torch.dtype | str, argument: str = "dtype") -> torch.dtype:
-    """Return the dtype that a value is or spells. It may be a dtype to which nothing is cast, such as torch.int8.
+    """Return the dtype that a value is or spells. It may be a dtype that autocast does not use, such as torch.int8.
 
     Args:
-        value: A ``torch.dtype``, or text: torch's name, with or without "torch.", or a short form such as "bf16".
-        argument: What the value is given for, as the error says it.
+        value: A ``torch.dtype``, or a text: PyTorch's name, with or without "torch.", or a short form such as "bf16".
+        argument: The name of the argument, for the error.
 
     Raises:
-        TypeError: The value is neither.
-        ValueError: There is no such dtype.
+        TypeError: If the value is neither a dtype nor a text.
+        ValueError: If PyTorch has no such dtype.
 
     Example:
         >>> from polycast._dtypes import dtype_of
@@ -45,13 +45,11 @@ def dtype_of(value: torch.dtype | str, argument: str = "dtype") -> torch.dtype:
     if isinstance(value, torch.dtype):
         return value
     if not isinstance(value, str):
-        raise TypeError(f"the {argument} is {value!r:.60}; give a torch.dtype or its name, such as 'bfloat16'")
+        raise TypeError(f"{argument}: expected a torch.dtype or its name, such as 'bfloat16', got {value!r:.60}")
     found = getattr(torch, dtype_named(value) or _plain(value), None)
     if isinstance(found, torch.dtype):
         return found
-    raise ValueError(
-        f"the {argument} is '{value:.60}', which torch does not have; {did_you_mean(_plain(value), NAMES)}"
-    )
+    raise ValueError(f"{argument}: PyTorch has no dtype '{value:.60}'; {did_you_mean(_plain(value), NAMES)}")
 
 
 def _plain(text: str) -> str:

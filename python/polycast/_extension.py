@@ -1,4 +1,4 @@
-"""What the compiled module, polycast._C, has: the one path to it. Names and signatures are in _C.pyi."""
+"""The names of the compiled module polycast._C. Other modules import them from here; _C.pyi has their signatures."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ try:
     from polycast._built_for import VERSION as VERSION
 except ModuleNotFoundError:
     raise ImportError(
-        "polycast is not built here; run 'pip install .' in its source tree, then import it from another folder"
+        "polycast is not built here; run 'pip install .' in its source tree, and import it from another folder"
     ) from None
 
 

@@ -1,4 +1,4 @@
-"""A function that is called after the import of some modules."""
+"""An import hook that calls a function after the import of some modules."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -9,9 +9,9 @@ from typing import Any
 
 
 class ImportHook(MetaPathFinder):
-    """Calls a function with each of the modules that it waits for, once the module is imported.
+    """A finder that calls a function with each module that it waits for, after the import of the module.
 
-    It is in ``sys.meta_path`` while it waits for any.
+    It is in ``sys.meta_path`` only while it waits for a module.
     """
 
     def __init__(self, function: Callable[[ModuleType], None]) -> None:
@@ -19,7 +19,7 @@ class ImportHook(MetaPathFinder):
         self._names: frozenset[str] = frozenset()
 
     def wait_for(self, names: Iterable[str]) -> None:
-        """Wait for these modules, and for no others any more."""
+        """Wait for these modules, instead of those of an earlier call."""
         self._names = frozenset(names)
         if self._names and self not in sys.meta_path:
             sys.meta_path.insert(0, self)
@@ -29,7 +29,7 @@ class ImportHook(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return what the other finders find, with a loader that calls the function after it has run the module."""
+        """Return the spec of the other finders, with a loader that calls the function after it has run the module."""
         if name not in self._names:
             return None
         others = (getattr(finder, "find_spec", None) for finder in list(sys.meta_path) if finder is not self)
@@ -48,4 +48,4 @@ class ImportHook(MetaPathFinder):
             if module.__name__ in self._names:
                 self._function(module)
 
-        loader.exec_module = exec_module  # of this loader alone, which was made for this module
+        loader.exec_module = exec_module  # the loader was made for this module only

@@ -1,6 +1,6 @@
 """The operators of polycast, which the optimizers and the scaler call.
 
-Torch has them from the import of this module on. They stay, because compiled code may hold them.
+Importing this module registers them with PyTorch. They stay registered, because compiled code may call them.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""An attribute of torch that is replaced, and restored."""
+"""Replaces attributes of PyTorch, and restores them."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -8,7 +8,7 @@ Undo: TypeAlias = list[Callable[[], object]]
 
 
 def replace(owner: Any, name: str, value: object, undo: Undo) -> None:
-    """Replace an attribute of a module or a class. ``undo`` restores it, unless somebody has replaced ours since."""
+    """Replace an attribute of a module or a class. ``undo`` restores it, unless it has been replaced again."""
     original = vars(owner)[name]
 
     def restore() -> None:

@@ -5,9 +5,9 @@ from difflib import get_close_matches
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most likely meant; None if none is similar. Case does not count.
+    """Return the known name that is most similar, or None. Case is ignored.
 
-    A name that begins with the given one comes before a similar one.
+    A name that begins with the given one is preferred over a similar one.
 
     Example:
         >>> from polycast._suggest import closest
@@ -21,7 +21,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a remedy for an unknown name: the closest known name, or all known names if they are few."""
+    """Return a hint for an unknown name: the closest known name, or all known names if there are few."""
     names = sorted(set(known))
     if near := closest(name, names):
         return f"did you mean '{near}'?"

@@ -1,7 +1,7 @@
 """The cast cache: it reuses the casts of weights inside an autocast region and, on request, beyond it.
 
-By default it shares what torch shares: the cast of a float32 leaf that requires grad, until the outermost region ends.
-A weight that changes is cast again. Casts that you :func:`keep` outlive regions.
+By default it reuses the same casts as PyTorch: those of float32 leaves that require grad, until the outermost region
+ends. A weight that changes is cast again. Casts that you :func:`keep` outlive regions.
 
     >>> import torch, polycast
     >>> layer = torch.nn.Linear(4, 4).requires_grad_(False)
@@ -35,14 +35,14 @@ def __dir__() -> list[str]:
     return __all__
 
 
-_NAMED = 8  # a warning names no more tensors than this
-# The modules of FSDP, which changes the storage of parameters and counts no versions.
+_NAMED = 8  # the maximum number of tensors that a warning names
+# The module classes of FSDP, which changes the storage of parameters without their versions.
 _FSDP = "torch.distributed.fsdp"
 _FSDP_MODULES = ("FSDPModule", "FullyShardedDataParallel")
 
 
 class Kept(Handle):
-    """A handle that :func:`keep` returns: removing it releases what was not kept before."""
+    """A handle that :func:`keep` returns: removing it releases the casts that were not kept before."""
 
     def __init__(self, tensors: list[Tensor]) -> None:
         self._count = len(tensors)
@@ -62,38 +62,38 @@ class Kept(Handle):
 
 @disabled
 def keep(module: nn.Module) -> Kept:
-    """Keep the casts of a module's parameters and buffers from one region to the next, until one changes or is deleted.
+    """Keep the casts of a module's parameters and buffers across regions, until a tensor changes or is deleted.
 
-    They are kept from the call on. ``with polycast.cast_cache.keep(model)`` keeps them until the end of the block.
+    The casts are kept from the call on. ``with polycast.cast_cache.keep(model)`` releases them at the end of the block.
 
-    Limitation: writes that bypass the tensor's version counter are not seen. Call :func:`release` before such a write:
+    Limits: a write that bypasses the tensor's version counter is not noticed. Call :func:`release` before such a write:
 
     - *through* ``.data`` (``w.data.add_(1)``), ``untyped_storage()``, NumPy, DLPack, a buffer or a raw pointer, or by
       another process that shares the memory;
-    - by a kernel that counts no version: one of your own (Triton, an extension), or a fused one of torch's that is
-      called by hand, such as ``torch._fused_adamw_``;
+    - by a kernel that does not increment the version: your own (Triton, an extension), or a fused kernel of PyTorch
+      that you call yourself, such as ``torch._fused_adamw_``;
     - by the replay of a recorded graph, such as a CUDA graph;
     - by a collective of ``torch.distributed`` (``broadcast``, ``all_reduce``, ``recv``, ``scatter``);
     - under ``torch.autograd._unsafe_preserve_version_counter``.
 
-    All other writes are seen: in-place operations, optimizers of ``torch.optim``'s kind, ``load_state_dict``, ``set_``,
-    an assignment to ``.data`` (also ``w.data += 1``), and a change of dtype.
+    All other writes are noticed: in-place operations, steps of a ``torch.optim.Optimizer``, ``load_state_dict``,
+    ``set_``, an assignment to ``.data`` (also ``w.data += 1``), and a change of dtype.
 
-    All threads share kept casts, so a model that many threads serve is cast once. Casts with autograd history are never
-    kept; a region may share them. ``torch.utils.swap_tensors`` raises for a tensor whose casts are kept.
+    All threads share kept casts, so a model that many threads run is cast once. Casts with autograd history are never
+    kept, but a region may reuse them. ``torch.utils.swap_tensors`` raises for a tensor whose casts are kept.
 
     Args:
-        module: Its floating-point parameters and buffers are kept, with those of its submodules. A tensor that
-            replaces a parameter later is not kept.
+        module: The module whose floating-point parameters and buffers are kept, including those of its submodules. A
+            tensor that replaces a parameter later is not kept.
 
     Returns:
-        A context manager. At its end, or at its ``remove``, what it began to keep is released.
+        A handle whose ``remove()``, or whose end as a context manager, releases the casts that the call began to keep.
 
     Raises:
-        ValueError: FSDP manages the module or a part of it, or no change of its tensors can be seen; then nothing is
-            kept. No change is seen of DTensors and other subclasses, inference tensors, views and results of ops. In a
-            module that also has other tensors, such tensors are ignored and a warning names them.
-        TypeError: The argument is no module.
+        ValueError: If FSDP manages the module or a part of it, or if changes cannot be noticed for any of its tensors.
+            Then nothing is kept. Changes cannot be noticed for DTensors and other subclasses, inference tensors, views
+            and results of ops. If the module also has other tensors, these are ignored and a warning names them.
+        TypeError: If the argument is not a module.
 
     Example:
         >>> import torch, polycast
@@ -122,7 +122,7 @@ def keep(module: nn.Module) -> Kept:
         else:
             texts.append(f"{name}: it {obstacle}")
     if texts and not tensors:
-        raise ValueError(f"cannot keep the casts of {texts[0]}; give a module that has other parameters or buffers")
+        raise ValueError(f"cannot keep the casts of {texts[0]}; pass a module that has other parameters or buffers")
     if texts:
         more = f"; and of {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
         warn(f"keeps no casts of {'; of '.join(texts[:_NAMED])}{more}")
@@ -132,8 +132,11 @@ def keep(module: nn.Module) -> Kept:
 def release(module: nn.Module) -> None:
     """Undo :func:`keep` and free the casts. Tensors that are not kept are ignored.
 
+    Args:
+        module: The module whose parameters and buffers are released, including those of its submodules.
+
     Raises:
-        TypeError: The argument is no module.
+        TypeError: If the argument is not a module.
 
     Example:
         >>> import torch, polycast
@@ -146,7 +149,7 @@ def release(module: nn.Module) -> None:
 
 
 def clear() -> None:
-    """Drop every cast. The weights of modules that you :func:`keep` are cast and kept again at their next use."""
+    """Free all casts. The weights of modules that you :func:`keep` are cast and kept again at their next use."""
     torch.clear_autocast_cache()
     _extension.clear_casts()
 
@@ -154,7 +157,7 @@ def clear() -> None:
 def _named_tensors(module: nn.Module) -> list[tuple[str, Tensor]]:
     if not isinstance(module, nn.Module):
         raise TypeError(
-            f"module: expected a torch.nn.Module, got {type(module).__name__}; give the module that holds the tensors"
+            f"module: expected a torch.nn.Module, got {type(module).__name__}; pass the module that has the tensors"
         )
     return [*module.named_parameters(), *module.named_buffers()]
 
@@ -184,29 +187,29 @@ def _dead(address: int, reference: weakref.ref[Tensor]) -> None:
 
 @disabled
 def _forget_updated(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
-    """Drop the casts of an optimizer's parameters after its step.
+    """Free the casts of an optimizer's parameters after its step.
 
-    Fused and compiled steps count no versions. Neither does FSDP, which gathers the new values into other tensors.
+    Fused and compiled steps do not increment versions. Nor does FSDP, which gathers the new values into other tensors.
     """
     torch.clear_autocast_cache()
-    if _kept:  # another package's optimizer may have groups of any form
+    if _kept:  # the groups of another package's optimizer may have any form
         params = (param for group in optimizer.param_groups for param in group.get("params", ()))
         for address in _kept.keys() & {getattr(param, "_cdata", None) for param in params}:
             _extension.forget_casts(address, release=False)
 
 
 def follow_steps(module: ModuleType, undo: Undo) -> None:
-    """Drop the casts of parameters after each step of an optimizer. Steps before this one were not seen."""
+    """Free the casts of parameters after each step of an optimizer, and all casts now, because steps may have run."""
     _extension.clear_casts()
     hooks: dict[Any, Any] = module._global_optimizer_post_hooks
     undo.append(lambda: hooks.pop(__name__, None))
-    # Torch's function that registers hooks counts a number up, which nothing brings back.
+    # PyTorch's function that registers hooks increments a number, which we could not restore.
     hooks[__name__] = _forget_updated
 
 
 # By the tensor's address: a weak reference whose callback frees the casts when the tensor is deleted.
 _kept: dict[int, weakref.ref[Tensor]] = {}
 for _kind in devices.device_types():
-    # Where a device's work can be recorded as a graph, torch's module of the device says whether the stream records.
+    # If work on a device can be recorded as a graph, the module of the device has this function.
     if (_probe := getattr(getattr(torch, _kind, None), "is_current_stream_capturing", None)) is not None:
         _extension.set_recording_probe(_kind, _probe)

@@ -1,4 +1,4 @@
-"""The facts that a bug report needs: versions, devices, kernels, policies, and the environment."""
+"""The facts for a bug report: versions, devices, kernels, policies, and the environment."""
 
 import os
 import platform
@@ -47,7 +47,7 @@ def facts() -> dict[str, str]:
         "Python": f"{platform.python_version()}, {platform.platform()}",
         "folder": str(Path(str(polycast.__file__)).parent),
         "devices found": ", ".join(here),
-        "policy": f"built-in, under rules of others for {len({rule.op for rule in held.by_overload()})} ops"
+        "policy": f"built-in, with other rules for {len({rule.op for rule in held.by_overload()})} ops"
         if held
         else "built-in",
         "environment": ", ".join(named) or f"no {_PREFIX}*",

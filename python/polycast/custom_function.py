@@ -43,17 +43,17 @@ def custom_fwd(
     """Decorate ``forward`` of a ``torch.autograd.Function``, and its ``setup_context`` if it has one.
 
     Args:
-        fwd: The function. Omit it to write ``@custom_fwd(...)`` with arguments.
-        device_type: The device whose region counts. None, the default, takes the device of the input tensors; an
-            accelerator comes before the CPU.
-        cast_inputs: In an enabled region, cast the 16- and 32-bit floating-point inputs on the device to this dtype, as
-            a dtype or as text ("fp32"), and run forward and backward with autocast disabled. None leaves inputs and
-            region unchanged. Give ``setup_context`` the same dtype, so that it saves what forward saw. As in torch, a
-            saved input that was cast is a constant in second derivatives.
+        fwd: The function to decorate. Omit it to write ``@custom_fwd(...)`` with arguments.
+        device_type: The device whose autocast state is used. The default is the device of the input tensors; an
+            accelerator takes precedence over the CPU.
+        cast_inputs: The dtype, also as text ("fp32"), to which the 16- and 32-bit floating-point inputs on the device
+            are cast in an enabled region. Forward and backward then run with autocast disabled. None changes neither
+            inputs nor region. Pass the same dtype to ``setup_context``, so that it saves the inputs of forward. As in
+            PyTorch, a saved input that was cast is a constant in second derivatives.
 
     Raises:
-        TypeError: The decorated object is not callable, or ``cast_inputs`` is not a floating-point dtype.
-        ValueError: Torch knows no such device, or no such dtype.
+        TypeError: If the decorated object is not callable, or ``cast_inputs`` is not a floating-point dtype.
+        ValueError: If PyTorch has no such device or no such dtype.
 
     Example:
         >>> import torch, polycast
@@ -83,7 +83,7 @@ def custom_fwd(
     dtype = None if cast_inputs is None else dtype_of(cast_inputs, "cast_inputs")
     if dtype is not None and not dtype.is_floating_point:
         raise TypeError(
-            f"cast_inputs is {cast_inputs!r}; it takes a floating-point dtype, such as torch.float32, or None"
+            f"cast_inputs: expected a floating-point dtype, such as torch.float32, or None, got {cast_inputs!r}"
         )
     device_type = None if device_type is None else known_device_type(device_type)
     if fwd is None:
@@ -104,13 +104,31 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str | torc
     """Decorate ``backward`` of a ``torch.autograd.Function``, so that it runs under the autocast state of its forward.
 
     Args:
-        bwd: The function. Omit it to write ``@custom_bwd(...)`` with an argument.
-        device_type: Ignored. It is accepted because ``torch.amp.custom_bwd`` takes it; the device is that of forward.
+        bwd: The function to decorate. Omit it to write ``@custom_bwd(...)`` with an argument.
+        device_type: Ignored. It is accepted because ``torch.amp.custom_bwd`` requires it; we use the device of forward.
 
     Raises:
-        TypeError: The decorated object is not callable.
-        RuntimeError: In backward: the function that takes the context (``setup_context``, or ``forward`` if there is
-            none) is not decorated with :func:`custom_fwd`.
+        TypeError: If the decorated object is not callable.
+        RuntimeError: In backward, if the function with the context (``setup_context``, or ``forward`` if there is none)
+            is not decorated with :func:`custom_fwd`.
+
+    Example:
+        >>> import torch, polycast
+        >>> class Double(torch.autograd.Function):
+        ...     @staticmethod
+        ...     @polycast.custom_fwd
+        ...     def forward(ctx, x):
+        ...         return x + x
+        ...     @staticmethod
+        ...     @polycast.custom_bwd
+        ...     def backward(ctx, grad):
+        ...         return 2 * grad
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with polycast.autocast("cpu"):
+        ...     y = Double.apply(x)
+        >>> y.sum().backward()
+        >>> x.grad
+        tensor([2., 2.])
 
     Source: ``torch.amp.custom_bwd``.
     """
@@ -124,8 +142,8 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str | torc
         region: _Region | None = getattr(args[0], "polycast_region", None)
         if region is None:
             raise RuntimeError(
-                "custom_bwd finds no autocast state on its context; decorate forward with polycast.custom_fwd, "
-                "and setup_context too if the function has one"
+                "custom_bwd found no autocast state on its context; decorate forward with polycast.custom_fwd, "
+                "and setup_context as well if the function has one"
             )
         with StockAutocast(region.device_type, dtype=region.dtype, enabled=region.enabled):
             return scopes.run_in(region.scope, backward, *args, **kwargs)
@@ -137,12 +155,12 @@ def _decorate_forward(
     fwd: Callable[..., R], *, device_type: str | None, cast_inputs: torch.dtype | None
 ) -> Callable[..., R]:
     _check_callable("custom_fwd", fwd)
-    # setup_context takes (ctx, inputs, output). The output stays what forward returned.
+    # setup_context has the arguments (ctx, inputs, output). The output must stay the tensor that forward returned.
     eligible = 2 if getattr(fwd, "__name__", "") == "setup_context" else sys.maxsize
 
     @wraps(fwd)
     def run(*args: Any, **kwargs: Any) -> R:
-        # setup_context, and a forward without setup_context, take the context first.
+        # The context is the first argument of setup_context, and of forward if there is no setup_context.
         context = args[0] if args and hasattr(args[0], "save_for_backward") else None
         of_inputs = device_type or _device_type((args, kwargs))
         enabled = torch.is_autocast_enabled(of_inputs)
@@ -160,10 +178,10 @@ def _decorate_forward(
 
 def _check_callable(decorator: str, function: Any) -> None:
     if not callable(function):
-        raise TypeError(f"{decorator} decorates a function, not {function!r}; write @{decorator} above its def")
+        raise TypeError(f"{decorator}: expected a function, got {function!r}; write @{decorator} above its def")
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:  # in a third of the time of PyTorch's tree_leaves
+def _tensors(value: Any) -> Iterator[torch.Tensor]:  # it takes a third of the time of PyTorch's tree_leaves
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (dict, tuple, list)):

@@ -1,4 +1,4 @@
-"""What differs from device to device. Only this file, the folder xla/ and policy.yaml name devices.
+"""The differences between devices. Only this file, the folder xla/ and policy.yaml name devices.
 
 policy.yaml lists *devices*: sets of rules, such as "cuda" and "xla_gpu". A *device type* is PyTorch's, as in
 ``tensor.device.type``.
@@ -16,7 +16,7 @@ from polycast.torch_internals import constant, privateuse1_name, registrations_f
 
 HOST, XLA_TYPE = "cpu", "xla"
 SHAPES_ONLY = "meta"  # it has no autocast state
-PRIVATEUSE1 = "privateuse1"  # the device of an out-of-tree backend that the policy has no device named as it
+PRIVATEUSE1 = "privateuse1"  # the device whose rules an out-of-tree backend gets if the policy lacks its name
 # The devices of out-of-tree backends. A process can load one of these backends.
 PRIVATE = tuple(name for name, other in DEVICES.items() if other.dispatch_key == DEVICES[PRIVATEUSE1].dispatch_key)
 # From the package of a backend to the device type that is installed once it is imported.
@@ -27,50 +27,50 @@ CHECKPOINTS = ("torch.utils.checkpoint", "torch_xla.utils.checkpoint")
 
 
 class DeviceType:
-    """A device type that has a module of its own, such as torch.xpu. Subclasses are the types that differ."""
+    """A device type with a module in PyTorch, such as torch.xpu. The types that differ have subclasses."""
 
-    # Whether steps skip without a read, by our kernels or by torch's fused ones. In torch 2.9 those of MPS ignore
-    # found_inf and grad_scale, and those of XPU compute in float64, which not every XPU has.
+    # Whether steps are skipped without a sync, by our kernels or PyTorch's fused ones. In torch 2.9 the fused kernels
+    # of MPS ignore found_inf and grad_scale, and those of XPU compute in float64, which some XPUs lack.
     skips_by_itself = False
-    has_float64 = False  # whether all its devices are known to have float64
-    # Whether the backend is outside of torch's repository. Kernels are overridden on request only, after the backend is
-    # loaded. If it has registered no fallback then, polycast registers one.
+    has_float64 = False  # whether all devices of this type are known to have float64
+    # Whether the backend is not in PyTorch's repository. Its kernels are overridden only on request, after the backend
+    # is loaded. If it has registered no fallback by then, polycast registers one.
     is_out_of_tree = False
-    rules_are_a_guess = False  # whether the policy has no device of its name
+    rules_are_a_guess = False  # whether the policy lacks a device of this name
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     @property
     def rules(self) -> str:
-        """The device of the policy that has its rules; a ValueError if the policy has none."""
+        """The device of the policy with the rules of this type. Raises a ValueError if the policy has none."""
         if self.name not in DEVICES or device_type_of(self.name) != self.name:
             raise unknown(self.name, device_types())
         return self.name
 
     @property
     def has_own_kernels(self) -> bool:
-        """Whether kernels of ops are registered on its autocast key. Ask while polycast's are not installed."""
+        """Whether kernels of ops are registered on the autocast key. Only valid while ours are not installed."""
         return any(name.startswith("aten::") for name in registrations_for(DEVICES[self.rules].dispatch_key))
 
     @property
     def is_here(self) -> bool:
-        """Whether torch finds a device of this type."""
+        """Whether a device of this type is available."""
         module = getattr(torch, self.name, None)
         return module is not None and getattr(module, "is_available", lambda: True)()
 
     def check_region(self) -> None:
-        """Raise for a region if the backend is not loaded."""
+        """Raise an error for a region if the backend is not loaded."""
 
     def overrides(self) -> list[str]:
         """Return a sentence for each setting that overrides the policy in regions."""
         return []
 
     def end_step(self) -> None:
-        """Have the device run what it was given, where it runs nothing by itself."""
+        """Run the recorded ops of a step, on a device that does not run them by itself."""
 
     def random_state(self) -> Any:
-        """Return the states of its random generators, as far as they can be read and set."""
+        """Return the states of the random generators that can be read and set."""
         module: Any = getattr(torch, self.name, None)
         if not (hasattr(module, "get_rng_state") and hasattr(module, "set_rng_state")):
             return []
@@ -105,13 +105,13 @@ class ShapesOnly(DeviceType):
 
 
 class OutOfTree(DeviceType):
-    """A backend outside of torch that has a dispatch key of its own."""
+    """An out-of-tree backend that has a dispatch key of its own."""
 
     is_out_of_tree = True
 
 
 class PrivateUse1(OutOfTree):
-    """The backend of this process that registered a name of its own. The policy may have a device of that name."""
+    """The out-of-tree backend that this process registered for PrivateUse1. The policy may list its name."""
 
     @property
     def rules(self) -> str:
@@ -127,7 +127,7 @@ class PrivateUse1(OutOfTree):
 
 
 class XLA(DeviceType):
-    """One device type and two devices of the policy, of which the hardware that torch_xla runs on chooses one."""
+    """XLA: one device type with two devices of the policy. The hardware of torch_xla selects the device."""
 
     skips_by_itself = has_float64 = True
 
@@ -137,7 +137,7 @@ class XLA(DeviceType):
             return "xla"
         from torch_xla import runtime
 
-        # The others are TPU, Neuron and the host.
+        # The other types are TPU, Neuron and the CPU.
         return "xla_gpu" if runtime.device_type() in ("CUDA", "ROCM", "GPU") else "xla"
 
     @property
@@ -149,12 +149,11 @@ class XLA(DeviceType):
             raise RuntimeError(f"an autocast region on xla needs {_XLA_PACKAGE}; import {_XLA_PACKAGE} first")
 
     def overrides(self) -> list[str]:
-        # torch_xla 2.9 obeys the ones for bfloat16.
+        # torch_xla 2.9 follows the variables for bfloat16.
         names = ("XLA_USE_BF16", "XLA_DOWNCAST_BF16", "XLA_USE_F16")
         return [
-            f"{name} is set: a torch_xla that obeys it runs every floating-point operation in "
-            f"{'bfloat16' if name.endswith('BF16') else 'float16'}, whatever the autocast policy says; unset {name} to "
-            "let the policy choose"
+            f"{name} is set: a torch_xla that follows it runs every floating-point operation in "
+            f"{'bfloat16' if name.endswith('BF16') else 'float16'} and ignores the autocast policy; unset {name}"
             for name in names
             if os.environ.get(name, "0") not in ("", "0", "false")
         ]
@@ -192,8 +191,8 @@ _DIFFERENT = {
 
 
 def facts_of(device_type: str) -> DeviceType:
-    """Return what is known of a device type. It need not be one of the policy."""
-    if device_type in _DIFFERENT:  # first, because each step of an optimizer asks
+    """Return the facts about a device type, which the policy need not list."""
+    if device_type in _DIFFERENT:  # first, because each step of an optimizer calls this
         return _DIFFERENT[device_type]
     backend = privateuse1_name()
     return PrivateUse1(backend) if device_type in (PRIVATEUSE1, backend) else DeviceType(device_type)
@@ -203,13 +202,13 @@ def device_of(device_type: str) -> str:
     """Return the device of the policy that has the rules of a device type.
 
     Raises:
-        ValueError: The policy has no rules for the device type.
+        ValueError: If the policy has no rules for the device type.
     """
     return facts_of(device_type).rules
 
 
 def device_type_of(device: str) -> str:
-    """Return torch's device type for a device of the policy: the one of its dispatch key."""
+    """Return PyTorch's device type for a device of the policy, according to its dispatch key."""
     device_type = DEVICES[device].dispatch_key.removeprefix("Autocast").lower()
     return privateuse1_name() if device_type == PRIVATEUSE1 else device_type
 
@@ -220,7 +219,7 @@ def device_types() -> list[str]:
 
 
 def served() -> list[str]:
-    """Return the device types that torch itself serves, and XLA where torch_xla is loaded."""
+    """Return the device types that PyTorch itself supports, and XLA if torch_xla is loaded."""
     late = () if facts_of(XLA_TYPE).is_here else (XLA_TYPE,)
     return [name for name in device_types() if not facts_of(name).is_out_of_tree and name not in late]
 
@@ -229,31 +228,31 @@ def current() -> str:
     """Return the device type of this process's accelerator, or "cpu" if there is none.
 
     Raises:
-        RuntimeError: torch_xla is imported and no XLA device is in use, so either XLA or the CPU may be meant.
+        RuntimeError: If torch_xla is imported but no XLA device is in use, because the user may mean XLA or the CPU.
     """
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is not None:
         return accelerator.type
     if facts_of(XLA_TYPE).is_here and not is_xla_in_use():
         raise RuntimeError(
-            f"{_XLA_PACKAGE} is imported, and no XLA device is in use yet; name the device that this region is for, "
+            f"{_XLA_PACKAGE} is imported, but no XLA device is in use yet; pass the device type of the region, "
             f"as in polycast.autocast('{HOST}')"
         )
     return XLA_TYPE if facts_of(XLA_TYPE).is_here else HOST
 
 
 def check_like(device_type: str, like: str | None) -> None:
-    """Raise a ValueError for a device whose rules a backend cannot take."""
+    """Raise a ValueError if a backend cannot have the rules of the device ``like``."""
     device = device_of(device_type)
     if like not in (None, device, DEVICES_LIKE[device]):
         raise ValueError(
-            f"like: expected '{DEVICES_LIKE[device] or device}' for {device_type}, got '{like}'; for other rules add "
-            "the device to policy.yaml"
+            f"like: expected '{DEVICES_LIKE[device] or device}' for {device_type}, got '{like}'; to use other rules, "
+            "add the device to policy.yaml"
         )
 
 
 def own_kernels_stay(device_type: str) -> str:
-    """Return why a backend that registers autocast kernels of its own, and that policy.yaml lacks, is left alone."""
+    """Return the reason why the kernels of a backend that policy.yaml does not list are not replaced."""
     return (
         f"{device_type} has autocast kernels of its own, and policy.yaml has no rules for it, so its regions run its "
         f"own; to override them, call polycast.install('{device_type}', like='{DEVICES_LIKE[PRIVATEUSE1]}')"
@@ -261,24 +260,24 @@ def own_kernels_stay(device_type: str) -> str:
 
 
 def parse_device_type(device: str | torch.device) -> str:
-    """Return the device type of what a user gives: a str, with or without an index, or a ``torch.device``.
+    """Return the device type of a text, with or without an index, or of a ``torch.device``.
 
     Raises:
-        TypeError: The device is neither.
+        TypeError: If the device is neither.
     """
     if isinstance(device, torch.device):
         return device.type
     if isinstance(device, str):
         return device.partition(":")[0]
-    raise TypeError(f"the device is {device!r}; give a text such as '{HOST}', or a torch.device")
+    raise TypeError(f"device: expected a text such as '{HOST}', or a torch.device, got {device!r}")
 
 
 def known_device_type(device: str | torch.device) -> str:
-    """Return the device type of a device that torch knows.
+    """Return the device type of a device that PyTorch has.
 
     Raises:
-        TypeError: The device is neither a str nor a ``torch.device``.
-        ValueError: Torch knows no such device.
+        TypeError: If the device is neither a text nor a ``torch.device``.
+        ValueError: If PyTorch has no such device.
     """
     device_type = parse_device_type(device)
     try:
@@ -291,18 +290,17 @@ def unknown(device_type: str, known: Iterable[str]) -> ValueError:
     """Return the error for a device type that the policy has no rules for."""
     if device_type in PRIVATE:
         return ValueError(
-            f"'{device_type}' is a backend outside of torch that is not loaded here; import the package that registers "
-            "it first"
+            f"'{device_type}' is an out-of-tree backend that is not loaded; import the package that registers it first"
         )
     if device_type in DEVICES and device_type_of(device_type) != device_type:
         return ValueError(
-            f"'{device_type}' is a device of the policy that the hardware chooses; name '{device_type_of(device_type)}'"
+            f"'{device_type}' is a device of the policy that the hardware selects; use '{device_type_of(device_type)}'"
         )
     return ValueError(f"polycast has no device '{device_type}' in its policy; it has {', '.join(known)}")
 
 
 def random_state() -> dict[str, Any]:
-    """Return the states of the random generators in use, by device type: the host's, XLA's and the accelerator's."""
+    """Return the states of the random generators by device type: those of the CPU, XLA and the accelerator."""
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     names = [HOST, XLA_TYPE, *([] if accelerator is None else [accelerator.type])]
     return {name: facts_of(name).random_state() for name in names}

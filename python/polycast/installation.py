@@ -1,27 +1,27 @@
-"""What importing polycast changes, and how that is undone.
+"""The changes that importing polycast makes to PyTorch, and how they are undone.
 
 ``import polycast`` calls :func:`install`. POLYCAST_INSTALL=0 in the environment prevents that, and :func:`uninstall`
-undoes it: afterwards torch, its dispatcher and ``sys.meta_path`` hold what they held before.
+undoes it: afterwards PyTorch, its dispatcher and ``sys.meta_path`` are as they were before.
 
-While any device is installed, these differ from torch's own:
+While any device is installed, these differ from stock PyTorch:
 
-- kernels of ``aten`` ops on the autocast keys: they cast by the policy. A backend that has no fallback gets one.
+- the kernels of ``aten`` ops on the autocast keys: they cast by the policy. A backend that has no fallback gets one.
 - ``torch.utils.checkpoint.CheckpointFunction.forward``,
   ``torch.utils.checkpoint._checkpoint_without_reentrant_generator`` (since torch 2.15
   ``torch.utils.checkpoint._checkpoint_without_reentrant_generator_impl``),
   ``torch_xla.utils.checkpoint.CheckpointFunction.forward``: a rerun forward has the policies of its first run.
 - ``torch.optim.optimizer._global_optimizer_post_hooks``: a hook drops the casts of the weights that a step wrote.
-- ``torch._dynamo.guards.CheckFunctionManager.compile_check_fn``: compiled code guards the policies that hold.
-- ``torch.compiler.config.cache_key_tag``: caches on disk tell policies and kernels apart.
-- ``sys.meta_path``: a finder waits for those of these modules that are not imported yet, and for torch_xla.
+- ``torch._dynamo.guards.CheckFunctionManager.compile_check_fn``: compiled code guards on the active policies.
+- ``torch.compiler.config.cache_key_tag``: the keys of on-disk caches contain the policies and the kernels.
+- ``sys.meta_path``: a finder waits for the import of torch_xla, and of those modules above that are not imported yet.
 
-Compiled code holds the casts that it was compiled with. So it does not run again after a change of the kernels.
+Compiled code contains the casts that it was compiled with, so it does not run again after a change of the kernels.
 
-These come with use, not with the import:
+Two changes are made at first use instead of at import:
 
-- ``torch.ops.polycast``, with the first optimizer or scaler. These operators stay, because compiled code may hold them.
-- What dynamo knows of the calls that enter scopes, with the first code that is compiled under a policy. ``uninstall``
-  undoes it.
+- The first optimizer or scaler registers ``torch.ops.polycast``. These operators stay, because compiled code may call
+  them.
+- The first compilation under a policy registers the calls that enter scopes with dynamo. ``uninstall`` undoes it.
 """
 
 import os
@@ -70,7 +70,7 @@ _TAG = "polycast:"
 
 
 class _Tag(str):
-    """The installed devices, in keys of on-disk caches. A key also gets the policy in force where it is made."""
+    """The installed devices, for the keys of on-disk caches. Pickling it, which makes a key, adds the active policy."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         held = policy.current()
@@ -78,20 +78,20 @@ class _Tag(str):
 
 
 def _mark_caches(config: Any, undo: Undo) -> None:
-    """Have the keys of on-disk caches name what is installed.
+    """Add the installed devices to the keys of on-disk caches.
 
-    Since torch 2.13 a thread that assigns the option changes it for itself alone. So the tag becomes the default there.
+    Since torch 2.13 an assignment to the option affects only the assigning thread, so we change the default instead.
     """
     option = config._config["cache_key_tag"]
-    before = dict(vars(option))  # assigning the former tag would not undo that it was assigned at all
+    before = dict(vars(option))  # an assignment of the earlier tag would leave the option assigned
     ours = f"{_TAG}{BUILD}:{','.join(installed_kernels())}"
 
     override = option.user_override
-    own = override.get() if isinstance(override, ContextVar) else override  # text where a user has set a tag
+    own = override.get() if isinstance(override, ContextVar) else override  # a text if the user has set a tag
 
     def put_back() -> None:
         if not isinstance(override, ContextVar):
-            if isinstance(option.user_override, _Tag):  # else a user has set another tag since
+            if isinstance(option.user_override, _Tag):  # otherwise the user has set another tag since
                 config._is_dirty = True
                 option.__dict__ = dict(before)
             return
@@ -109,21 +109,21 @@ def _mark_caches(config: Any, undo: Undo) -> None:
         override.set(_Tag(f"{own} {ours}".lstrip()))
 
 
-# Each changes a module of torch, and adds first what undoes the change.
+# Each function changes a module of PyTorch, and first adds the function that undoes the change.
 CHANGES: dict[str, Callable[[ModuleType, Undo], None]] = {
     **dict.fromkeys(CHECKPOINTS, checkpoint.keep_policies),
     "torch.optim.optimizer": cast_cache.follow_steps,
     "torch._dynamo": compiled_code.guard_scopes,
     "torch.compiler.config": _mark_caches,
 }
-# How often kernels were installed or taken out.
+# The number of times that kernels were installed or removed.
 changes = 0
-# A lock for all below, the changes that are made, and the packages whose devices are installed once they are imported.
+# A lock for the names below: the active changes, and the packages whose devices are installed after their import.
 _lock = RLock()
 _made: dict[str, Undo] = {}
 _late: set[str] = set()
 _hook = ImportHook(lambda imported: _on_import_of(imported))
-# Devices with the same dispatch key, of which one can be installed at a time.
+# The other devices with the same dispatch key. Only one of them can be installed at a time.
 _SIBLINGS = {
     name: [other.name for other in DEVICES.values() if other.name != name and other.dispatch_key == device.dispatch_key]
     for name, device in DEVICES.items()
@@ -131,7 +131,7 @@ _SIBLINGS = {
 
 
 class Installation(Handle):
-    """A handle that :func:`install` and :func:`uninstall` return: removing it installs what was installed before."""
+    """A handle that :func:`install` and :func:`uninstall` return: removing it restores the installed devices."""
 
     def __init__(self) -> None:
         kernels, late = installed_kernels(), set(_late)
@@ -147,7 +147,7 @@ class Installation(Handle):
 
 
 def on_import() -> None:
-    """Do what `import polycast` does."""
+    """Install the kernels and set the policy as the environment variables say, at `import polycast`."""
     if os.environ.get(ENVIRONMENT_SWITCH, "1").lower() not in ("0", "false", "no", "off"):
         install()
     process.use_on_import()
@@ -155,23 +155,25 @@ def on_import() -> None:
 
 @disabled
 def install(*devices: str | torch.device, like: str | None = None) -> Installation:
-    """Register the policy's autocast kernels of the named devices on top of torch's, and what goes with them.
+    """Install the policy's autocast kernels of the given devices over PyTorch's kernels.
+
+    A device that is already installed is installed again, over kernels that were registered since. Code that was
+    compiled without polycast is freed, so no other thread may run compiled code during the call, as for
+    ``torch._dynamo.reset``. ``help(polycast.installation)`` lists the other changes.
 
     Args:
-        devices: Device types as in ``torch.device(...).type``, "xla" standing for the rules of the hardware that
-            torch_xla runs on, and a backend outside of torch going by the name that it registered. Without any: every
-            device that torch itself serves, and XLA once torch_xla is imported.
-        like: The device whose rules a backend gets that policy.yaml does not list. Without it, such a backend gets
-            those of cuda only if it registers no autocast kernels of its own. Otherwise they stay, with a warning.
-
-    A device that is installed already is installed anew, on top of what was registered since. Code that was compiled
-    without polycast is freed, so no other thread may run compiled code meanwhile, as for ``torch._dynamo.reset``.
+        devices: Device types as in ``torch.device(...).type``. "xla" selects the rules of the hardware that torch_xla
+            runs on. An out-of-tree backend has the name that it registered. Without any device: every device that
+            PyTorch itself supports, and XLA once torch_xla is imported.
+        like: The device whose rules an out-of-tree backend gets if policy.yaml does not list it. Without ``like``, such
+            a backend gets the rules of cuda, unless it has registered autocast kernels of its own. Those are not
+            replaced, and a warning says so.
 
     Returns:
-        A handle whose ``remove()``, or whose end as a context manager, installs what was installed before.
+        A handle whose ``remove()``, or whose end as a context manager, restores the devices that were installed before.
 
     Raises:
-        ValueError: The policy has no such device, or a device cannot have the rules of ``like``.
+        ValueError: If the policy has no such device, or the device cannot have the rules of ``like``.
 
     Example:
         >>> import polycast
@@ -190,7 +192,7 @@ def install(*devices: str | torch.device, like: str | None = None) -> Installati
                 uninstall_kernels(sibling)
             facts = facts_of(device_type_of(name))
             if like is None and facts.rules_are_a_guess:
-                uninstall_kernels(name)  # what is registered without ours is the backend's own
+                uninstall_kernels(name)  # the kernels that remain are the backend's own
                 if facts.has_own_kernels:
                     left.append(facts.name)
                     continue
@@ -204,19 +206,19 @@ def install(*devices: str | torch.device, like: str | None = None) -> Installati
 
 @disabled
 def uninstall(*devices: str | torch.device) -> Installation:
-    """Bring torch's own autocast kernels back, for the named devices, or for all without any.
+    """Restore PyTorch's own autocast kernels of the given devices, or of all devices.
 
-    With the last device goes all that importing polycast changes: `help(polycast.installation)` lists it. What was
-    compiled meanwhile does not run again.
+    When no device is left, all changes of ``import polycast`` are undone; ``help(polycast.installation)`` lists them.
+    Code that was compiled with polycast's kernels does not run again.
 
     Args:
-        devices: As for :func:`install`, or as :func:`installed` names them.
+        devices: Device types as for :func:`install`, or devices as :func:`installed` returns them.
 
     Returns:
-        A handle whose ``remove()``, or whose end as a context manager, installs what was installed before.
+        A handle whose ``remove()``, or whose end as a context manager, restores the devices that were installed before.
 
     Raises:
-        ValueError: The policy has no such device.
+        ValueError: If the policy has no such device.
 
     Example:
         >>> import polycast
@@ -248,9 +250,9 @@ def installed() -> tuple[str, ...]:
 
 
 def follow_hardware(device: str) -> None:
-    """Install a device of the policy in the place of its sibling, if the hardware was taken for that before.
+    """Replace the kernels of a device's sibling by its own, if the sibling is installed.
 
-    The runtime of a device may settle on its hardware after the import.
+    The runtime of XLA may choose its hardware after the kernels were installed for other hardware.
     """
     if any(sibling in installed_kernels() for sibling in _SIBLINGS[device]):
         install(device_type_of(device))
@@ -258,7 +260,7 @@ def follow_hardware(device: str) -> None:
 
 @contextmanager
 def changing() -> Iterator[None]:
-    """Have the rest of torch follow a change of the kernels."""
+    """Return a context manager for a change of the kernels, after which the other changes of PyTorch follow."""
     for name in CHANGES:
         if _is_importing(name):
             import_module(name)  # waits for the thread that imports it
@@ -270,7 +272,7 @@ def changing() -> Iterator[None]:
             finally:
                 _follow()
     finally:
-        # Not under the lock: this waits for threads that compile, and these import modules.
+        # Not under our lock: this waits for threads that compile, which may import modules.
         with compiled_code.while_nothing_compiles():
             renew_scopes()
         if not was_guarded:
@@ -289,22 +291,21 @@ def _restore(kernels: Sequence[str], late: set[str]) -> None:
 
 
 def _follow() -> None:
-    """Make or undo the changes of torch, for the kernels that are registered now."""
+    """Make or undo the changes of PyTorch for the kernels that are installed now. The caller has the lock."""
     global changes
-    with _lock:
-        changes += 1
-        refresh_kernels()
-        _undo("torch.compiler.config")  # it names the devices
-        if installed_kernels():
-            for name in CHANGES:
-                if not _is_importing(name):  # the hook follows
-                    _change(name)
-        else:
-            _late.clear()
-            for name in list(_made):
-                _undo(name)
-            compiled_code.disallow_scopes()
-        _wait()
+    changes += 1
+    refresh_kernels()
+    _undo("torch.compiler.config")  # it contains the devices
+    if installed_kernels():
+        for name in CHANGES:
+            if not _is_importing(name):  # otherwise the hook makes the change
+                _change(name)
+    else:
+        _late.clear()
+        for name in list(_made):
+            _undo(name)
+        compiled_code.disallow_scopes()
+    _wait()
 
 
 def _change(name: str) -> None:
@@ -328,7 +329,7 @@ def _wait() -> None:
 
 
 def _on_import_of(imported: ModuleType) -> None:
-    """Make the change of a module, or install the devices of a package, now that it is imported."""
+    """Make the change of a module, or install the devices of a package, after its import."""
     name = imported.__name__
     with _lock:
         is_late = name in _late

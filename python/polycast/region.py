@@ -1,10 +1,10 @@
-"""polycast.autocast: torch's regions with the devices, dtypes and defaults of the policy."""
+"""polycast.autocast: autocast regions with the devices, dtypes and defaults of the policy."""
 
 from functools import cache
 from threading import Thread
 
 import torch
-from torch.amp.autocast_mode import autocast as StockAutocast  # by this name also where ours is put in its place
+from torch.amp.autocast_mode import autocast as StockAutocast  # PyTorch's class, also after a patch
 
 from polycast import devices, installation
 from polycast._dtypes import dtype_of
@@ -16,7 +16,7 @@ from polycast.torch_internals import constant, is_fake_mode_active
 
 
 def _of_a_new_thread() -> dict[str, torch.dtype]:
-    """Return the autocast dtypes of a thread in which nobody has called ``torch.set_autocast_dtype``."""
+    """Return the autocast dtypes of a new thread, in which ``torch.set_autocast_dtype`` has not been called."""
     found: dict[str, torch.dtype] = {}
     device_types = devices.device_types()
     thread = Thread(target=lambda: found.update((kind, torch.get_autocast_dtype(kind)) for kind in device_types))
@@ -25,11 +25,11 @@ def _of_a_new_thread() -> dict[str, torch.dtype]:
     return found
 
 
-# The dtype of each device type until a region or a user chooses another. A user may have done so before the import.
+# The dtype of each device type until a region or a user sets another. A user may have set one before the import.
 _INITIAL = _of_a_new_thread()
-# They look into a table, so dynamo runs them.
+# Dynamo cannot trace the lookup in a table, so it runs the function.
 dtype_of = constant(dtype_of)
-tell = cache(warn)  # once for each text
+warn_once = cache(warn)  # for each text
 
 
 def autocast(
@@ -42,31 +42,31 @@ def autocast(
     """Return a region in which the ops of one device run in the dtypes that the policy gives them.
 
     Args:
-        device_type: "cuda", "cpu", "xpu", "xla", ... or a ``torch.device``, such as an XLA device. None takes the
-            current accelerator of ``torch.accelerator``, else XLA if it is in use, else the CPU.
-        dtype: The lower precision, one that the policy lists for the device, as a dtype or as text ("bf16"). None takes
-            the dtype of the region around this one, else that of ``torch.set_autocast_dtype`` if it was called, else
-            the first that the policy lists.
-        enabled: False switches autocasting off inside a region.
-        cache_enabled: Whether casts of weights are reused inside the region. None: unchanged.
-        policy: Rules that hold in the region, over those around it: what :class:`polycast.Policy` takes. To make the
-            policy once is faster than to give its dict, file, release or category each time.
+        device_type: "cuda", "cpu", "xpu", "xla", ... or a ``torch.device``, such as an XLA device. The default is the
+            current accelerator of ``torch.accelerator``, otherwise XLA if it is in use, otherwise the CPU.
+        dtype: The lower precision, one that the policy lists for the device, as a dtype or as text ("bf16"). The
+            default is the dtype of the enclosing region, otherwise the dtype that was passed to
+            ``torch.set_autocast_dtype``, otherwise the first one that the policy lists.
+        enabled: Whether autocast is enabled in the region.
+        cache_enabled: Whether casts of weights are reused inside the region. The default does not change it.
+        policy: Rules that apply in the region and override the rules around it: whatever :class:`polycast.Policy`
+            accepts. A ``Policy`` that is made once is faster than a dict, file, release or category each time.
 
     Returns:
-        A ``torch.autocast``: a context manager and a decorator that nests with torch's own and in itself, and that
-        torch.compile supports. :class:`polycast.Region` says where one with a policy differs from torch's. The state is
-        per thread, so decorate a ``forward`` that several threads run.
+        A ``torch.autocast``: a context manager and a decorator, which can be nested with ``torch.autocast`` and in
+        itself, and which torch.compile supports. :class:`polycast.Region` lists the limits of a region with a policy.
+        The state is per thread, so decorate a ``forward`` that several threads run.
 
     Raises:
-        ValueError: The policy has no such device, or the region is enabled and cannot run in the dtype.
-        PolicyError: A ``ValueError``, as for :class:`polycast.Policy`.
-        TypeError: ``device_type`` is neither text nor a device, ``dtype`` neither text nor a dtype, or ``enabled`` a
-            text.
-        RuntimeError: The region is for XLA and torch_xla is not imported, or no device is given while torch_xla is
-            imported and not in use.
+        ValueError: If the policy has no such device, or does not list the dtype for an enabled region.
+        PolicyError: If :class:`polycast.Policy` raises it. It is a ``ValueError``.
+        TypeError: If ``device_type`` is neither a text nor a device, ``dtype`` is neither a text nor a dtype, or
+            ``enabled`` or ``cache_enabled`` is a text.
+        RuntimeError: If the region is for XLA and torch_xla is not imported, or if no device is given, and torch_xla is
+            imported but not in use.
 
-    Warns once if a region cannot follow the policy: its kernels are not installed, torch finds no such device, or a
-    variable such as XLA_USE_BF16 overrides it.
+    A warning is issued once if a region cannot follow the policy: its kernels are not installed, PyTorch finds no such
+    device, or a variable such as XLA_USE_BF16 overrides it.
 
     Example:
         >>> import torch, polycast
@@ -76,7 +76,7 @@ def autocast(
         >>> forward(torch.eye(2)).dtype
         torch.bfloat16
 
-    Source: the documents of ``torch.autocast``, ``torch_xla.amp.autocast`` and ``torch.xpu.amp.autocast``.
+    Source: the documentation of ``torch.autocast``, ``torch_xla.amp.autocast`` and ``torch.xpu.amp.autocast``.
     """
     device_type = devices.current() if device_type is None else devices.parse_device_type(device_type)
     device = devices.device_of(device_type)
@@ -92,18 +92,18 @@ def autocast(
         if policy is not None:
             digest = policy.digest if isinstance(policy, Policy) else _digest_of(policy)
             return CompiledRegion(device_type, dtype, enabled, cache_enabled, digest)  # type: ignore[return-value]
-        # torch.compile knows a call of torch's class, and regions that were made outside
+        # torch.compile can trace a call of PyTorch's class, and regions that were made outside of compiled code.
         return StockAutocast(device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
     made = policy if policy is None or isinstance(policy, Policy) else Policy(policy)
     region = Region(device_type, dtype, enabled, cache_enabled, made)
     if region.enabled:
         for doubt in _doubts(device_type, device, installation.changes):
             if not is_fake_mode_active():
-                tell(doubt)
+                warn_once(doubt)
     return region
 
 
-# The policies that compiled code made of a dict or a text. It knows them by their digests alone.
+# The policies that compiled code made of a dict or a text. It has only their digests.
 _made_in_compiled_code: dict[str, Policy] = {}
 
 
@@ -114,10 +114,10 @@ def _digest_of(policy: PolicyLike) -> str:
 
 
 def _check_switches(enabled: object, cache_enabled: object) -> None:
-    """Raise for arguments that would be misread."""
-    if isinstance(enabled, str) or isinstance(cache_enabled, str):  # "False" would be true
-        name, value = ("enabled", enabled) if isinstance(enabled, str) else ("cache_enabled", cache_enabled)
-        raise TypeError(f"{name} is {value!r}; it takes True or False")
+    """Raise a TypeError for a text, because the text "False" is true."""
+    for name, value in (("enabled", enabled), ("cache_enabled", cache_enabled)):
+        if isinstance(value, str):
+            raise TypeError(f"{name}: expected True or False, got {value!r}")
 
 
 def _scripted(
@@ -126,14 +126,14 @@ def _scripted(
     return StockAutocast(device_type, dtype, enabled, cache_enabled)
 
 
-# TorchScript asks for the function that it compiles in the place of a call.
+# TorchScript calls this to get the function that it compiles.
 autocast.__prepare_scriptable__ = lambda: _scripted  # type: ignore[attr-defined]
 
 
 def _lower_precision(
     device_type: str, listed: tuple[torch.dtype, ...], dtype: torch.dtype | str | None, enabled: bool
 ) -> torch.dtype | None:
-    """Return the dtype of an enabled region, checked; of a disabled one, that which was given."""
+    """Return the dtype of a region. It is checked if the region is enabled."""
     if dtype is not None:
         dtype = dtype_of(dtype)
     if enabled and dtype is None:
@@ -141,29 +141,28 @@ def _lower_precision(
         chosen = torch.is_autocast_enabled(device_type) or current is not _INITIAL.get(device_type, current)
         return current if chosen and current in listed else listed[0]
     if enabled and dtype not in listed:
-        names = " and ".join(map(str, listed))
+        names = " or ".join(map(str, listed))
         raise ValueError(
-            f"autocast on {device_type} runs in {names}; {dtype} is not one of its lower precisions, and enabled=False "
-            "runs without casts"
+            f"dtype: expected {names} for autocast on {device_type}, got {dtype}; enabled=False runs without casts"
         )
     return dtype
 
 
 @cache
 def _doubts(device_type: str, device: str, changes: int) -> list[str]:  # noqa: ARG001
-    """Return why a region cannot follow the policy. `changes` has them looked up again after kernels changed."""
+    """Return the reasons why a region cannot follow the policy. `changes` makes the cache forget them."""
     facts = devices.facts_of(device_type)
     doubts = facts.overrides()
     if device not in installation.installed() and facts.rules_are_a_guess and facts.has_own_kernels:
         doubts.append(devices.own_kernels_stay(device_type))
     elif device not in installation.installed():
         doubts.append(
-            f"the policy's kernels for {device_type} are not installed, so its regions run torch's own; "
+            f"the policy's kernels for {device_type} are not installed, so its regions run PyTorch's kernels; "
             f"call polycast.install('{device_type}')"
         )
     if not facts.is_here:
         doubts.append(
-            f"torch finds no {device_type} here, so a region on {device_type} casts nothing; "
-            "name the device that the tensors are on"
+            f"no {device_type} device is available, so autocast('{device_type}') has no effect; pass the device type "
+            "of your tensors"
         )
     return doubts

@@ -29,7 +29,7 @@ def square(x: torch.Tensor) -> torch.Tensor:
 @pytest.fixture(autouse=True)
 def _nothing_told() -> None:
     """What a region tells once was not told yet."""
-    region.tell.cache_clear()
+    region.warn_once.cache_clear()
     region._doubts.cache_clear()
 
 
@@ -210,7 +210,7 @@ def test_a_region_without_the_policy_says_so_once_and_installs_nothing(device: s
     (warning,) = caught
     assert warning.filename == __file__
     assert str(warning.message) == (
-        f"the policy's kernels for {device} are not installed, so its regions run torch's own; "
+        f"the policy's kernels for {device} are not installed, so its regions run PyTorch's kernels; "
         f"call polycast.install('{device}')"
     )
 
@@ -220,7 +220,7 @@ def test_a_region_of_a_device_that_is_not_there_says_so(
     there: bool, fake: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.xpu, "is_available", lambda: there)
-    text = "^torch finds no xpu here, so a region on xpu casts nothing; name the device that the tensors are on$"
+    text = r"^no xpu device is available, so autocast\('xpu'\) has no effect; pass the device type of your tensors$"
     wanted = nullcontext() if there or fake else pytest.warns(UserWarning, match=text)
     polycast.autocast("xpu", enabled=False)  # which casts nothing anywhere
     with wanted, FakeTensorMode() if fake else nullcontext():

@@ -136,7 +136,7 @@ print(polycast.autocast().device)
     installed, *region = first.splitlines()
     assert "'xla'" in installed
     assert region == [
-        "torch_xla is imported, and no XLA device is in use yet; name the device that this region is for, as in "
+        "torch_xla is imported, but no XLA device is in use yet; pass the device type of the region, as in "
         "polycast.autocast('cpu')",
         "xla",
     ]

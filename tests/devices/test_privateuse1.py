@@ -50,12 +50,12 @@ print(has_fallback())
 """
 PRINTED = f"""\
 False False
-the policy's kernels for {NAME} are not installed, so its regions run torch's own; call polycast.install('{NAME}')
+the policy's kernels for {NAME} are not installed, so its regions run PyTorch's kernels; call polycast.install('{NAME}')
 True True
 torch.float16 torch.float32 torch.float32
 torch.bfloat16 torch.float32 torch.float32
-autocast on {NAME} runs in torch.float16 and torch.bfloat16; torch.float64 is not one of its lower precisions, \
-and enabled=False runs without casts
+dtype: expected torch.float16 or torch.bfloat16 for autocast on {NAME}, got torch.float64; enabled=False runs without \
+casts
 False True
 True
 True
@@ -107,7 +107,7 @@ def test_a_device_is_that_of_the_backend_by_either_name_and_follows_it() -> None
         "npu",
         "False",
         "npu lower_precision_fp",
-        "'musa' is a backend outside of torch that is not loaded here; import the package that registers it first",
+        "'musa' is an out-of-tree backend that is not loaded; import the package that registers it first",
         "torch.float16 torch.float16 torch.float32",
     ]
 
@@ -160,7 +160,7 @@ privateuse1
 torch.float16 []
 {STAY}
 torch.float32 True
-like: expected 'cuda' for {NAME}, got 'xpu'; for other rules add the device to policy.yaml
+like: expected 'cuda' for {NAME}, got 'xpu'; to use other rules, add the device to policy.yaml
 """
 
 

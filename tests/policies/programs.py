@@ -276,7 +276,7 @@ def made_of(node: Node, state: State, found: list[Found]) -> Run:
             inside = node.forward.inside(state)
             inside = replace(inside, enabled=inside.enabled and node.cast_inputs is None)
             first, then = made_each(bodies, inside, found)
-            return backward(node, state.device, lambda x, out: custom(node, first, then, out).apply(x))
+            return backward(node, state.device, lambda x, out: custom(node, first, then, out).apply(x))  # type: ignore[no-untyped-call]
         case Compiled(body, region):
             first, *_ = [made(body, inside, found) for inside in (state, region.inside(state), state)]
             return compiled(first, region.opened(state.device))
@@ -314,10 +314,10 @@ def backward(node: Checkpoint | Custom, device: str, call: Callable[[Tensor, lis
 
     def run(out: list[Tensor]) -> None:
         results: list[Tensor] = []
-        with torch.enable_grad():
+        with torch.enable_grad():  # type: ignore[no-untyped-call]
             x = VALUES.to(device, copy=True).requires_grad_()
             entered(node.forward, device, lambda out: results.append(call(x, out).sum()))(out)
-        back = entered(node.backward, device, lambda _: results.pop().backward())
+        back = entered(node.backward, device, lambda _: results.pop().backward())  # type: ignore[no-untyped-call]
         if node.in_thread:
             with ThreadPoolExecutor(1) as pool:
                 pool.submit(back, out).result()

@@ -96,7 +96,7 @@ def test_the_handle_of_a_deleted_tensor_takes_back_no_other() -> None:
 
 def test_without_kernels_no_rule_holds_until_they_are_installed() -> None:
     """A warning says so, and the rules hold from the installation on."""
-    nothing = "polycast is not installed on any device, so no rule holds until polycast.install"
+    nothing = "polycast is not installed on any device, so no rule applies until polycast.install"
     with polycast.uninstall():
         with pytest.warns(UserWarning, match=nothing):
             polycast.use({"matmul": "fp32"})
@@ -120,7 +120,7 @@ def test_the_policy_of_the_process_is_restored_as_an_object() -> None:
 
 
 def test_a_change_prints_what_it_is() -> None:
-    assert repr(polycast.use(None)) == "<the process uses the built-in policy alone>"
+    assert repr(polycast.use(None)) == "<the process uses the built-in policy>"
     assert repr(polycast.use({"mm": "fp32"})) == "<the process uses {'mm': 'fp32'}>"
     assert repr(cast_cache.keep(LAYER)) == "<the casts of 2 tensors are kept>"
     assert repr(polycast.assign(LAYER, None)) == "no module has rules"

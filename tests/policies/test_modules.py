@@ -63,7 +63,7 @@ def test_a_bound_forward_is_as_a_method_but_does_not_keep_its_module() -> None:
     polycast.assign(module, None)
     assert kind(forward) == BF16
     del module
-    with pytest.raises(ReferenceError, match="keep the module as long as its forward"):
+    with pytest.raises(ReferenceError, match="keep a reference to the module"):
         kind(forward)
 
 

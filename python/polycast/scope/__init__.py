@@ -1,1 +1,1 @@
-"""Where policies hold: in the process, in regions, in modules and in checkpoints."""
+"""Where policies apply: in the process, in regions, in modules and in checkpoints."""

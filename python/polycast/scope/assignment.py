@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from functools import partial
-from reprlib import repr as repr_of  # of many rules, the first four
+from reprlib import repr as repr_of  # it shows the first four of many rules
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -52,38 +52,38 @@ def _give(policies: Mapping[nn.Module, Policy | None]) -> None:
 def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, PolicyLike] | PolicyLike") -> Assignment:
     """Assign rules to modules of a model. They override the rules of the enclosing region and of the process.
 
-    Rules apply while the module's ``forward`` runs, and when activation checkpointing reruns it. The modules inside
-    follow them too, unless they have rules of their own. A new assignment replaces the earlier one of the same module.
-    :func:`assigned` shows the rules of a model.
+    Rules apply while the module's ``forward`` runs, and when activation checkpointing reruns it. They also apply in its
+    submodules that have no rules of their own. A new assignment replaces the earlier one of the same module.
+    :func:`assigned` returns the rules of a model.
 
-    The rules are a mapping, or a YAML file with one. Each key is one of these:
+    The rules are a mapping from keys to policies, or a YAML file with one. A key is one of these:
 
     - the name of a module, as in ``named_modules``; "" is the model itself,
     - the module itself,
-    - a glob for names, as in "layers.*", whose ``*`` matches any text, dots included,
-    - "re:" and a regular expression for whole names, as in "re:.*\\.norm\\d",
-    - a module class, for its instances and those of its subclasses.
+    - a glob for names, such as "layers.*", in which ``*`` matches any text, dots included,
+    - "re:" and a regular expression for whole names, such as "re:.*\\.norm\\d",
+    - a module class, for instances of it and of its subclasses.
 
-    The first two override the others; among the others, and among names of one module, the last one applies. Each value
-    is whatever :class:`polycast.Policy` accepts, or None, which takes rules back. In a file, keys and values are
-    texts and nested mappings. Rules that are neither a dict nor a file are for the model itself.
+    The first two override the others. Among the others, and among several names of one module, the last one applies.
+    Each value is whatever :class:`polycast.Policy` accepts, or None, which removes rules. In a file, keys and values
+    are texts and nested mappings. Rules that are neither a mapping nor a file apply to the model itself.
 
     Limits: a module that is never called cannot have rules of its own (a ModuleList, the ``out_proj`` of
-    nn.MultiheadAttention). Other code that reads a module's weights without calling the module follows none of its
-    rules. ``torch.jit.trace``, ``torch.jit.script`` and ``torch.fx`` raise if they would lose rules. A module with
-    rules has an attribute ``forward`` of its own, so a shallow copy (``copy.copy``) runs the original's.
+    nn.MultiheadAttention). Rules do not apply where other code reads a module's weights without calling the module.
+    ``torch.jit.trace``, ``torch.jit.script`` and ``torch.fx`` raise if they would lose rules. A module with rules has
+    an attribute ``forward`` of its own, so a shallow copy (``copy.copy``) runs the ``forward`` of the original.
 
     Args:
-        model: The model.
-        rules: The rules by module, or the rules of the model.
+        model: The model whose modules get rules.
+        rules: The rules by module, a file with them, or the rules of the model itself.
 
     Returns:
         A mapping from the names of the modules that were assigned rules to their policies, which prints as a table. It
         is a handle: its ``remove()``, or its end as a context manager, restores the rules from before the call.
 
     Raises:
-        PolicyError: A ``ValueError`` with every problem: a key that stands for no module, a module that is never
-            called, and the problems of :class:`polycast.Policy`. Nothing is assigned then.
+        PolicyError: If a key matches no module, a module is never called, or :class:`polycast.Policy` raises for a
+            value. It is a ``ValueError`` that lists every problem. Then nothing is assigned.
         TypeError: If the model is not a module, or the rules are not a mapping.
 
     Example:
@@ -117,10 +117,10 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
 
 
 def _of_file(path: str) -> dict[str, Any]:
-    """Return the mapping of a file.
+    """Return the mapping in a file.
 
     Raises:
-        PolicyError: If it cannot be read, or has the form of another file.
+        PolicyError: If the file cannot be read, or contains anything else.
     """
     from polycast.policy.files import load  # needs PyYAML
 
@@ -132,10 +132,10 @@ def _of_file(path: str) -> dict[str, Any]:
 
 
 def _chosen(modules: module_keys.Modules, rules: Mapping[Any, Any], file: str) -> dict[nn.Module, Policy | None]:
-    """Return the policy of each module that the rules name; None takes rules back.
+    """Return the policy of each module that the rules name; None removes the rules of a module.
 
     Raises:
-        PolicyError: With every problem.
+        PolicyError: If any key or value is wrong. It lists every problem.
     """
     problems: list[Problem] = []
     many: dict[nn.Module, Policy | None] = {}
@@ -162,7 +162,7 @@ def _chosen(modules: module_keys.Modules, rules: Mapping[Any, Any], file: str) -
 
 
 def _with_forward(names: list[str], modules: module_keys.Modules, *, is_pattern: bool) -> list[str]:
-    """Leave out the containers in what a pattern matches, if it also matches modules inside.
+    """Return the names without containers, which a pattern may match if it also matches modules inside.
 
     Raises:
         ValueError: If rules are for a container only.
@@ -181,7 +181,7 @@ def _with_forward(names: list[str], modules: module_keys.Modules, *, is_pattern:
 def _not_called(modules: module_keys.Modules, chosen: Mapping[nn.Module, Policy | None], file: str) -> list[Problem]:
     """Return a problem for each module with rules whose ``forward`` does not run in Python.
 
-    A module whose weights another one reads may have the rules that the reader has.
+    A module whose weights are read by another module may have the same rules as that module.
     """
     problems = []
     for name in (name for name, module in modules.items() if chosen.get(module) is not None):
@@ -201,7 +201,7 @@ def assigned(model: nn.Module) -> Assignments:
     """Return the modules of a model that have rules of their own, by name, and the policy of each.
 
     Raises:
-        TypeError: The model is no module.
+        TypeError: If the model is not a module.
 
     Example:
         >>> import torch, polycast

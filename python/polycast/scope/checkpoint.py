@@ -1,7 +1,7 @@
-"""Activation checkpointing that reruns its function under the policies of its forward.
+"""Activation checkpointing that reruns a function under the policies of its first run.
 
-Torch restores the device and the dtype of the region only. It has two kinds of checkpoints, and looks both up by
-names of its module at each call.
+PyTorch restores only the autocast state of the devices. It has two kinds of checkpoints, and calls both through names
+of their module, so that these can be replaced.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from polycast.torch_internals import CHECKPOINTS_WITHOUT_REENTRANT
 
 
 def keep_policies(module: ModuleType, undo: Undo) -> None:
-    """Have the checkpoints of a module keep the policies of their forward."""
+    """Make the checkpoints of a module rerun their functions under the policies of the first run."""
     reentrant = module.CheckpointFunction.forward
 
     @wraps(reentrant)
@@ -35,7 +35,7 @@ def keep_policies(module: ModuleType, undo: Undo) -> None:
 
 
 def _bound(function: Callable[..., object]) -> Callable[..., object]:
-    """Return the function bound to the scope of this thread."""
+    """Return a function that always runs in the scope that this thread is in now."""
     held = scopes.held()
 
     def run(*args: Any, **kwargs: Any) -> object:

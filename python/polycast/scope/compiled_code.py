@@ -1,13 +1,13 @@
-"""What torch.compile is told of scopes.
+"""The interface between scopes and torch.compile.
 
 Note [How does compiled code follow policies?]
-Compiled code holds the casts of the scope that it was compiled in. Dynamo adds its last guards to a frame in
-``CheckFunctionManager.compile_check_fn``, in the thread that compiles. So we replace this method, a private one, by a
-function that adds one guard more: on the id of the scope. An id says all that decides about rules, and a change of the
-kernels gives each scope another id: see csrc/autocast/policy_scope.h.
+Compiled code contains the casts of the scope that it was compiled in, so it must not run in another scope. Each scope
+has an id, which identifies all rules that apply, and a change of the kernels gives every scope a new id: see
+csrc/autocast/policy_scope.h. Dynamo adds its last guards to a frame in ``CheckFunctionManager.compile_check_fn``, in
+the thread that compiles. We replace this private method by one that adds a guard on the id of the scope.
 
-Dynamo checks the guards of a frame once after it has compiled it. So the policy of the process, and the ids, change
-under the lock that dynamo holds while it compiles.
+Dynamo checks the guards of a frame once after it has compiled it. Therefore the policy of the process and the ids
+change only under the lock that dynamo holds while it compiles.
 """
 
 import os
@@ -30,12 +30,12 @@ from polycast.torch_internals import (
     unsupported,
 )
 
-# What dynamo records in its graphs: see `allow_scopes`.
+# The calls that dynamo records in its graphs: see `allow_scopes`.
 _CALLS: tuple[Callable[..., None], ...] = (enter_region, enter_scope, leave_scope)
 
 
 def allow_scopes() -> None:
-    """Have dynamo record the calls that enter and leave scopes in its graphs. It runs before dynamo meets one."""
+    """Make dynamo record the calls that enter and leave scopes. It runs before dynamo traces such a call."""
     for call in _CALLS:
         torch.compiler.allow_in_graph(call)  # type: ignore[no-untyped-call]
         torch.fx.node.has_side_effect(call)
@@ -48,7 +48,7 @@ def disallow_scopes() -> None:
 
 
 def guard_scopes(_: ModuleType, undo: Undo) -> None:
-    """Have compiled code guard the scope: see the note above."""
+    """Make compiled code guard the scope: see the note above."""
     manager = guard_manager_class()
     stock = manager.compile_check_fn
 
@@ -60,19 +60,19 @@ def guard_scopes(_: ModuleType, undo: Undo) -> None:
         try:
             add(guard, text)
         except TypeError:
-            add(guard, text, None)  # in torch 2.13 it also takes the stack of the program
+            add(guard, text, None)  # since torch 2.13 it requires the user's stack, which may be None
 
     replace(manager, "compile_check_fn", compile_check_fn, undo)
 
 
 def break_graph(what: str) -> None:
-    """Break the graph if dynamo is tracing in this thread."""
+    """Break the graph if dynamo traces in this thread."""
     if dynamo_translator() is not None:
         raise unsupported(f"{what}; make it inside, or decorate a function with it")
 
 
 def is_guarding() -> bool:
-    """Return whether code that is compiled now guards the scope."""
+    """Return whether newly compiled code guards the scope."""
     return dynamo() is None or guard_manager_class().compile_check_fn.__module__ == __name__
 
 
@@ -82,13 +82,13 @@ def while_nothing_compiles() -> AbstractContextManager[object]:
 
 
 def free() -> None:
-    """Free all compiled code. No other thread may run any meanwhile."""
+    """Free all compiled code. No other thread may run compiled code during the call."""
     if dynamo() is not None:
         dynamo().reset()
 
 
 def _release_in_child() -> None:
-    """Release the lock of a thread that was compiling when this process was forked, and is not in it."""
+    """Release the lock if another thread was compiling during the fork, because that thread is not in this process."""
     lock = compile_lock()
     if lock is not None and not lock._is_owned():
         lock._at_fork_reinit()

@@ -1,4 +1,4 @@
-"""Autocast regions as contexts and decorators."""
+"""Autocast regions as context managers and decorators."""
 
 import reprlib
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import torch
-from torch.amp.autocast_mode import autocast as StockAutocast  # by this name also where ours is put in its place
+from torch.amp.autocast_mode import autocast as StockAutocast  # PyTorch's class, also after a patch
 
 from polycast._dtypes import dtype_of
 from polycast._extension import enter_owner, enter_region, leave_owner, leave_scope, region_guard
@@ -19,21 +19,20 @@ R = TypeVar("R")
 
 
 class Region(StockAutocast):
-    """A region, which :func:`polycast.autocast` returns: a ``torch.autocast`` that may have a policy.
+    """An autocast region, which :func:`polycast.autocast` returns: a ``torch.autocast`` that may have a policy.
 
-    Many threads can enter one, and one thread can enter it again while it is in it. Torch's own keeps what held before
-    in itself, so it can be entered once at a time.
+    Several threads can be in one region at the same time, and a thread can enter a region that it is already in.
+    ``torch.autocast`` stores the previous state in itself, so it can be entered only once at a time.
 
-    A region with a policy differs from torch's in these things. If it was made outside of compiled code, entering it in
-    compiled code breaks the graph. What compiled code makes and enters is traced, and is no ``torch.autocast`` there.
-    ``torch.export`` raises, because it records regions and no casts.
-    ``torch.jit.script`` does not take a policy.
+    A region with a policy has these limits. If it was made outside of compiled code, the graph breaks where compiled
+    code enters it. If compiled code makes it, it is traced, and is not a ``torch.autocast`` there. ``torch.export``
+    raises, because it records regions but no casts. ``torch.jit.script`` does not accept a policy.
     """
 
     device: str
     """The device type, as in ``torch.device(...).type``."""
     policy: Policy | None
-    """The rules that hold in the region, over those around it. None for no further rules."""
+    """The rules that apply in the region and override the rules around it, or None."""
 
     __enter__ = enter_owner
     __exit__ = leave_owner
@@ -74,7 +73,7 @@ class Region(StockAutocast):
 
     @property
     def _cache_enabled(self) -> bool:
-        """What dynamo asks of a region that it finds. It knows of no policies, so there the graph breaks."""
+        """The switch, which dynamo reads. It cannot trace a policy, so the graph breaks at a region with one."""
         if self.policy is not None:
             compiled_code.break_graph("enters a region with a policy that was made outside of compiled code")
         return self.cache_enabled
@@ -91,7 +90,7 @@ class Region(StockAutocast):
         return Region, (*self._settings, self.policy)
 
     def __repr__(self) -> str:
-        """Return the call that makes such a region, with the first four rules of its policy."""
+        """Return the call that makes an equal region, with the first four rules of its policy."""
         options = [f"dtype={self.dtype}"]
         switches = {"enabled": self.enabled, "cache_enabled": self.cache_enabled}
         options += [f"{name}=False" for name, value in switches.items() if value is False]
@@ -100,7 +99,7 @@ class Region(StockAutocast):
         return f"polycast.autocast('{self.device}', {', '.join(options)})"
 
     def _tell_modes(self, entered: bool) -> None:
-        """Report the region to torch.export's modes, as torch does."""
+        """Report the region to the modes of torch.export, as ``torch.autocast`` does."""
         for mode in function_modes():
             if isinstance(mode, torch.fx.experimental.proxy_tensor.PreDispatchTorchFunctionMode):
                 mode.__torch_function__(
@@ -109,7 +108,7 @@ class Region(StockAutocast):
                 return
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Return the function, to be run in this region."""
+        """Return a function that runs the given one in this region."""
         if self.policy is None:
             return super().__call__(function)  # type: ignore[no-untyped-call, no-any-return]
         return _with_policy(self, self.policy, function)
@@ -130,7 +129,7 @@ def _with_policy(region: Region, policy: Policy, function: Callable[P, R]) -> Ca
 
 
 class CompiledRegion:
-    """A region with a policy that compiled code makes, written so that torch.compile can read it."""
+    """A region with a policy that compiled code makes. torch.compile can trace it."""
 
     def __init__(
         self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None, digest: str
@@ -157,7 +156,8 @@ class CompiledRegion:
         leave_scope()
 
     def __call__(self, function: Callable[..., R]) -> Callable[..., R]:
-        def run(*args: Any, **kwargs: Any) -> Any:  # torch.compile would guard `P.args`, which is made anew each time
+        # torch.compile would guard `P.args`, which is another object each time.
+        def run(*args: Any, **kwargs: Any) -> Any:
             with CompiledRegion(self.device, self.fast_dtype, self._enabled, self._cache_enabled, self._digest):
                 return function(*args, **kwargs)
 

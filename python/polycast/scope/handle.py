@@ -1,4 +1,4 @@
-"""What undoes a change that took effect in a call."""
+"""Handles that undo a change."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,9 +12,9 @@ Made = TypeVar("Made", bound="Handle")
 class Handle:
     """A handle that :func:`polycast.use`, :func:`polycast.assign`, :func:`polycast.install` and others return.
 
-    The change has taken effect already. :meth:`remove` restores the state from before the call, as
-    ``torch.utils.hooks.RemovableHandle`` does. As a context manager the handle is removed at the end of the block.
-    Handles must be removed in reverse order: another order restores a state in between.
+    The change is in effect when the handle is returned. :meth:`remove` restores the state from before the call, like
+    ``torch.utils.hooks.RemovableHandle``. A handle is also a context manager, which removes it at the end. Remove
+    handles in reverse order: any other order restores a state that lies between the changes.
     """
 
     def __init__(self, restore: Callable[[], object]) -> None:
@@ -34,6 +34,6 @@ class Handle:
 
 
 def warn_of_no_kernels() -> None:
-    """Warn the caller of a change that holds nowhere yet."""
+    """Warn the caller if no kernels are installed, because rules apply nowhere then."""
     if not installed_kernels():
-        _warnings.warn("polycast is not installed on any device, so no rule holds until polycast.install() is called")
+        _warnings.warn("polycast is not installed on any device, so no rule applies until polycast.install() is called")

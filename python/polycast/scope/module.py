@@ -1,12 +1,12 @@
 """A module with rules: its ``forward`` enters them.
 
 Note [Why does a module with rules have a forward of its own?]
-Rules of a module hold while its ``forward`` runs. Hooks of the module would miss direct calls of ``forward``, and torch
-runs no hook after a KeyboardInterrupt, which would leave the rules entered. A subclass made for the module would be
-another type. So the rules come as attributes of the module itself: the policy, and a ``forward`` that enters it around
-the class's own. They lie in the module's ``__dict__``, where copies and pickles find them, and a copy's are bound to
-the copy. A third attribute binds those of the replicas of nn.DataParallel. A pre-hook that does nothing keeps
-nn.TransformerEncoderLayer from its fused operator, which calls none of the modules in the layer.
+Rules of a module apply while its ``forward`` runs. Hooks of the module would miss direct calls of ``forward``, and
+PyTorch runs no hook after a KeyboardInterrupt, so the rules would stay entered. A subclass for the module would change
+its type. Therefore the module itself gets attributes: the policy, and a ``forward`` that enters the policy and calls
+the ``forward`` of the class. They are in the module's ``__dict__``, so copies and pickles contain them, and those of a
+copy are bound to the copy. Another attribute binds them in the replicas of nn.DataParallel. A pre-hook that does
+nothing prevents nn.TransformerEncoderLayer from running its fused operator, which calls no module of the layer.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,8 @@ from polycast.torch_internals import inlined, is_fx_tracing, is_jit_tracing, tre
 _RULES = "_polycast_rules"
 _REPLICATE = "_replicate_for_data_parallel"
 _SCRIPT = "__prepare_scriptable__"
-_HOOK = "polycast"  # the key of the pre-hook; torch's own are numbers, which may mean others in a pickled module
+# The key of the pre-hook. PyTorch's keys are numbers, which may belong to other hooks in an unpickled module.
+_HOOK = "polycast"
 
 
 class _Rules(NamedTuple):
@@ -39,9 +40,9 @@ class _Rules(NamedTuple):
 
 
 class Bound:
-    """A function with the module that it is an attribute of, like a method.
+    """A function that is bound to a module, like a method.
 
-    It keeps the module no longer than others do: the weights of a deleted model are freed at once.
+    It has only a weak reference to the module, so the weights of a deleted model are freed immediately.
     """
 
     __slots__ = ("_function", "_module", "own")
@@ -69,11 +70,13 @@ class Bound:
         return forward
 
     @property
-    def __wrapped__(self) -> Callable[..., Any]:  # where inspect finds the signature
+    def __wrapped__(self) -> Callable[..., Any]:
+        """The ``forward`` that has the signature, for ``inspect``."""
         return self.own or MethodType(type(self.__self__).forward, self.__self__)
 
     @property
-    def __code__(self) -> CodeType:  # which torch.compile asks a GraphModule's forward for
+    def __code__(self) -> CodeType:
+        """The code that torch.compile reads from the ``forward`` of a GraphModule."""
         return self.__wrapped__.__code__
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Bound":
@@ -87,10 +90,10 @@ class Bound:
 def _run(module: Any, own: Any, *args: Any, **kwargs: Any) -> Any:
     """Call ``own``, or the ``forward`` of the module's class, under the module's rules."""
     if module is None:
-        raise ReferenceError("the module of this forward was deleted; keep the module as long as its forward")
+        raise ReferenceError("the module of this forward was deleted; keep a reference to the module")
     forward = partial(type(module).forward, module) if own is None else own
     rules: _Rules | None = module.__dict__.get(_RULES)
-    if rules is None:  # taken back since this forward was wrapped
+    if rules is None:  # they were removed after this forward was wrapped
         return forward(*args, **kwargs)
     if torch.compiler.is_compiling():
         scope = scopes.keep_scope_in(scopes.MODULE, rules.digest)
@@ -108,21 +111,21 @@ def _run(module: Any, own: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _replicate(module: Any, own: Any) -> nn.Module:
-    """Return a replica of a module, whose rules run the replica."""
+    """Return a replica of a module for nn.DataParallel, with a ``forward`` that is bound to the replica."""
     replica: nn.Module = getattr(type(module), _REPLICATE)(module)
     _bind(replica, own)
     return replica
 
 
 def _refuse_script(module: nn.Module, _own: Any) -> None:
-    """Raise: torch.jit.script asks for what it compiles in the place of the module."""
+    """Raise an error. torch.jit.script calls this function for the module that it compiles."""
     raise _lost("torch.jit.script records no casts", module)
 
 
 def _lost(what: str, module: nn.Module) -> RuntimeError:
     return RuntimeError(
         f"{what}, so the rules of this {type(module).__name__} would be lost; use torch.compile, which keeps them, or "
-        "take them back first: polycast.assign(model, {name: None})"
+        "remove them first: polycast.assign(model, {name: None})"
     )
 
 
@@ -136,13 +139,13 @@ def _bind(module: nn.Module, own: Callable[..., Any] | None) -> None:
 
 
 def rules_of(module: nn.Module) -> Policy | None:
-    """Return the rules that hold in a module of its own."""
+    """Return the policy that was assigned to a module itself, or None."""
     rules: _Rules | None = vars(module).get(_RULES)
     return None if rules is None else rules.policy
 
 
 def set_rules(module: nn.Module, policy: Policy | None) -> None:
-    """Have a module follow the rules of a policy, or none."""
+    """Set the policy of a module, or remove it."""
     attributes = vars(module)
     forward = attributes.get("forward")
     if policy is None:
@@ -154,12 +157,12 @@ def set_rules(module: nn.Module, policy: Policy | None) -> None:
             if forward.own is not None:
                 attributes["forward"] = forward.own
         return
-    _ = policy.kernels  # made here, where dynamo does not compile the making
+    _ = policy.kernels  # they are made here, because dynamo must not trace it
     attributes[_RULES] = _Rules(policy, policy.digest)
     module._forward_pre_hooks[_HOOK] = _do_nothing  # type: ignore[index]
     if forward is None and not isinstance(getattr_static(type(module), "forward"), FunctionType):
-        forward = module.forward  # such as a static method
+        forward = module.forward  # for example a static method
     if not isinstance(forward, Bound):
         _bind(module, forward)
-    elif forward.__self__ is not module:  # a shallow copy has the original's
+    elif forward.__self__ is not module:  # a shallow copy has the forward of the original
         _bind(module, forward.own)

@@ -1,4 +1,4 @@
-"""The keys of an assignment: the modules that each stands for."""
+"""The keys of an assignment, and the modules that each key matches."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _GLOB = re.compile(r"[*?\[]")
 
 
 def text_of(key: object, modules: Modules) -> str:
-    """Return a key as messages name it: a module by its name in the model, a class by its own name."""
+    """Return the text for a key in messages: the name of a module in the model, or the name of a class."""
     if isinstance(key, nn.Module):
         return next((name for name, module in modules.items() if module is key), f"<{type(key).__name__}>")
     if isinstance(key, type):
@@ -28,17 +28,17 @@ def text_of(key: object, modules: Modules) -> str:
 
 
 def is_pattern(key: object, modules: Modules) -> bool:
-    """Return whether a key can stand for many modules. A key for one module overrides it."""
+    """Return whether a key can match many modules. A key for one module overrides such a key."""
     if isinstance(key, str):
         return key.startswith(PATTERN) or (key not in modules and _GLOB.search(key) is not None)
     return isinstance(key, type)
 
 
 def names_of(key: object, modules: Modules) -> list[str]:
-    """Return the names of the modules that a key stands for.
+    """Return the names of the modules that a key matches.
 
     Raises:
-        ValueError: If it stands for none.
+        ValueError: If it matches none.
     """
     if isinstance(key, nn.Module):
         found = [name for name, module in modules.items() if module is key]
@@ -70,7 +70,7 @@ def _matches(pattern: str, name: str) -> bool:
     try:
         return re.fullmatch(pattern.removeprefix(PATTERN), name) is not None
     except re.error as error:
-        raise ValueError(f"expected a regular expression of Python's: {error}; correct it") from None
+        raise ValueError(f"expected a regular expression: {error}; correct it") from None
 
 
 def _remedy(key: str, modules: Modules) -> str:
@@ -91,9 +91,9 @@ def has_forward(module: nn.Module) -> bool:
 
 
 def reader_of(name: str, modules: Modules) -> str | None:
-    """Return the name of the module that reads a module's weights without calling it; None if there is none.
+    """Return the name of the module that reads a module's weights without calling it, or None.
 
-    In torch that is nn.MultiheadAttention, which passes the weights of its ``out_proj`` to a function.
+    The only such reader in PyTorch is nn.MultiheadAttention, which passes the weights of ``out_proj`` to a function.
     """
     around, _, last = name.rpartition(".")
     parent = modules.get(around)

@@ -17,42 +17,42 @@ ENVIRONMENT_POLICY = "POLYCAST_POLICY"
 
 
 class Used(Handle):
-    """A handle that :func:`use` returns: removing it uses the policy that was used before."""
+    """A handle that :func:`use` returns: removing it restores the policy that was used before."""
 
     def __init__(self, policy: Policy | None) -> None:
         self.policy = policy
-        """The policy that was used; None for the built-in one alone."""
+        """The policy that the call set, or None for the built-in policy."""
         super().__init__(partial(_set, used_policy()))
         _set(None if policy is None else policy.kernels)
 
     def __repr__(self) -> str:
-        rules = "the built-in policy alone" if self.policy is None else reprlib.repr(self.policy.rules)
+        rules = "the built-in policy" if self.policy is None else reprlib.repr(self.policy.rules)
         return f"<the process uses {rules}>"
 
 
 @disabled
 def use(policy: PolicyLike) -> Used:
-    """Make a policy that of the process: it holds in every region, under the policies of regions and modules.
+    """Set the process-wide policy. It applies in every autocast region; policies of regions and modules override it.
 
-    It holds from the call on, in all threads, until another is used. ``with polycast.use(...)`` brings back what was
-    used before at the end of the block. Without installed kernels it holds nowhere, and a warning says so.
+    The policy applies in all threads until another one is used. ``with polycast.use(...)`` restores the previous policy
+    at the end of the block. If no kernels are installed, the policy has no effect, and a warning says so.
 
-    The environment variable POLYCAST_POLICY names a file, a release, a category or a dtype, whose policy is used from
-    the import on. A forked process, such as a worker of a ``DataLoader``, inherits the policy. A spawned one has that
-    of the variable, if any.
+    The environment variable POLYCAST_POLICY sets the policy at import: it names a file, a release, a category or a
+    dtype. A forked process, such as a worker of a ``DataLoader``, inherits the policy. A spawned process reads the
+    variable.
 
     Args:
-        policy: What :class:`polycast.Policy` takes: a policy, a dict, a file, a release, or a category or dtype for
-            every op that the built-in policy lists. What was used before is replaced. None uses the built-in policy
-            alone.
+        policy: A policy, or whatever :class:`polycast.Policy` accepts: a dict, a file, a release, or a category or
+            dtype for every op that the built-in policy lists. It replaces the previous policy. None restores the
+            built-in policy.
 
     Returns:
-        A handle whose ``remove()``, or whose end as a context manager, uses what was used before.
+        A handle whose ``remove()``, or whose end as a context manager, restores the previous policy.
 
     Raises:
-        PolicyError: A ``ValueError``, as for :class:`polycast.Policy`.
-        TypeError: It is nothing that a policy can be made of.
-        ValueError: An operator that it names has an autocast kernel of its own.
+        PolicyError: If :class:`polycast.Policy` raises it. It is a ``ValueError``.
+        TypeError: If a policy cannot be made of the argument.
+        ValueError: If the policy names an operator that has an autocast kernel of its own.
 
     Example:
         >>> import torch, polycast
@@ -62,7 +62,7 @@ def use(policy: PolicyLike) -> Used:
         >>> polycast.use({"matmul": "bf16"})
         <the process uses {'matmul': 'bfloat16'}>
         >>> polycast.use(None)
-        <the process uses the built-in policy alone>
+        <the process uses the built-in policy>
     """
     if policy is None:
         return Used(None)
@@ -80,8 +80,8 @@ def use_on_import() -> None:
     """Use the policy that the environment variable POLYCAST_POLICY names.
 
     Raises:
-        ImportError: If it cannot be used.
-        SystemExit: Instead, on the command line of polycast, which prints the error without a traceback.
+        ImportError: If the policy cannot be used.
+        SystemExit: If so on the command line of polycast, which prints the error without a traceback.
     """
     path = os.environ.get(ENVIRONMENT_POLICY)
     if path:

@@ -1,6 +1,6 @@
-"""The scopes of this thread: entered for a region, a module or a rerun forward, and held to be entered again.
+"""The scopes of this thread, which it enters for a region, a module or a rerun function.
 
-What a scope is stands in csrc/autocast/policy_scope.h.
+csrc/autocast/policy_scope.h explains scopes.
 """
 
 from collections.abc import Callable
@@ -27,23 +27,23 @@ from polycast.scope.compiled_code import allow_scopes
 from polycast.torch_internals import constant, dynamo_translator, inlined
 
 R = TypeVar("R")
-# Compiled code holds a scope by its id. None is the scope of no policy.
+# Compiled code names a scope by its id. None is the scope without a policy.
 Held: TypeAlias = PolicyScope | int | None
 OVER, MODULE, REGION = "over all", "module", "region"
 
 
 def held() -> Held:
-    """Return the scope of this thread, to be entered again."""
+    """Return the scope of this thread, which :func:`run_in` enters again."""
     return keep_scope_here() if torch.compiler.is_compiling() else scope_in_force()
 
 
 def over(policy: Policy) -> AbstractContextManager[object]:
-    """Return a context in which a policy decides over all others."""
+    """Return a context manager in which a policy overrides all others."""
     return policy_guard(OVER, policy.kernels)
 
 
 def in_module(policy: Policy) -> AbstractContextManager[object]:
-    """Return a context in which the rules of a module hold."""
+    """Return a context manager in which a policy applies as the rules of a module."""
     return policy_guard(MODULE, policy.kernels)
 
 
@@ -51,7 +51,7 @@ def in_module(policy: Policy) -> AbstractContextManager[object]:
 def run_in(scope: Held, function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
     """Call a function in a scope, and return its result."""
     if torch.compiler.is_compiling():
-        kept = scope if isinstance(scope, int) else keep_scope_of(scope)  # on a line before: see `allow_scopes`
+        kept = scope if isinstance(scope, int) else keep_scope_of(scope)  # before `enter_scope`: see `allow_scopes`
         enter_scope(kept)
         try:
             return function(*args, **kwargs)
@@ -63,34 +63,27 @@ def run_in(scope: Held, function: Callable[..., R], *args: Any, **kwargs: Any) -
 
 @constant
 def keep_scope_here() -> int:
-    """Return the id of the scope of this thread; 0 is the scope of no policy."""
-    allow_scopes()
-    return keep_scope(scope_in_force())
+    """Return the id of the scope of this thread; 0 is the scope without a policy."""
+    return keep_scope_of(scope_in_force())
 
 
 @constant
 def keep_scope_of(scope: PolicyScope | None) -> int:
-    """Return the id of a scope; 0 is the scope of no policy."""
+    """Return the id of a scope; 0 is the scope without a policy."""
     allow_scopes()
     return keep_scope(scope)
 
 
 @constant
 def keep_scope_in(layer: str, digest: str) -> int:
-    """Return the id of the scope that a policy makes when it is entered in the scope of this thread."""
-    if torch.compiler.is_exporting():
-        raise RuntimeError(
-            "torch.export records the regions of a program and not their casts, and has no place for a policy "
-            "of a region or a module; export without one, or make it that of the process where the program runs: "
-            "polycast.use(policy)"
-        )
+    """Return the id of the scope after entering a policy in the scope of this thread."""
     allow_scopes()
     _leave_after_tracing()
     return keep_scope_within(layer, Policy.of_digest(digest).kernels)
 
 
 def _leave_after_tracing() -> None:
-    """Leave what dynamo enters while it traces, also where it gives up before the end."""
+    """Leave the scopes that dynamo enters while it traces, even if it stops before the end."""
     translator = dynamo_translator()
     if translator is not None:
         depth = scope_depth()

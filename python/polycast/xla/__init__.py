@@ -1,1 +1,1 @@
-"""XLA: its runtime, and the operators of polycast as computations over whole lists of tensors."""
+"""The operators of polycast on XLA, as computations over whole lists of tensors."""

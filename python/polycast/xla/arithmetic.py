@@ -13,7 +13,7 @@ from polycast.xla.ops import Op, all_finite, constant, like, scalar
 
 @dataclass(frozen=True)
 class Given:
-    """Says which of the optional one-element tensors follow the vector of numbers. They have this order."""
+    """Flags for the optional one-element tensors that follow the vector of numbers, in their order."""
 
     lr: bool
     found_inf: bool
@@ -63,10 +63,10 @@ def compute_dtype(param: Op) -> str:
 
 
 def carried(new: Op, kept: Op) -> Op:
-    """Return the value that the parameter's update reads: the kept one, unless its dtype rounds it.
+    """Return the value that the parameter's update reads: the kept value, unless its dtype rounds the new one.
 
-    If the update read the new value, XLA would compute it twice from all of its inputs. In a skipped step the kept
-    value is the old one, which does no harm, because the update is not kept either.
+    If the update read the new value, XLA would compute that value twice from all its inputs. In a skipped step the kept
+    value is the old one, which does not matter, because the update is not kept either.
     """
     return kept if kept.shape().dtype == new.shape().dtype else new
 
@@ -157,7 +157,7 @@ def next_scale(ops: list[Op]) -> list[Op]:
     growth, backoff, interval, floor, ceiling = [scalar(ops[3], index) for index in range(5)]
     found, wide = scalar(ops[2]) != constant(scalar(ops[2]), 0), old.cast("f64")
     following = tracker + constant(tracker, 1)
-    reached = following.cast("f64") == interval  # torch compares with ==, too
+    reached = following.cast("f64") == interval  # PyTorch compares with == as well
     grown = (wide * growth).cast(old.shape().dtype)
     raised = all_finite(grown).select(grown.cast("f64").min(ceiling), wide)
     new = found.select((wide * backoff).max(floor), reached.select(raised, wide)).cast(old.shape().dtype)

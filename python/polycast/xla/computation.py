@@ -1,7 +1,7 @@
 """XLA computations over whole lists of tensors. Each is built once and called lazily; results are written in place.
 
-torch_xla traces every operator into nodes of a graph, which cost host time in each step. A user computation is one node
-for any number of tensors.
+torch_xla traces every operator into nodes of a graph, which takes host time in each step. A user computation is a
+single node for any number of tensors.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -23,11 +23,11 @@ from polycast.xla.ops import Op
 
 Build: TypeAlias = Callable[[list[Op]], list[Op]]
 
-# The number of computations that are kept, of a few kilobytes each. A program whose groups of parameters outnumber it
-# would build each computation anew in each step.
+# The maximum number of cached computations, which take a few kilobytes each. A program with more groups of parameters
+# would build each computation again in each step.
 _LIMIT = 4096
 _computations: dict[Hashable, Any] = {}
-# If this key is excluded, torch_xla returns tensors without functionalization's wrapper. write_back needs these.
+# If this key is excluded, torch_xla returns tensors without the wrapper of functionalization, as write_back requires.
 _FUNCTIONALIZE = DispatchKeySet(DispatchKey.Functionalize)
 
 
@@ -44,8 +44,8 @@ def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]
     """Trace ``build``, once for each (kind, dtypes, shapes), and apply it lazily.
 
     Args:
-        kind: It distinguishes this computation from others over the same shapes. It must not depend on values.
-        build: It takes the inputs as ops and returns one or more results.
+        kind: A key that distinguishes this computation from others over the same shapes. It must not depend on values.
+        build: A function that accepts the inputs as ops and returns one or more results.
         inputs: Tensors on one XLA device. Those to be overwritten come first, in the order of the results.
 
     Returns:
@@ -53,8 +53,9 @@ def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]
     """
     import torch_xla
 
-    # torch_xla numbers a node's inputs from the last to the first. XLA gives each result the first free buffer that
-    # fits. In this order each result gets its own old buffer. In any other order every tensor is copied twice.
+    # torch_xla numbers the inputs of a node from the last to the first, and XLA gives each result the first free buffer
+    # of its size. In this order each result gets the buffer of its old value. In any other order every tensor is copied
+    # twice.
     inputs = inputs[::-1]
     computation = _computation(kind, build, inputs)
     results: list[Tensor] = torch_xla._XLAC._xla_user_computation("xla::polycast", inputs, computation)
@@ -83,14 +84,14 @@ def _built(build: Build, inputs: Sequence[Tensor]) -> Any:
 def upload(values: tuple[float, ...], device: torch.device, owner: int = 0) -> Tensor:  # noqa: ARG001
     """Return a float64 vector of the values on the device. It is cached, so the same values are uploaded once.
 
-    It is a vector because torch_xla turns scalars such as 0 and 1 into constants of the graph, and recompiles for each.
-    Each owner has its own, because the graph would change if two owners first shared a vector and later did not.
+    It is a vector because torch_xla compiles scalars such as 0 and 1 into the graph, and recompiles for each value.
+    Each owner has its own vector, because the graph would change if two owners shared a vector and later did not.
     """
     return torch.tensor(values, dtype=torch.float64).to(device)
 
 
 def on_device(device: torch.device, *given: Tensor | None) -> list[Tensor]:
-    """Return the tensors that are not None, each of one element. Those on the host are uploaded as vectors."""
+    """Return the one-element tensors that are not None. Tensors on the host are uploaded as vectors."""
     tensors = []
     for tensor in given:
         if tensor is not None:

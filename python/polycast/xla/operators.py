@@ -18,10 +18,11 @@ Tensors: TypeAlias = list[Tensor]
 
 
 def register(library: Library) -> None:
-    """Register the operators' kernels for XLA in a library. They need torch_xla when they are called.
+    """Register the operators' kernels for XLA in a library. They require torch_xla when they are called.
 
-    Functionalization wraps all XLA tensors, and raises for an operator that writes and is not ATen's. So such operators
-    are registered above it, on autograd's key. Fake tensors have that key too; their calls are redispatched.
+    Functionalization wraps all XLA tensors, and raises for an operator that writes and is not an ATen operator.
+    Therefore such operators are registered above it, on the key of autograd. Fake tensors have that key as well, and
+    their calls are redispatched.
     """
     for pure in (find_non_finite, norm):
         library.impl(pure.__name__, pure, "XLA")  # type: ignore[no-untyped-call]
@@ -64,7 +65,7 @@ def _step(
     op: str, arithmetic: Adam | SGD, lists: Sequence[Tensors], numbers: tuple[float, ...],
     *, lr: Tensor, found_inf: Tensor | None = None, grad_scale: Tensor | None = None, clip_coef: Tensor | None = None,
 ) -> None:  # fmt: skip
-    """Update the tensors of all lists, except the second list: it holds the gradients, which are only read."""
+    """Update the tensors of all lists except the second one, which are the gradients."""
     check_arguments(op, lists, [lr, found_inf, grad_scale, clip_coef])
     tensors = list(filter(len, lists))
     if not tensors:
@@ -87,14 +88,14 @@ def _step(
 
 
 def find_non_finite(tensors: Tensors) -> tuple[Tensor, Tensor]:
-    """Return whether any tensor holds an inf or NaN, and a vector with the same of each, as 0 or 1 in float32."""
+    """Return whether any tensor has an inf or NaN, and a vector of whether each tensor has, as 0 or 1 in float32."""
     check_arguments("find_non_finite", [tensors], [])
     found_inf, non_finite = call("find_non_finite", non_finite_flags, tensors)
     return found_inf, non_finite
 
 
 def norm(tensors: Tensors, norm_type: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the norm of all tensors as one vector, in float64 if any of them is, and the results of find_non_finite.
+    """Return the norm of all tensors as one vector, in float64 if any tensor is, and the results of find_non_finite.
 
     The norm does not overflow if its value is finite.
     """
@@ -109,10 +110,10 @@ def norm(tensors: Tensors, norm_type: float) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def unscale_(grads: Tensors, found_inf: Tensor, inv_scale: Tensor) -> Tensor:
-    """Multiply the gradients by ``inv_scale``, and set ``found_inf`` to 1 if one of them holds an inf or NaN.
+    """Multiply the gradients by ``inv_scale``, and set ``found_inf`` to 1 if any gradient has an inf or NaN.
 
     Returns:
-        Whether each gradient does, as 0 or 1 in float32.
+        A vector of whether each gradient has an inf or NaN, as 0 or 1 in float32.
     """
 
     def build(ops: list[Op]) -> list[Op]:

@@ -1,4 +1,4 @@
-"""Functions over ``torch_xla.core.xla_builder.Op``, of which the computations are built."""
+"""Functions over ``torch_xla.core.xla_builder.Op``, from which the computations are built."""
 
 from collections.abc import Callable, Sequence
 from math import inf, nan, prod
