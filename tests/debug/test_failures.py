@@ -103,3 +103,4 @@ def test_watch_names_the_op_that_loses_the_number_and_a_rule_that_works(name: st
     found = re.search(r"tried, and finite: polycast\.Policy\((.*)\)", printed)
     assert found is not None
     assert bool(run(eval(found[1]))[1 - failed[0]].isfinite().all())
+    assert max(map(len, printed.splitlines())) <= 140

@@ -321,6 +321,21 @@ def test_inputs_are_held_until_the_step_ends() -> None:
         assert held[0].expired()  # type: ignore[no-untyped-call]
 
 
+def test_without_gradients_each_run_of_the_model_is_a_step() -> None:
+    held: list[StorageWeakRef] = []
+
+    def hold(x: Tensor) -> Tensor:
+        held.append(StorageWeakRef(x.untyped_storage()))  # type: ignore[no-untyped-call]
+        return x * 300 * 300
+
+    model = nn.Sequential(nn.Linear(4, 4), Function(hold))
+    with polycast.debug.watch(model) as found, torch.no_grad(), polycast.autocast("cpu", F16):
+        for scale in (0.0, 0.0, 1e4):
+            model(scale * torch.ones(2, 4))
+        assert [one.expired() for one in held] == [True, True, False]  # type: ignore[no-untyped-call]
+    assert ([one.step for one in found.findings], found.steps) == ([2], 3)
+
+
 def test_nothing_is_read_before_the_step_ends(real_device: str) -> None:
     model = nn.Sequential(nn.Linear(4, 4), Function(lambda x: x * 3e38 * 3e38), nn.Linear(4, 4)).to(real_device)
     optimizer = polycast.syncfree.SGD(model.parameters(), lr=0.1)

@@ -15,7 +15,7 @@ from polycast.debug.calls import BACKWARD, LOWER, Site, dtype_name
 from polycast.debug.compared_runs import ProgramRun, Ran
 from polycast.debug.program_state import ProgramState
 from polycast.debug.random_numbers import RandomNumbers
-from polycast.debug.tensor_stats import read_numbers, relative_errors
+from polycast.debug.tensor_stats import most, read_numbers, relative_errors
 from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import scopes
 from polycast.torch_internals import disabled
@@ -223,7 +223,7 @@ def _comparison(first: ProgramRun, expected: ProgramRun, ends: Sequence[Result])
     befores: list[float] = []
     for ran in first.calls:
         own, norm = (None, 0.0) if ran.local is None else (next(made), next(made))
-        before = _largest([0.0, *(nodes[index].errors[number] for index, number in ran.inputs)])
+        before = most([0.0, *(nodes[index].errors[number] for index, number in ran.inputs)])
         count = len(ran.dtypes)
         errors, norms = read.get(ran.site, ([math.hypot(before, own or 0)] * count, [norm] * count))
         nodes.append(Node(ran.site.op, own, errors, norms, ran.inputs))
@@ -231,7 +231,7 @@ def _comparison(first: ProgramRun, expected: ProgramRun, ends: Sequence[Result])
     squares = _squares(first, ends, read)
     rows = []
     for ran, node, before, share in zip(first.calls, nodes, befores, shares(nodes, squares), strict=True):
-        so_far = _largest(node.errors) if ran.site in read else None
+        so_far = most(node.errors) if ran.site in read else None
         rows.append(Error(ran.site, ran.op, ran.dtypes, node.local, so_far, before, share))
     comparison = Comparison(rows)
     both = (*first.calls, *expected.calls)
@@ -278,13 +278,9 @@ def _ordinary(comparison: Comparison) -> float:
     )
 
 
-def _largest(errors: Sequence[float]) -> float:
-    return math.nan if any(map(math.isnan, errors)) else max(errors)
-
-
 def _cells(key: tuple[str, str, str], rows: Sequence[Error]) -> tuple[str, ...]:
     dtypes = ", ".join(dict.fromkeys(dtype_name(dtype) for row in rows for dtype in row.dtypes))
     made = [row.local for row in rows if row.local is not None]
     so_far = [row.so_far for row in rows if row.so_far is not None]
-    numbers = (f"{_largest(errors):.2g}" if errors else "" for errors in (made, so_far, [row.before for row in rows]))
+    numbers = (f"{most(errors):.2g}" if errors else "" for errors in (made, so_far, [row.before for row in rows]))
     return (*key, str(len(rows)), dtypes, f"{sum(row.share for row in rows):.0%}", *numbers)

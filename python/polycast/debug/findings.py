@@ -12,10 +12,11 @@ from polycast.debug.calls import BACKWARD, LOWER, STEP, Call, Site, dtype_name, 
 from polycast.debug.first_nonfinite import NonFinite, is_finite, outputs
 from polycast.debug.program_calls import Rule, StepCalls
 from polycast.debug.rule_search import Advice, advise
-from polycast.debug.tensor_stats import Magnitude, largest, read_numbers
+from polycast.debug.tensor_stats import Magnitude, largest, most, read_numbers
 from polycast.policy.categories import UNLISTED
 from polycast.scope.assignment import assigned
 
+_TENSORS = 2  # the values of more tensors are summed up by dtype
 _SHOWN = 1e-3  # closer numbers print alike
 _FUNCTION = "Backward"  # ends the name of the node of a torch.autograd.Function
 
@@ -59,7 +60,11 @@ class Finding:
         begins = "" if self.site.op == self.shows.op else f"; it begins in {self.site.op}"
         begins += _of(self.site) if begins and self.site.module != self.shows.module else ""
         tensors = [one for one in self.inputs if one.dtype is not torch.float64] or self.inputs  # numbers are float64
-        given = ", ".join(dict.fromkeys(f"{dtype_name(one.dtype)} up to {one.value:.3g}" for one in tensors))
+        parts = dict.fromkeys(f"{dtype_name(one.dtype)} up to {one.value:.3g}" for one in tensors)
+        if len(parts) > _TENSORS:
+            by_dtype = {dtype: most([one.value for one in tensors if one.dtype is dtype]) for dtype, _ in tensors}
+            parts = dict.fromkeys(f"{dtype_name(dtype)} up to {value:.3g}" for dtype, value in by_dtype.items())
+        given = ", ".join(parts)
         given = given or "no floating-point tensor"
         sizes = [
             (how, *pair)
@@ -69,10 +74,11 @@ class Finding:
         if sizes and not math.isnan(sizes[0][2]):
             given += ", result {} {:.3g} ({:.3g} in float32)".format(*sizes[0])
         rule = UNLISTED if self.call is None else self.call.rule
-        origin = f" ({self.call.origin})" if self.call is not None and self.call.origin else ""
+        origin = "" if self.call is None else self.call.origin
+        place = f" ({'policy.yaml' if origin.startswith('policy.yaml') else origin})" if origin else ""
         return (
             f"step {self.step}: {what} in {dtype_name(self.result.dtype)}: {shows}, in {where}{begins}\n"
-            f"  given {given}; rule of {self.site.op}: {rule}{origin}\n"
+            f"  given {given}; rule of {self.site.op}: {rule}{place}\n"
             f"  {self.remedy}"
         )
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -30,6 +31,11 @@ def is_plain(tensor: Tensor) -> bool:
         and not tensor.is_nested
         and not tensor._is_zerotensor()
     )
+
+
+def most(numbers: Sequence[float]) -> float:
+    """Return the largest of numbers; NaN if one is NaN."""
+    return math.nan if any(map(math.isnan, numbers)) else max(numbers)
 
 
 def read_numbers(scalars: list[Tensor]) -> list[float]:

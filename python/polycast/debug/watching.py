@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -64,7 +65,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
     Args:
         model: Calls are named after its modules.
         optimizer: Its step ends a step of the watch. Without it, the step of any optimizer does, or code that writes
-            the model's weights. A program that does neither is one step.
+            the model's weights. Without gradients, each run of the model is a step.
 
     Attributes:
         findings: In the order of the calls. What follows from a finding, also in later steps, is not a finding.
@@ -105,6 +106,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self._pending: list[Finding] = []  # of the step that runs
         self._overflowing: Callable[[], Finding] | None = None  # of the step that runs, if its scaler may skip it
         self._overflows = 0  # steps in a row that a scaler skipped because of an overflow in backward
+        self._is_inference = False  # whether the model ran last without gradients
         self._is_spoiled = False  # whether values from before a step may be non-finite because of a finding
         self._lost = LostGradients()
 
@@ -125,6 +127,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             self._observer = stack.enter_context(Observer("polycast.debug.watch", self._model))
             stack.callback(register_optimizer_step_pre_hook(self._enter_optimizer).remove)
             stack.callback(register_optimizer_step_post_hook(self._leave_optimizer).remove)
+            stack.callback(register_module_forward_pre_hook(self._enter_module).remove)
             weights = [weight for weight in self._model.parameters() if not is_lazy(weight)]
             start_holding(weights, self._before_write, False)
             stack.callback(drop_calls, 0)
@@ -133,13 +136,20 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        steps, has_backward = self.steps or 1, any(call.task >= 0 for call in held_calls())
+        steps, is_step = self.steps or 1, self._is_inference or any(call.task >= 0 for call in held_calls())
         if held_count():
             self._end_step()
-            self.steps = self.steps if has_backward else steps  # a scaler's last update belongs to the step before
+            self.steps = self.steps if is_step else steps  # a scaler's last update belongs to the step before
         self._stack.close()
         if kind is not None and (self.findings or self.flushed):
             _warnings.warn(str(self))
+
+    def _enter_module(self, module: nn.Module, _: object) -> None:
+        """End a step before the model runs again without gradients: no backward needs the calls so far."""
+        if module is self._model and not torch.compiler.is_compiling():
+            was_inference, self._is_inference = self._is_inference, not torch.is_grad_enabled()
+            if was_inference and self._is_inference:
+                self._end_step()
 
     def _enter_optimizer(self, *_: object) -> None:
         if self._optimizers == 0:
