@@ -50,21 +50,21 @@ def plain(axes: Axes) -> Axes:
 
 
 def failing(names: dict[str, Any]) -> Figure:
-    """A float16 training that is NaN, what watch says, and the training under the rule; one above the other."""
+    """Training in float16 with a NaN loss, the output of watch, and training under its rule, one below the other."""
     train = names["train"]
-    reference, mended = train(torch.float32), train(torch.float16, policy={"matmul": "fp32"})
+    reference, fixed = train(torch.float32), train(torch.float16, policy={"matmul": "fp32"})
     broken = train(torch.float16)
     torch.manual_seed(0)
     model, (inputs, labels) = names["Attention"](), names["batch"]()
     with polycast.debug.watch(model) as found, polycast.autocast("cpu", dtype=torch.float16):
         nn.functional.cross_entropy(model(inputs), labels)
-    said = re.sub(r" (in forward|rule of|lower_precision_fp|polycast.Policy)", r"\n    \1", str(found))
+    output = re.sub(r" (result up to|rule of|polycast.Policy)", r"\n    \1", str(found))
 
     figure = Figure(figsize=(WIDTH, 5.9), layout="constrained")
     above, middle, below = figure.subplots(3, 1, height_ratios=(1, 1.2, 1))
     for axes, losses, color, label in (
         (above, broken, RED, "float16"),
-        (below, mended, BLUE, "float16, with the rule"),
+        (below, fixed, BLUE, "float16, with the rule"),
     ):
         plain(axes).plot(reference, color=GREY, linestyle="--", linewidth=1, label="float32")
         axes.plot(losses, color=color, linewidth=2, label=label)
@@ -80,14 +80,14 @@ def failing(names: dict[str, Any]) -> Figure:
     above.set_title("1. The loss is NaN", loc="left", fontweight="bold")
     middle.set_title("2. watch names the op, and a rule for it", loc="left", fontweight="bold")
     middle.axis("off")
-    text = middle.text(0, 0.97, said, family="monospace", fontsize=9.5, va="top", transform=middle.transAxes)
+    text = middle.text(0, 0.97, output, family="monospace", fontsize=9.5, va="top", transform=middle.transAxes)
     text.set(in_layout=False, linespacing=1.5)
     below.set_title("3. With this rule it learns", loc="left", fontweight="bold")
     return figure
 
 
 def formats(_: dict[str, Any]) -> Figure:
-    """The normal numbers of each format on one axis, and the distance of neighbours at 1."""
+    """The normal numbers of each format on one axis, and its next number after 1."""
     figure = Figure(figsize=(WIDTH, 2.3), layout="constrained")
     axes = plain(figure.subplots())
     dtypes = (torch.float16, torch.bfloat16, torch.float32)
@@ -174,7 +174,7 @@ FIGURES = (failing, formats, overflow, scaling, precedence)
 
 
 def svg(figure: Figure) -> str:
-    """Return a figure whose colors follow the page that it stands in."""
+    """Return the SVG text of a figure, with colors for light and dark pages."""
     file = io.StringIO()
     figure.savefig(file, format="svg", metadata={"Date": None})
     rules = [f"text {{fill: {DARK[INK]}}}"]
