@@ -12,7 +12,7 @@ from docs import op_pages
 
 project = "polycast"
 author = "the authors of polycast"
-release = version = polycast.__version__.partition("+")[0]  # without the torch that it is built for
+release = version = polycast.__version__.partition("+")[0]  # without the PyTorch release that it is built for
 html_title = f"polycast {release}"
 language = "en"
 
@@ -31,8 +31,8 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 add_module_names = False
-toc_object_entries = False  # which each page's navigation would copy, in a third of the time of the build
-autodoc_mock_imports = ["accelerate", "lightning", "timm"]  # of integrations
+toc_object_entries = False  # the navigation of each page would copy them, which takes a third of the build
+autodoc_mock_imports = ["accelerate", "lightning", "timm"]  # the integrations import them
 
 html_theme = "furo"
 html_static_path = ["static"]
@@ -46,7 +46,7 @@ pygments_dark_style = "github-dark"
 
 
 def setup(app: Any) -> None:
-    """Write the generated pages, and lead the links to the op reference of a clone to the pages of ops."""
+    """Write the generated pages, and point links to a clone's op reference to the pages of ops."""
 
     def lead(_app: object, _page: str, text: list[str]) -> None:
         text[0] = text[0].replace("](../generated/op_reference.md)", "](ops/index.md)")

@@ -1,4 +1,4 @@
-"""Writes the generated pages of the site: one for each op, their index, the release history, the command line."""
+"""Writes the generated pages of the site: one for each op, their index, the changes per release, the command line."""
 
 from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
@@ -36,7 +36,7 @@ class Line(NamedTuple):
 
 
 def lines(op: Op) -> list[Line]:
-    """Return what each overload of an op has on each device, unlisted devices last."""
+    """Return the category of each overload of an op on each device, unlisted devices last."""
     found: dict[Line, list[str]] = {}
     for rule, devices in op.groups():
         line = Line((), rule.category.value, str(rule.torch), devices, rule.note)
@@ -64,13 +64,13 @@ def generated() -> dict[str, str]:
 
 
 def _history() -> str:
-    """Return what each release of PyTorch changed in its own rules."""
+    """Return the page of the rules that each PyTorch release changed."""
     parts = [
         f"## {new}\n\n```text\n{diff(old, new)}\n```\n\nThe same as text: `polycast diff {old} {new}`\n"
         for old, new in pairwise(releases())
     ]
     head = """
-    # PyTorch release history
+    # Changes per PyTorch release
 
     The autocast rules that each PyTorch release changed, as recorded from its wheels. `polycast.Policy("torch-2.9")`
     has the casts of that release under any PyTorch.
@@ -79,7 +79,7 @@ def _history() -> str:
 
 
 def _command_line() -> str:
-    """Return the help of every command."""
+    """Return the page with the help of every command."""
 
     def shown(*words: str) -> str:
         with redirect_stdout(StringIO()) as stdout, suppress(SystemExit):

@@ -1,6 +1,6 @@
 """A custom op in a policy: without a rule its kernel is given float32 and bfloat16 at once, and raises.
 
-The program trains a gated layer under three rules for the op, and prints what the op was given and computed in.
+The program trains a gated layer under three rules for the op, and prints the dtypes of its inputs and its computation.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from torch.nn.functional import mse_loss, sigmoid, silu
 
 @torch.library.custom_op("mylib::swiglu", mutates_args=())
 def swiglu(x: Tensor, gate: Tensor) -> Tensor:
-    """Return ``x * silu(gate)``. This stands for a kernel that takes two tensors of one dtype, as most do."""
+    """Return ``x * silu(gate)``. An example of a kernel that requires two tensors of one dtype, as most do."""
     if x.dtype != gate.dtype:
         raise TypeError(f"swiglu: x is {x.dtype} and gate is {gate.dtype}")
     return x * silu(gate)

@@ -1,4 +1,4 @@
-"""Train a small convolutional network on handwritten digits, in float32 and under autocast, and compare both.
+"""Train a small convolutional model on handwritten digits, in float32 and under autocast, and compare both.
 
 The digits are scikit-learn's: 1797 images of 8 x 8 pixels. Both runs start from the same weights and see the same
 batches. They run on XLA:CPU, or on the XLA device that PJRT_DEVICE names; without torch_xla on the accelerator that
@@ -86,7 +86,7 @@ class Digits:
 
 @dataclass(frozen=True)
 class Run:
-    """A trained network: the loss of each step, XLA's counts in each epoch, and the result of the test."""
+    """A trained model: the loss of each step, XLA's counts in each epoch, and the result of the test."""
 
     name: str
     losses: list[float]
@@ -107,14 +107,14 @@ def load(seed: int, device: torch.device) -> tuple[Digits, Digits]:
 
 
 def build() -> nn.Sequential:
-    """Return an untrained network."""
+    """Return an untrained model."""
     first = (nn.Conv2d(1, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU())
     second = (nn.Conv2d(32, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten())
     return nn.Sequential(*first, *second, nn.Linear(64 * 4 * 4, 64), nn.ReLU(), nn.Linear(64, 10))
 
 
 def train(network: nn.Sequential, digits: Digits, autocast: bool) -> tuple[list[float], list[Counter[str]]]:
-    """Train the network. Return the loss of each step, and XLA's counts in each epoch without reading the losses."""
+    """Train the model. Return the loss of each step, and XLA's counts in each epoch without reading the losses."""
     optimizer = polycast.syncfree.AdamW(network.parameters(), lr=2e-3, weight_decay=0.1)
     scaler = polycast.GradScaler(enabled=autocast)
     generator = torch.Generator().manual_seed(0)
@@ -187,11 +187,11 @@ def draw(digits: Digits, runs: list[Run]) -> Figure:
 
 
 def main() -> None:
-    """Read the command line, train and test both networks, and print and draw the results."""
+    """Read the command line, train and test both models, and print and draw the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default=best_device(), help=f"where to train (default: {best_device()})")
-    parser.add_argument("--output", type=Path, default=Path("digits.png"), help="the picture (default: digits.png)")
-    parser.add_argument("--seed", type=int, default=0, help="of the weights and the choice of test digits (default: 0)")
+    parser.add_argument("--device", default=best_device(), help=f"device to train on (default: {best_device()})")
+    parser.add_argument("--output", type=Path, default=Path("digits.png"), help="the plot (default: digits.png)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of weights and test digits (default: 0)")
     options = parser.parse_args()
     if options.device == "xla" and find_spec("torch_xla") is None:
         parser.error("--device xla needs the package torch_xla, which is not installed; try --device cpu")

@@ -1,4 +1,4 @@
-"""Train a small transformer on the source of a module of Python, and have it write.
+"""Train a small transformer on the source of a Python module, and let it generate code.
 
 It needs matplotlib and tqdm.
 """
@@ -33,7 +33,7 @@ class Characters(nn.Module):
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--steps", type=int, default=400)
 parser.add_argument("--device", default="cpu")
-parser.add_argument("--output", type=Path, default=Path("language_model.png"), help="the picture")
+parser.add_argument("--output", type=Path, default=Path("language_model.png"), help="file of the plot")
 options = parser.parse_args()
 
 source = inspect.getsource(argparse)

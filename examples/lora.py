@@ -1,7 +1,7 @@
-"""Low-rank adapters over frozen weights, whose casts are kept: `python examples/lora.py`.
+"""Low-rank adapters over frozen weights with kept casts: `python examples/lora.py`.
 
 A region casts frozen weights again in each step, as autocast does. `polycast.cast_cache.keep` casts them once. The
-adapters learn what distinguishes a second network from the first. It needs matplotlib and tqdm.
+adapters learn the difference between a second model and the first. It needs matplotlib and tqdm.
 """
 
 import argparse
@@ -36,7 +36,7 @@ class LoRA(nn.Module):
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--steps", type=int, default=60)
 parser.add_argument("--width", type=int, default=1024)
-parser.add_argument("--output", type=Path, default=Path("lora.png"), help="the picture (default: lora.png)")
+parser.add_argument("--output", type=Path, default=Path("lora.png"), help="file of the plot (default: lora.png)")
 options = parser.parse_args()
 
 torch.manual_seed(0)

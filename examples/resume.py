@@ -1,6 +1,6 @@
-"""A training that may be killed at any time: started again, it ends bit for bit as one that was not killed.
+"""A training run that can be killed at any time: the resumed run ends bit for bit like an uninterrupted one.
 
-The checkpoint holds all that the next step depends on: weights, optimizer, scaler, schedule and random numbers.
+The checkpoint has all state that the next step depends on: weights, optimizer, scaler, schedule and random numbers.
 It needs matplotlib and tqdm.
 """
 
@@ -19,7 +19,7 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("--steps", type=int, default=2000)
 parser.add_argument("--every", type=int, default=100, help="steps between two checkpoints (default: 100)")
 parser.add_argument("--checkpoint", type=Path, default=Path("resume.pt"))
-parser.add_argument("--output", type=Path, default=Path("resume.png"), help="the picture (default: resume.png)")
+parser.add_argument("--output", type=Path, default=Path("resume.png"), help="file of the plot (default: resume.png)")
 options = parser.parse_args()
 
 torch.manual_seed(0)
@@ -33,7 +33,7 @@ starts: list[int] = []
 
 
 def save() -> None:
-    """Write a whole file and then rename it, so that a kill leaves the one before or the new one."""
+    """Write a whole file and then rename it, so that a kill leaves either the old file or the new one."""
     state = {name: part.state_dict() for name, part in parts.items()}
     new = options.checkpoint.with_suffix(".new")
     torch.save({**state, "losses": losses, "starts": starts, "random": torch.get_rng_state()}, new)

@@ -1,4 +1,4 @@
-"""Draws the pictures of README.md and the pages, from real runs: `python docs/figures/draw.py [FOLDER]`.
+"""Draws the figures of README.md and the pages, from real runs: `python docs/figures/draw.py [FOLDER]`.
 
 Each is light on a light page and dark on a dark one, and narrow enough to be read on a phone. The broken model is that
 of the page about debugging.
@@ -21,8 +21,8 @@ from matplotlib.patches import Rectangle
 from torch import nn
 
 matplotlib.rcParams.update({
-    "svg.hashsalt": "polycast",  # the same file for the same picture
-    "svg.fonttype": "none",  # text stays text, in the reader's font: the others are as wide as the first
+    "svg.hashsalt": "polycast",  # the same file for the same figure
+    "svg.fonttype": "none",  # text, in the reader's font; the alternatives are as wide as the first
     "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
     "font.monospace": ["DejaVu Sans Mono", "Menlo", "Consolas", "monospace"],
     "font.size": 10,
@@ -31,13 +31,13 @@ HERE = Path(__file__).parent
 BLUE, RED, GREY, GREEN = "#4c72b0", "#c44e52", "#888888", "#55a868"
 INK, PAPER = "#000000", "#ffffff"  # matplotlib's own
 WIDTH = 5.2  # inches; a page of the site has 7.5, a phone 3.5
-# What a color becomes where the page is dark. The last two are of the picture of a comparison.
+# The color on a dark page for each color on a light one.
 DARK = {INK: "#d4d6d9", PAPER: "#131416", BLUE: "#8ab0ea", RED: "#f08a8e", GREY: "#9a9da1", GREEN: "#7fce92",
         "#eeeeee": "#26282c", "#dddddd": "#36393d"}  # fmt: skip
 
 
 def the_broken_model() -> dict[str, Any]:
-    """Run the first block of the page about debugging; return what it defines."""
+    """Run the first block of the page about debugging; return the names that it defines."""
     page = (HERE.parent / "debugging.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": "page"}
     exec(re.findall(r"(?ms)^```python\n(.*?)^```$", page)[0], names)
@@ -103,12 +103,12 @@ def formats(_: dict[str, Any]) -> Figure:
 
 
 def scaling(_: dict[str, Any]) -> Figure:
-    """The gradients of a small network, and the same times the scale, beside the range of float16."""
+    """The gradients of a small model, with and without the scale, and the range of float16."""
     torch.manual_seed(0)
     model = nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(128, 128), nn.Tanh())), nn.Linear(128, 10))
     nn.functional.cross_entropy(model(torch.randn(256, 128)), torch.randint(10, (256,))).backward()  # type: ignore[no-untyped-call]
     exact = torch.cat([p.grad.flatten().abs() for p in model.parameters() if p.grad is not None])
-    exact = exact[exact > 0] * 1e-4  # as of a loss that is a mean over many tokens
+    exact = exact[exact > 0] * 1e-4  # as if the loss were a mean over many tokens
     figure = Figure(figsize=(WIDTH, 2.7), layout="constrained")
     axes = plain(figure.subplots())
     info = torch.finfo(torch.float16)
@@ -127,7 +127,7 @@ def scaling(_: dict[str, Any]) -> Figure:
 
 
 def overflow(_: dict[str, Any]) -> Figure:
-    """What each format makes of the squares of 1 to 1000."""
+    """The squares of 1 to 1000 in each format, and their errors."""
     figure = Figure(figsize=(WIDTH, 2.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     x = torch.linspace(1, 1000, 400, dtype=torch.float64)
@@ -146,7 +146,7 @@ def overflow(_: dict[str, Any]) -> Figure:
 
 
 def precedence(_: dict[str, Any]) -> Figure:
-    """Where a rule can hold, the deciding place innermost."""
+    """The nested scopes of rules, with the overriding one innermost."""
     places = (
         "built-in policy: policy.yaml",
         "process: polycast.use(...), POLYCAST_POLICY",

@@ -1,6 +1,6 @@
 """Accelerate with our scaler: train, clip, skip, save, be killed, resume.
 
-Run it with USE_TORCH_XLA=0 where torch_xla is installed: else Accelerate takes XLA's device, also with cpu=True.
+If torch_xla is installed, run with USE_TORCH_XLA=0. Otherwise Accelerate uses the XLA device, also with cpu=True.
 """
 
 import os

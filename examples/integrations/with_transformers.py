@@ -1,6 +1,7 @@
 """The Trainer of transformers with our scaler: train, clip, skip, save, be killed, resume.
 
-Run it with USE_TORCH_XLA=0 where torch_xla is installed: else the Trainer takes XLA's device, also with use_cpu=True.
+If torch_xla is installed, run with USE_TORCH_XLA=0. Otherwise the Trainer uses the XLA device, also with
+use_cpu=True.
 """
 
 import os

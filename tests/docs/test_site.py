@@ -1,4 +1,4 @@
-"""The site: the page of an op lists what the policy says; `make docs` builds the site without a warning."""
+"""The generated pages of ops list the rules of the policy. `make docs` builds the site and checks its links."""
 
 from itertools import product
 
