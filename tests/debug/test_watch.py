@@ -213,7 +213,7 @@ def test_what_is_found_before_an_error_is_a_warning() -> None:
     model = nn.Linear(2, 2)
     with (
         pytest.raises(KeyError),
-        pytest.warns(UserWarning, match=r"step 0: NaN .*\n.*\n  it was given NaNs") as warned,
+        pytest.warns(UserWarning, match=r"step 0: NaN .*\n.*\n  its inputs had NaNs") as warned,
         polycast.debug.watch(model),
     ):
         model(torch.full((1, 2), math.nan))

@@ -1,4 +1,4 @@
-"""Tools that show what autocast does to a program: its calls one by one, their values, and where these go wrong.
+"""Tools to inspect and debug autocast: the dtypes of each call, errors relative to float32, and the source of NaNs.
 
 - :class:`trace` records each call in a region, with its rule and its casts.
 - :func:`bisect` finds the rules that make a program fail.
@@ -6,7 +6,7 @@
 - :func:`verify` checks the built-in rules and the sync-free steps on a device.
 - :class:`watch` finds the ops that make infinities and NaNs.
 
-The other names are the types of what these return.
+The other names are the types of their results.
 """
 
 from polycast.debug.bisecting import bisect

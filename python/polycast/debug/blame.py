@@ -49,7 +49,7 @@ def shares(nodes: Sequence[Node], ends: Mapping[Result, float]) -> list[float]:
         node, weight = nodes[index], weights[index]
         if not weight:
             continue
-        is_sum = node.name.removeprefix("aten::") in _SUMS
+        is_sum = node.name in _SUMS
         parts = [
             (maker, capped([nodes[maker].errors[number] * (nodes[maker].norms[number] if is_sum else 1)])[0] ** 2)
             for maker, number in node.inputs
@@ -68,5 +68,5 @@ def shares(nodes: Sequence[Node], ends: Mapping[Result, float]) -> list[float]:
 
 
 def capped(errors: Iterable[float]) -> list[float]:
-    """Return errors of which none is larger than LARGEST or NaN."""
+    """Return errors, with LARGEST in place of a NaN or a larger number."""
     return [LARGEST if math.isnan(error) else min(error, LARGEST) for error in errors]

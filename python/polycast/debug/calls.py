@@ -14,7 +14,7 @@ WIDE = (torch.float32, torch.float64)
 _REASONS = {
     UNLISTED: "no rule is for it on {}",
     Category.STOCK.value: "torch's own autocast kernel took it",
-    Category.INPUT_DTYPE.value: "its rule is to take what it is given",
+    Category.INPUT_DTYPE.value: "its rule is to keep the dtypes of its inputs",
 }
 _BY_ARGUMENT = (Category.FP32_SET_OPT_DTYPE.value, Category.FP32_APPEND_DTYPE.value)
 
@@ -66,7 +66,7 @@ class Cast:
 class Call:
     """A call of an op inside a region.
 
-    The dtypes are those of its tensors in the order of its arguments, the tensors of lists included.
+    Dtypes are listed for each tensor, in the order of the arguments. Tensors in lists are included.
     """
 
     site: Site
@@ -112,7 +112,7 @@ class Call:
             return f"its rule is {self.rule}: it computes in float32 by an argument"
         if not any(dtype.is_floating_point for dtype in self.given):
             return "it was given no floating-point tensor"
-        return f"its rule is {self.rule}, and what it was given needs no cast"
+        return f"its rule is {self.rule}, and its inputs need no cast"
 
 
 def is_cast(op: str) -> bool:

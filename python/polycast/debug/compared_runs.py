@@ -22,7 +22,7 @@ TOOL = "polycast.debug.compare"
 
 @dataclass
 class Ran:
-    """A call that has run, and has results of its own: it is no view."""
+    """A call with results of its own: views are left out."""
 
     site: Site
     op: str
@@ -148,7 +148,7 @@ def _part(copy: Tensor | None) -> Tensor | None:
 
 
 def _local_error(step: StepCalls, index: int, results: dict[Key, Tensor]) -> Tensor | None:
-    """Return the error of a call's results, of which the largest, and the norm. None if the call cannot run again.
+    """Return the largest error of a call's results, and the norm of that result. None if the call cannot run again.
 
     The op must be ATen's own, which only computes. Bytes among the inputs may be the workspace that a forward kernel
     has left, in its dtype, for its backward.

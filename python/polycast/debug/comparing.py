@@ -49,9 +49,9 @@ class Comparison(tuple[Error, ...]):
     missing: int
     """How many calls of one run the other does not have."""
     redrawn: list[Site]
-    """Calls whose kernels drew other random numbers in the reference run. Errors below them come from these as well."""
+    """Calls whose kernels drew other random numbers in the reference run, which adds to the errors after them."""
     error: float
-    """The error of the results: what the program returns, or what no op reads, and the gradients."""
+    """The error of the results of the program: its return values, or the values that no op reads, and its gradients."""
     policy: Policy | None
     """Rules under which the error is less than half as large. None if no tried rules achieve it."""
     error_under_policy: float
@@ -79,9 +79,8 @@ class Comparison(tuple[Error, ...]):
             lines += [f"{self.missing} of {len(self)} calls have no counterpart"]
         if self.redrawn:
             count = f", and {len(self.redrawn) - 1} more" if len(self.redrawn) > 1 else ""
-            lines += [
-                f"the reference may have drawn other random numbers, whose errors are below: {self.redrawn[0]}{count}"
-            ]
+            drawn = "the reference may have drawn other random numbers, which adds to the errors below"
+            lines += [f"{drawn}: {self.redrawn[0]}{count}"]
         return "\n".join([*lines, "", self.table(count=10)])
 
     def _advice(self) -> str:
@@ -116,7 +115,7 @@ def compare(
     help.
 
     All runs start from the same random state (torch's, Python's, NumPy's global one), buffers and gradients. Afterwards
-    these are as the first run left them. Later runs get the random numbers of the first run, those of dropout included.
+    these are as the first run left them. Later runs get the random numbers of the first run, for dropout as well.
     Numbers that a kernel draws for itself, as attention with dropout does on a GPU, cannot be given to it; the result
     names such calls. Compiled code is not seen.
 
@@ -124,8 +123,8 @@ def compare(
 
     Args:
         run: The program, with its regions: forward, and backward if that is of interest. If it returns tensors, these
-            are its results; otherwise all that no op reads. It must do the same each time that it is called, with the
-            same batch, and must not call an optimizer, because weights are not restored.
+            are its results; otherwise the results are all values that no op reads. It must do the same at each call,
+            with the same batch, and must not call an optimizer, because weights are not restored.
         model: Calls are named after its modules. Its buffers and gradients are restored.
         reference: A value for :class:`polycast.Policy`. In the second run it takes precedence over all other policies.
             "float32" runs every op that the built-in policy lists in float32.
@@ -147,8 +146,8 @@ def compare(
         [('0', True), ('1', True)]
     """
     if not callable(run) or isinstance(run, nn.Module):
-        what = f"the module {type(run).__name__}" if isinstance(run, nn.Module) else f"{run!r:.60}"
-        raise TypeError(f"the program is {what}; give a function without arguments, as in: lambda: model(inputs)")
+        got = f"the module {type(run).__name__}" if isinstance(run, nn.Module) else f"{run!r:.60}"
+        raise TypeError(f"run: expected a function without arguments, as in lambda: model(inputs), got {got}")
     if not isinstance(model, nn.Module | None):
         raise TypeError(f"model: expected a torch.nn.Module or None, got {type(model).__name__}")
     policy, numbers = Policy(reference), RandomNumbers()
@@ -181,7 +180,7 @@ def compare(
 
 
 def _errors(run: ProgramRun, expected: ProgramRun) -> dict[Site, tuple[list[float], list[float]]]:
-    """Return the errors and the norms of the results of each call that both runs have and that is no cast."""
+    """Return the errors and the norms of the results of each call, except casts, that both runs have."""
     errors = {
         site: error
         for site, ran in run.by_site.items()

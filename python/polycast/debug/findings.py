@@ -1,4 +1,4 @@
-"""A finding of watch: the call that loses a number, where that shows, and what avoids it."""
+"""A finding of watch: the call that loses a number, the call that shows it, and a rule that avoids it."""
 
 import json
 import math
@@ -31,7 +31,7 @@ class Finding:
     step: int
     """How many steps ended before it."""
     site: Site
-    """The op that loses the number: it underflows, overflows, or rounds away what it was given. In backward, the op
+    """The op that loses the number: it underflows, overflows, or rounds away its inputs. In backward, the op
     whose gradient is non-finite, or an op before it."""
     shows: Site
     """The op whose result is the first that is non-finite."""
@@ -44,7 +44,7 @@ class Finding:
     made: tuple[tuple[float, float], ...]
     """The largest and the smallest absolute result at the site, each as it was and in float32; in backward nothing."""
     remedy: str
-    """Rules that were tried and avoid it, or what was tried."""
+    """Rules that were tried and avoid it; otherwise the rules that were tried."""
     skipped: bool = False
     """Whether a scaler skipped the step."""
 
@@ -136,16 +136,16 @@ def _remedy(
     if is_given and (sender := step.sender(failing)) is not None:
         return f"another process sent it by {step.calls[sender].name}: look at the findings of its watch"
     if is_nan_given:
-        return "it was given NaNs that no op of the watch made: look at the data, the weights and old gradients"
+        return "its inputs had NaNs that no watched op made: check the data, the weights, and gradients from before"
     if is_given:
-        return "it was given infinities that the program asks for, as for a row that is masked as a whole"
+        return "its inputs had infinities that the program asks for, as for a row that is masked as a whole"
     if phase == STEP:
         return "the optimizer computes it: look at its eps and its learning rate, and keep its weights in float32"
     wide = values.again([failing], is_wide=True)
     is_lost_here = wide is not None and all(map(is_finite, outputs(step, wide, [failing])))
     scale = "a GradScaler with a smaller init_scale avoids it; " if phase == BACKWARD and is_lost_here else ""
     if call.function:
-        cast = "grad = grad.float()" if is_lost_here else "torch.where around what divides by zero"
+        cast = "grad = grad.float()" if is_lost_here else "torch.where around the division by zero"
         return f"in float32 it is {'' if is_lost_here else 'not '}finite: write {cast} in the backward of this function"
     if advice.rules:
         return f"{scale}tried, and finite: {code(step, advice.rules, model)}"
@@ -155,7 +155,7 @@ def _remedy(
     if advice.is_finite_wide is False:
         return "tried with the calls before it in float32: not finite either; polycast.debug.bisect tries all calls"
     if not ops and not call.is_in_region and phase != BACKWARD and any(one.dtype in LOWER for one in inputs):
-        return "no region casts it: in float32 it is finite, so call .float() on what it is given"
+        return "no region casts it: in float32 it is finite, so call .float() on its inputs"
     return f"{scale}tried {ops or 'no rule'} in fp32, which is not enough: polycast.debug.bisect searches all rules"
 
 

@@ -36,11 +36,11 @@ class Flow:
 
     start: int
     calls: list[int] = field(default_factory=list)
-    """Those with non-finite results, and views."""
+    """Calls with non-finite results, and views."""
     borders: list[int] = field(default_factory=list)
-    """Those with finite results."""
+    """Calls with finite results."""
     ends: list[int] = field(default_factory=list)
-    """Those whose result is a weight, a gradient, or a result of the step."""
+    """Calls whose result is a weight, a gradient, or a result of the step."""
 
 
 class NonFinite:

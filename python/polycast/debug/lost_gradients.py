@@ -12,12 +12,12 @@ from polycast.debug.program_calls import StepCalls
 from polycast.debug.tensor_stats import read_numbers
 
 _MOST = 0.5  # a larger share of lost elements is reported
-_STEPS = 3  # in which it has to be lost
+_STEPS = 3  # steps in which most of it is lost, before it is reported
 _DEPTH = 400  # how many calls before a gradient are looked at
 
 
 class LostGradients:
-    """The parameters whose gradients underflow, in how many steps."""
+    """The parameters whose gradients underflow, with the number of steps in which they did."""
 
     def __init__(self) -> None:
         self._steps: Counter[str] = Counter()

@@ -121,7 +121,7 @@ class StepCalls:
         """Return the call whose rule sets the dtype of a call, or in backward of the gradient that a call computes.
 
         A call without a rule has the dtype of its inputs, so their makers are asked. A cast by the program has the
-        dtype that it names, often that of the last call with a rule before it.
+        dtype that it names, often the dtype of the last call with a rule before it.
         """
         if next(self.rules(index), None) is not None:
             return index
@@ -227,7 +227,7 @@ class StepCalls:
             indices: The calls.
             rules: Ops that have the rule fp32 in a module.
             is_wide: Whether everything is in float32, and nothing is cast.
-            given: Inputs by their keys, in place of those that are held.
+            given: Inputs by their keys, which replace the inputs that are held.
             leaf: Applied to each floating-point input that none of the calls makes.
 
         Raises:

@@ -15,7 +15,7 @@ _DRAW_WITHIN = ("dropout", "attention", "rnn", "lstm", "gru", "rrelu")
 
 
 class RandomNumbers(TorchDispatchMode):
-    """Records the random numbers that a program draws, and from its second run on gives it those of the first.
+    """Records the random numbers of a program's first run, and gives them to its later runs.
 
     The numbers of an op go to the call of the same op for the same shapes that is the same one in the order of these
     calls.
@@ -91,5 +91,5 @@ def _drop(given: dict[str, Any], output: Tensor, mask: Tensor, first: Tensor) ->
 
 
 def _has_no_values(arguments: Any) -> bool:
-    """Return whether a program is only traced: there are no values, and what we compute would get into its graph."""
+    """Return whether a program is only traced: there are no values, and our ops would get into its graph."""
     return is_only_traced() or any(isinstance(leaf, FakeTensor) for leaf in tree_leaves(arguments))

@@ -16,7 +16,7 @@ from polycast.debug.program_calls import Rule, StepCalls
 _DEPTHS = (6, 24, 96, 400)  # how many calls before it are run again
 _CLOSE = 0.1  # a result with this error, relative to the result in float32, is right
 _CLOSER = 0.02  # of several rules
-_ROUNDS = 3  # in which later calls are made finite as well
+_ROUNDS = 3  # searches for rules with which later calls are finite as well
 
 # Runs calls again under rules, or in float32; returns the results that are to be finite.
 Trial = Callable[[Sequence[int], Sequence[Rule], bool], list[Tensor]]
@@ -24,7 +24,7 @@ Trial = Callable[[Sequence[int], Sequence[Rule], bool], list[Tensor]]
 
 @dataclass
 class Advice:
-    """What was found out about a call whose result is non-finite."""
+    """The result of the search for a call whose result is non-finite."""
 
     start: int
     """The call; in backward, the call whose gradient it is."""

@@ -80,7 +80,7 @@ def relative_errors(results: list[Tensor], expected: list[Tensor]) -> Tensor | N
     """Return the error of each result relative to its norm, and these norms, on its device; None if the shapes differ.
 
     A non-finite result that is expected is not an error; any other is an infinite one. Elements that mask others are no
-    errors either: those that are very negative in both, if not all elements are.
+    errors either: elements that are very negative in both, unless all elements are.
     """
     if [one.shape for one in results] != [one.shape for one in expected]:
         return None

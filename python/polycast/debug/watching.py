@@ -38,7 +38,7 @@ _PATIENCE = 16  # a scaler's first scale is 2**16; after so many skipped steps i
 
 
 class Flushed(NamedTuple):
-    """A parameter of whose gradient most elements underflow to zero in float16: their share."""
+    """A parameter most of whose gradient underflows to zero in float16, with the share that does."""
 
     step: int
     name: str
@@ -58,7 +58,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
     find out which of them loses the number, and which rule avoids that. A rule is printed only if it was tried.
 
     A step that a scaler skips because of an overflow in backward is not a finding, unless it skips 16 steps in a row.
-    Infinities that the program asks for are no findings, as in ``masked_fill(mask, -math.inf)``, nor are infinities
+    Infinities that the program asks for are not findings, as in ``masked_fill(mask, -math.inf)``, nor are infinities
     that make no difference, as in a mask that softmax maps to zero. Infinities that float32 gives as well, as
     ``log(0)``, are findings only if a result, a gradient or a weight is non-finite. Compiled code is not seen.
 
@@ -225,7 +225,7 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
                 self._overflowing = self._overflowing or make
             else:
                 finding = make()
-                if finding.remedy not in [one.remedy for one in self._pending]:  # what avoids one avoids the other
+                if finding.remedy not in [one.remedy for one in self._pending]:  # one rule avoids both
                     self._pending.append(finding)
 
     def _weights_and_gradients(self) -> Iterator[Tensor]:
