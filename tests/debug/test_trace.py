@@ -35,7 +35,7 @@ HALF, WIDE = ONES.to(BF16), ONES.double()
 # A call; of the traced call the op, the rule, what it was given and computed in, and the number of casts; and why.
 CALLS: list[tuple[Callable[[], object], tuple[object, ...], str]] = [
     (lambda: linear(ONES, ONES), ("linear", "lower_precision_fp", (F32, F32), (BF16, BF16), 2), "its rule is lower"),
-    (lambda: linear(HALF, HALF), ("linear", "lower_precision_fp", (BF16, BF16), (BF16, BF16), 0), "needs no cast"),
+    (lambda: linear(HALF, HALF), ("linear", "lower_precision_fp", (BF16, BF16), (BF16, BF16), 0), "need no cast"),
     (lambda: mse_loss(HALF, HALF), ("mse_loss", "fp32", (BF16, BF16), (F32, F32), 2), "its rule is fp32"),
     (lambda: torch.cat([ONES, HALF]), ("cat", "promote", (F32, BF16), (F32, F32), 1), "its rule is promote"),
     (lambda: ONES + HALF, ("add.Tensor", "unlisted", (F32, BF16), (F32, BF16), 0), "no rule is for it on cpu"),

@@ -241,7 +241,7 @@ def test_nans_from_outside_are_found_where_they_come_in(
             optimizer.step()
     (finding,) = found.findings
     assert (finding.step, finding.op, finding.site.module) == first
-    assert "given NaNs that no op of the watch made" in finding.remedy
+    assert "NaNs that no watched op made" in finding.remedy
     assert str(found) == str(finding)
 
 
