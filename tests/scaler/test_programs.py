@@ -273,5 +273,7 @@ def test_programs_do_what_torchs_scaler_does(real_device: str) -> None:
     if "fused" in kinds:  # torch's fused optimizers skip for a found_inf of 1, and not for 2
         overflows = [Call("backward", number, INF) for number in (0, 1)]
         both = [*overflows, Call("step_together"), Call("update")]
-        run = example(kinds=("fused", "fused"), precision="single", program=both)(run)
+        reloaded = [Call(name) for name in ("backward", "step", "update", "reload")]  # with a growth tracker of 1
+        for program in (both, reloaded):
+            run = example(kinds=("fused", "fused"), precision="single", program=program)(run)
     run()
