@@ -12,38 +12,25 @@ from polycast.devices import HOST
 from torch import Tensor, nn
 
 from tests.support.devices import require_lstm
-from tests.support.models.architectures import ARCHITECTURES, bert, faster_rcnn, llama, recurrent, resnet
+from tests.support.models.architectures import ARCHITECTURES
 from tests.support.models.runs import WAYS, Way, different, run
 from tests.support.models.zoo import NAMES, of_transformers
 from tests.support.probe import HAS_XLA, NO_XLA, stock_kernels
 from tests.support.properties import examples
 
 EACH, ONE = Way(train=True, one_region=False), Way(train=True, one_region=True)
-CASES = [(HOST, build, way) for build in ARCHITECTURES for way in (EACH, ONE)]
-CASES += [(HOST, build, Way(train=False, one_region=build is resnet)) for build in (resnet, faster_rcnn, llama)]
-CASES += [("xla", recurrent, EACH)]
-# Each op of these on XLA, and each model on the host, is compared by quick tests.
-SLOW = [("xla", resnet, EACH), ("xla", bert, ONE)]
+BUILDS = {build.__name__: build for build in ARCHITECTURES}
+CASES = [(HOST, build, way) for build in BUILDS for way in (EACH, ONE)]
+CASES += [(HOST, build, Way(train=False, one_region=build == "resnet")) for build in ("resnet", "faster_rcnn", "llama")]
+CASES += [("xla", "recurrent", EACH)]
+# Each op of these on XLA, and each model on the CPU, is compared by quick tests.
+SLOW = [("xla", "resnet", EACH), ("xla", "bert", ONE)]
 BF16 = torch.bfloat16
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.mark.parametrize(
-    ("device", "build", "way"),
-    [
-        pytest.param(*case, id=f"{case[0]}-{case[1].__name__}-{case[2]}", marks=marks)
-        for cases, marks in ((CASES, ()), (SLOW, pytest.mark.slow))
-        for case in cases
-    ],
-)
-def test_a_model_gives_what_it_gives_under_stock_kernels(
-    device: str, build: Callable[[], tuple[nn.Module, list[Tensor]]], way: Way
-) -> None:
-    if device == "xla" and not HAS_XLA:
-        pytest.skip(NO_XLA)
-    if build is recurrent:
-        require_lstm(device)
+def compare(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str, way: Way) -> None:
     ours = run(build, device, way, lambda: polycast.autocast(device, dtype=BF16))
     with stock_kernels():
         stock = run(build, device, way, lambda: torch.autocast(device, dtype=BF16))
@@ -51,12 +38,20 @@ def test_a_model_gives_what_it_gives_under_stock_kernels(
     assert different(ours, stock) == []
 
 
+@pytest.mark.parametrize(
+    ("device", "name", "way"),
+    [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)],
+    ids=str,
+)
+def test_a_model_gives_what_it_gives_under_stock_kernels(device: str, name: str, way: Way) -> None:
+    if device == "xla" and not HAS_XLA:
+        pytest.skip(NO_XLA)
+    if name == "recurrent":
+        require_lstm(device)
+    compare(BUILDS[name], device, way)
+
+
 @given(name=st.sampled_from(NAMES), way=st.sampled_from(WAYS))
 @examples(4)
 def test_an_architecture_of_transformers_gives_what_it_gives_under_stock_kernels(name: str, way: Way) -> None:
-    build = partial(of_transformers, name)
-    ours = run(build, "cpu", way, lambda: polycast.autocast("cpu", dtype=BF16))
-    with stock_kernels():
-        stock = run(build, "cpu", way, lambda: torch.autocast("cpu", dtype=BF16))
-    assert BF16 in ours.values()
-    assert different(ours, stock) == []
+    compare(partial(of_transformers, name), HOST, way)
