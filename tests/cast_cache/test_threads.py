@@ -17,7 +17,7 @@ from polycast import cast_cache
 from torch import Tensor, nn
 
 from tests.cast_cache.stock import count_casts, module_of
-from tests.support.cpp import standard
+from tests.slow.headers import standard
 
 THREADS, REGIONS = 8, 500
 
@@ -75,7 +75,7 @@ def test_a_kept_weight_is_cast_once_for_all_threads() -> None:
 
 
 def test_a_thread_sees_what_changed_before_its_region() -> None:
-    """A region of one thread that goes on must not lend its casts to a later region of another. Specification 4.4."""
+    """The casts of an open region of one thread do not serve a later region of another. Specification 4.4."""
     weight, x = torch.rand(4, 4, requires_grad=True), torch.rand(4, 4)
     with ThreadPoolExecutor(1) as other:
         region = torch.autocast("cpu", torch.bfloat16)

@@ -48,12 +48,12 @@ SOUND = {
 
 
 @pytest.mark.parametrize("op", SOUND.values(), ids=SOUND)
-def test_a_sound_policy(tmp_path: Path, op: str) -> None:
+def test_a_sound_policy_has_no_problems(tmp_path: Path, op: str) -> None:
     assert problems(tmp_path, f"{POLICY}  {op}\n" if op else POLICY) == ""
 
 
 @pytest.mark.parametrize("name", blocks())
-def test_a_problem(name: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_each_problem_of_a_policy_is_reported(name: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     block = blocks()[name]
     found = problems(tmp_path, policy_of(block))
     if pytestconfig.getoption("rewrite_errors"):
@@ -74,7 +74,7 @@ FILES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_no_policy(name: str, tmp_path: Path, recorded_error: RecordedError) -> None:
+def test_a_file_without_a_policy_raises(name: str, tmp_path: Path, recorded_error: RecordedError) -> None:
     path = tmp_path / "policy.yaml"
     FILES[name](path)
     with recorded_error():

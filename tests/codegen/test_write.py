@@ -90,7 +90,9 @@ DIFFERENCES: dict[str, tuple[bytes | None, str | None, str]] = {
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), DIFFERENCES.values(), ids=DIFFERENCES.keys())
-def test_the_diff(tmp_path: Path, old: bytes | None, new: str | None, expected: str) -> None:
+def test_the_difference_of_a_file_is_a_unified_diff(
+    tmp_path: Path, old: bytes | None, new: str | None, expected: str
+) -> None:
     folder = tmp_path / "generated"
     if old is not None:
         folder.mkdir()

@@ -33,10 +33,13 @@ BUILDS = {
 }
 
 
+def run(code: str, folder: Path = ROOT) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+
+
 @pytest.mark.parametrize("wrong", BUILDS)
 def test_a_build_that_cannot_be_says_why_in_one_line(wrong: str) -> None:
-    code = f"import sys; {wrong}; {SETUP}"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = run(f"import sys; {wrong}; {SETUP}")
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, BUILDS[wrong])
     assert "Traceback" not in done.stderr
 
@@ -49,7 +52,7 @@ sys.path = [path for path in sys.path if "site-packages" not in path]
 assert importlib.util.find_spec("torch") is None
 {SETUP.replace("'build_ext'", "'--version'")}
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    done = run(code)
     assert (done.returncode, done.stdout.split()[-1:]) == (0, [polycast.__version__]), done.stderr
 
 
@@ -69,20 +72,18 @@ IMPORTS = {
 
 @pytest.mark.parametrize("built_for", IMPORTS)
 def test_the_import_of_what_was_built_for_another_environment_says_how_to_install_it_again(built_for: str) -> None:
-    code = (
-        f"import sys, types; sys.modules['polycast._built_for'] = types.SimpleNamespace({built_for}); import polycast"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    there = f"sys.modules['polycast._built_for'] = types.SimpleNamespace({built_for})"
+    done = run(f"import sys, types; {there}; import polycast")
     assert done.stderr.splitlines()[-1] == f"ImportError: {IMPORTS[built_for]}"
 
 
 def test_the_import_of_a_source_tree_that_is_not_built_says_how_to_build_it(tmp_path: Path) -> None:
-    """A checkout that nobody installed has the sources alone."""
+    """A checkout without an installation has only the sources."""
     for path in (ROOT / "python" / "polycast").iterdir():
         if path.name != "_built_for.py" and path.suffix != ".so":
             target = tmp_path / "polycast" / path.name
             target.parent.mkdir(exist_ok=True)
             target.symlink_to(path)
-    done = subprocess.run([sys.executable, "-c", "import polycast"], cwd=tmp_path, capture_output=True, text=True)
+    done = run("import polycast", tmp_path)
     says = "polycast is not built here; run 'pip install .' in its source tree, then import it from another folder"
     assert done.stderr.splitlines()[-1] == f"ImportError: {says}"

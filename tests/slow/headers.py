@@ -6,6 +6,7 @@ not among them, and nothing here includes it.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -15,10 +16,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
-from tests.support.cpp import EXTENSION, standard
-
 ROOT = Path(__file__).parents[2]
 HEADERS = ROOT / "build" / "headers"
+EXTENSION = "torch/utils/cpp_extension.py"
 FOLDERS = ("csrc", "generated", "tests/support/backend")
 # Releases up to 2.11 are for macOS 11 and later, those from 2.12 on for macOS 14.
 WHEEL = ["--no-deps", "--only-binary=:all:", "--platform=macosx_11_0_arm64", "--platform=macosx_14_0_arm64"]
@@ -37,6 +37,13 @@ def main(versions: list[str]) -> int:
         print(errors, end="", flush=True)
         failed = failed or bool(errors)
     return int(failed)
+
+
+def standard(headers: Path) -> str:
+    """Return the C++ standard that torch compiles extensions with; `headers` is the folder that holds torch/."""
+    match = re.search(r"common_cflags \+= \['-std=(c\+\+\d+)'", (headers / EXTENSION).read_text(encoding="utf-8"))
+    assert match is not None, f"{EXTENSION} of torch {headers.name} does not say the C++ standard"
+    return match[1]
 
 
 def newest() -> str:

@@ -69,16 +69,9 @@ MUTATIONS += [indent_line, replace_word, wrap_node]
 
 
 @st.composite
-def damaged(draw: st.DrawFn, text: str, words: Sequence[str] = (), least: int = 1) -> bytes:
-    """Draw a text with a few mutations; it may no longer be UTF-8.
-
-    Args:
-        draw: What hypothesis passes.
-        text: The text.
-        words: Words that mean something in it, beside its own.
-        least: The least number of mutations.
-    """
+def damaged(draw: st.DrawFn, text: str, words: Sequence[str]) -> bytes:
+    """Draw a text with a few mutations; it may no longer be UTF-8. The words mean something in it."""
     known = [*WORD.findall(text), *words, *VERSIONS]
-    for mutation in draw(st.lists(st.sampled_from(MUTATIONS), min_size=least, max_size=3)):
+    for mutation in draw(st.lists(st.sampled_from(MUTATIONS), min_size=1, max_size=3)):
         text = mutation(draw, text, known)
     return text.encode(errors="surrogatepass")

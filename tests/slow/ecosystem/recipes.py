@@ -70,7 +70,7 @@ class Kit:
 
     recipe: Recipe
     ours: bool
-    line: bool  # with the one line that a trainer needs beside our parts
+    line: bool  # with the line that a trainer needs in addition to our parts
     folder: Path
     losses: list[Tensor] = field(default_factory=list, compare=False)
     dtypes: list[torch.dtype] = field(default_factory=list, compare=False)

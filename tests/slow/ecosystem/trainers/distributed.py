@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor, nn
+from torch import nn
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
     get_model_state_dict,
@@ -22,13 +22,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from tests.slow.ecosystem.cells import in_ranks, trainer
 from tests.slow.ecosystem.recipes import Batches, Kit, Task, Trained, named
 from tests.slow.ecosystem.trainers.plain import Loop, loop, plain
-
-
-def whole(tensor: Tensor) -> Tensor:
-    full = getattr(tensor, "full_tensor", None)
-    result: Tensor = tensor.detach() if full is None else full().detach()
-    return result
-
+from tests.support.sharded.models import whole
 
 FLAT = StateDictOptions(flatten_optimizer_state_dict=True)
 

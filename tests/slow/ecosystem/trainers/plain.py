@@ -12,7 +12,7 @@ from tests.slow.ecosystem.recipes import STEPS, Batches, Kit, Task, Trained
 
 
 class Loop:
-    """A model, its optimizer, its scaler and its schedule, made anew as a process makes them that starts again."""
+    """A model, its optimizer, its scaler and its schedule, made again as in a process that restarts."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ def loop(
     batches: Callable[..., Batches] = Batches,
     halves: tuple[bool, bool] = (True, True),
 ) -> Trained:
-    """Train by what runs, saves and loads; a resumed training goes on in a new one that loads what the old one saved.
+    """Train with an object that runs, saves and loads; a resumed run continues in a new one that loads the saved state.
 
     Of a resumed training these halves are run.
     """
