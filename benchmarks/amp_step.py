@@ -1,9 +1,9 @@
-"""How long the whole optimizer step of mixed precision training takes, beside torch's best.
+"""The time of the whole optimizer step in mixed precision training, compared with PyTorch's best.
 
-    python benchmarks/amp_step.py                 # AdamW in float32 on the CPU
-    python benchmarks/amp_step.py --workload 64x1M 4000x64 --rounds 12
-    python benchmarks/amp_step.py --route composition    # by torch's own kernels for lists, as on cuda
-    python benchmarks/amp_step.py --device cuda
+    python -m benchmarks.amp_step                 # AdamW in float32 on the CPU
+    python -m benchmarks.amp_step --workload 64x1M 4000x64 --rounds 12
+    python -m benchmarks.amp_step --route composition    # by torch's own kernels for lists, as on cuda
+    python -m benchmarks.amp_step --device cuda
 
 What comes after backward: unscale, look for infinities and NaNs, clip the norm, step, update the scale. Forward and
 backward are left out; gradients are preset. polycast: clip_grad_norm, step and update of its GradScaler with
@@ -20,13 +20,9 @@ the step, which unscales and clips in registers: 32 for each element. What else 
 Another route than that of the CPU is put in its place by Python, which hands each list over once more.
 """
 
-import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import polycast
 import torch
@@ -101,7 +97,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit("\nStopped.")
+    main()

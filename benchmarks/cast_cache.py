@@ -1,4 +1,4 @@
-"""What the cast cache is worth: polycast, with and without kept casts, beside stock autocast and the pure model.
+"""The speed of the cast cache: polycast, with and without kept casts, compared with stock autocast and the pure model.
 
 Inference and evaluation of an MLP, of a network like ResNet-18 and of a transformer with 6 layers; training of low-rank
 adapters over frozen weights; ordinary training. All ways of a case run in turn: benchmarks/side_by_side.py. `pure` is
@@ -8,25 +8,22 @@ the model in bfloat16, without autocast.
 import argparse
 import gc
 import os
-import sys
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import partial
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 
 import torch
 from polycast import _extension, cast_cache
 from torch import Tensor, nn
+from torchvision.models.resnet import resnet18
 
 from benchmarks.side_by_side import finish, interleave, looped, ratio
 
-COLORS = {"pure": "#4daf4a", "stock": "#999999", "polycast": "#377eb8", "kept": "#ff7f00"}
 LOOP_SECONDS = 0.05
 BATCHES = 40  # in one region
 Case = tuple[str, dict[str, Callable[[], object]]]  # what is done, and each way to do it
-Ratios = dict[str, float]
 
 
 def mlp() -> nn.Module:
@@ -34,25 +31,11 @@ def mlp() -> nn.Module:
     return nn.Sequential(*(layer for _ in range(4) for layer in (nn.Linear(2048, 2048), nn.ReLU())))
 
 
-class Block(nn.Module):
-    """Two convolutions and a way around them."""
-
-    def __init__(self, channels: int, out: int, stride: int) -> None:
-        super().__init__()
-        first = [nn.Conv2d(channels, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out), nn.ReLU()]
-        self.body = nn.Sequential(*first, nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out))
-        self.around = nn.Conv2d(channels, out, 1, stride, bias=False) if stride > 1 else nn.Identity()
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.relu(self.body(x) + self.around(x))
-
-
 def resnet() -> nn.Module:
-    """A network like ResNet-18, for images of 32 x 32."""
-    stages = [(64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2)]
-    blocks = [block for a, b, stride in stages for block in (Block(a, b, stride), Block(b, b, 1))]
-    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10)]
-    return nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1, bias=False), *blocks, *head)
+    """ResNet-18 for images of 32 x 32."""
+    model = resnet18(num_classes=10)
+    model.conv1, model.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
+    return model
 
 
 def transformer() -> nn.Module:
@@ -139,10 +122,10 @@ def training(name: str, batch: int, device: str, adapters: bool = False) -> Case
     return f"{kind}, {name}, batch {batch}", {way: step(each, x, device) for way, each in models.items()}
 
 
-def cases(device: str, quick: bool) -> Iterator[Callable[[], Case]]:
+def cases(device: str) -> Iterator[Callable[[], Case]]:
     """Yield what makes each case, so that one model lives at a time."""
     for name in MODELS:
-        for batch in (1,) if quick or device != "cpu" else (1, 16, 128):
+        for batch in (1, 16, 128) if device == "cpu" else (1,):
             yield partial(inference, name, batch, device, False)
         yield partial(inference, name, 1, device, True)
         yield partial(training, name, 16, device)
@@ -168,8 +151,8 @@ def seconds(run: Callable[[], object], way: str, device: str, number: int) -> fl
             _extension.install_kernels(device, False)
 
 
-def measure(case: Case, rounds: int, device: str) -> Ratios:
-    """Run all ways in every round, print the medians, and return each time divided by stock's."""
+def measure(case: Case, rounds: int, device: str) -> None:
+    """Run all ways in every round, and print the medians, and their ratios."""
     name, runs = case
     loops = {way: partial(seconds, run, way, device) for way, run in runs.items()}
     records = interleave({way: looped(loop, LOOP_SECONDS) for way, loop in loops.items()}, rounds)
@@ -178,52 +161,27 @@ def measure(case: Case, rounds: int, device: str) -> Ratios:
     ratios = ", ".join(f"stock / {way} {ratio(stock, records[way]).median:.2f}" for way in others)
     pure = f", kept / pure {ratio(records['kept'], records['pure']).median:.2f}" if "pure" in runs else ""
     print(f"{name:36}{figures}\n{'':38}{ratios}{pure}", flush=True)
-    return {way: ratio(record, stock).median for way, record in records.items()}
-
-
-def draw(cases: dict[str, Ratios], path: Path) -> None:
-    """Draw the time of each way, stock being 1."""
-    from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
-
-    figure = Figure(figsize=(9, 0.6 + 0.5 * len(cases)), layout="constrained")
-    axes = figure.subplots()
-    for row, ratios in enumerate(reversed(cases.values())):
-        for index, (way, taken) in enumerate(ratios.items()):
-            axes.barh(row + 0.3 - 0.2 * index, taken, 0.2, color=COLORS[way])
-    axes.set_yticks(range(len(cases)), [*reversed(cases)])
-    axes.axvline(1, color="black", linewidth=0.5)
-    axes.set_xlabel("time / time of stock autocast")
-    figure.legend(handles=[Patch(color=color, label=way) for way, color in COLORS.items()], loc="outside right upper")
-    figure.savefig(path, dpi=120)
 
 
 def main() -> None:
-    """Measure case after case, print each, and draw them all."""
+    """Measure case after case, and print each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "xla"), default="cpu")
     parser.add_argument("--rounds", type=int, default=15, help="rounds of each case (default: 15)")
     parser.add_argument("--only", default="", help="measure the cases whose names contain this")
-    parser.add_argument("--quick", action="store_true", help="3 rounds at batch 1, to see that it runs")
-    parser.add_argument("--picture", type=Path, default=Path("cast_cache.png"))
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error(f"--rounds {options.rounds}: give 1 or more")
     if options.device == "xla":
         os.environ.setdefault("PJRT_DEVICE", "CPU")
         import torch_xla  # noqa: F401 -- brings the device
-    rounds, measured = 3 if options.quick else options.rounds, {}
-    for make in cases(options.device, options.quick):
+    for make in cases(options.device):
         case = make()
         if options.only in case[0]:
-            measured[case[0]] = measure(case, rounds, options.device)
+            measure(case, options.rounds, options.device)
         del case  # lets the models go
         gc.collect()
-    draw(measured, options.picture)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit("\nStopped.")
+    main()

@@ -1,9 +1,9 @@
-"""How long polycast's optimizers take for a step, beside torch.optim's and torch_xla's.
+"""The time of a step of polycast's optimizers, compared with torch.optim's and torch_xla's.
 
-    python benchmarks/optimizers.py                 # AdamW on the CPU
-    python benchmarks/optimizers.py --workload 64x1M 4000x64 --rounds 12
-    python benchmarks/optimizers.py --device cuda   # or another device type of torch
-    python benchmarks/optimizers.py --device xla    # on the CPU, unless PJRT_DEVICE says otherwise
+    python -m benchmarks.optimizers                 # AdamW on the CPU
+    python -m benchmarks.optimizers --workload 64x1M 4000x64 --rounds 12
+    python -m benchmarks.optimizers --device cuda   # or another device type of torch
+    python -m benchmarks.optimizers --device xla    # on the CPU, unless PJRT_DEVICE says otherwise
 
 `optimizer.step()` alone, with gradients that stand ready. No step is told of found_inf, but on XLA polycast's and
 torch_xla's are, because torch_xla's step without it is torch.optim's. Short steps are repeated within a measurement, so
@@ -15,13 +15,9 @@ and a write), triad, a = b + 3 c, counts 12; that a cache reads a line before it
 writes only what it has read, so it may exceed both.
 """
 
-import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import torch
 from polycast import syncfree
@@ -81,7 +77,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.exit("\nStopped.")
+    main()

@@ -1,6 +1,6 @@
-"""How many bytes an iteration after backward reads and writes for each parameter, by route, beside torch's fused AdamW.
+"""The bytes that an iteration after backward reads and writes for each parameter, compared with PyTorch's fused AdamW.
 
-    python benchmarks/traffic.py
+    python -m benchmarks.traffic
 
 Not a measurement: the tensors of each operator that an iteration calls are counted by its schema, what it takes as read
 and what it returns or writes to as written. An operator that only fills a tensor does not count as reading it, nor
