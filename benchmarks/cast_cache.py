@@ -33,7 +33,7 @@ def mlp() -> nn.Module:
 
 def resnet() -> nn.Module:
     """ResNet-18 for images of 32 x 32."""
-    model = resnet18(num_classes=10)
+    model: nn.Module = resnet18(num_classes=10)
     model.conv1, model.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
     return model
 

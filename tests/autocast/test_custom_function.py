@@ -142,7 +142,7 @@ def test_setup_context_is_handed_the_output_that_forward_returned() -> None:
 
 
 @STYLES
-def test_second_derivatives(style: Style) -> None:
+def test_second_derivatives_of_custom_functions_are_right(style: Style) -> None:
     def multiply(a: torch.Tensor, b: torch.Tensor) -> Any:
         with polycast.autocast("cpu"):
             return style().apply(a, b)
@@ -190,7 +190,9 @@ def test_compiled_functions_give_what_eager_ones_give(style: Style, cast_inputs:
 
 @pytest.mark.parametrize("device_type", ["cpu", "cuda"])
 @pytest.mark.parametrize("cast_inputs", [None, F32])
-def test_torchs_spelling_means_what_it_means_there(device_type: str, cast_inputs: torch.dtype | None) -> None:
+def test_custom_functions_with_a_device_type_give_the_results_of_torch_amp(
+    device_type: str, cast_inputs: torch.dtype | None
+) -> None:
     """With the device of another region than the one that is open, too."""
 
     def outcome(library: Any) -> list[Any]:

@@ -59,7 +59,7 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize("call", [*REGIONS, *INSTALLATIONS, *QUERIES, *FUNCTIONS])
-def test_a_mistake_is_told_and_changes_nothing(call: str, recorded_error: RecordedError) -> None:
+def test_a_mistake_raises_and_changes_nothing(call: str, recorded_error: RecordedError) -> None:
     if "'xla'" in call and not HAS_XLA:
         pytest.skip(NO_XLA)
     before = polycast.installed()

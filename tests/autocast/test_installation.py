@@ -15,7 +15,7 @@ X = torch.ones(4, 4)
 
 
 def active(op: str) -> str:
-    """Return the dispatcher's line for the kernel in force on the host."""
+    """Return the dispatcher's line for the active kernel on the CPU."""
     lines = torch._C._dispatch_dump(f"aten::{op}").splitlines()
     (line,) = [line for line in lines if line.startswith("AutocastCPU:")]
     return line
@@ -38,7 +38,7 @@ def test_install_takes_names_and_repeats_and_covers_what_others_registered() -> 
     library._destroy()  # type: ignore[no-untyped-call]
 
 
-def test_an_installation_is_taken_back_at_the_end_of_its_block() -> None:
+def test_an_installation_is_undone_at_the_end_of_its_block() -> None:
     before = polycast.installed()
     with polycast.uninstall():
         assert polycast.installed() == ()
@@ -49,7 +49,7 @@ def test_an_installation_is_taken_back_at_the_end_of_its_block() -> None:
 
 
 @stock_kernels()
-def test_what_others_replaced_since_stays() -> None:
+def test_uninstalling_keeps_a_later_replacement_by_another_library() -> None:
     stock, others = vars(CheckpointFunction)["forward"], staticmethod(lambda *_: None)
     polycast.install("cpu")
     CheckpointFunction.forward = others  # type: ignore[method-assign]
@@ -105,7 +105,7 @@ def test_one_key_serves_one_device_at_a_time() -> None:
 
 
 @NEEDS_XLA
-def test_a_rule_holds_after_an_installation_anew_also_for_what_the_sibling_lists_alone() -> None:
+def test_a_rule_for_an_op_that_only_a_sibling_device_lists_applies_after_a_second_installation() -> None:
     """The installation has such an op fall through, on top of the kernel that follows the rule."""
     rule = polycast.Policy({"scaled_dot_product_attention": {"xla": "lower_precision_fp"}})
     ones = torch.ones(1, 1, 2, 2, device="xla")

@@ -49,7 +49,7 @@ CANNOT_RUN = {
     ("xla", "conv_tbc"): "torch_xla returns the bias of conv_tbc, whatever the input",
     (NAME, "named"): "the fallback to the host takes no named tensors",
 }
-# linalg_lstsq has LAPACK read pivots that nobody wrote, so its results depend on what was there. Where torch is asked
+# linalg_lstsq has LAPACK read unwritten pivots, so its results depend on old memory. Where torch is asked
 # for determinism it fills new memory, and warns of ops that keep none of it.
 pytestmark = [
     pytest.mark.usefixtures("fill_memory"),
@@ -96,7 +96,7 @@ def cannot_run(case: Case) -> str | None:
 
 
 def in_region(case: Case, device: str, cell: Cell) -> list[Result]:
-    """Return what a region gives with the kernels that are in force: the values, and the gradients."""
+    """Return the values and the gradients in a region, with the active kernels."""
 
     def call(sample: Arguments) -> Any:
         with region_with_gradients(case.device, cell[0]):

@@ -8,27 +8,29 @@ stock torch, or carry a note, is shown by tests/policies/test_records.py.
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 
 import pytest
 import torch
 from polycast import _extension
-from polycast.cast_by_hand import NARROW, expected
+from polycast.cast_by_hand import NARROW
 from polycast.devices import device_type_of
 from polycast.op_samples import SAMPLES, WITHOUT_SAMPLE, Make
 from polycast.policy.rules import BUILT_IN
-from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torchgen.model import SchemaKind
 
 from codegen.schemas import Schemas
-from tests.support.calls import call
+from tests.support.calls import SETS_A_DTYPE, call, check_call
 from tests.support.cases import ALL_CASES, CASES, FIRST_ON_KEY, POLICY, Case
 from tests.support.probe import is_reachable, kernels_of, probes, reach, region, tensors_of
 from tests.support.samples.lookalikes import EXCUSED
 
 F64, F32, INT = torch.float64, torch.float32, torch.int64
 HALF, BF16 = torch.float16, torch.bfloat16
+# The dtypes of the inputs, by turns.
+FEW = [[F32], [HALF, BF16], [BF16, F32], [HALF, F32]]
+MORE = [[HALF], [BF16], [F64], [F64, BF16, F32], [INT], [INT, F32], [torch.complex64]]
 
 
 @pytest.fixture(scope="module")
@@ -62,32 +64,12 @@ def test_a_rule_calls_its_op_as_its_category_says(device: str, case: Case) -> No
             (message,) = {rule.message for rule in POLICY.rules() if rule.op == case.op and rule.message}
             with pytest.raises(RuntimeError, match=re.escape(" ".join(message.split()))):
                 call(case, [F32], lower)
-        elif case.category in ("fp32_set_opt_dtype", "fp32_append_dtype"):
-            sets_a_dtype(case, lower)
-        else:
-            casts(case, lower, every=lower == _extension.DEVICES[device].lower_precision[0])
-
-
-def casts(case: Case, lower: torch.dtype, every: bool) -> None:
-    """Inputs of every dtype, or of a few, arrive in the dtype of the category."""
-    few: list[list[torch.dtype]] = [[F32], [HALF, BF16], [lower, F32]]
-    more = [[HALF], [BF16], [F64], [F64, lower, F32], [INT], [INT, F32], [torch.complex64]]
-    for given in few if not every else (*few, *more, *([narrow, F32] for narrow in narrow_types(case.device))):
-        made, reached = call(case, given, lower)
-        assert reached.name == case.reaches
-        assert reached.tensors == expected(case.category, made, lower), f"given {made} in {lower}"
-
-
-def sets_a_dtype(case: Case, lower: torch.dtype) -> None:
-    """The dtype argument is set for eligible inputs, and one of the user's is respected."""
-    appends = case.category == "fp32_append_dtype"
-    for given in (F32, HALF, BF16, F64, INT, *narrow_types(case.device)):
-        _, reached = call(case, [given], lower)
-        assert (reached.name, reached.tensors) == (case.reaches, [given])
-        wanted = [F32] if given in (F32, HALF, BF16) else [given] if appends else []
-        assert reached.dtypes == wanted, f"given {given} in {lower}"
-    if not appends:
-        assert call(case, [F32], lower, dtype=HALF)[1].dtypes == [HALF]
+            continue
+        every = lower == _extension.DEVICES[device].lower_precision[0] or case.category in SETS_A_DTYPE
+        for given in (*FEW, *MORE, *([narrow, F32] for narrow in narrow_types(device))) if every else FEW:
+            check_call(case, given, lower)
+        if case.category == "fp32_set_opt_dtype":  # a dtype of the user's is respected
+            assert call(case, [F32], lower, dtype=HALF)[1].dtypes == [HALF]
 
 
 @cache
@@ -128,34 +110,17 @@ def test_what_looks_like_a_listed_op_is_listed_or_excused() -> None:
     assert unlisted <= excused, "list these, or excuse them in tests/support/samples/lookalikes.py"
 
 
-def mm(make: Make) -> Tensor:
-    return torch.mm(make(2, 2), make(2, 2))
-
-
-# A call, the dtypes of its inputs, and the dtypes of its result in a region and without one, as torch documents them.
-DOCUMENTED: dict[str, tuple[Callable[[Make], Tensor], tuple[torch.dtype, ...], torch.dtype, torch.dtype]] = {
-    "a listed op": (mm, (F32,), BF16, F32),
-    "in place": (lambda make: make(2, 4).addmm_(make(2, 3), make(3, 4)), (F32,), F32, F32),
-    "an unlisted op": (lambda make: torch.abs(make(2, 3)), (F32,), F32, F32),
-    "an unlisted op of float16": (lambda make: torch.abs(make(2, 3)), (HALF,), HALF, HALF),
-    "an unlisted op behind a listed one": (lambda make: torch.abs(mm(make)), (F32,), BF16, F32),
-    "torch's own promotion": (lambda make: make(2, 3) + make(2, 3), (BF16, F32), F32, F32),
-}
-
-
-@pytest.mark.parametrize("row", DOCUMENTED)
-def test_a_call_gives_the_dtype_that_the_documents_say(row: str) -> None:
-    call, given, inside, outside = DOCUMENTED[row]
-    with kernels_of("cpu"), region("cpu", BF16):
-        assert call(Make("cpu", *given)).dtype is inside
-    assert call(Make("cpu", *given)).dtype is outside
-
-
-def test_a_call_with_out_is_not_cast() -> None:
+@pytest.mark.parametrize("name", ["addmm.out", "addmm_"])
+def test_a_call_in_place_or_with_out_is_not_cast(name: str) -> None:
     """Specification 1.5."""
     make = Make("cpu")
-    with kernels_of("cpu"), region("cpu", BF16), probes("cpu", ["addmm.out"]):
-        reached = reach(lambda: torch.addmm(make(2, 4), make(2, 3), make(3, 4), out=make(2, 4)))
+    target, others = make(2, 4), (make(2, 3), make(3, 4))
+    calls: dict[str, Callable[..., object]] = {
+        "addmm.out": partial(torch.addmm, target, out=target),
+        "addmm_": target.addmm_,
+    }
+    with kernels_of("cpu"), region("cpu", BF16), probes("cpu", [name]):
+        reached = reach(lambda: calls[name](*others))
     assert set(reached.tensors) == {F32}
 
 
@@ -166,4 +131,4 @@ def test_tensors_on_another_device_are_not_cast(device: str) -> None:
         pytest.skip(f"not even a fake tensor of {device_type_of(device)} carries its autocast key")
     for other in {"cpu", "cuda", "xpu", "mps", "mtia", "meta"} - {device_type_of(device)}:
         with kernels_of(device), FakeTensorMode(), region(device, _extension.DEVICES[device].lower_precision[0]):
-            assert mm(Make(other)).dtype == F32, other
+            assert torch.mm(Make(other)(2, 2), Make(other)(2, 2)).dtype == F32, other

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module, invalidate_caches, reload
 from importlib.util import find_spec
 from pathlib import Path
@@ -79,7 +80,9 @@ def leave(use):
     left[use] = differ()
 """
     code += f"{uses}print(json.dumps([changed, left]))"
-    return {name: json.loads(python(BEFORE.format(beside=beside) + code)) for name, beside in BESIDE.items()}
+    with ThreadPoolExecutor() as pool:
+        printed = pool.map(python, (BEFORE.format(beside=beside) + code for beside in BESIDE.values()))
+        return dict(zip(BESIDE, map(json.loads, printed), strict=True))
 
 
 @pytest.mark.parametrize("beside", BESIDE)
@@ -112,7 +115,7 @@ def test_a_dtype_that_was_set_before_the_import_is_the_default_of_regions() -> N
     assert python(code + "; print(polycast.autocast('cpu').dtype)") == "torch.float16\n"
 
 
-def test_the_switch_prevents_all_of_it() -> None:
+def test_polycast_install_0_prevents_every_change_of_the_import() -> None:
     code = "import sys, torch; finders = [*sys.meta_path]; import polycast"
     code += "; print(polycast.installed(), sys.meta_path == finders)"
     assert python(code, POLYCAST_INSTALL="0") == "() True\n"
@@ -131,7 +134,10 @@ except RuntimeError as error:
 torch.empty(1, device="xla")
 print(polycast.autocast().device)
 """
-    first, second = (python(f"import {order}{code}") for order in ("polycast, torch_xla", "torch_xla, polycast"))
+    with ThreadPoolExecutor() as pool:
+        first, second = pool.map(
+            python, [f"import {each}{code}" for each in ("polycast, torch_xla", "torch_xla, polycast")]
+        )
     assert first == second
     installed, *region = first.splitlines()
     assert "'xla'" in installed

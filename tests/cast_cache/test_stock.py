@@ -92,7 +92,7 @@ def test_a_tensor_of_the_target_dtype_is_not_copied() -> None:
 
 
 @pytest.mark.parametrize("off", ["argument", "function", "bare region"])
-def test_the_switches_of_torch_hold(off: str) -> None:
+def test_the_cache_switches_of_torch_apply(off: str) -> None:
     run = PROGRAMS["weights"]("cpu")
 
     def in_region() -> None:
@@ -149,7 +149,7 @@ def test_no_activation_is_held_without_gradients() -> None:
 
 @NEEDS_XLA
 @pytest.mark.parametrize("requires_grad", [True, False])
-def test_an_operation_in_place_on_a_leaf(requires_grad: bool) -> None:
+def test_an_in_place_op_on_a_leaf_runs_on_xla(requires_grad: bool) -> None:
     """Inside functionalization it reaches autocast again, with a tensor that claims a storage and has none."""
     x = torch.rand(2, 4).sub(0.5).to("xla").requires_grad_(requires_grad)
     with torch.no_grad(), polycast.autocast("xla"):
@@ -158,7 +158,7 @@ def test_an_operation_in_place_on_a_leaf(requires_grad: bool) -> None:
     assert bool((x.cpu() >= 0).all())
 
 
-def test_any_optimizer_may_step() -> None:
+def test_optimizers_of_other_packages_may_step_while_casts_are_kept() -> None:
     """The hook after each step meets optimizers of other packages, whose params are whatever they like."""
 
     class Foreign(torch.optim.Optimizer):

@@ -83,7 +83,7 @@ RUNS: dict[str, tuple[Callable[[nn.Module], Any], Callable[[nn.Module], Tensor]]
 @pytest.mark.filterwarnings("ignore:.*torch.jit")
 @pytest.mark.parametrize("kept", [False, True], ids=["alone", "kept, inside a region that caches"])
 @pytest.mark.parametrize("name", RUNS)
-def test_results_are_right(name: str, kept: bool) -> None:
+def test_transforms_tracers_and_compilers_give_the_results_of_eager_code(name: str, kept: bool) -> None:
     run, expected = RUNS[name]
     module = model()
     with cast_cache.keep(module) if kept else nullcontext():
@@ -101,7 +101,7 @@ def test_results_are_right(name: str, kept: bool) -> None:
 # warn of what they themselves import for it.
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 @pytest.mark.parametrize("fused", [False, True])
-def test_a_compiled_step_is_seen(fused: bool) -> None:
+def test_kept_casts_follow_a_compiled_optimizer_step(fused: bool) -> None:
     torch.compiler.reset()
     layer, x = nn.Linear(4, 4), torch.rand(2, 4)
     optimizer = torch.optim.Adam(layer.parameters(), lr=0.5, fused=fused)

@@ -67,7 +67,7 @@ def python_with_backend(code: str) -> str:
     return python(code.replace("mine", NAME), PYTHONPATH=paths)
 
 
-def test_it_is_installed_on_request_by_either_name_and_a_fallback_of_its_own_stays() -> None:
+def test_a_backend_is_installed_by_either_name_and_its_own_fallback_stays() -> None:
     assert python_with_backend(PROGRAM) == PRINTED
 
 

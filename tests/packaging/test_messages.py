@@ -85,5 +85,5 @@ def test_the_import_of_a_source_tree_that_is_not_built_says_how_to_build_it(tmp_
             target.parent.mkdir(exist_ok=True)
             target.symlink_to(path)
     done = run("import polycast", tmp_path)
-    says = "polycast is not built here; run 'pip install .' in its source tree, then import it from another folder"
+    says = "polycast is not built here; run 'pip install .' in its source tree, and import it from another folder"
     assert done.stderr.splitlines()[-1] == f"ImportError: {says}"

@@ -38,7 +38,7 @@ def enters(rng: random.Random) -> None:
 
 def compiles(rng: random.Random) -> None:
     made: dict[str, Callable[[Tensor], Tensor]] = {}
-    exec("def square(x): return x @ x", made)  # which nobody has compiled
+    exec("def square(x): return x @ x", made)  # a new code object, which was never compiled
     (rules, kind), (inner, other) = drawn(rng), drawn(rng)
 
     def within(x: Tensor) -> Tensor:

@@ -41,7 +41,7 @@ def nothing_changed() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_is_taken_back_to_what_was_before(name: str) -> None:
+def test_a_handle_restores_the_state_before_its_change(name: str) -> None:
     make, found, values = CHANGES[name]
     handles = []
     for kind, value in zip(KINDS, values[1:], strict=True):
@@ -71,7 +71,7 @@ def test_a_change_holds_no_model_and_no_tensor() -> None:
         handle.remove()
 
 
-def test_what_was_kept_before_a_block_is_kept_after_it() -> None:
+def test_a_cast_that_was_kept_before_a_block_is_kept_after_it() -> None:
     other = nn.Linear(2, 2)
     cast_cache.keep(LAYER)
     with cast_cache.keep(nn.Sequential(LAYER, other)):
@@ -79,7 +79,7 @@ def test_what_was_kept_before_a_block_is_kept_after_it() -> None:
     assert is_kept(LAYER.weight) and not is_kept(other.weight)
 
 
-def test_the_handle_of_a_deleted_tensor_takes_back_no_other() -> None:
+def test_the_handle_of_a_deleted_tensor_releases_no_other_tensor() -> None:
     for _ in range(1000):
         deleted = torch.ones(2)
         address, first = deleted._cdata, cast_cache.keep(module_of(deleted))
@@ -94,7 +94,7 @@ def test_the_handle_of_a_deleted_tensor_takes_back_no_other() -> None:
     assert not is_kept(tensor)
 
 
-def test_without_kernels_no_rule_holds_until_they_are_installed() -> None:
+def test_a_rule_without_kernels_warns_and_applies_once_they_are_installed() -> None:
     """A warning says so, and the rules hold from the installation on."""
     nothing = "polycast is not installed on any device, so no rule applies until polycast.install"
     with polycast.uninstall():
@@ -119,7 +119,7 @@ def test_the_policy_of_the_process_is_restored_as_an_object() -> None:
     assert used_policy() is before
 
 
-def test_a_change_prints_what_it_is() -> None:
+def test_the_repr_of_a_handle_shows_its_change() -> None:
     assert repr(polycast.use(None)) == "<the process uses the built-in policy>"
     assert repr(polycast.use({"mm": "fp32"})) == "<the process uses {'mm': 'fp32'}>"
     assert repr(cast_cache.keep(LAYER)) == "<the casts of 2 tensors are kept>"

@@ -69,7 +69,7 @@ class Compiled:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_regions_around_compiled_code(backend: str) -> None:
+def test_compiled_code_follows_the_regions_around_it(backend: str) -> None:
     compiled = Compiled(both, backend)
     regions = {name: polycast.autocast("cpu", policy=policy) for name, policy in {"A": HALVES, "B": WIDE}.items()}
     regions |= {"+": polycast.autocast("cpu"), "-": polycast.autocast("cpu", enabled=False)}
@@ -133,7 +133,9 @@ INSIDE: dict[Callable[..., Any], list[torch.dtype]] = {
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("function", "expected"), INSIDE.items())
-def test_regions_inside_compiled_code(function: Callable[..., Any], expected: list[torch.dtype], backend: str) -> None:
+def test_compiled_code_follows_the_regions_inside_it(
+    function: Callable[..., Any], expected: list[torch.dtype], backend: str
+) -> None:
     compiled = Compiled(function, backend, fullgraph=function is not decorates)
     for _ in range(2):
         assert types(compiled.run(X)) == types(function(X)) == expected
@@ -141,19 +143,6 @@ def test_regions_inside_compiled_code(function: Callable[..., Any], expected: li
     x = X.clone().requires_grad_()
     torch.stack([tensor.sum().float() for tensor in compiled.run(x)]).sum().backward()  # type: ignore[no-untyped-call]
     assert x.grad is not None
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_rules_of_modules_in_compiled_code(backend: str) -> None:
-    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4))
-    polycast.assign(model, {"0": {"linear": "float16"}, "1": {"linear": "fp32"}})
-    compiled = Compiled(lambda x: (a := model[0](x), b := model[1](a), model[2](b)), backend)
-    for policy, last in ((HALVES, BF16), (Policy({"linear": "float16"}), HALF)):
-        with polycast.autocast("cpu", policy=policy):
-            assert types(compiled.run(X)) == [HALF, F32, last]
-    polycast.assign(model, {"0": {"linear": "fp32"}})
-    with polycast.autocast("cpu"):
-        assert types(compiled.run(X)) == [F32, F32, BF16]
 
 
 def breaking(x: Tensor) -> tuple[Tensor, ...]:
@@ -168,7 +157,7 @@ class Breaking(nn.Module):
 
 
 @pytest.mark.parametrize("function", [polycast.autocast("cpu", policy=HALVES)(breaking), ruled(Breaking(), HALVES)])
-def test_a_graph_break_leaves_what_is_around_it_in_force(function: Callable[..., Any]) -> None:
+def test_a_graph_break_leaves_the_policy_around_it_active(function: Callable[..., Any]) -> None:
     compiled = Compiled(lambda x: function(x), fullgraph=False)
     for _ in range(3):
         with polycast.autocast("cpu"):
@@ -185,7 +174,7 @@ def test_an_error_leaves_a_region() -> None:
         Compiled(failing, fullgraph=False).run(X)
 
 
-def test_a_region_made_outside_breaks_the_graph_and_holds_unless_it_has_no_policy() -> None:
+def test_a_region_made_outside_of_compiled_code_applies_and_breaks_the_graph_if_it_has_a_policy() -> None:
     def within(region: AbstractContextManager[object]) -> Callable[[Tensor], tuple[Tensor, ...]]:
         def function(x: Tensor) -> tuple[Tensor, ...]:
             with region:

@@ -25,7 +25,7 @@ def diff(capsys: pytest.CaptureFixture[str]) -> Shown:
     return shown
 
 
-def test_over_several_releases(diff: Shown) -> None:
+def test_diff_of_two_releases_lists_each_changed_op(diff: Shown) -> None:
     rows, below = diff("torch-2.9", "torch-2.15", "--device", "cpu")
     changed = {"cholesky", "index_copy.dimname", "linalg_matrix_sqrth", "prod.dim_Dimname", "qr"}
     assert {*rows} == {"op", *changed}  # and nothing that the cpu lists in neither, as softmax.Dimname
@@ -34,13 +34,13 @@ def test_over_several_releases(diff: Shown) -> None:
     assert f"{rows['qr'][-1]} Gone since torch 2.14" in below
 
 
-def test_a_device_that_one_side_has_no_record_of(diff: Shown) -> None:
+def test_diff_names_a_device_without_a_record(diff: Shown) -> None:
     rows, below = diff("torch-2.9", "torch-2.10")
     assert [*rows] == ["torch-2.9 and torch-2.10 do the same.", "Not compared, as one has no record of it: xla."]
     assert below == ""
 
 
-def test_the_base_has_the_ops_of_the_installed_torch(diff: Shown) -> None:
+def test_diff_of_the_built_in_policy_has_the_ops_of_the_installed_torch(diff: Shown) -> None:
     rows, _ = diff("built-in", "torch-2.15", "--device", "cpu")
     changed = {"linalg_matrix_sqrth": ["cpu", "absent", "fp32"], "qr": ["cpu", "fp32", "absent"]}
     assert {op: rows[op][:3] for op in changed if op in rows} == (changed if RELEASE < (2, 14) else {})

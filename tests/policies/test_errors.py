@@ -83,7 +83,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "an op and its public name": lambda: Policy({"softmax": "fp32", "torch.softmax": {"cpu": "bfloat16"}}),
     "an op and what runs it": lambda: Policy({"nn.CrossEntropyLoss": "fp32", "log_softmax": {"mps": "input_dtype"}}),
     "two spellings of an overload": lambda: Policy({"pow.Scalar": "fp32", "aten::pow.Scalar": "input_dtype"}),
-    # What is no policy
+    # Values that are not policies
     "an unknown category": lambda: Policy("fp23"),
     "an unknown dtype": lambda: Policy("bf61"),
     "a misspelt release": lambda: Policy("torch2.1l"),

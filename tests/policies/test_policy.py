@@ -184,7 +184,9 @@ JOINED: dict[str, tuple[dict[str, object], dict[str, object], dict[str, object]]
 
 
 @pytest.mark.parametrize(("one", "two", "both"), JOINED.values(), ids=JOINED)
-def test_policies_join(one: dict[str, object], two: dict[str, object], both: dict[str, object]) -> None:
+def test_joined_policies_have_the_rules_of_both(
+    one: dict[str, object], two: dict[str, object], both: dict[str, object]
+) -> None:
     """Specification 3.5."""
     assert Policy(one) | Policy(two) == Policy(one) | two == one | Policy(two) == both
     assert Policy(one) | None == one

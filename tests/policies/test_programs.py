@@ -138,7 +138,7 @@ def check(program: Block, device: str) -> None:
 @examples(40)
 @given(program=blocks(3, "utgrkbd"))
 def test_ops_run_in_the_dtypes_that_nested_rules_give_them(real_device: str, program: Block) -> None:
-    """Specification 2.6, 2.7, 3.1, 3.7, 4.3 and 5.1."""
+    """Specification 2.6, 2.7, 3.1, 3.7, 4.1, 4.2, 4.3, 5.1 and 7.2."""
     regions = set(re.findall(r"dtype='(\w+)'", repr(program)))
     assume(regions <= {str(dtype).removeprefix("torch.") for dtype in lower_precision(real_device)})
     check(program, real_device)
@@ -146,7 +146,7 @@ def test_ops_run_in_the_dtypes_that_nested_rules_give_them(real_device: str, pro
 
 @examples(5)
 @given(blocks(2, "utgrkbdc"))
-def test_ops_of_compiled_programs_do_too(program: Block) -> None:
+def test_ops_of_compiled_programs_run_in_the_dtypes_that_nested_rules_give_them(program: Block) -> None:
     """Specification 6.1."""
     check(program, "cpu")
     torch._dynamo.reset()

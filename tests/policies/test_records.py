@@ -103,14 +103,6 @@ def test_a_device_without_a_record_keeps_its_built_in_categories(record: Release
     assert {rule.device for rule in rules} <= {*DEVICES} - {*record.devices, "xla", "tpu"}  # like none, like the CPU
 
 
-def test_a_device_without_a_record_does_not_follow_the_release_of_the_one_that_it_is_like() -> None:
-    """The list of npu has no rms_norm, whatever the installed torch does on cuda."""
-    held = [polycast.Policy(name).category("rms_norm", "cuda") for name in ("torch-2.11", "torch-2.12")]
-    assert held == ["unlisted", "fp32"]
-    for name in ("torch-2.11", "torch-2.12"):
-        assert polycast.Policy(name).category("rms_norm", "npu") == "unlisted"
-
-
 def test_a_device_that_stays_as_it_is_beside_one_that_it_is_like_is_saved_so() -> None:
     ops: dict[str, dict[str, str] | str] = {"mm": {"cuda": "fp32", "mtia": "lower_precision_fp"}}
     release = polycast.Policy._with(rows_of(rules_of(Release("torch-2.9", {}, ("cuda", "mtia"), ops, {}))))

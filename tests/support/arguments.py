@@ -1,4 +1,4 @@
-"""Arguments of a call, made from its schema. Imports nothing but torch: it runs beside any release."""
+"""Arguments of a call, made from its schema. Imports only torch, so it runs with any release."""
 
 import itertools
 from typing import Any

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 import torch
 
 PACKAGES = ("torch", "torch_xla", "functorch", "torchgen")
-# What torch._dynamo.reset() empties or makes anew: code that was compiled before a change of the kernels must not run.
+# torch._dynamo.reset() empties these or makes them again: code compiled before a change of the kernels must not run.
 RESET = (
     "torch._dynamo.eval_frame.cached_backends",
     "torch._dynamo.mutation_guard.GenerationTracker.dynamic_classes",
@@ -32,7 +32,7 @@ OVERLOADS = "_overload_registry.polycast."
 
 
 class Attributes:
-    """The attributes of all that the imported modules of torch hold, and the state of the process beside it."""
+    """The attributes of all objects in the imported modules of PyTorch, and the state of the process."""
 
     def __init__(self) -> None:
         self.values = dict(_values())
@@ -50,7 +50,7 @@ class Attributes:
 
 
 def dump() -> list[str]:
-    """Return what the dispatcher knows of each operator: its registrations, and the kernel in force for each key."""
+    """Return each operator's registrations in the dispatcher, and its active kernel for each key."""
     names = sorted(torch._C._dispatch_get_all_op_names())
     return [f"{name}\n{torch._C._dispatch_dump(name)}{torch._C._dispatch_dump_table(name)}" for name in names]
 

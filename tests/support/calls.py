@@ -1,11 +1,16 @@
 """A call of an overload in a region, with arguments made from its schema, and what arrives below autocast."""
 
 import torch
+from polycast.cast_by_hand import expected
 from polycast.devices import device_type_of
 
 from tests.support.arguments import Maker
 from tests.support.cases import Case
 from tests.support.probe import ReachedError, reach, region, tensors_of
+
+F32, HALF, BF16 = torch.float32, torch.float16, torch.bfloat16
+EXPLICIT = {"float16": HALF, "bfloat16": BF16, "float64": torch.float64}
+SETS_A_DTYPE = ("fp32_set_opt_dtype", "fp32_append_dtype")
 
 
 def call(
@@ -17,3 +22,16 @@ def call(
         maker = Maker(device_type_of(case.device), dtypes)
         args, kwargs = maker.arguments(overload._schema)
         return maker.made, reach(lambda: overload(*args, **kwargs, **options))
+
+
+def check_call(case: Case, given: list[torch.dtype], lower: torch.dtype) -> None:
+    """Assert that a call arrives below autocast in the dtypes that the category of its case, or a dtype, gives it."""
+    made, reached = call(case, given, lower)
+    tensors, dtypes = made, reached.dtypes
+    if case.category in SETS_A_DTYPE:
+        appended = [made[0]] if case.category == "fp32_append_dtype" else []
+        dtypes = [F32] if made[0] in (F32, HALF, BF16) else appended
+    else:
+        category = "lower_precision_fp" if case.category in EXPLICIT else case.category
+        tensors = expected(category, made, EXPLICIT.get(case.category, lower))
+    assert (reached.name, reached.tensors, reached.dtypes) == (case.reaches, tensors, dtypes), (made, lower)

@@ -82,6 +82,6 @@ def _tested() -> list[Case]:
 
 
 ALL_CASES = [case for case in _read() if _holds(case)]
-# The first device on each dispatch key. The others on it are the same to a kernel, but for rules that only they have.
+# The first device on each dispatch key. The others are the same to a kernel, except for rules that only they have.
 FIRST_ON_KEY = _first_on_key()
 CASES = _tested()

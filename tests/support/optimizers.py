@@ -73,7 +73,7 @@ def kernels_on(device_types: Iterable[str], paths: Iterable[str] = tuple(PATHS))
 
 
 SHAPES = ((7,), (3, 5), ())
-# One of each kind, where every combination would prove no more.
+# One of each kind: further combinations run the same code.
 KINDS: dict[str, tuple[str, Options]] = {
     "SGD": ("SGD", {"lr": 0.1}),
     "SGD momentum": ("SGD", {"lr": 0.1, "momentum": 0.9}),

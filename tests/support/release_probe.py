@@ -61,7 +61,7 @@ def probe(key: str, names: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def category(key: str, name: str) -> str:
-    """Return the category of the kernel in force, "stock" where it is written by hand and fits none."""
+    """Return the category of the active kernel; "stock" if it is written by hand and fits no category."""
     seen: list[Seen] = []
     for lower in LOWERS:
         for given in ((F32,), (lower,), (F32, lower), (lower, F32), (F64, lower), (lower, F64), (INT, lower), (F64,)):

@@ -91,7 +91,7 @@ def _word_pattern(word: str) -> str:
 
 
 def commands(name: str) -> set[str]:
-    """Return what a page has its reader type: lines of blocks that are no code, and code in the text."""
+    """Return what a page has its reader type: lines of blocks that are not code, and code in the text."""
     lines = [
         line.removeprefix("$ ")
         for kind in ("", "console")

@@ -9,7 +9,7 @@ from tests.support.snippets import ROOT, page
 from tests.support.xla import NEEDS_XLA
 from tests.workflows.matrix import FEATURES, WAYS, verdict
 
-# torch tells of jit.trace, of FSDP1 in one process, and of a Function that dynamo traces; polycast of SGD on XLA.
+# PyTorch warns of jit.trace, of FSDP1 in one process, and of a Function that dynamo traces.
 IGNORED = (".*torch.jit.trace", "FSDP is switching", "<class 'torch.autograd")
 pytestmark = [
     pytest.mark.usefixtures("world_of_one", "one_thread"),
@@ -49,7 +49,9 @@ def recorded(request: pytest.FixtureRequest) -> Iterator[Verdicts]:
 
 @pytest.mark.parametrize("way", EACH_WAY)
 @pytest.mark.parametrize("feature", FEATURES)
-def test_a_feature(feature: str, way: str, recorded: Verdicts, request: pytest.FixtureRequest) -> None:
+def test_a_feature_has_its_verdict_in_the_table(
+    feature: str, way: str, recorded: Verdicts, request: pytest.FixtureRequest
+) -> None:
     """Specification 5.1, 5.2, 5.3, 6.1, 6.2, 6.3 and 7.1."""
     found = verdict(feature, WAYS[way])
     if request.config.getoption(REWRITE):

@@ -42,7 +42,7 @@ def mesh(*shape: int) -> Any:
 
 
 class Other:
-    """The other process of a world of two, which makes the calls that it is told, one after the other."""
+    """The other process of a world of two, which makes the given calls one after the other."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "tests.support.sharded.world"]
