@@ -72,7 +72,13 @@ Key key_of(const at::Tensor& tensor) {
   const auto memory = reinterpret_cast<uint64_t>(tensor.storage().unsafeGetStorageImpl());
   return {
       memory,
-      c10::get_hash(tensor.scalar_type(), tensor.storage_offset(), tensor.sizes().vec(), tensor.strides().vec())};
+      c10::get_hash(
+          tensor.scalar_type(),
+          tensor.storage_offset(),
+          tensor.sizes().vec(),
+          tensor.strides().vec(),
+          tensor.is_conj(),
+          tensor.is_neg())};
 }
 
 static bool is_lower_dtype(const c10::IValue& value, const c10::Argument& argument) {

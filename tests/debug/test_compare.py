@@ -108,6 +108,28 @@ def test_an_op_that_is_given_bytes_is_not_run_again() -> None:
     assert (local["matmul"], local["mul"]) == (0, None)
 
 
+def test_the_conjugate_of_a_tensor_is_another_tensor() -> None:
+    def run() -> None:
+        wave = torch.fft.fft(torch.rand(2, 8))
+        (wave * wave.conj()) @ torch.ones(8, 2, dtype=wave.dtype)
+
+    assert {row.local for row in polycast.debug.compare(run)} <= {0.0, None}
+
+
+def test_only_what_no_op_reads_in_the_end_is_a_result() -> None:
+    """Neither a result that an op reads as a cast, nor the scale of a scaler, which its first use makes."""
+    layer, scaler = nn.Linear(8, 8), polycast.GradScaler("cpu")
+
+    def run() -> None:
+        with polycast.autocast("cpu", torch.float16):
+            loss = layer(torch.ones(2, 8)).float().square().mean() * 0
+        scaler.scale(loss).backward()
+
+    errors = polycast.debug.compare(run, layer)
+    assert max(row.so_far or 0 for row in errors) > 0
+    assert errors.error == 0
+
+
 def test_of_a_program_without_a_region_the_comparison_says_so() -> None:
     model = nn.Linear(2, 2)
     assert "does the program open its region itself?" in str(polycast.debug.compare(lambda: model(torch.ones(1, 2))))

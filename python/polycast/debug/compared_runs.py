@@ -33,6 +33,8 @@ class Ran:
     dtypes: tuple[torch.dtype, ...]
     inputs: tuple[Result, ...]
     """The results that it was computed from."""
+    is_constant: bool
+    """Whether it was computed from no tensor."""
     local: Tensor | None
     """The error that it makes itself, and the norm of its result; None if unknown."""
 
@@ -87,12 +89,14 @@ class ProgramRun:
 
     def ends(self) -> list[Result]:
         """Return the results of the program: its return values, or values that no op reads, and its gradients."""
-        read = {
-            result for ran in self.calls if not (ran.is_cast or ran.site.op.endswith("_like")) for result in ran.inputs
-        }
+        read: set[Result] = set()
+        for index, ran in reversed([*enumerate(self.calls)]):
+            is_read = not ran.is_cast or any((index, number) in read for number in range(len(ran.results)))
+            read.update(ran.inputs if is_read and not ran.site.op.endswith("_like") else ())
         unread = [
             (index, number)
             for index, ran in enumerate(self.calls)
+            if not ran.is_constant
             for number in range(len(ran.results) if ran.site.phase == BACKWARD else 1)  # others are for backward
             if (index, number) not in read and (ran.site.phase == BACKWARD or not self._returned)
         ]
@@ -133,6 +137,7 @@ class ProgramRun:
             parts,
             tuple(part.dtype for part in parts),
             self._origins[index],
+            not step.calls[index].inputs,
             _local_error(step, index, self._results[index]) if measures else None,
         )
 
