@@ -100,7 +100,11 @@ def find(
     site = step.sites[culprit]
     call = step.calls[failing]
     intercepted = step.intercepted(culprit)
-    given = [one.tensor for one in step.calls[shown].inputs if one.tensor.is_floating_point()]
+    given = [
+        one.tensor
+        for one in step.calls[shown].inputs
+        if one.tensor.is_floating_point() and (one.is_as_given or is_nan_given)
+    ]
     inputs = tuple(map(Magnitude, [tensor.dtype for tensor in given], read_numbers([*map(largest, given)])))
     made = next(one for one in call.outputs if not one.is_finite)
     again = values.again([failing])
@@ -133,7 +137,8 @@ def _remedy(
 ) -> str:
     call, phase = step.calls[failing], step.phase(failing)
     is_given = is_nan_given or not all(math.isfinite(one.value) for one in inputs)
-    if is_given and (sender := step.sender(failing)) is not None:
+    is_received = is_given or not all(one.is_as_given for one in call.inputs)
+    if is_received and (sender := step.sender(failing)) is not None:
         return f"another process sent it by {step.calls[sender].name}: look at the findings of its watch"
     if is_nan_given:
         return "its inputs had NaNs that no watched op made: check the data, the weights, and gradients from before"
@@ -149,14 +154,25 @@ def _remedy(
         return f"in float32 it is {'' if is_lost_here else 'not '}finite: write {cast} in the backward of this function"
     if advice.rules:
         return f"{scale}tried, and finite: {code(step, advice.rules, model)}"
-    if is_lost_here and is_cast(step.op(failing)):
+    if is_lost_here and phase != BACKWARD and is_cast(step.op(failing)):
         return f"{scale}the program itself casts it: remove the cast to {dtype_name(call.outputs[0].dtype)}"
-    ops = ", ".join(dict.fromkeys(op for _, op in advice.tried))
+    return f"{scale}{_tried_in_vain(step, failing, advice)}"
+
+
+def _tried_in_vain(step: StepCalls, failing: int, advice: Advice) -> str:
+    call = step.calls[failing]
+    dtype = dtype_name(call.outputs[0].dtype)
+    written = {output.key for output in call.outputs if output.is_written}
+    for key, makers in step.inputs(failing):
+        if key in written and not makers:
+            return f"it overwrote a tensor in {dtype}: look at the values before, or keep the tensor in float32"
     if advice.is_finite_wide is False:
         return "tried with the calls before it in float32: not finite either; polycast.debug.bisect tries all calls"
-    if not ops and not call.is_in_region and phase != BACKWARD and any(one.dtype in LOWER for one in inputs):
+    ops = ", ".join(dict.fromkeys(op for _, op in advice.tried))
+    is_lower = any(one.dtype in LOWER for one in call.outputs)
+    if not ops and not call.is_in_region and step.phase(failing) != BACKWARD and is_lower:
         return "no region casts it: in float32 it is finite, so call .float() on its inputs"
-    return f"{scale}tried {ops or 'no rule'} in fp32, which is not enough: polycast.debug.bisect searches all rules"
+    return f"tried {ops or 'no rule'} in fp32, which is not enough: polycast.debug.bisect searches all rules"
 
 
 def code(step: StepCalls, rules: Sequence[Rule], model: nn.Module) -> str:

@@ -72,7 +72,10 @@ class NonFinite:
                 # What the call itself has written is not as it was given.
                 lost = [one for one in call.inputs if not one.is_as_given and one.key[0] not in made_here]
                 given = given or [
-                    one for one in lost if bool(one.tensor.isnan().any()) or self._is_spoiled_by(one.tensor)
+                    one
+                    for one in lost
+                    if self._is_spoiled_by(one.tensor)
+                    or (bool(one.tensor.isnan().any()) and not self._makes_nan(index, {one.key: one.tensor}))
                 ]
                 follows = any(one.key[0] in followed for one in given)
                 follows |= nan_seen and any(one.key[0] not in self._memories for one in given)
@@ -114,14 +117,17 @@ class NonFinite:
             known = is_finite(tensor) if is_as_given else key[0] not in self._memories
         return known
 
-    def _makes_nan(self, index: int) -> bool:
-        values = self.again([index])
+    def _makes_nan(self, index: int, lost: Values | None = None) -> bool:
+        """Return whether a call makes a NaN: run again, or with ones instead of the inputs that it has overwritten."""
+        ones = {key: torch.ones_like(tensor) for key, tensor in (lost or {}).items()}
+        values = self.again([index], given=ones)
         return values is None or any(bool(one.isnan().any()) for one in outputs(self._step, values, [index]))
 
-    def again(self, indices: list[int], *, is_wide: bool = False) -> Values | None:
-        """Run calls again, and return their values; None if they cannot run."""
+    def again(self, indices: list[int], *, is_wide: bool = False, given: Values | None = None) -> Values | None:
+        """Run calls again, on given values of lost inputs or with the calls that made them; None if they cannot run."""
         with contextlib.suppress(Exception), torch.no_grad():  # kernels refuse dtypes by errors of any kind
-            return self._step.run(self._step.before(indices, 0), is_wide=is_wide)
+            needed = indices if given else self._step.before(indices, 0)
+            return self._step.run(needed, is_wide=is_wide, given=given)
         return None
 
     def is_exact(self, index: int) -> bool:

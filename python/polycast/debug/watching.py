@@ -238,8 +238,9 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
     def _end_step(self, is_skipped: bool = False) -> None:
         self._check()
         calls = held_calls() if self._pending or self._overflowing else []
-        flags = [call.found_inf for call in calls if call.in_step]
-        is_skipped = is_skipped or any(flag is not None and flag.item() > 0 for flag in flags)
+        found = [call.in_step for call in calls if call.found_inf is not None and call.found_inf.item() > 0]
+        # An optimizer that the scaler did not call may have been skipped, and this one not.
+        is_skipped = is_skipped or any(found) or (bool(found) and all(map(is_finite, self._model.parameters())))
         self._overflows = self._overflows + 1 if self._overflowing else 0
         if self._overflowing and (not is_skipped or self._overflows > _PATIENCE):
             self._pending.append(self._overflowing())

@@ -1,0 +1,40 @@
+"""What watch finds in the steps of optimizers, and in other code that writes into its tensors."""
+
+import polycast
+import pytest
+import torch
+from torch import nn
+
+F16 = torch.float16
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+def test_overflow_that_skips_one_of_two_optimizers_is_a_finding_only_if_it_spoils_weights(obeys: bool) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    nn.init.constant_(model[1].weight, 100.0)  # type: ignore[arg-type]
+    optimizers = [torch.optim.SGD(layer.parameters(), lr=0.1) for layer in model]
+    scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=1024.0)
+    with polycast.debug.watch(model) as found:
+        with polycast.autocast("cpu", F16):
+            loss = model(torch.ones(2, 4)).float().sum()
+        scaler.scale(loss).backward()
+        for optimizer in optimizers:
+            scaler.unscale_(optimizer)
+            scaler.step(optimizer) if obeys else optimizer.step()
+        scaler.update()
+    assert bool(found.findings) == (not obeys)
+    assert all(bool(weight.isfinite().all()) for weight in model.parameters()) == obeys
+
+
+def test_a_write_that_is_non_finite_was_not_given_what_it_wrote() -> None:
+    model, average = nn.Linear(2, 2).half(), torch.full((2, 2), 6e4).half()
+    optimizer = torch.optim.Adam(model.parameters(), eps=1e-8)  # which is 0 in float16
+    with polycast.debug.watch(model, optimizer) as stepped:
+        (model(torch.zeros(1, 2).half()).float().sum() * 0).backward()
+        optimizer.step()
+    with polycast.debug.watch(nn.Linear(2, 2)) as wrote:
+        average.mul_(2)
+    (step,), (write,) = stepped.findings, wrote.findings
+    assert (step.op, write.op) == ("addcdiv_", "mul_")
+    assert "the optimizer computes it: look at its eps" in step.remedy
+    assert "it overwrote a tensor in float16" in write.remedy
