@@ -9,6 +9,7 @@ from argparse import REMAINDER, ArgumentParser, Namespace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from polycast.cli.files import require_folder
 from polycast.debug.bisect_log import Run
 from polycast.debug.bisecting import BUILT_IN, Search
 from polycast.policy.policy import Policy
@@ -60,6 +61,8 @@ def run(options: Namespace) -> int:
         options.parser.error("there is no command; write it after --, as in: polycast bisect -- python train.py")
     if log.is_file() and log.stat().st_size and not options.resume:
         raise ValueError(f"{log} exists; add --resume to continue its search, or name another file with --log")
+    for file in (options.output, log):
+        require_folder(file)
     search = Search(
         lambda candidate: _run(command, candidate.policy),
         *(options.good, options.bad, options.repeat, log, {"command": command}),

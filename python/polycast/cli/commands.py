@@ -3,6 +3,7 @@
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from typing import NamedTuple
 
 import torch
@@ -21,8 +22,8 @@ from polycast.policy.releases import releases
 from polycast.policy.rules import Rules, qualified
 
 _ENDING = """
-A first word that is no command is an op, as in: polycast softmax. Without words, polycast prints the facts that a bug
-report needs.
+A first word that is not a command is an op, as in: polycast softmax. Without words, polycast prints the facts that a
+bug report needs.
 
 The status is 0; 1 for problems that were found; 2 for a command that cannot run; 130 after Ctrl-C."""
 
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if words[0] == "help":
             words = [*words[1:], "--help"]
         elif words[0] not in (*COMMANDS, "-h", "--help", "--version"):
+            if meant := get_close_matches(words[0], COMMANDS, 1, 0.75):
+                raise ValueError(f"unknown command '{words[0]}'; did you mean '{meant[0]}'?")
             words = ["op", *words]
         options = parser().parse_args(words)
         status: int = options.run(options)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from polycast._text_table import lines_of
+from polycast.cli.files import require_folder
 from polycast.verify import DESCRIPTIONS, verify
 
 _ENDING = """
@@ -30,6 +31,8 @@ def run(options: Namespace) -> int:
         ValueError: If there is no such device or part.
         OSError: If the file cannot be written.
     """
+    if options.json is not None:
+        require_folder(options.json)
     found = verify(options.device, options.parts or DESCRIPTIONS, lambda check: _show(f"{check.part}: {check.name}"))
     _show("")
     print(found)

@@ -1,0 +1,14 @@
+"""The files that the commands write."""
+
+from pathlib import Path
+
+
+def require_folder(file: Path) -> None:
+    """Check that a file can be written before the work whose result it is for begins.
+
+    Raises:
+        ValueError: If the file is a folder, or its folder does not exist.
+    """
+    if file.is_dir() or not file.parent.is_dir():
+        reason = "it is a folder" if file.is_dir() else f"there is no folder '{file.parent}'"
+        raise ValueError(f"'{file}' cannot be written, because {reason}; name another file")
