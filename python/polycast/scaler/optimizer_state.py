@@ -12,7 +12,7 @@ from torch.amp.grad_scaler import OptState
 from polycast.scaler.meshes import FoundInfs, GradientCheck, Meshes, Shards, agree, meshes_of
 from polycast.syncfree.gather import gather_gradients
 from polycast.syncfree.step import SyncFreeOptimizer
-from polycast.syncfree.tensor_lists import Group, name_of, on_gradients
+from polycast.syncfree.tensor_lists import Group, name_of
 from polycast.torch_internals import global_post_hooks, global_pre_hooks
 
 # Modules of PyTorch that wrap a step and leave gradients alone: one calls hooks, the other counts steps.
@@ -37,7 +37,7 @@ class OptimizerState:
         """Check gradients, in one pass that writes nothing."""
         checks, operator = [], torch.ops.polycast.find_non_finite.default
         for each in gather_gradients(param_groups):
-            found = on_gradients(operator, each, param_groups)
+            found = each.call(operator, param_groups)
             checks.append(GradientCheck(each.params, each.mesh, each.split_dims, *found))
         return self.agree(param_groups, checks)[0]
 
@@ -56,7 +56,7 @@ class OptimizerState:
         for each in gather_gradients(param_groups):
             if norm_type != 2 and any(param.is_complex() for param in each.params):
                 raise ValueError(f"norm_type: expected 2 for complex gradients, got {norm_type}")
-            norm, found_inf, non_finite = on_gradients(operator, each, param_groups, norm_type)
+            norm, found_inf, non_finite = each.call(operator, param_groups, {"norm_type": norm_type})
             checks.append(GradientCheck(each.params, each.mesh, each.split_dims, found_inf, non_finite, norm))
         found_infs, norms = self.agree(param_groups, checks, with_norms=True)
         total, *others = norms or [torch.zeros_like(scale)]
@@ -112,13 +112,13 @@ def multiply(groups: list[Group], factor: Tensor, zero: Tensor, allow_float16: b
     checks, operator = [], torch.ops.polycast.unscale_.default
     gathered = gather_gradients(groups, coalesce_in_place=True)
     for each in () if allow_float16 else gathered:
-        for param, grad in zip(each.params, each.grads, strict=True):
+        for param, grad in zip(each.params, each.lists[0], strict=True):
             if grad.dtype is torch.float16:
                 raise ValueError(f"Attempting to unscale FP16 gradients: {name_of(groups, param)}.grad")
     for each in gathered:
         found_inf = torch.zeros_like(zero, device=each.device)
-        arguments = found_inf, factor.to(each.device, non_blocking=True)
-        non_finite = on_gradients(operator, each, groups, *arguments)
+        arguments = {"found_inf": found_inf, "inv_scale": factor.to(each.device, non_blocking=True)}
+        non_finite = each.call(operator, groups, arguments)
         checks.append(GradientCheck(each.params, each.mesh, each.split_dims, found_inf, non_finite))
     return checks
 

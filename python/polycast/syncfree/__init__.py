@@ -3,18 +3,6 @@
 They have the arguments and the state of torch.optim's SGD, Adam and AdamW, and checkpoints load in both directions. A
 step is one fused pass on the CPU, one computation on XLA, and PyTorch's fused kernels on cuda. If ``found_inf`` is not
 zero, the step changes nothing.
-
-    >>> import torch
-    >>> from polycast import syncfree
-    >>> weight = torch.nn.Parameter(torch.ones(2))
-    >>> optimizer = syncfree.SGD([weight], lr=0.5)
-    >>> weight.grad = torch.tensor([2.0, 4.0])
-    >>> optimizer.step(grad_scale=torch.tensor(2.0))
-    >>> weight.tolist()
-    [0.5, 0.0]
-    >>> optimizer.step(found_inf=torch.tensor(1.0))
-    >>> weight.tolist()
-    [0.5, 0.0]
 """
 
 from polycast.syncfree.adam import Adam, AdamW

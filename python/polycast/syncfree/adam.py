@@ -5,9 +5,8 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from polycast._operators import operators
-from polycast.syncfree import torch_fused  # noqa: F401 -- it registers the operators for other devices
-from polycast.syncfree.step import Arguments, SyncFreeOptimizer
-from polycast.syncfree.tensor_lists import Group
+from polycast.syncfree.step import StateNames, SyncFreeOptimizer
+from polycast.syncfree.tensor_lists import Arguments, Group
 
 
 class Adam(SyncFreeOptimizer, torch.optim.Adam):
@@ -65,37 +64,20 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
         decoupled_weight_decay: bool = False,
         state_dtype: torch.dtype | str | None = None,
     ) -> None:
-        self._start(
-            params,
-            state_dtype,
-            lr=lr,
-            eps=eps,
-            betas=betas,
-            weight_decay=weight_decay,
-            amsgrad=amsgrad,
-            maximize=maximize,
-            decoupled_weight_decay=decoupled_weight_decay,
-            foreach=foreach,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-        )
+        SyncFreeOptimizer._start(**locals())
 
-    def _check_group(self, group: Group) -> None:
-        super()._check_group(group)
+    def _problem_of(self, group: Group) -> str | None:
         for param in group["params"]:
             if self._kept_dtype(param) is torch.float16:
-                raise TypeError(
+                return (
                     f"state_dtype: expected torch.float32 for a float16 parameter of shape {tuple(param.shape)}, got "
                     f"{self.state_dtype}; squares of gradients underflow in float16, so pass state_dtype=torch.float32"
                 )
+        return super()._problem_of(group)
 
-    def _state_names(self, group: Group) -> tuple[str | None, ...]:
-        return "exp_avg", "exp_avg_sq", "max_exp_avg_sq" if group["amsgrad"] else None, "step"
-
-    def _options(self, group: Group) -> Arguments:
+    def _plan(self, group: Group) -> tuple[StateNames, Arguments] | None:
         beta1, beta2 = group["betas"]
-        return {
+        options = {
             "beta1": beta1,
             "beta2": beta2,
             "weight_decay": group["weight_decay"],
@@ -103,6 +85,7 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
             "decoupled_weight_decay": bool(group["decoupled_weight_decay"]),
             "maximize": bool(group["maximize"]),
         }
+        return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq" if group["amsgrad"] else None, "step"), options
 
 
 class AdamW(Adam, torch.optim.AdamW):
@@ -145,19 +128,4 @@ class AdamW(Adam, torch.optim.AdamW):
         fused: bool | None = None,
         state_dtype: torch.dtype | str | None = None,
     ) -> None:
-        Adam.__init__(
-            self,
-            params,
-            lr,
-            betas,
-            eps,
-            weight_decay,
-            amsgrad,
-            foreach=foreach,
-            maximize=maximize,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-            decoupled_weight_decay=True,
-            state_dtype=state_dtype,
-        )
+        Adam.__init__(**locals(), decoupled_weight_decay=True)

@@ -19,22 +19,24 @@ from torch import Tensor
 
 from polycast._extension import all_plain
 from polycast.syncfree.sharding import align_grad, is_sharded, local_of, shards_of
-from polycast.syncfree.tensor_lists import Batch, Gradients, Group, name_of
+from polycast.syncfree.tensor_lists import NOTHING, Group, TensorLists, name_of
 from polycast.torch_internals import DispatchKey, keys_of, neg_view
 
-_NOTHING: dict[str, Any] = {}
+_grad_of = attrgetter("grad")
 
 
 def with_gradients(all_params: Iterable[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
     """Return the parameters that have gradients, and the gradients."""
     params = list(all_params)
-    grads: list[Any] = list(map(attrgetter("grad"), params))
-    has_grad = list(map(is_not, grads, repeat(None)))
-    return (params, grads) if all(has_grad) else (list(compress(params, has_grad)), list(compress(grads, has_grad)))
+    grads: list[Any] = list(map(_grad_of, params))
+    if all(map(is_not, grads, repeat(None))):
+        return params, grads
+    has_grad = [grad is not None for grad in grads]
+    return list(compress(params, has_grad)), list(compress(grads, has_grad))
 
 
-def gather_gradients(param_groups: list[Group], coalesce_in_place: bool = False) -> list[Gradients]:
-    """Return the gradients of all groups, in lists of one device and one placement.
+def gather_gradients(param_groups: list[Group], coalesce_in_place: bool = False) -> list[TensorLists]:
+    """Return the gradients of all groups: one list for each device and placement.
 
     Args:
         param_groups: The groups of an optimizer.
@@ -44,49 +46,43 @@ def gather_gradients(param_groups: list[Group], coalesce_in_place: bool = False)
 
     Raises:
         TypeError: If only the class of a gradient knows its values.
-        ValueError: If a gradient cannot have the placement of its parameter.
+        RuntimeError: If a gradient cannot have the placement of its parameter.
     """
     params, grads = with_gradients(chain.from_iterable(map(itemgetter("params"), param_groups)))
-    if not params:
-        return []
-    if all_plain([params, grads]):
-        return [Gradients(grads[0].device, params, grads)]
+    if params and all_plain([params, grads]):
+        return [TensorLists(grads[0].device, params, [grads])]
     return _gather_one_by_one(param_groups, params, coalesce_in_place)
 
 
 def gather_group(
     params: list[Tensor], grads: list[Tensor], state: Mapping[Tensor, dict[str, Any]], names: Sequence[str | None]
-) -> Batch | None:
+) -> TensorLists | None:
     """Return the lists for a step of parameters that have gradients, or None if torch.optim must step them.
 
-    Args:
-        params: Parameters of one group.
-        grads: Their gradients.
-        state: The optimizer's state.
-        names: The names of a parameter's state, in the order of the operator's lists. None is an empty list.
+    The names are those of a parameter's state, in the order of the operator's lists. None is an empty list.
 
     Raises:
         KeyError: If a parameter has no state yet.
     """
     # Each parameter is looked up once, because the hash of a tensor is computed in Python.
-    states = list(map(state.get, params, repeat(_NOTHING)))
+    states = list(map(state.get, params, repeat(NOTHING)))
     lists: list[list[Any]] = [params, grads]
     for name in names:
         lists.append([] if name is None else list(map(itemgetter(name), states)))
     if all_plain(lists):
-        return Batch(params, lists, [])
+        return TensorLists(params[0].device, params, lists)
     shards = shards_of(lists)
     if shards is None or not (all_plain(shards) or all(hasattr(each, "fake_device") for row in shards for each in row)):
         return None
-    return Batch(params, shards, [tensor for row in (params, *lists[2:]) for tensor in row if is_sharded(tensor)])
+    wholes = [tensor for row in (params, *lists[2:]) for tensor in row if is_sharded(tensor)]
+    return TensorLists(shards[0][0].device, params, shards, wholes)
 
 
-def _gather_one_by_one(param_groups: list[Group], params: list[Tensor], coalesce_in_place: bool) -> list[Gradients]:
-    gathered: dict[Any, Gradients] = {}
+def _gather_one_by_one(param_groups: list[Group], params: list[Tensor], coalesce_in_place: bool) -> list[TensorLists]:
+    gathered: dict[Any, TensorLists] = {}
     for param in params:
-        mesh, split_dims = align_grad(param, param_groups)
-        grad = param.grad
-        assert grad is not None
+        mesh, split_dims = align_grad(param)
+        grad: Any = param.grad
         if coalesce_in_place and grad.is_sparse and not grad.is_coalesced():
             param.grad = grad = grad.coalesce()
         local = local_of(grad)
@@ -97,14 +93,12 @@ def _gather_one_by_one(param_groups: list[Group], params: list[Tensor], coalesce
             )
         # The duplicates of a gradient that is not coalesced add up.
         memory = _memory_of(local.coalesce()._values() if local.is_sparse else local)
-        place = memory.device, mesh, split_dims
-        if place not in gathered:
-            gathered[place] = Gradients(memory.device, [], [], mesh, split_dims)
-        gradients = gathered[place]
-        gradients.params.append(param)
-        gradients.grads.append(memory)
+        empty = TensorLists(memory.device, [], [[]], (), mesh, split_dims)
+        lists = gathered.setdefault((memory.device, mesh, split_dims), empty)
+        lists.params.append(param)
+        lists.lists[0].append(memory)
         if mesh is not None:
-            gradients.wholes.append(grad)
+            lists.wholes = *lists.wholes, grad
     return list(gathered.values())
 
 

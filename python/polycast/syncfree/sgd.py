@@ -5,9 +5,8 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from polycast._operators import operators
-from polycast.syncfree import torch_fused  # noqa: F401 -- it registers the operators for other devices
-from polycast.syncfree.step import Arguments, SyncFreeOptimizer
-from polycast.syncfree.tensor_lists import Group
+from polycast.syncfree.step import StateNames, SyncFreeOptimizer
+from polycast.syncfree.tensor_lists import Arguments, Group
 
 
 class SGD(SyncFreeOptimizer, torch.optim.SGD):
@@ -62,31 +61,16 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
         fused: bool | None = None,
         state_dtype: torch.dtype | str | None = None,
     ) -> None:
-        self._start(
-            params,
-            state_dtype,
-            lr=lr,
-            momentum=momentum,
-            weight_decay=weight_decay,
-            dampening=dampening,
-            nesterov=nesterov,
-            maximize=maximize,
-            foreach=foreach,
-            differentiable=differentiable,
-            fused=fused,
-        )
+        SyncFreeOptimizer._start(**locals())
 
-    def _state_names(self, group: Group) -> tuple[str | None, ...]:
-        return (None if group["momentum"] == 0 else "momentum_buffer",)
-
-    def _options(self, group: Group) -> Arguments:
-        return {
+    def _plan(self, group: Group) -> tuple[StateNames, Arguments] | None:
+        has_momentum = group["momentum"] != 0
+        if has_momentum and group["dampening"] != 0:
+            return None  # PyTorch's first step takes the gradient whole, which a buffer of zeros cannot tell.
+        options = {
             "weight_decay": group["weight_decay"],
             "momentum": group["momentum"],
             "nesterov": bool(group["nesterov"]),
             "maximize": bool(group["maximize"]),
         }
-
-    def _needs_torch(self, group: Group) -> bool:
-        # Torch's first step takes the gradient whole, which a buffer of zeros cannot tell.
-        return bool(group["momentum"] != 0 and group["dampening"] != 0)
+        return ("momentum_buffer" if has_momentum else None,), options

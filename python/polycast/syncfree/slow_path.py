@@ -1,9 +1,6 @@
 """The step of torch.optim, for groups that the fused operators do not support.
 
-These are groups with sparse or complex tensors, tensor subclasses other than DTensors, DTensors whose placement differs
-from their parameter's, tensors on several devices, parameters that share memory, or a parameter twice; SGD with
-dampening; and all groups on devices whose fused kernels in PyTorch do not skip and unscale. Such a step first reads
-``found_inf``, once, and writes nothing if it is not zero.
+``SyncFreeOptimizer.step`` lists them. Such a step first reads ``found_inf``, once, and writes nothing if it is not 0.
 """
 
 import inspect
@@ -21,11 +18,7 @@ Scalars = dict[str, Tensor | None]
 
 
 def is_skipped(scalars: Scalars) -> bool:
-    """Return whether ``found_inf`` is not zero. This is the one sync of a step by torch.optim.
-
-    Raises:
-        ValueError, TypeError: If a scalar is not valid for any step.
-    """
+    """Return whether ``found_inf`` is not zero, and raise if a scalar is not valid for any step. This syncs."""
     check_arguments("sgd_step_", [], [None, *scalars.values()])  # without lr
     return scalars["found_inf"] is not None and scalars["found_inf"].item() != 0
 
@@ -47,8 +40,8 @@ def step_by_torch(optimizer: Any, stock: Any, group: Group, params: list[Tensor]
     for part in [[param] for param in lone] if may_overlap(list(map(local_of, lone))) else [params]:
         states = {param: optimizer.state.get(param, {}) for param in part}
         for param, state in states.items():
-            if state:  # PyTorch creates state once, and amsgrad may have been enabled since then.
-                optimizer._init_state(param, group)
+            if state and group.get("amsgrad"):  # PyTorch creates state once, maybe before amsgrad was enabled.
+                optimizer._init_state([param], ("max_exp_avg_sq",))
         twins = {param: _twin(optimizer, param, state, scalars) for param, state in states.items()}
         # Its constructor and its outer step would count optimizers and call the user's hooks.
         stand_in = object.__new__(stock)

@@ -1,7 +1,10 @@
-"""The step that the sync-free optimizers share."""
+"""The base class of SGD, Adam and AdamW: their step, their state, and checkpoints of polycast and of torch.optim."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import cache
+from itertools import chain
 from typing import Any, ClassVar, TypeAlias
 
 import torch
@@ -9,42 +12,42 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from polycast import devices
-from polycast._extension import check_arguments
+from polycast._dtypes import dtype_of
+from polycast.syncfree import torch_fused  # noqa: F401 -- it registers the operators for other devices
 from polycast.syncfree.gather import gather_group, with_gradients
 from polycast.syncfree.slow_path import Scalars, is_skipped, step_by_torch
-from polycast.syncfree.state import StatefulOptimizer
-from polycast.syncfree.tensor_lists import Batch, Group, Operator, call, name_of, raise_named
+from polycast.syncfree.tensor_lists import Arguments, Group, Operator, TensorLists
 from polycast.torch_internals import disabled
 
-#: The arguments of an operator after its lists.
-Arguments: TypeAlias = dict[str, Any]
-Closure: TypeAlias = Callable[[], Any]
+#: The names of a parameter's state, in the order of the operator's lists. None is an empty list.
+StateNames: TypeAlias = tuple[str | None, ...]
 
 _CPU = torch.device(devices.HOST)
+_STATE_DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
-class SyncFreeOptimizer(StatefulOptimizer):
-    """The base class of SGD, Adam and AdamW that gathers tensors and calls an operator.
-
-    A subclass names its operator, the class of torch.optim for all other steps, and the tensors of its state.
-    """
+class SyncFreeOptimizer(torch.optim.Optimizer):
+    """An optimizer whose step gathers tensors and calls an operator."""
 
     _operator: ClassVar[Operator]
-    _stock: ClassVar[Any]
+    _stock: ClassVar[Any]  # the class of torch.optim for all other steps
+    #: The names of the state that has the shape of its parameter, and of all state without which PyTorch fails.
+    _average_names: ClassVar[tuple[str, ...]]
+    _required_names: ClassVar[tuple[str, ...]] = ()
 
     def _start(self, params: ParamsT, state_dtype: Any, **options: Any) -> None:
-        """Initialize the optimizer by the constructor of torch.optim's, with its arguments.
-
-        Raises:
-            TypeError: If ``differentiable`` is true, or ``state_dtype`` is not a supported dtype.
-        """
-        name = type(self).__name__
+        """Initialize the optimizer by the constructor of its class in torch.optim, with the same arguments."""
         if options["differentiable"]:
             raise TypeError(
                 f"differentiable: expected False, got {options['differentiable']!r}; autograd does not record the "
-                f"steps of syncfree.{name}, so use torch.optim.{name}"
+                f"steps of syncfree.{type(self).__name__}, so use torch.optim.{type(self).__name__}"
             )
-        self._set_state_dtype(state_dtype)
+        self.state_dtype = None if state_dtype is None else dtype_of(state_dtype, "state_dtype")
+        if self.state_dtype not in (None, *_STATE_DTYPES):
+            raise TypeError(
+                f"state_dtype: expected one of {', '.join(map(str, _STATE_DTYPES))}, or None for the dtype of each "
+                f"parameter, got {self.state_dtype}"
+            )
         self._stock.__init__(self, params, **options)
         # Trainers do not clip for an optimizer with this attribute, which PyTorch's fused optimizers have.
         vars(self).pop("_step_supports_amp_scaling", None)
@@ -57,20 +60,18 @@ class SyncFreeOptimizer(StatefulOptimizer):
             ValueError: As in torch.optim.
         """
         super().add_param_group(param_group)
-        try:
-            self._check_group(self.param_groups[-1])
-        except TypeError:
+        if problem := self._problem_of(self.param_groups[-1]):
             self.param_groups.pop()
-            raise
+            raise TypeError(problem)
 
-    def _check_group(self, group: Group) -> None:
-        """Raise a TypeError for a group that this optimizer does not support."""
-        if "state_dtype" in group:
-            raise TypeError("state_dtype of a parameter group: expected none; pass it to the optimizer, for all groups")
+    def _problem_of(self, group: Group) -> str | None:
+        """Return why this optimizer does not support a group, or None."""
+        text = "state_dtype of a parameter group: expected none; pass it to the optimizer, for all groups"
+        return text if "state_dtype" in group else None
 
     def step(
         self,
-        closure: Closure | None = None,
+        closure: Callable[[], Any] | None = None,
         *,
         found_inf: Tensor | None = None,
         grad_scale: Tensor | None = None,
@@ -114,6 +115,9 @@ class SyncFreeOptimizer(StatefulOptimizer):
             >>> optimizer.step(grad_scale=torch.tensor(1024.0), found_inf=torch.tensor(0.0))
             >>> weight.detach()
             tensor([-0.1000, -0.1000, -0.1000])
+            >>> optimizer.step(grad_scale=torch.tensor(1024.0), found_inf=torch.tensor(1.0))  # this step is skipped
+            >>> weight.detach()
+            tensor([-0.1000, -0.1000, -0.1000])
         """
         loss = None
         if closure is not None:
@@ -129,79 +133,146 @@ class SyncFreeOptimizer(StatefulOptimizer):
         for name, given in scalars.items():
             if given is None:
                 scalars[name] = getattr(self, name, None)
-        batches, others = self._gather(scalars)
+        calls: list[tuple[TensorLists, Arguments]] = []
+        others: list[tuple[Group, list[Tensor]]] = []
+        for group in self.param_groups:
+            params, grads = with_gradients(group["params"])
+            found = self._gather(group, params, grads) if params else None
+            if found:
+                _add_scalars(found[1], group["lr"], scalars, found[0].device)
+                calls.append(found)
+            elif params:
+                others.append((group, params))
         if others and is_skipped(scalars):
             return
         # One call checks its arguments before it writes. Several calls are all checked before the first one writes.
-        if len(batches) + len(others) > 1:
-            for batch, arguments in batches:
-                self._check_batch(batch, arguments)
+        for lists, arguments in calls if len(calls) + len(others) > 1 else ():
+            lists.check(self._operator, self.param_groups, arguments)
         for group, params in others:
             step_by_torch(self, self._stock, group, params, scalars)
-        for batch, arguments in batches:
-            self._step_batch(batch, arguments)
-
-    def _gather(self, scalars: Scalars) -> tuple[list[tuple[Batch, Arguments]], list[tuple[Group, list[Tensor]]]]:
-        """Return the operator's arguments for each group, and the groups that torch.optim steps."""
-        batches, others = [], []
-        for group in self.param_groups:
-            params, grads = with_gradients(group["params"])
-            batch = self._batch(group, params, grads) if params else None
-            if batch is not None:
-                batches.append((batch, self._arguments(group, grads[0].device, scalars)))
-            elif params:
-                others.append((group, params))
-        return batches, others
-
-    def _batch(self, group: Group, params: list[Tensor], grads: list[Tensor]) -> Batch | None:
-        """Return the tensors of a group for the operator, or None if torch.optim steps the group."""
-        if self._needs_torch(group) or not devices.facts_of(params[0].device.type).skips_by_itself:
-            return None
-        names = self._state_names(group)
-        try:
-            return gather_group(params, grads, self.state, names)
-        except KeyError:
-            if gather_group(params, grads, self.state, ()) is None:
-                return None
-        with torch.inference_mode(False):  # State that is created in inference mode cannot be written outside of it.
-            for param in params:
-                self._init_state(param, group)
-        return gather_group(params, grads, self.state, names)
-
-    def _arguments(self, group: Group, device: torch.device, scalars: Scalars) -> Arguments:
-        """Return the operator's arguments after its lists, on the device."""
-        arguments = self._options(group)
-        for name, scalar in scalars.items():
-            if scalar is not None:
-                is_there = not isinstance(scalar, Tensor) or scalar.device == device
-                arguments[name] = scalar if is_there else scalar.to(device, non_blocking=True)
-        lr = group["lr"]
-        if not isinstance(lr, Tensor):
-            lr = torch.scalar_tensor(lr, dtype=torch.float64, device=_CPU)
-        elif not lr.is_floating_point():
-            lr = lr.to(torch.float32)
-        arguments["lr"] = lr
-        return arguments
-
-    def _check_batch(self, batch: Batch, arguments: Arguments) -> None:
-        """Raise the error of the operator, with the name of the parameter."""
-        scalars = [arguments.get(name) for name in ("lr", "found_inf", "grad_scale", "clip_coef")]
-        op = self._operator.overloadpacket.__name__
-        check_arguments(op, batch.lists, scalars, lambda index: name_of(self.param_groups, batch.params[index]))
-
-    def _step_batch(self, batch: Batch, arguments: Arguments) -> None:
-        try:
-            call(self._operator, batch.lists[0][0].device, batch.lists, arguments)
-        except Exception:
-            raise_named(lambda: self._check_batch(batch, arguments))
-            raise
-        if batch.wholes:
-            torch.autograd.graph.increment_version(batch.wholes)
+        for lists, arguments in calls:
+            lists.call(self._operator, self.param_groups, arguments)
 
     @abstractmethod
-    def _options(self, group: Group) -> Arguments:
-        """Return the numbers and flags of a group for the operator."""
+    def _plan(self, group: Group) -> tuple[StateNames, Arguments] | None:
+        """Return the names of a parameter's state in the order of the operator's lists, and its numbers and flags.
 
-    def _needs_torch(self, group: Group) -> bool:  # noqa: ARG002
-        """Return whether only torch.optim supports the options of a group."""
-        return False
+        A name of None is an empty list. The plan is None if only torch.optim supports the options of the group.
+        """
+
+    def _gather(self, group: Group, params: list[Tensor], grads: list[Tensor]) -> tuple[TensorLists, Arguments] | None:
+        """Return the tensors and options of a group for the operator, or None if torch.optim steps the group."""
+        plan = self._plan(group)
+        if plan is None or not _facts_of(params[0].device).skips_by_itself:
+            return None
+        names, options = plan
+        try:
+            lists = gather_group(params, grads, self.state, names)
+        except KeyError:
+            lists = gather_group(params, grads, self.state, ())
+            if lists is not None:
+                self._init_state(params, names)
+                lists = gather_group(params, grads, self.state, names)
+        return None if lists is None else (lists, options)
+
+    @torch.inference_mode(False)  # State that is created in inference mode cannot be written outside of it.
+    def _init_state(self, params: list[Tensor], names: StateNames) -> None:
+        """Create the missing state of each parameter: all of it, or none if memory runs out."""
+        for param in params:
+            state, dtype, missing = self.state[param], self._kept_dtype(param), dict[str, Tensor]()
+            for name in names:
+                if name in self._average_names and name not in state:
+                    missing[name] = torch.zeros_like(param, dtype=dtype, memory_format=torch.preserve_format)
+                elif name and name not in state:
+                    missing[name] = torch.zeros((), dtype=torch.float32, device=_place_of_step(param))
+            state.update(missing)
+
+    def _kept_dtype(self, param: Tensor) -> torch.dtype:
+        dtype = self.state_dtype
+        if dtype is torch.bfloat16 and param.is_complex():
+            return torch.complex64  # PyTorch's choice until 2.15, which has a complex bfloat16 with few ops
+        return param.dtype if dtype is None else dtype.to_complex() if param.is_complex() else dtype
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Load a state that ``state_dict`` of this class or of the class in torch.optim returned.
+
+        Source: ``torch.optim.Optimizer.load_state_dict``, which casts the state to the dtype of its parameter. If
+        ``state_dtype`` was given, this method casts the state from its saved dtype to ``state_dtype`` instead, and
+        warns if the two differ. If an error is raised, nothing is loaded.
+
+        Raises:
+            ValueError: If the state belongs to another kind of optimizer and lacks values.
+            KeyError, AttributeError: As in torch.optim, if it is not the state of an optimizer.
+        """
+        loaded: list[dict[str, Any]] = []
+        converted: set[torch.dtype] = set()
+        # The last hook before loading sees the changes of other hooks. The first one after it precedes the others.
+        before = self.register_load_state_dict_pre_hook(lambda _, made: loaded.append(self._checked(made)))
+        after = self.register_load_state_dict_post_hook(lambda _: self._take_state(loaded[0], converted), prepend=True)
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            before.remove()
+            after.remove()
+        if converted:
+            names = " and ".join(sorted(map(str, converted)))
+            warnings.warn(f"loaded state of {names} is converted to the state_dtype {self.state_dtype}", stacklevel=2)
+
+    def _checked(self, state_dict: dict[str, Any]) -> dict[str, Any]:
+        """Return a state, or raise a ValueError if it lacks values without which the step of torch.optim would fail."""
+        groups, state = state_dict["param_groups"], state_dict["state"]
+        # Flags can be missing, because older releases saved fewer. torch.optim sets them.
+        wanted = [key for key, value in self.defaults.items() if not isinstance(value, (bool, type(None)))]
+        parts = [(f"parameter group {number}", group, wanted) for number, group in enumerate(groups)]
+        keys = chain.from_iterable(group["params"] for group in groups)
+        parts += [(f"parameter {key}", state[key], [*self._required_names]) for key in keys if state.get(key)]
+        for part, values, names in parts:
+            missing = ", ".join(name for name in names if name not in values)
+            if missing:
+                raise ValueError(
+                    f"state_dict: expected the state of {type(self).__name__}, got one without {missing} for {part}; "
+                    "load the state of the same kind of optimizer"
+                )
+        return state_dict
+
+    def _take_state(self, state_dict: dict[str, Any], converted: set[torch.dtype]) -> None:
+        """Store the loaded values in the dtypes of this optimizer, and collect the dtypes that were converted."""
+        saved_ids = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
+        params = chain.from_iterable(group["params"] for group in self.param_groups)
+        for saved_id, param in zip(saved_ids, params, strict=True):
+            state, kept = self.state.get(param, {}), self._kept_dtype(param)
+            for name, value in state_dict["state"].get(saved_id, {}).items():
+                if name == "step":
+                    state[name] = torch.as_tensor(state[name], dtype=torch.float32, device=_place_of_step(param))
+                elif name in self._average_names and value is None:
+                    del state[name]  # a momentum buffer that no step has written
+                elif name in self._average_names and self.state_dtype is not None:
+                    state[name] = value.to(param.device, kept, copy=True)
+                    converted |= {value.dtype} - {kept}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "state_dtype": self.state_dtype}
+
+
+@cache
+def _facts_of(device: torch.device) -> devices.DeviceType:
+    """Return what is known of a device. It is cached, because ``device.type`` makes a text each time, in 0.3 us."""
+    return devices.facts_of(device.type)
+
+
+def _add_scalars(arguments: Arguments, lr: Any, scalars: Scalars, device: torch.device) -> None:
+    """Add the learning rate and the scalars that are given to an operator's arguments."""
+    if not isinstance(lr, Tensor):
+        lr = torch.scalar_tensor(lr, dtype=torch.float64, device=_CPU)
+    elif not lr.is_floating_point():
+        lr = lr.to(torch.float32)
+    arguments["lr"] = lr
+    for name, scalar in scalars.items():
+        if scalar is not None:
+            is_there = not isinstance(scalar, Tensor) or scalar.device == device
+            arguments[name] = scalar if is_there else scalar.to(device, non_blocking=True)
+
+
+def _place_of_step(param: Tensor) -> torch.device:
+    """Return the device of the step count: its parameter's, or the CPU if torch.optim reads it there."""
+    return param.device if _facts_of(param.device).skips_by_itself else _CPU

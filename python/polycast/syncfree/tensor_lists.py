@@ -1,7 +1,7 @@
 """The tensors of one call of an operator, and the call."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
@@ -12,29 +12,44 @@ from polycast.torch_internals import DisableTorchFunction, DispatchKey, Dispatch
 
 Group: TypeAlias = dict[str, Any]
 Operator: TypeAlias = Any  # a torch._ops.OpOverload
+Arguments: TypeAlias = dict[str, Any]  # the arguments of an operator after its lists
 
-_NONE: dict[str, Any] = {}
+NOTHING: Arguments = {}
+# The arguments of one element. Their order is that of the operator.
+_SCALARS = ("lr", "found_inf", "grad_scale", "clip_coef", "inv_scale")
 
 
 @dataclass(slots=True)
-class Gradients:
-    """Gradients on one device with the same placement: on one mesh, or without a mesh."""
+class TensorLists:
+    """The tensors of one call of an operator: parameters on one device, with the same placement."""
 
     device: torch.device
     params: list[Tensor]  # the optimizer's parameters
-    grads: list[Tensor]  # shards of DTensors, and values of sparse gradients
-    mesh: Any = None
+    lists: list[list[Tensor]]  # for the operator: shards of DTensors, and values of sparse gradients
+    wholes: Sequence[Tensor] = ()  # the DTensors whose shards an operator may write
+    mesh: Any = None  # the mesh of the parameters, if the lists have gradients alone
     split_dims: tuple[int, ...] = ()  # the dimensions of the mesh along which the shards are different parts
-    wholes: list[Tensor] = field(default_factory=list)  # the DTensors whose shards are in grads
 
+    def call(self, operator: Operator, param_groups: list[Group], arguments: Arguments = NOTHING) -> Any:
+        """Call an operator on the lists. Its errors name the parameter."""
+        try:
+            result = call(operator, self.device, self.lists, arguments)
+        except Exception:
+            try:  # The operator's error has an index.
+                self.check(operator, param_groups, arguments)
+            except Exception as named:
+                raise named from None
+            raise
+        if self.wholes and operator.overloadpacket.__name__.endswith("_"):
+            torch.autograd.graph.increment_version(self.wholes)
+        return result
 
-@dataclass(slots=True)
-class Batch:
-    """The tensors of a group that one call updates. They are on one device."""
-
-    params: list[Tensor]  # the optimizer's parameters
-    lists: list[list[Tensor]]  # for the operator: parameters, gradients, state
-    wholes: list[Tensor]  # the DTensors whose shards are in the lists that are written
+    def check(self, operator: Operator, param_groups: list[Group], arguments: Arguments) -> None:
+        """Raise the error that the operator would raise for its arguments, with the name of the parameter."""
+        names = [each.name for each in operator._schema.arguments]
+        scalars = [arguments.get(name) for name in names if name in _SCALARS]
+        op = operator.overloadpacket.__name__
+        check_arguments(op, self.lists, scalars, lambda index: name_of(param_groups, self.params[index]))
 
 
 def name_of(param_groups: Iterable[Group], param: Tensor) -> str:
@@ -47,34 +62,7 @@ def name_of(param_groups: Iterable[Group], param: Tensor) -> str:
     return "a parameter that was removed from the optimizer"
 
 
-def on_gradients(operator: Operator, gathered: Gradients, param_groups: list[Group], *arguments: Any) -> Any:
-    """Call an operator on gradients. Its errors name the parameter."""
-    op = operator.overloadpacket.__name__
-
-    def check() -> None:
-        scalars = [each for each in arguments if isinstance(each, Tensor)]
-        check_arguments(op, [gathered.grads], scalars, lambda index: name_of(param_groups, gathered.params[index]))
-
-    try:
-        with torch.no_grad():
-            result = call(operator, gathered.device, (gathered.grads, *arguments))
-    except Exception:
-        raise_named(check)
-        raise
-    if op.endswith("_") and gathered.wholes:
-        torch.autograd.graph.increment_version(gathered.wholes)
-    return result
-
-
-def raise_named(check: Callable[[], None]) -> None:
-    """Raise the error of ``check``, which names the parameter, if it has one. The operator's has an index."""
-    try:
-        check()
-    except Exception as named:
-        raise named from None
-
-
-def call(operator: Operator, device: torch.device, args: Sequence[Any], options: Mapping[str, Any] = _NONE) -> Any:
+def call(operator: Operator, device: torch.device, args: Sequence[Any], options: Mapping[str, Any] = NOTHING) -> Any:
     """Call an operator on tensors of a device.
 
     A backend may have its kernel on its autograd key, which inference mode excludes. That key then selects the kernel.
