@@ -47,8 +47,8 @@ void define(torch::Library& library) {
 
 void register_operators() {
   static const auto* const libraries = [] {
-    auto* const made =
-        new std::vector<torch::Library>;  // never destroyed, because the dispatcher may be destroyed before
+    // It is never destroyed, because the dispatcher may be destroyed before.
+    auto* const made = new std::vector<torch::Library>;
     define(made->emplace_back(torch::Library::DEF, "polycast", std::nullopt, __FILE__, __LINE__));
     // The operators have no derivative. Without this, autograd's own fallback would copy each list.
     auto& autograd =
@@ -59,9 +59,8 @@ void register_operators() {
     auto& cpu = made->emplace_back(torch::Library::IMPL, "polycast", c10::DispatchKey::CPU, __FILE__, __LINE__);
     optim::register_adam(cpu);
     optim::register_sgd(cpu);
-    scale::register_non_finite(cpu);
     scale::register_norm(cpu);
-    scale::register_update(cpu);
+    scale::register_scale(cpu);
     return made;
   }();
   (void)libraries;

@@ -15,9 +15,8 @@ void register_sgd(torch::Library& library);
 }  // namespace optim
 
 namespace scale {
-void register_non_finite(torch::Library& library);
 void register_norm(torch::Library& library);
-void register_update(torch::Library& library);
+void register_scale(torch::Library& library);
 }  // namespace scale
 
 }  // namespace polycast

@@ -7,7 +7,6 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 #include "multi_tensor/tensor_memory.h"
@@ -66,28 +65,11 @@ void own_memory(const std::vector<at::Tensor>& tensors) {
   }
 }
 
-// Returns the dtypes and sizes as the key of compiled code.
-py::bytes signature(const std::vector<at::Tensor>& tensors) {
-  std::string result;
-  const auto append = [&result](int64_t number) {
-    result.append(reinterpret_cast<const char*>(&number), sizeof(number));
-  };
-  for (const at::Tensor& tensor : tensors) {
-    append(static_cast<int64_t>(tensor.scalar_type()));
-    append(tensor.dim());
-    for (const int64_t size : tensor.sizes()) {
-      append(size);
-    }
-  }
-  return result;
-}
-
 }  // namespace
 
 void bind_functionalization(py::module_& module) {
   module.def("write_back", &write_back, py::call_guard<py::gil_scoped_release>());
   module.def("own_memory", &own_memory, py::call_guard<py::gil_scoped_release>());
-  module.def("signature", &signature);
 }
 
 }  // namespace polycast::bindings

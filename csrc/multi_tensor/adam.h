@@ -24,14 +24,14 @@ struct AdamOptions {
 // The constants of one tensor in a step.
 template <class Math>
 struct AdamConstants {
-  Math weight_decay;  // added to the gradient
-  Math param_factor;  // the decoupled weight decay
+  Math weight_decay;  // It is added to the gradient.
+  Math param_factor;  // The decoupled weight decay multiplies the parameter.
   Math lerp_factor;
   Math beta2;
   Math one_minus_beta2;
   Math step_size;
   Math eps;
-  bool near_exp_avg;  // rather than near the gradient
+  bool near_exp_avg;  // The average is nearer to exp_avg than to the gradient.
 };
 
 // 1 - beta^step, in double, because float32 would lose it to cancellation in the first steps.

@@ -4,7 +4,6 @@
 #include <iterator>
 
 #include "multi_tensor/adam.h"
-#include "multi_tensor/dispatch_bools.h"
 #include "multi_tensor/fused_step.h"
 #include "op_library.h"
 
@@ -97,7 +96,7 @@ void adam_step_cpu(
           AdamAlgorithm<double, amsgrad, decays_grad>{in_double, factor});
     });
   };
-  multi_tensor::dispatch_bools(run_all, !max_exp_avg_sqs.empty(), weight_decay != 0 && !decoupled_weight_decay);
+  dispatch_bools(run_all, !max_exp_avg_sqs.empty(), weight_decay != 0 && !decoupled_weight_decay);
 }
 
 }  // namespace

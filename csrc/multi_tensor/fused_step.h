@@ -3,8 +3,8 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 
-#include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "multi_tensor/op_arguments.h"
 #include "multi_tensor/tensor_lists.h"
@@ -30,6 +30,21 @@ inline double grad_factor(const StepScalars& scalars, bool maximize) {
   return (maximize ? -1.0 : 1.0) / value_or(scalars.grad_scale, 1) * value_or(scalars.clip_coef, 1);
 }
 
+// Calls `use` with a std::true_type or a std::false_type for each flag, because an algorithm is compiled for each.
+template <class Use, class... Flags>
+void dispatch_bools(const Use& use, Flags... flags) {
+  if constexpr (sizeof...(flags) == 0) {
+    use();
+  } else {
+    [&](bool first, auto... rest) {
+      const auto with_first = [&](auto constant) {
+        dispatch_bools([&](auto... constants) { use(constant, constants...); }, rest...);
+      };
+      first ? with_first(std::true_type{}) : with_first(std::false_type{});
+    }(flags...);
+  }
+}
+
 // Checks all arguments, and unless the step is skipped calls run(items) with the items of the algorithm's streams,
 // which are the first lists. found_inf is on the CPU, so a skipped step raises no version.
 template <class Algorithm, class Run>
@@ -38,16 +53,8 @@ void fused_step(const char* op, std::vector<at::TensorList> lists, const StepSca
       multi_tensor::OpArguments::of(op),
       std::move(lists),
       {scalars.lr, scalars.found_inf, scalars.grad_scale, scalars.clip_coef}};
-  check_scalars(call);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  std::array<at::TensorList, Algorithm::streams> streams;
-  std::copy_n(call.lists.begin(), streams.size(), streams.begin());
-  const multi_tensor::TensorLists<Algorithm::streams> items(streams, Algorithm::written, [&] { check(call); });
-  for (size_t list = 0; list < call.lists.size(); ++list) {
-    if (call.expected.lists[list].use == multi_tensor::Use::counter) {
-      check_list(call, list);
-    }
-  }
+  const multi_tensor::TensorLists<Algorithm::streams> items(call);
   if (value_or(scalars.found_inf, 0) == 0) {
     run(items);
     raise_versions(call);

@@ -17,7 +17,8 @@
 namespace polycast::multi_tensor {
 
 #if defined(__x86_64__)
-constexpr __mmask16 all_16 = 0xFFFF;  // the forms without a mask begin with a register that GCC calls uninitialized
+// The instructions without a mask begin with a register that GCC calls uninitialized.
+constexpr __mmask16 all_16 = 0xFFFF;
 
 [[gnu::target("avx512f")]] inline int64_t widen_avx512(const c10::Half* source, int64_t count, float* target) {
   int64_t index = 0;

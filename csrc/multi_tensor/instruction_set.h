@@ -3,14 +3,25 @@
 // Every function that the body calls must be inlined, otherwise it is compiled for the oldest instruction set.
 #pragma once
 
+#include <ATen/Version.h>
+
 #include <cstdint>
+#include <string>
 
 namespace polycast::multi_tensor {
 
 enum class InstructionSet { base, avx2, avx512 };
 
 // Returns the instruction set that PyTorch uses: the best one of the CPU, or the one in ATEN_CPU_CAPABILITY.
-InstructionSet instruction_set();
+inline InstructionSet instruction_set() {
+  static const InstructionSet chosen = [] {
+    const std::string name = at::get_cpu_capability();
+    return name.rfind("AVX512", 0) == 0 ? InstructionSet::avx512
+           : name == "AVX2"             ? InstructionSet::avx2
+                                        : InstructionSet::base;
+  }();
+  return chosen;
+}
 
 #if defined(__x86_64__)
 template <class Body>
@@ -26,23 +37,16 @@ template <class Body>
 #endif
 
 template <class Body>
-void run_base(const Body& body, int64_t begin, int64_t end) {
-  body(begin, end);
-}
-
-template <class Body>
 void run_vectorized(const Body& body, int64_t begin, int64_t end) {
 #if defined(__x86_64__)
-  switch (instruction_set()) {
-    case InstructionSet::avx512:
-      return run_avx512(body, begin, end);
-    case InstructionSet::avx2:
-      return run_avx2(body, begin, end);
-    case InstructionSet::base:
-      break;
+  if (instruction_set() == InstructionSet::avx512) {
+    return run_avx512(body, begin, end);
+  }
+  if (instruction_set() == InstructionSet::avx2) {
+    return run_avx2(body, begin, end);
   }
 #endif
-  run_base(body, begin, end);
+  body(begin, end);
 }
 
 }  // namespace polycast::multi_tensor

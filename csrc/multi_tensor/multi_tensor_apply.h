@@ -18,7 +18,7 @@
 
 #include "multi_tensor/half.h"
 #include "multi_tensor/instruction_set.h"
-#include "multi_tensor/prefetch.h"
+#include "multi_tensor/tensor_memory.h"
 
 namespace polycast::multi_tensor {
 
@@ -35,7 +35,7 @@ struct Item {
   std::array<void*, n> data;
   std::array<at::ScalarType, n> type;
   int64_t numel;
-  size_t index;  // the index in the caller's list
+  size_t index;  // The index of the tensor in its list.
 };
 
 template <class Type, class Math>

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "multi_tensor/prefetch.h"
 #include "multi_tensor/tensor_memory.h"
 
 namespace polycast::multi_tensor {
@@ -46,48 +45,46 @@ bool same_sizes(const at::Tensor& left, const at::Tensor& right) {
 template <class Subject>
 void check_tensor(
     const at::Tensor& tensor, const at::Tensor& model, c10::Device device, Use use, const Subject& subject) {
+  const auto text = [&](const auto& wanted, const auto& got, const char* fix) {
+    return expected(subject(), wanted, got, fix);
+  };
+  const auto sizes = [&] { return c10::str("the sizes ", tensor.sym_sizes()); };
+  const at::ScalarType type = tensor.scalar_type();
   TORCH_CHECK_TYPE(
-      tensor.layout() == at::kStrided && is_real(tensor.scalar_type()),
-      expected(
-          subject(),
+      tensor.layout() == at::kStrided && is_real(type),
+      text(
           "a strided tensor of torch.float32, torch.float64, torch.float16 or torch.bfloat16",
-          c10::str("a ", tensor.layout(), " tensor of ", python_name(tensor.scalar_type())),
+          c10::str("a ", tensor.layout(), " tensor of ", python_name(type)),
           "convert it"));
   TORCH_CHECK(
       tensor.device() == device,
-      expected(
-          subject(),
+      text(
           c10::str("a tensor on ", device, ", like the first one"),
           c10::str("one on ", tensor.device()),
           "move it there"));
   TORCH_CHECK(
       use == Use::read || !tensor.is_inference() || c10::InferenceMode::is_enabled(),
-      expected(
-          subject(),
+      text(
           "a tensor that can be written",
           "an inference tensor",
           "clone it outside of torch.inference_mode(), or call this inside"));
-  const auto sizes = [&] { return c10::str("the sizes ", tensor.sym_sizes()); };
   TORCH_CHECK_VALUE(
       use == Use::read || at::has_internal_overlap(tensor) != at::MemOverlap::Yes,
-      expected(subject(), "memory for each element", sizes() + " of an expanded tensor", "clone it first"));
+      text("memory for each element", sizes() + " of an expanded tensor", "clone it first"));
   TORCH_CHECK(
       has_memory(tensor),
-      expected(
-          subject(), "memory", sizes() + " and none", "its storage was resized to nothing, so restore its data first"));
+      text("memory", sizes() + " and none", "its storage was resized to nothing, so restore its data first"));
   if (use == Use::counter) {
     TORCH_CHECK_VALUE(
-        tensor.sym_numel() == 1 && (tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble),
-        expected(
-            subject(),
+        tensor.sym_numel() == 1 && (type == at::kFloat || type == at::kDouble),
+        text(
             "one element of torch.float32 or torch.float64",
-            c10::str(tensor.sym_numel(), " of ", python_name(tensor.scalar_type())),
+            c10::str(tensor.sym_numel(), " of ", python_name(type)),
             "pass the number of steps"));
   } else {
     TORCH_CHECK_VALUE(
         same_sizes(tensor, model),
-        expected(
-            subject(), c10::str("the sizes ", model.sym_sizes(), " of its parameter"), sizes(), "they must agree"));
+        text(c10::str("the sizes ", model.sym_sizes(), " of its parameter"), sizes(), "they must agree"));
   }
 }
 

@@ -14,20 +14,20 @@ namespace polycast::multi_tensor {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-// The way in which an operator uses a list.
-enum class Use { read, written, counter };  // a counter is a written number for each tensor of the first list
+// The way in which an operator uses a list. A counter is a written number for each tensor of the first list.
+enum class Use { read, written, counter };
 
 struct ListArgument {
   const char* name;
   Use use;
-  bool optional = false;  // whether it may be empty
+  bool optional = false;  // It may be empty.
 };
 
 // A one-element tensor.
 struct ScalarArgument {
   const char* name;
-  at::ScalarType type = at::kFloat;  // Undefined accepts each floating-point dtype
-  bool on_cpu = false;               // whether it may be on the CPU as well
+  at::ScalarType type = at::kFloat;  // Undefined is any floating-point dtype.
+  bool on_cpu = false;               // It may be on the CPU as well.
 };
 
 struct OpArguments {

@@ -1,7 +1,6 @@
 // sgd_step_ on the CPU: one pass over all elements.
 #include <torch/library.h>
 
-#include "multi_tensor/dispatch_bools.h"
 #include "multi_tensor/fused_step.h"
 #include "multi_tensor/sgd.h"
 #include "op_library.h"
@@ -65,7 +64,7 @@ void sgd_step_cpu(
       items.apply(algorithm(float{}), algorithm(double{}));
     });
   };
-  multi_tensor::dispatch_bools(run_all, !momentum_buffers.empty(), nesterov, weight_decay != 0);
+  dispatch_bools(run_all, !momentum_buffers.empty(), nesterov, weight_decay != 0);
 }
 
 }  // namespace

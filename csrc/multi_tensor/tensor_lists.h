@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "multi_tensor/multi_tensor_apply.h"
-#include "multi_tensor/prefetch.h"
+#include "multi_tensor/op_arguments.h"
 #include "multi_tensor/tensor_memory.h"
 
 namespace polycast::multi_tensor {
@@ -23,9 +23,6 @@ inline bool is_plain_pair(const at::Tensor& model, const at::Tensor& tensor) {
          is_real(tensor.scalar_type());
 }
 
-// Returns a copy of a tensor with the memory layout of the model.
-at::Tensor copy_for(const at::Tensor& model, const at::Tensor& tensor);
-
 // Returns whether a write to a tensor copies its memory first, which PyTorch does not support in several threads.
 inline bool is_copied_on_write(const at::Tensor& tensor) {
   return c10::impl::cow::is_cow_data_ptr(tensor.storage().data_ptr());
@@ -34,19 +31,25 @@ inline bool is_copied_on_write(const at::Tensor& tensor) {
 // The number of elements that are copied at a time if the tensors of an item have different layouts.
 constexpr int64_t copied_limit = int64_t{1} << 18;
 
-// The items of n corresponding lists. Items with float64 arithmetic, which the dtype of the first list determines, are
-// separate from items with float32. An item whose tensors differ in layout runs on its own, on copies of its parts.
+// The items of the first n lists of a call. Items with float64 arithmetic, which the dtype of the first list
+// determines, are separate from items with float32. An item whose tensors differ in layout runs on its own, on copies
+// of its parts.
 template <size_t n>
 class TensorLists {
  public:
-  // `check` raises the error of lists that are not valid. The lists have one length. It is called only if some tensor
-  // is not plain.
-  template <class Written, class Check>
-  TensorLists(const std::array<at::TensorList, n>& lists, const Written& written, const Check& check)
-      : lists_(lists), in_float_(lists[0].size()) {
-    std::copy_n(written.begin(), n, written_.begin());
-    if (!add_all()) {
-      check();
+  // Checks all arguments of the call. If all tensors are plain, this takes one pass, which also makes the items.
+  explicit TensorLists(const Call& call) {
+    std::copy_n(call.lists.begin(), n, lists_.begin());
+    for (size_t list = 0; list < n; ++list) {
+      written_[list] = call.expected.lists[list].use == Use::written;
+    }
+    check_scalars(call);
+    in_float_.resize(lists_[0].size());
+    const bool all_plain = add_all();
+    for (size_t list = all_plain ? n : 0; list < call.lists.size(); ++list) {
+      check_list(call, list);
+    }
+    if (!all_plain) {
       sort_out();
     }
   }
@@ -57,12 +60,14 @@ class TensorLists {
     multi_tensor_apply<float>(in_float, in_float_);
     multi_tensor_apply<double>(in_double, in_double_);
     for (const size_t index : apart_) {
-      Tensors tensors;
-      for (size_t list = 0; list < n; ++list) {
-        tensors[list] = lists_[list][index];
-      }
-      apply_on_copies(in_float, in_double, tensors, index);
+      apply_on_copies(in_float, in_double, tensors_at(index), index);
     }
+  }
+
+  // Does the same with one algorithm for both.
+  template <class Algorithm>
+  void apply(const Algorithm& algorithm) const {
+    apply(algorithm, algorithm);
   }
 
   // Returns whether some item needs float64 arithmetic.
@@ -73,6 +78,23 @@ class TensorLists {
 
  private:
   using Tensors = std::array<at::Tensor, n>;
+
+  Tensors tensors_at(size_t index) const {
+    Tensors tensors;
+    std::transform(lists_.begin(), lists_.end(), tensors.begin(), [&](at::TensorList list) { return list[index]; });
+    return tensors;
+  }
+
+  template <class TensorAt>
+  Item<n> item_of(size_t index, const TensorAt& tensor_at) const {
+    Item<n> item{{}, {}, tensor_at(0).numel(), index};
+    for (size_t list = 0; list < n; ++list) {
+      const at::Tensor& tensor = tensor_at(list);
+      item.data[list] = written_[list] ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr());
+      item.type[list] = tensor.scalar_type();
+    }
+    return item;
+  }
 
   bool add_all() {
     const at::TensorList models = lists_[0];
@@ -105,44 +127,24 @@ class TensorLists {
         return false;
       }
     }
-    Item<n>& item = in_float_[index];
-    item.numel = model.numel();
-    item.index = index;
-    bool has_memory = true;
-    for (size_t list = 0; list < n; ++list) {
-      set(item, list, lists_[list][index]);
-      has_memory = has_memory && (item.data[list] != nullptr || item.numel == 0);
-    }
-    return has_memory && item.type[0] != at::kDouble;
-  }
-
-  void set(Item<n>& item, size_t list, const at::Tensor& tensor) const {
-    item.data[list] = written_[list] ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr());
-    item.type[list] = tensor.scalar_type();
+    const Item<n>& item = in_float_[index] =
+        item_of(index, [&](size_t list) -> const at::Tensor& { return lists_[list][index]; });
+    const bool has_memory = std::find(item.data.begin(), item.data.end(), nullptr) == item.data.end();
+    return (has_memory || item.numel == 0) && item.type[0] != at::kDouble;
   }
 
   void sort_out() {
-    std::vector<Item<n>> all;
-    all.swap(in_float_);
-    for (size_t index = 0; index < all.size(); ++index) {
-      const at::Tensor& model = lists_[0][index];
-      const auto follows = [&](at::TensorList list) { return same_order(model, list[index]); };
-      if (!std::all_of(lists_.begin(), lists_.end(), follows)) {
+    in_float_.clear();
+    for (size_t index = 0; index < lists_[0].size(); ++index) {
+      const Tensors tensors = tensors_at(index);
+      const auto follows = [&](const at::Tensor& tensor) { return same_order(tensors[0], tensor); };
+      if (!std::all_of(tensors.begin(), tensors.end(), follows)) {
         apart_.push_back(index);
-        continue;
+      } else {
+        auto& items = tensors[0].scalar_type() == at::kDouble ? in_double_ : in_float_;
+        items.push_back(item_of(index, [&](size_t list) -> const at::Tensor& { return tensors[list]; }));
       }
-      if (all[index].data[0] == nullptr) {
-        all[index] = item_of(model.numel(), index);
-        for (size_t list = 0; list < n; ++list) {
-          set(all[index], list, lists_[list][index]);
-        }
-      }
-      (model.scalar_type() == at::kDouble ? in_double_ : in_float_).push_back(all[index]);
     }
-  }
-
-  static Item<n> item_of(int64_t numel, size_t index) {
-    return {{}, {}, numel, index};
   }
 
   // Splits along the dimension that is outermost in memory, so that dense tensors remain dense.
@@ -167,17 +169,16 @@ class TensorLists {
       return;
     }
     const at::Tensor model = same_order(first, first) ? first : first.contiguous();
-    Item<n> item = item_of(model.numel(), index);
     Tensors used;
     for (size_t list = 0; list < n; ++list) {
       const at::Tensor& tensor = tensors[list];
       used[list] = list == 0 ? model : same_order(model, tensor) ? tensor : copy_for(model, tensor);
-      set(item, list, used[list]);
     }
+    const std::vector<Item<n>> items{item_of(index, [&](size_t list) -> const at::Tensor& { return used[list]; })};
     if (first.scalar_type() == at::kDouble) {
-      multi_tensor_apply<double>(in_double, std::vector<Item<n>>{item});
+      multi_tensor_apply<double>(in_double, items);
     } else {
-      multi_tensor_apply<float>(in_float, std::vector<Item<n>>{item});
+      multi_tensor_apply<float>(in_float, items);
     }
     for (size_t list = 0; list < n; ++list) {
       if (written_[list] && !used[list].is_same(tensors[list])) {
@@ -190,7 +191,7 @@ class TensorLists {
   std::array<bool, n> written_;
   std::vector<Item<n>> in_float_;
   std::vector<Item<n>> in_double_;
-  std::vector<size_t> apart_;  // the indices of items whose tensors differ in layout
+  std::vector<size_t> apart_;  // The tensors of these items differ in layout.
 };
 
 }  // namespace polycast::multi_tensor

@@ -1,6 +1,8 @@
 #include "multi_tensor/tensor_memory.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -18,17 +20,9 @@ bool is_in_memory(const at::Tensor& tensor) {
          tensor.numel() > 0;
 }
 
-size_t table_size(size_t tensors) {
-  size_t size = 8;
-  while (size < 2 * tensors) {
-    size *= 2;
-  }
-  return size;
-}
-
 }  // namespace
 
-Overlaps::Overlaps(size_t tensors) : seen_(table_size(tensors)) {}
+Overlaps::Overlaps(size_t tensors) : seen_(2 * tensors + 1) {}
 
 void Overlaps::add(const at::Tensor& tensor) {
   const void* const address = tensor.unsafeGetTensorImpl();
@@ -61,13 +55,9 @@ Overlaps::Interval Overlaps::interval_of(const at::Tensor& tensor) {
   if (tensor.key_set().has(c10::DispatchKey::Functionalize)) {
     return {storage.unsafeGetStorageImpl(), 0, std::numeric_limits<int64_t>::max()};
   }
-  int64_t elements = 1;
-  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
-    elements += (tensor.size(dim) - 1) * tensor.stride(dim);
-  }
-  const auto size = static_cast<int64_t>(tensor.itemsize());
-  const int64_t begin = tensor.storage_offset() * size;
-  return {storage.data(), begin, begin + elements * size};
+  const size_t size = tensor.itemsize(), offset = tensor.storage_offset();
+  const size_t end = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), size, offset);
+  return {storage.data(), static_cast<int64_t>(offset * size), static_cast<int64_t>(end)};
 }
 
 bool may_overlap(at::TensorList tensors) {
@@ -101,6 +91,10 @@ bool same_order(const at::Tensor& left, const at::Tensor& right) {
     }
   }
   return true;
+}
+
+at::Tensor copy_for(const at::Tensor& model, const at::Tensor& tensor) {
+  return at::empty_like(model, model.options().dtype(tensor.scalar_type())).copy_(tensor);
 }
 
 }  // namespace polycast::multi_tensor

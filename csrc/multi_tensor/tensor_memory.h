@@ -1,8 +1,10 @@
-// The memory of tensors in lists: sharing, element order, and versions.
+// The memory of tensors in lists: prefetching, sharing, element order, and versions.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
 
+#include <cstddef>
 #include <vector>
 
 namespace polycast::multi_tensor {
@@ -14,6 +16,28 @@ constexpr bool is_real(at::ScalarType type) {
 
 // Below this many tensors a second thread costs more than it saves.
 constexpr int64_t tensor_grain_size = 512;
+
+inline void prefetch(const void* address, size_t bytes) {
+  constexpr size_t line = 64;
+  for (size_t offset = 0; offset < bytes; offset += line) {
+    __builtin_prefetch(static_cast<const char*>(address) + offset);
+  }
+}
+
+// Prefetches the objects of the tensors that a loop reaches next. The objects of thousands of small tensors are spread
+// over memory, and a step would spend its time waiting for each. The storage comes later, because its address is in the
+// tensor.
+inline void prefetch_ahead(at::TensorList tensors, size_t index) {
+  constexpr size_t distance = 8;
+  if (index + 2 * distance < tensors.size()) {
+    prefetch(tensors[index + 2 * distance].unsafeGetTensorImpl(), sizeof(c10::TensorImpl));
+  }
+  if (index + distance < tensors.size() && tensors[index + distance].has_storage()) {
+    prefetch(
+        tensors[index + distance].unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(),
+        sizeof(c10::StorageImpl));
+  }
+}
 
 // Finds tensors that may share memory: a tensor that appears twice, or two tensors that span overlapping intervals of
 // one storage. Two columns of a matrix count as well, although they have no element in common.
@@ -34,7 +58,7 @@ class Overlaps {
 
   static Interval interval_of(const at::Tensor& tensor);
 
-  std::vector<const void*> seen_;  // a hash table of tensors, at most half full
+  std::vector<const void*> seen_;  // A hash table of tensors, at most half full.
   bool is_repeated_ = false;
   std::vector<Interval> intervals_;
 };
@@ -48,5 +72,8 @@ void raise_versions(at::TensorList tensors);
 
 // Returns whether two tensors of the same sizes have their elements in the same order in memory, without gaps.
 bool same_order(const at::Tensor& left, const at::Tensor& right);
+
+// Returns a copy of a tensor with the memory layout of the model.
+at::Tensor copy_for(const at::Tensor& model, const at::Tensor& tensor);
 
 }  // namespace polycast::multi_tensor

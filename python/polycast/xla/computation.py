@@ -6,12 +6,13 @@ single node for any number of tensors.
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
-from polycast._extension import signature, write_back
+from polycast._extension import write_back
 from polycast.torch_internals import (
     DispatchKey,
     DispatchKeySet,
@@ -27,6 +28,7 @@ Build: TypeAlias = Callable[[list[Op]], list[Op]]
 # would build each computation again in each step.
 _LIMIT = 4096
 _computations: dict[Hashable, Any] = {}
+_KIND_OF_INPUT = attrgetter("dtype", "shape")
 # If this key is excluded, torch_xla returns tensors without the wrapper of functionalization, as write_back requires.
 _FUNCTIONALIZE = DispatchKeySet(DispatchKey.Functionalize)
 
@@ -63,7 +65,7 @@ def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]
 
 
 def _computation(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> Any:
-    key = (kind, signature(inputs))
+    key = (kind, *map(_KIND_OF_INPUT, inputs))
     if key not in _computations:
         if len(_computations) >= _LIMIT:
             del _computations[next(iter(_computations))]
