@@ -4,8 +4,8 @@
 #include <ATen/core/ivalue.h>
 #include <ATen/core/stack.h>
 
+#include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -20,19 +20,14 @@ bool holds_tensors(const c10::IValue& value) {
   return value.isTensorList() || value.isOptionalTensorList();
 }
 
-template <class Visit>
-void visit_tensors(const c10::IValue& value, const Visit& visit) {
+void widen_by_value(at::ScalarType& widest, const c10::IValue& value, c10::DeviceType device) {
   if (value.isTensor()) {
-    visit(value.toTensor());
+    widen(widest, value.toTensor(), device);
   } else if (holds_tensors(value)) {
     for (const c10::IValue& item : value.toListRef()) {
-      visit_tensors(item, visit);
+      widen_by_value(widest, item, device);
     }
   }
-}
-
-void widen_by_value(at::ScalarType& widest, const c10::IValue& value, c10::DeviceType device) {
-  visit_tensors(value, [&](const at::Tensor& tensor) { widen(widest, tensor, device); });
 }
 
 // Casts a list into a new one, because the list belongs to the caller.
@@ -50,18 +45,6 @@ c10::IValue cast_value(at::ScalarType to, const c10::IValue& value, c10::DeviceT
     result.push_back(cast_value(to, item, device));
   }
   return result;
-}
-
-// The position of the first optional dtype, which fp32_set_opt_dtype sets.
-std::optional<size_t> dtype_argument(const c10::FunctionSchema& schema) {
-  const std::vector<c10::Argument>& arguments = schema.arguments();
-  for (size_t place = 0; place < arguments.size(); ++place) {
-    const auto type = arguments[place].real_type()->cast<c10::OptionalType>();
-    if (type && type->getElementType()->kind() == c10::TypeKind::ScalarTypeType) {
-      return place;
-    }
-  }
-  return std::nullopt;
 }
 
 thread_local bool is_repeated = false;
@@ -95,11 +78,12 @@ class Boxed final : public c10::OperatorKernel {
   }
 
  private:
+  // fp32_set_opt_dtype sets the first optional dtype.
   static void set_dtype(const c10::FunctionSchema& schema, const Call& call, c10::IValue* arguments) {
-    const std::optional<size_t> place = dtype_argument(schema);
-    if (place && arguments[*place].isNone() && arguments[0].isTensor() &&
-        is_eligible(arguments[0].toTensor(), call.device_type)) {
-      arguments[*place] = at::kFloat;
+    const std::vector<c10::Argument>& known = schema.arguments();
+    c10::IValue& dtype = arguments[std::find_if(known.begin(), known.end(), is_optional_dtype) - known.begin()];
+    if (dtype.isNone() && arguments[0].isTensor() && is_eligible(arguments[0].toTensor(), call.device_type)) {
+      dtype = at::kFloat;
     }
   }
 

@@ -28,8 +28,8 @@ struct Device {
   const char* name;
   const char* dispatch_key;
   std::vector<const char*> lower_precision;
-  bool cache;        // whether casts of its weights may be reused
-  const char* like;  // the device whose rules it inherits; "" if there is none
+  bool cache;        // Casts of its weights may be reused.
+  const char* like;  // It inherits the rules of this device. "" is none.
 };
 
 struct CategoryDoc {
@@ -48,7 +48,7 @@ struct BuiltInRule {
   Category category;
   torch::CppFunction (*kernel)(Slot slot);
   const char* note = "";
-  const char* message = "";  // for banned
+  const char* message = "";  // A banned op raises it.
   const char* device = "";
 };
 
@@ -65,7 +65,6 @@ void add_rules(std::vector<BuiltInRule>& rules, const std::string& devices, Buil
 const std::vector<Device>& devices();
 const std::vector<CategoryDoc>& category_docs();
 const std::vector<BuiltInRule>& built_in_rules();
-const std::vector<PublicNames>& public_names();  // one op and its public names in each
-const std::vector<PublicNames>& composites();    // one public name and its ops in each
+const std::vector<PublicNames>& public_names();
 
 }  // namespace polycast::autocast

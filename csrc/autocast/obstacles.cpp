@@ -39,21 +39,6 @@ bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
 
-bool is_optional_dtype(const c10::Argument& argument) {
-  const auto optional = argument.real_type()->cast<c10::OptionalType>();
-  return optional && optional->getElementType()->kind() == c10::TypeKind::ScalarTypeType;
-}
-
-// Only these overloads have a kernel that appends a dtype.
-bool appends_dtype(const std::string& name) {
-  for (DeviceIndex device = 0; device < devices().size(); ++device) {
-    if (built_in_rule(name, device).category == Category::fp32_append_dtype) {
-      return true;
-    }
-  }
-  return false;
-}
-
 // Returns why no category can cast the overload.
 std::string obstacle_to_all(const c10::FunctionSchema& schema) {
   const std::vector<c10::Argument>& arguments = schema.arguments();
@@ -79,15 +64,26 @@ std::string obstacle_to_all(const c10::FunctionSchema& schema) {
 
 }  // namespace
 
+bool is_optional_dtype(const c10::Argument& argument) {
+  const auto optional = argument.real_type()->cast<c10::OptionalType>();
+  return optional && optional->getElementType()->kind() == c10::TypeKind::ScalarTypeType;
+}
+
 std::vector<std::string> overloads_of(const std::string& key) {
-  const size_t dot = key.find('.');
-  if (dot != std::string::npos) {
-    return {key.substr(dot) == ".default" ? key.substr(0, dot) : key};
-  }
   std::vector<std::string> names;
+  if (key == "*") {
+    for (const auto& [name, row] : built_in_rows()) {
+      names.push_back(name);
+    }
+    return names;
+  }
+  const c10::OperatorName given = operator_name(key);
+  if (!given.overload_name.empty()) {
+    return {given.overload_name == "default" ? given.name : key};
+  }
   for (const auto& op : torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(key))) {
     const c10::OperatorName& name = op->schema().operator_name();
-    if (c10::Dispatcher::singleton().findSchema(name)) {  // TorchScript has operators of its own
+    if (c10::Dispatcher::singleton().findSchema(name)) {  // TorchScript has further operators of its own.
       names.push_back(c10::toString(name));
     }
   }
@@ -95,12 +91,10 @@ std::vector<std::string> overloads_of(const std::string& key) {
 }
 
 std::string obstacle(const std::string& name, Category category, DeviceIndex device) {
-  if (built_in_rule(name, device).category == Category::stock) {
+  if (built_in_category(name, device) == Category::stock) {
     return std::string("keeps PyTorch's own kernel on ") + devices()[device].name + "; leave it out there";
   }
-  const size_t dot = name.find('.');
-  const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
-  const auto op = c10::Dispatcher::singleton().findSchema({name.substr(0, dot), overload});
+  const auto op = c10::Dispatcher::singleton().findSchema(operator_name(name));
   if (!op) {
     return "is registered by no library; import the library first";
   }
@@ -109,7 +103,10 @@ std::string obstacle(const std::string& name, Category category, DeviceIndex dev
     return reason;
   }
   const std::vector<c10::Argument>& arguments = op->schema().arguments();
-  if (category == Category::fp32_append_dtype && !appends_dtype(name)) {
+  // Only the overloads of these rules have a kernel that appends a dtype.
+  const BuiltInRow& row = built_in_row(name);
+  const auto appends = [](const BuiltInRule* rule) { return rule && rule->category == Category::fp32_append_dtype; };
+  if (category == Category::fp32_append_dtype && std::none_of(row.begin(), row.end(), appends)) {
     return "has no overload for a dtype in policy.yaml; use fp32";
   }
   if (category == Category::fp32_set_opt_dtype && std::none_of(arguments.begin(), arguments.end(), is_optional_dtype)) {

@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -17,12 +18,12 @@ namespace polycast::autocast {
 namespace {
 
 using Parts = std::vector<PolicyScope::Part>;
-using Key = std::vector<std::pair<Layer, const Policy*>>;  // does not own the policies
+using Key = std::vector<std::pair<Layer, const Policy*>>;  // The scope owns the policies.
 
 struct Shared {
   std::mutex mutex;
-  std::map<Key, std::weak_ptr<const PolicyScope>> scopes;
-  size_t room = 64;  // the number of scopes at which unused ones are removed
+  std::map<Key, std::weak_ptr<PolicyScope>> scopes;
+  size_t room = 64;  // At this number of scopes, unused ones are removed.
   std::unordered_map<uint64_t, ScopePointer> kept;
   PolicyPointer of_process;
 };
@@ -38,7 +39,8 @@ Shared& shared() {
   return *instance;
 }
 
-std::atomic<uint64_t> version{0};  // of the process's policy and the ids
+// A thread that has an older version follows the policy of the process and the ids.
+std::atomic<uint64_t> version{0};
 std::atomic<uint64_t> next_id{1};
 std::atomic<uint64_t> id_of_none{0};
 
@@ -51,15 +53,15 @@ struct EarlierProcess {
 
 // One entry of a thread's stack.
 struct Frame {
-  GuardPointer guard;  // nullptr in compiled code
-  ScopePointer scope;  // the scope inside of it
+  GuardPointer guard;  // Compiled code has none.
+  ScopePointer scope;  // The scope that applies within the frame.
   std::optional<EarlierProcess> earlier;
   std::optional<Region> before;
 };
 
 struct Thread {
   std::vector<Frame> frames;
-  ScopePointer outermost;  // the scope outside of all frames
+  ScopePointer outermost;  // The scope that applies outside of all frames.
 };
 
 thread_local Thread thread;
@@ -104,10 +106,10 @@ ScopePointer find_or_make(Parts parts) {
     }
     shared().room = 2 * scopes.size() + 64;
   }
-  std::weak_ptr<const PolicyScope>& known = scopes[std::move(key)];
+  std::weak_ptr<PolicyScope>& known = scopes[std::move(key)];
   ScopePointer scope = known.lock();
   if (!scope) {
-    known = scope = std::make_shared<const PolicyScope>(std::move(parts));
+    known = scope = std::make_shared<PolicyScope>(std::move(parts));
   }
   return scope;
 }
@@ -176,18 +178,8 @@ void pop() {
 }  // namespace
 
 const char* name_of(Layer layer) {
-  switch (layer) {
-    case Layer::over:
-      return "over all";
-    case Layer::module:
-      return "module";
-    case Layer::region:
-      return "region";
-    case Layer::process:
-      return "process";
-    default:
-      return "policy.yaml";
-  }
+  constexpr std::array names{"over all", "module", "region", "process", "policy.yaml"};
+  return names[static_cast<size_t>(layer)];
 }
 
 PolicyScope::PolicyScope(std::vector<Part> parts) : id(next_id++), parts(std::move(parts)) {}
@@ -260,14 +252,18 @@ uint64_t id_in_force() {
   return scope == nullptr ? id_of_none.load() : scope->id;
 }
 
-void keep(const ScopePointer& scope) {
+uint64_t keep(const ScopePointer& scope) {
+  if (scope == nullptr) {
+    return 0;
+  }
   const std::lock_guard<std::mutex> lock(shared().mutex);
   shared().kept.emplace(scope->id, scope);
+  return scope->id;
 }
 
 ScopePointer kept(uint64_t id) {
   const std::lock_guard<std::mutex> lock(shared().mutex);
-  return shared().kept.at(id);
+  return id == 0 ? nullptr : shared().kept.at(id);
 }
 
 void renew_ids() {
@@ -300,10 +296,10 @@ Found find_rule(Slot slot, DeviceIndex device) {
 }
 
 std::string message_of(const Found& found, Slot slot, DeviceIndex device) {
+  const std::string& name = name_of(slot);
   if (found.spec == nullptr) {
-    return built_in_message(slot, device);
+    return built_in_row(name)[device]->message;
   }
-  const std::string name = name_of(slot);
   const std::string shown = name.rfind("aten::", 0) == 0 ? name.substr(6) : name;
   return "'" + shown + "' is banned on " + devices()[device].name + " by " + found.spec->origin;
 }

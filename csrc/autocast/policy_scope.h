@@ -36,11 +36,11 @@ class PolicyScope {
 
   explicit PolicyScope(std::vector<Part> parts);
 
-  const uint64_t id;  // never used again for another scope
+  const uint64_t id;  // No other scope ever has this id.
   const std::vector<Part> parts;
 };
 
-using ScopePointer = std::shared_ptr<const PolicyScope>;  // nullptr is the scope without a policy
+using ScopePointer = std::shared_ptr<PolicyScope>;  // nullptr is the scope without a policy.
 
 // Returns the scope after entering a policy in another scope. The policy overrides the others of its layer.
 ScopePointer scope_within(const ScopePointer& outer, Layer layer, const PolicyPointer& policy);
@@ -62,7 +62,7 @@ struct ScopeGuard {
   std::optional<ScopePointer> scope;  // with the policy that the process had then, until another one is used
 };
 
-using GuardPointer = std::shared_ptr<const ScopeGuard>;
+using GuardPointer = std::shared_ptr<ScopeGuard>;
 
 void enter(const GuardPointer& guard);
 // Leaves this thread's latest frame of the guard, and all frames that were entered within it. Does nothing in a thread
@@ -82,8 +82,9 @@ ScopePointer share_scope_in_force();
 // Returns the id of this thread's scope. The scope without a policy has an id as well.
 uint64_t id_in_force();
 
-// Keeps a scope until the end of the process, so that compiled code can name it by its id.
-void keep(const ScopePointer& scope);
+// Keeps a scope until the end of the process, so that compiled code can name it by its id, which is returned. The scope
+// without a policy is 0 here.
+uint64_t keep(const ScopePointer& scope);
 ScopePointer kept(uint64_t id);
 
 // Gives all scopes new ids after a change of the kernels, so that earlier compiled code does not run again.

@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 
 #include "autocast/builtin_policy.h"
 #include "autocast/kernel.h"
@@ -26,7 +25,7 @@ using Place = std::pair<std::string, c10::DispatchKey>;
 struct State {
   std::mutex mutex;
   std::map<std::string, std::vector<torch::Library>> libraries;
-  std::map<Place, torch::Library> added;   // the kernels that add_kernels registered
+  std::map<Place, torch::Library> added;   // add_kernels registered these.
   std::atomic<uint64_t> installations{1};  // A policy stores the count at which its kernels were added.
 };
 
@@ -36,85 +35,32 @@ State& state() {
   return *instance;
 }
 
-std::string debug_text(const BuiltInRule& rule) {
-  return std::string("polycast: ") + name_of(rule.category) + " on " + rule.device + ", from policy.yaml";
-}
-
-const Device& find_device(const std::string& name) {
-  return devices()[index_of(name)];
-}
-
-// Maps the name of an overload to its built-in rules, one for each device that lists it.
-using RulesByName = std::map<std::string, std::vector<const BuiltInRule*>>;
-
-const RulesByName& rules_by_name() {
-  static const RulesByName* const table = [] {
-    auto* const made = new RulesByName;
-    for (const BuiltInRule& rule : built_in_rules()) {
-      (*made)[qualified_name(rule)].push_back(&rule);
-    }
-    return made;
-  }();
-  return *table;
-}
-
-std::vector<const BuiltInRule*> rules_of(const std::string& name) {
-  const auto found = rules_by_name().find(name);
-  return found == rules_by_name().end() ? std::vector<const BuiltInRule*>{} : found->second;
-}
-
-std::vector<std::string> listed_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, rules] : rules_by_name()) {
-    names.push_back(name);
-  }
-  return names;
-}
-
-// Two devices of policy.yaml can share a dispatch key. An op that only the other device lists must fall through here,
-// otherwise it would keep the kernel that PyTorch registered for the other device.
-void hide_rules_of_siblings(const Device& device, const std::set<std::string>& own, torch::Library& library) {
-  const std::string key = device.dispatch_key;
-  for (const auto& [name, found] : rules_by_name()) {
-    const bool hidden = std::any_of(found.begin(), found.end(), [&key](const BuiltInRule* rule) {
-      return rule->category != Category::stock && key == find_device(rule->device).dispatch_key;
-    });
-    if (hidden && own.count(name) == 0) {
-      library.impl(
-          name.c_str(),
-          torch::CppFunction::makeFallthrough().debug(std::string("polycast: unlisted on ") + device.name));
+// Returns whether a device with this dispatch key has a built-in rule for the overload, and `matches` holds for it.
+template <class Matches>
+bool is_listed_on(const char* dispatch_key, const BuiltInRow& row, const Matches& matches) {
+  for (DeviceIndex index = 0; index < row.size(); ++index) {
+    if (row[index] && std::string(dispatch_key) == devices()[index].dispatch_key && matches(*row[index])) {
+      return true;
     }
   }
+  return false;
 }
 
 // The kernel that was compiled for the op, if policy.yaml lists it on any device, otherwise the boxed one.
 torch::CppFunction kernel_of(const std::string& name) {
-  for (const BuiltInRule* rule : rules_of(name)) {
-    if (rule->category != Category::stock) {
+  for (const BuiltInRule* const rule : built_in_row(name)) {
+    if (rule && rule->category != Category::stock) {
       return rule->kernel(slot_of(name));
     }
   }
   return boxed_kernel(name);
 }
 
-// Returns whether the kernel on the device's key is ours: the device, or another one with its key, lists the op.
-bool is_ours(const std::string& name, const Device& device) {
-  const std::string key = device.dispatch_key;
-  const std::vector<const BuiltInRule*> found = rules_of(name);
-  return std::any_of(found.begin(), found.end(), [&key](const BuiltInRule* rule) {
-    return key == find_device(rule->device).dispatch_key;
-  });
-}
-
 // Raises ValueError if another library registered an autocast kernel for the op. Ours would replace it everywhere,
 // also where the policy does not apply.
 void check_free(const std::string& name, const Device& device, c10::DispatchKey key) {
-  const size_t dot = name.find('.');
-  const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
-  const c10::OperatorHandle op =
-      c10::Dispatcher::singleton().findSchemaOrThrow(name.substr(0, dot).c_str(), overload.c_str());
   TORCH_CHECK_VALUE(
-      !op.hasKernelForDispatchKey(key),
+      !c10::Dispatcher::singleton().findSchema(operator_name(name))->hasKernelForDispatchKey(key),
       name,
       " has an autocast kernel of its own on ",
       device.name,
@@ -133,7 +79,8 @@ void add_kernel(const std::string& name, const Device& device) {
   if (state().added.count({name, key}) != 0) {
     return;
   }
-  if (!is_ours(name, device)) {
+  // The kernel on the key is ours if the device, or another one with its key, lists the op.
+  if (!is_listed_on(device.dispatch_key, built_in_row(name), [](const BuiltInRule&) { return true; })) {
     check_free(name, device, key);
   }
   state().added.emplace(Place(name, key), added_kernel(name, device));
@@ -142,33 +89,36 @@ void add_kernel(const std::string& name, const Device& device) {
 }  // namespace
 
 void install(const std::string& device_name, bool fallback) {
-  const Device& device = find_device(device_name);
+  const DeviceIndex index = index_of(device_name);
+  const Device& device = devices()[index];
   const std::lock_guard<std::mutex> lock(state().mutex);
-  Silence silence;  // The dispatcher warns that a kernel of PyTorch is overridden, which is intended.
-  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+  const Silence silence;  // The dispatcher warns that a kernel of PyTorch is overridden, which is intended.
   const c10::DispatchKey key = c10::parseDispatchKey(device.dispatch_key);
   torch::Library library(torch::Library::IMPL, "aten", key, "policy.yaml", 0);
-  std::set<std::string> own;
-  for (const BuiltInRule& rule : built_in_rules()) {
-    if (device_name != rule.device) {
-      continue;
-    }
-    const std::string name = qualified_name(rule);
-    own.insert(name);
-    if (rule.category != Category::stock) {
-      library.impl(name.c_str(), rule.kernel(slot_of(name)).debug(debug_text(rule)));
+  const auto has_kernel = [](const BuiltInRule& rule) { return rule.category != Category::stock; };
+  for (const auto& [name, row] : built_in_rows()) {
+    if (const BuiltInRule* const rule = row[index]) {
+      if (has_kernel(*rule)) {
+        const std::string text = "polycast: " + name_of(rule->category) + " on " + device.name + ", from policy.yaml";
+        library.impl(name.c_str(), rule->kernel(slot_of(name)).debug(text));
+      }
+    } else if (is_listed_on(device.dispatch_key, row, has_kernel)) {
+      // Two devices of policy.yaml can share a dispatch key. An op that only the other device lists must fall through
+      // here, otherwise it would keep the kernel that PyTorch registered for the other device.
+      const std::string text = std::string("polycast: unlisted on ") + device.name;
+      library.impl(name.c_str(), torch::CppFunction::makeFallthrough().debug(text));
     }
   }
-  hide_rules_of_siblings(device, own, library);
   for (auto& [place, kernel] : state().added) {
     if (place.second == key) {
-      kernel = added_kernel(place.first, device);  // above the kernel that hides the rules of a sibling
+      kernel = added_kernel(place.first, device);  // It must be above the fallthrough.
     }
   }
   cast_cache::allow(installed_on(key).device_type, device.cache);
-  set_installed(key, index_of(device_name));
+  set_installed(key, index);
   ++state().installations;
-  state().libraries.erase(device_name);  // last, because the earlier kernels must remain if a registration throws
+  // The earlier kernels go last, because they must remain if a registration throws.
+  state().libraries.erase(device_name);
   std::vector<torch::Library>& libraries = state().libraries[device_name];
   libraries.push_back(std::move(library));
   if (fallback && !c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(key)) {
@@ -178,7 +128,7 @@ void install(const std::string& device_name, bool fallback) {
 }
 
 void uninstall(const std::string& device_name) {
-  const c10::DispatchKey key = c10::parseDispatchKey(find_device(device_name).dispatch_key);
+  const c10::DispatchKey key = c10::parseDispatchKey(devices()[index_of(device_name)].dispatch_key);
   const std::lock_guard<std::mutex> lock(state().mutex);
   if (state().libraries.erase(device_name) == 0) {
     return;
@@ -205,15 +155,14 @@ void add_kernels(const Policy& policy) {
     return;
   }
   const std::lock_guard<std::mutex> lock(state().mutex);
-  Silence silence;
-  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+  const Silence silence;
   for (const auto& [key, row] : policy.rows) {
-    for (const std::string& name : key == "*" ? listed_names() : overloads_of(key)) {
+    // The kernel of an op that is listed reads the policies already, so "*" adds kernels on the other devices only.
+    for (const std::string& name : overloads_of(key)) {
       for (DeviceIndex index = 0; index < devices().size(); ++index) {
         const Device& device = devices()[index];
-        // The kernel of an op that is listed reads the policies already.
         if (row[index] && state().libraries.count(device.name) != 0 &&
-            built_in_rule(name, index).category == Category::unlisted && policy.find_row(name, index) != nullptr) {
+            built_in_category(name, index) == Category::unlisted && policy.find_row(name, index) != nullptr) {
           add_kernel(name, device);
         }
       }

@@ -10,10 +10,13 @@
 
 namespace polycast::autocast {
 
-// Suppresses the warnings of PyTorch's code.
+// Suppresses the warnings of PyTorch's C++ code in this thread as long as it exists.
 class Silence : public c10::WarningHandler {
  public:
   void process(const c10::Warning& /*warning*/) override {}
+
+ private:
+  const c10::WarningUtils::WarningHandlerGuard guard_{this};
 };
 
 // Registers the kernels of one of devices(). Kernels that are already registered are registered again, above the

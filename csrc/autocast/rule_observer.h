@@ -8,7 +8,8 @@ namespace polycast::autocast {
 // Both are called in the thread of the call, before anything is cast. `slot` is the overload that was called.
 struct RuleObserver {
   void (*follow)(Slot slot, const Found& found);
-  bool (*has_begun)(Slot slot);  // whether the observer knows of the call
+  // Returns whether the observer knows of the call.
+  bool (*has_begun)(Slot slot);
 };
 
 // Replaces the observer, which lives until the end of the process. nullptr removes it.

@@ -3,11 +3,9 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <array>
 #include <deque>
 #include <limits>
 #include <mutex>
-#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -15,16 +13,13 @@ namespace polycast::autocast {
 
 namespace {
 
-constexpr const char* unlisted = "unlisted";  // the only category without a sentence in policy.yaml
-constexpr std::array replacing_dtypes{at::kHalf, at::kBFloat16, at::kDouble};
-
 // Callers of the functions that lock hold the GIL, and a process forks with the GIL held, so the lock is free in a
 // fork.
 struct Tables {
   std::mutex mutex;
   std::unordered_map<std::string, Slot> slots;
-  std::deque<std::string> names;                                // by slot; elements never move
-  std::map<std::string, std::weak_ptr<const Policy>> policies;  // by key
+  std::deque<std::string> names;                          // By slot. Elements of a deque never move.
+  std::map<std::string, std::weak_ptr<Policy>> policies;  // By the key that Python derives.
 };
 
 Tables& tables() {
@@ -42,14 +37,28 @@ Rule rule_of(Category category) {
   return {category, category == Category::fp32 ? at::kFloat : at::ScalarType::Undefined};
 }
 
+// The rules and their names in policies: categories, and the dtypes that replace the region's.
+const std::vector<std::pair<std::string, Rule>>& named_rules() {
+  static const auto* const table = [] {
+    // policy.yaml has no sentence for "unlisted".
+    auto* const made = new std::vector<std::pair<std::string, Rule>>{{"unlisted", {}}};
+    for (const at::ScalarType dtype : {at::kHalf, at::kBFloat16, at::kDouble}) {
+      made->push_back({c10::getDtypeNames(dtype).first, {Category::lower_precision_fp, dtype}});
+    }
+    for (const CategoryDoc& doc : category_docs()) {
+      made->push_back({doc.name, rule_of(doc.category)});
+    }
+    return made;
+  }();
+  return *table;
+}
+
 struct BuiltIn {
-  std::vector<Rule> rules;
-  std::unordered_map<size_t, const char*> messages;
-  std::unordered_map<std::string, Slot> overloads;
-  std::set<std::string> ops;
+  std::vector<Rule> rules;  // By slot and device.
+  std::map<std::string, BuiltInRow> rows;
 };
 
-size_t place_of(Slot slot, DeviceIndex device) {
+size_t index_in_table(Slot slot, DeviceIndex device) {
   return static_cast<size_t>(slot) * devices().size() + device;
 }
 
@@ -58,14 +67,13 @@ const BuiltIn& built_in() {
     auto* const all = new BuiltIn;
     for (const BuiltInRule& rule : built_in_rules()) {
       const std::string name = qualified_name(rule);
-      const Slot slot = all->overloads.emplace(name, slot_of(name)).first->second;
-      const size_t place = place_of(slot, index_of(rule.device));
-      all->rules.resize(std::max(all->rules.size(), place + 1));
-      all->rules[place] = rule_of(rule.category);
-      all->ops.insert(name.substr(0, name.find('.')));
-      if (rule.category == Category::banned) {
-        all->messages[place] = rule.message;
-      }
+      const DeviceIndex device = index_of(rule.device);
+      BuiltInRow& row = all->rows[name];
+      row.resize(devices().size());
+      row[device] = &rule;
+      const size_t index = index_in_table(slot_of(name), device);
+      all->rules.resize(std::max(all->rules.size(), index + 1));
+      all->rules[index] = rule_of(rule.category);
     }
     return all;
   }();
@@ -79,33 +87,20 @@ constexpr size_t spare_slots = 128;
 
 }  // namespace
 
-const char* name_of(Category category) {
-  for (const CategoryDoc& doc : category_docs()) {
-    if (doc.category == category) {
-      return doc.name;
-    }
-  }
-  return unlisted;
+const std::string& name_of(const Rule& rule) {
+  const auto is_it = [&](const auto& named) { return named.second == rule; };
+  return std::find_if(named_rules().begin(), named_rules().end(), is_it)->first;
 }
 
-std::string name_of(const Rule& rule) {
-  const bool replaces = rule.category == Category::lower_precision_fp && rule.to != at::ScalarType::Undefined;
-  return replaces ? std::string(c10::getDtypeNames(rule.to).first) : std::string(name_of(rule.category));
+const std::string& name_of(Category category) {
+  return name_of(rule_of(category));
 }
 
 Rule rule_named(const std::string& name) {
-  for (const at::ScalarType dtype : replacing_dtypes) {
-    if (name == c10::getDtypeNames(dtype).first) {
-      return {Category::lower_precision_fp, dtype};
-    }
-  }
-  for (const CategoryDoc& doc : category_docs()) {
-    if (name == doc.name) {
-      return rule_of(doc.category);
-    }
-  }
-  TORCH_CHECK_VALUE(name == unlisted, "no category '", name, "'");
-  return {};
+  const auto is_it = [&](const auto& named) { return named.first == name; };
+  const auto found = std::find_if(named_rules().begin(), named_rules().end(), is_it);
+  TORCH_CHECK_VALUE(found != named_rules().end(), "no category '", name, "'");
+  return found->second;
 }
 
 std::string qualified_name(const BuiltInRule& rule) {
@@ -116,13 +111,14 @@ std::string qualified_name(const BuiltInRule& rule) {
 Slot slot_of(const std::string& name) {
   Tables& known = tables();
   const std::lock_guard<std::mutex> lock(known.mutex);
-  const auto [found, is_new] = known.slots.try_emplace(name, static_cast<Slot>(known.names.size()));
-  if (is_new) {
-    TORCH_CHECK(
-        known.names.size() <= std::numeric_limits<Slot>::max(), "policies name more overloads than ", found->second);
-    known.names.push_back(name);
+  const auto found = known.slots.find(name);
+  if (found != known.slots.end()) {
+    return found->second;
   }
-  return found->second;
+  const size_t slot = known.names.size();
+  TORCH_CHECK(slot <= std::numeric_limits<Slot>::max(), "policies name more than ", slot, " overloads");
+  known.names.push_back(name);
+  return known.slots[name] = static_cast<Slot>(slot);
 }
 
 const std::string& name_of(Slot slot) {
@@ -141,36 +137,44 @@ DeviceIndex index_of(const std::string& device) {
 
 Rule built_in_rule(Slot slot, DeviceIndex device) {
   const std::vector<Rule>& rules = built_in().rules;
-  const size_t place = place_of(slot, device);
-  return place < rules.size() ? rules[place] : Rule{};  // the op is not in policy.yaml
+  const size_t index = index_in_table(slot, device);
+  return index < rules.size() ? rules[index] : Rule{};  // Ops that policy.yaml does not list come later.
 }
 
-Rule built_in_rule(const std::string& name, DeviceIndex device) {
-  const auto listed = built_in().overloads.find(name);
-  return listed == built_in().overloads.end() ? Rule{} : built_in_rule(listed->second, device);
+const std::map<std::string, BuiltInRow>& built_in_rows() {
+  return built_in().rows;
 }
 
-const char* built_in_message(Slot slot, DeviceIndex device) {
-  return built_in().messages.at(place_of(slot, device));
+const BuiltInRow& built_in_row(const std::string& name) {
+  static const BuiltInRow none(devices().size());
+  const auto row = built_in_rows().find(name);
+  return row == built_in_rows().end() ? none : row->second;
+}
+
+Category built_in_category(const std::string& name, DeviceIndex device) {
+  const BuiltInRule* const rule = built_in_row(name)[device];
+  return rule == nullptr ? Category::unlisted : rule->category;
 }
 
 bool is_listed(const std::string& op) {
-  return built_in().ops.count(op) != 0;
+  const auto row = built_in_rows().lower_bound(op);  // "." precedes all other characters of names
+  return row != built_in_rows().end() && operator_name(row->first).name == op;
+}
+
+c10::OperatorName operator_name(const std::string& name) {
+  const size_t dot = name.find('.');
+  return {name.substr(0, dot), dot == std::string::npos ? "" : name.substr(dot + 1)};
 }
 
 Policy::Policy(Rows rows) : rows(std::move(rows)), resolved_((slot_count() + spare_slots) * devices().size()) {}
 
 const Policy::Rows::value_type* Policy::find_row(const std::string& name, DeviceIndex device) const {
-  const size_t dot = name.find('.');
-  const std::string op = name.substr(0, dot);
-  const bool is_default =
-      built_in().overloads.count(name) != 0 && built_in_rule(name, device).category != Category::banned;
-  for (const std::string& key : {dot == std::string::npos ? name + ".default" : name, op, std::string("*")}) {
+  const bool is_in_every = built_in_rows().count(name) != 0 && built_in_category(name, device) != Category::banned;
+  const std::string op = operator_name(name).name;
+  for (const std::string& key : {op == name ? name + ".default" : name, op, std::string(is_in_every ? "*" : "")}) {
     const auto row = rows.find(key);
-    if (row == rows.end() || !row->second[device] || (key == "*" && !is_default)) {
-      continue;
-    }
-    if (obstacle(name, row->second[device]->rule.category, device).empty()) {
+    if (row != rows.end() && row->second[device] &&
+        obstacle(name, row->second[device]->rule.category, device).empty()) {
       return &*row;
     }
   }
@@ -178,14 +182,14 @@ const Policy::Rows::value_type* Policy::find_row(const std::string& name, Device
 }
 
 const RuleSpec* Policy::find(Slot slot, DeviceIndex device) const {
-  const size_t place = place_of(slot, device);
-  const bool has_place = place < resolved_.size();
-  const RuleSpec* found = has_place ? resolved_[place].load(std::memory_order_relaxed) : nullptr;
+  const size_t index = index_in_table(slot, device);
+  const bool has_entry = index < resolved_.size();
+  const RuleSpec* found = has_entry ? resolved_[index].load(std::memory_order_relaxed) : nullptr;
   if (found == nullptr) {
     const Rows::value_type* const row = find_row(name_of(slot), device);
     found = row == nullptr ? &nothing : &*row->second[device];
-    if (has_place) {
-      resolved_[place].store(found, std::memory_order_relaxed);
+    if (has_entry) {
+      resolved_[index].store(found, std::memory_order_relaxed);
     }
   }
   return found == &nothing ? nullptr : found;
@@ -198,7 +202,7 @@ PolicyPointer find_policy(const std::string& key) {
 }
 
 PolicyPointer make_policy(const std::string& key, Policy::Rows rows) {
-  auto policy = std::make_shared<const Policy>(std::move(rows));
+  auto policy = std::make_shared<Policy>(std::move(rows));
   const std::lock_guard<std::mutex> lock(tables().mutex);
   auto& policies = tables().policies;
   for (auto known = policies.begin(); known != policies.end();) {

@@ -1,6 +1,7 @@
 // Rules: the built-in ones, and policies that override them.
 #pragma once
 
+#include <ATen/core/operator_name.h>
 #include <c10/core/ScalarType.h>
 
 #include <atomic>
@@ -12,6 +13,10 @@
 #include <vector>
 
 #include "autocast/builtin_policy.h"
+
+namespace c10 {
+struct Argument;
+}
 
 namespace polycast::autocast {
 
@@ -26,12 +31,12 @@ struct Rule {
   }
 };
 
-using DeviceIndex = uint8_t;  // the index of a device in devices()
+using DeviceIndex = uint8_t;  // An index of devices().
 
-// A rule as policies write it, by its category or by the dtype that replaces the region's. rule_named raises ValueError
-// for any other text.
-const char* name_of(Category category);
-std::string name_of(const Rule& rule);
+// The name of a rule in policies: its category, or the dtype that replaces the region's. rule_named raises ValueError
+// for any other name.
+const std::string& name_of(Category category);
+const std::string& name_of(const Rule& rule);
 Rule rule_named(const std::string& name);
 
 // Returns the name of a rule's overload in the dispatcher.
@@ -42,13 +47,21 @@ Slot slot_of(const std::string& name);
 const std::string& name_of(Slot slot);
 DeviceIndex index_of(const std::string& device);
 
-// Returns the built-in rule, and its message if it bans the op.
+// The built-in rules by overload and device. nullptr where policy.yaml has none.
+using BuiltInRow = std::vector<const BuiltInRule*>;
+const std::map<std::string, BuiltInRow>& built_in_rows();
+// Returns the row of an overload. Without a rule in policy.yaml it has only nullptr.
+const BuiltInRow& built_in_row(const std::string& name);
+Category built_in_category(const std::string& name, DeviceIndex device);
+
+// Returns the built-in rule of an overload from a table, for the kernels.
 Rule built_in_rule(Slot slot, DeviceIndex device);
-Rule built_in_rule(const std::string& name, DeviceIndex device);
-const char* built_in_message(Slot slot, DeviceIndex device);
 
 // Returns whether policy.yaml lists an op, such as "aten::pow", on any device.
 bool is_listed(const std::string& op);
+
+// Splits the name of an overload in the dispatcher.
+c10::OperatorName operator_name(const std::string& name);
 
 // Returns the registered overloads of an op, by their names in the dispatcher. For an overload the result is this
 // overload; the key "aten::mm.default" is the overload "aten::mm".
@@ -56,6 +69,9 @@ std::vector<std::string> overloads_of(const std::string& key);
 
 // Returns why a category cannot cast an overload on a device, and a remedy after "; ". Empty if it can.
 std::string obstacle(const std::string& name, Category category, DeviceIndex device);
+
+// Returns whether an argument is the optional dtype that fp32_set_opt_dtype sets.
+bool is_optional_dtype(const c10::Argument& argument);
 
 // One device of a policy's row: the rule, and its source in the policy.
 struct RuleSpec {
@@ -92,7 +108,7 @@ class Policy {
   mutable std::vector<std::atomic<const RuleSpec*>> resolved_;
 };
 
-using PolicyPointer = std::shared_ptr<const Policy>;
+using PolicyPointer = std::shared_ptr<Policy>;  // pybind11 does not support pointers to const.
 
 // Returns the policy of a key, which Python derives from its rows, or nullptr if no object has this key.
 PolicyPointer find_policy(const std::string& key);

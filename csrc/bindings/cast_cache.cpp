@@ -2,11 +2,9 @@
 #include "bindings/bindings.h"
 
 #include <ATen/core/Tensor.h>
-#include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <array>
-#include <optional>
 #include <string>
 
 #include "cast_cache/cache.h"
@@ -20,11 +18,6 @@ namespace polycast::bindings {
 namespace {
 
 using cast_cache::kept_casts;
-
-std::optional<std::string> obstacle(const at::Tensor& tensor) {
-  const char* const why = cast_cache::obstacle(tensor);
-  return why == nullptr ? std::nullopt : std::optional<std::string>(why);
-}
 
 // Python has a tensor's address as Tensor._cdata.
 void forget(uintptr_t address, bool release) {
@@ -43,7 +36,8 @@ void set_probe(const std::string& device, const py::object& probe) {
   const c10::DeviceType type = c10::Device(device).type();
   cast_cache::set_recording_probe(type, nullptr);
   if (!probe.is_none()) {
-    probes[static_cast<size_t>(type)] = new py::object(probe);  // never freed, because another thread may be calling it
+    // A probe is never freed, because another thread may be calling it.
+    probes[static_cast<size_t>(type)] = new py::object(probe);
     cast_cache::set_recording_probe(type, &ask_probe);
   }
 }
@@ -51,7 +45,7 @@ void set_probe(const std::string& device, const py::object& probe) {
 }  // namespace
 
 void bind_cast_cache(py::module_& module) {
-  module.def("cast_obstacle", &obstacle, py::arg("tensor"));
+  module.def("cast_obstacle", &cast_cache::obstacle, py::arg("tensor"));
   module.def("keep_casts", [](const at::Tensor& tensor) { kept_casts().keep(tensor); }, py::arg("tensor"));
   module.def("forget_casts", &forget, py::arg("address"), py::arg("release"));
   module.def("clear_casts", [] { kept_casts().clear(); });

@@ -28,13 +28,10 @@ py::list rule_list() {
   return result;
 }
 
-// Public names, and the ops that they run.
 py::list name_list() {
   py::list result;
-  for (const auto* table : {&autocast::public_names(), &autocast::composites()}) {
-    for (const autocast::PublicNames& group : *table) {
-      result.append(py::make_tuple(group.names, group.ops));
-    }
+  for (const autocast::PublicNames& group : autocast::public_names()) {
+    result.append(py::make_tuple(group.names, group.ops));
   }
   return result;
 }
@@ -50,8 +47,7 @@ py::dict category_dict() {
 // Calls a Python function and suppresses the warnings of PyTorch's C++ code, which no binding would convert to
 // Python's.
 py::object without_warnings(const py::function& call) {
-  autocast::Silence silence;
-  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+  const autocast::Silence silence;
   return call();
 }
 

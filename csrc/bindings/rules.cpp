@@ -33,48 +33,41 @@ std::optional<at::ScalarType> optional_type(const py::object& dtype) {
   return dtype.is_none() ? std::nullopt : std::optional(scalar_type(dtype));
 }
 
-// pybind11 does not support pointers to constants.
-template <class Type>
-std::shared_ptr<Type> mutable_of(const std::shared_ptr<const Type>& pointer) {
-  return std::const_pointer_cast<Type>(pointer);
-}
+using autocast::GuardPointer;
+using autocast::PolicyPointer;
+using autocast::ScopePointer;
 
-using Policy = std::shared_ptr<autocast::Policy>;
-using Scope = std::shared_ptr<autocast::PolicyScope>;
-using Guard = std::shared_ptr<autocast::ScopeGuard>;
+// A policy's rows in Python have a cell or None for each device. A cell begins with a category and a source.
+using GivenRows = std::map<std::string, std::vector<std::optional<py::tuple>>>;
 
-// The rows of a policy/rows.py: tuples with a cell or None for each device. A cell begins with a category and a source.
-autocast::Policy::Rows rows_of(const py::dict& given) {
+autocast::Policy::Rows rows_of(const GivenRows& given) {
   autocast::Policy::Rows rows;
   for (const auto& [key, cells] : given) {
-    autocast::Policy::Row& row = rows[key.cast<std::string>()];
-    for (const py::handle& cell : cells) {
-      std::optional<autocast::RuleSpec>& spec = row.emplace_back();
-      if (!cell.is_none()) {
-        const auto parts = py::reinterpret_borrow<py::tuple>(cell);
-        spec = {autocast::rule_named(parts[0].cast<std::string>()), parts[1].cast<std::string>()};
+    TORCH_CHECK_VALUE(cells.size() == autocast::devices().size(), "a row of ", cells.size(), " devices");
+    for (const std::optional<py::tuple>& cell : cells) {
+      std::optional<autocast::RuleSpec>& spec = rows[key].emplace_back();
+      if (cell) {
+        spec = {autocast::rule_named((*cell)[0].cast<std::string>()), (*cell)[1].cast<std::string>()};
       }
     }
-    TORCH_CHECK_VALUE(row.size() == autocast::devices().size(), "a row of ", row.size(), " devices");
   }
   return rows;
 }
 
-using Said = std::optional<std::pair<std::string, std::string>>;
-
-std::map<std::string, std::vector<Said>> given_rows(const autocast::Policy& policy) {
-  std::map<std::string, std::vector<Said>> rows;
+GivenRows given_rows(const autocast::Policy& policy) {
+  GivenRows rows;
   for (const auto& [key, row] : policy.rows) {
     for (const auto& spec : row) {
-      rows[key].push_back(spec ? Said({autocast::name_of(spec->rule), spec->origin}) : std::nullopt);
+      rows[key].push_back(
+          spec ? std::optional(py::make_tuple(autocast::name_of(spec->rule), spec->origin)) : std::nullopt);
     }
   }
   return rows;
 }
 
-Policy kernel_policy(const std::string& key, const py::dict& rows) {
-  const autocast::PolicyPointer known = autocast::find_policy(key);
-  return mutable_of(known ? known : autocast::make_policy(key, rows_of(rows)));
+PolicyPointer kernel_policy(const std::string& key, const GivenRows& rows) {
+  const PolicyPointer known = autocast::find_policy(key);
+  return known ? known : autocast::make_policy(key, rows_of(rows));
 }
 
 // Returns for each device the key of the row whose rule applies to an overload.
@@ -109,38 +102,33 @@ std::vector<std::string> obstacles(const std::string& key, const std::vector<std
   return reasons;
 }
 
-c10::DeviceType type_of(const std::string& device) {
-  return c10::Device(device).type();
+autocast::Region region_of(
+    const std::string& device, const py::object& dtype, bool enabled, std::optional<bool> cache_enabled) {
+  return {c10::Device(device).type(), optional_type(dtype), enabled, cache_enabled};
 }
 
-Guard region_guard(
+GuardPointer region_guard(
     const std::string& device,
     const py::object& dtype,
     bool enabled,
     std::optional<bool> cache_enabled,
-    const std::optional<Policy>& policy) {
-  auto guard = std::make_shared<autocast::ScopeGuard>();
-  guard->region = autocast::Region{type_of(device), optional_type(dtype), enabled, cache_enabled};
-  guard->policy = policy.value_or(nullptr);
-  return guard;
+    const PolicyPointer& policy) {
+  return std::make_shared<autocast::ScopeGuard>(autocast::ScopeGuard{
+      region_of(device, dtype, enabled, cache_enabled), autocast::Layer::region, policy, std::nullopt});
 }
 
-Guard policy_guard(const std::string& layer, const Policy& policy) {
-  auto guard = std::make_shared<autocast::ScopeGuard>();
-  for (const autocast::Layer known : {autocast::Layer::over, autocast::Layer::module, autocast::Layer::region}) {
-    if (layer == autocast::name_of(known)) {
-      guard->layer = known;
-      guard->policy = policy;
+GuardPointer policy_guard(const std::string& name, const PolicyPointer& policy) {
+  for (const autocast::Layer layer : {autocast::Layer::over, autocast::Layer::module, autocast::Layer::region}) {
+    if (name == autocast::name_of(layer)) {
+      return std::make_shared<autocast::ScopeGuard>(autocast::ScopeGuard{std::nullopt, layer, policy, std::nullopt});
     }
   }
-  TORCH_CHECK_VALUE(guard->policy, "no layer '", layer, "'");
-  return guard;
+  TORCH_CHECK_VALUE(false, "no layer '", name, "'");
 }
 
-Guard scope_guard(const std::optional<Scope>& scope) {
-  auto guard = std::make_shared<autocast::ScopeGuard>();
-  guard->scope = autocast::ScopePointer(scope.value_or(nullptr));
-  return guard;
+GuardPointer scope_guard(const ScopePointer& scope) {
+  return std::make_shared<autocast::ScopeGuard>(
+      autocast::ScopeGuard{std::nullopt, autocast::Layer::region, nullptr, scope});
 }
 
 bool is_exporting() {
@@ -148,91 +136,61 @@ bool is_exporting() {
   return question().cast<bool>();
 }
 
-void check_not_exporting() {
+void enter_guard(const GuardPointer& guard) {
   TORCH_CHECK(
-      !is_exporting(),
+      !guard->policy || !is_exporting(),
       "torch.export records the regions of a program but not their casts, so it would lose a policy of a region or a "
       "module; export without the policy, and call polycast.use(policy) where the program runs");
-}
-
-void enter(const Guard& guard) {
-  if (guard->policy) {
-    check_not_exporting();
-  }
   autocast::enter(guard);
 }
 
 // The __enter__ and __exit__ of an object with a guard. Python checks for signals between the instructions of a Python
 // function, and not within these. An interrupt therefore occurs either before a region is entered or inside its with
 // statement.
-Guard guard_of(const py::handle& owner) {
+GuardPointer guard_of(const py::handle& owner) {
   static const py::handle name = PyUnicode_InternFromString("_guard");
-  return py::reinterpret_steal<py::object>(PyObject_GetAttr(owner.ptr(), name.ptr())).cast<Guard>();
+  return py::reinterpret_steal<py::object>(PyObject_GetAttr(owner.ptr(), name.ptr())).cast<GuardPointer>();
 }
 
 // As in PyTorch, only the modes of torch.export are called for regions.
-void tell_modes(const Guard& guard, const py::handle& owner, bool entered) {
+void tell_modes(const GuardPointer& guard, const py::handle& owner, bool entered) {
   if (!guard->policy && at::impl::torch_function_mode_enabled()) {
     owner.attr("_tell_modes")(entered);
   }
 }
 
 py::object enter_owner(const py::object& owner) {
-  const Guard guard = guard_of(owner);
-  enter(guard);
+  const GuardPointer guard = guard_of(owner);
+  enter_guard(guard);
   tell_modes(guard, owner, true);
   return owner;
 }
 
 bool leave_owner(const py::object& owner, const py::args& /*error*/) {
-  const Guard guard = guard_of(owner);
+  const GuardPointer guard = guard_of(owner);
   autocast::leave(guard);
   tell_modes(guard, owner, false);
   return false;
 }
 
-// 0 is the scope without a policy.
-autocast::ScopePointer scope_of_id(uint64_t id) {
-  return id == 0 ? nullptr : autocast::kept(id);
-}
-
 void enter_region(
     const std::string& device, const py::object& dtype, bool enabled, bool cache_enabled, uint64_t scope) {
-  autocast::enter(scope_of_id(scope), autocast::Region{type_of(device), optional_type(dtype), enabled, cache_enabled});
-}
-
-// Keeps a scope for compiled code, and returns its id.
-uint64_t keep_scope(const std::optional<Scope>& scope) {
-  if (!scope) {
-    return 0;
-  }
-  autocast::keep(*scope);
-  return (*scope)->id;
-}
-
-uint64_t keep_scope_within(const std::string& layer, const Policy& policy) {
-  check_not_exporting();
-  autocast::add_kernels(*policy);
-  return keep_scope(
-      mutable_of(autocast::scope_within(autocast::share_scope_in_force(), policy_guard(layer, policy)->layer, policy)));
+  autocast::enter(autocast::kept(scope), region_of(device, dtype, enabled, cache_enabled));
 }
 
 // Returns the id that compiled code guards on, whose scope can be entered again.
 uint64_t keep_id_in_force() {
-  const autocast::ScopePointer scope = autocast::share_scope_in_force();
-  if (scope) {
-    autocast::keep(scope);
-  }
+  autocast::keep(autocast::share_scope_in_force());
   return autocast::id_in_force();
 }
 
 void refresh() {
-  for (const autocast::ScopePointer& scope : autocast::live_scopes()) {
+  for (const ScopePointer& scope : autocast::live_scopes()) {
     for (const autocast::PolicyScope::Part& part : scope->parts) {
       autocast::add_kernels(*part.policy);
     }
   }
-  if (const autocast::PolicyPointer policy = autocast::used()) {
+  if (const PolicyPointer policy = autocast::used()) {
     autocast::add_kernels(*policy);
   }
 }
@@ -240,36 +198,36 @@ void refresh() {
 }  // namespace
 
 void bind_rules(py::module_& module) {
-  py::class_<autocast::Policy, Policy>(module, "KernelPolicy")
+  py::class_<autocast::Policy, PolicyPointer>(module, "KernelPolicy")
       .def_property_readonly("rows", &given_rows)
       .def("deciding_keys", &deciding_keys);
-  py::class_<autocast::PolicyScope, Scope>(module, "PolicyScope")
+  py::class_<autocast::PolicyScope, ScopePointer>(module, "PolicyScope")
       .def_property_readonly("policies", [](const autocast::PolicyScope& scope) {
-        std::vector<std::pair<std::string, Policy>> policies;
+        std::vector<PolicyPointer> policies;
         for (const autocast::PolicyScope::Part& part : scope.parts) {
-          policies.emplace_back(autocast::name_of(part.layer), mutable_of(part.policy));
+          policies.push_back(part.policy);
         }
         return policies;
       });
-  py::class_<autocast::ScopeGuard, Guard>(module, "ScopeGuard")
+  py::class_<autocast::ScopeGuard, GuardPointer>(module, "ScopeGuard")
       .def(
           "__enter__",
           [](const py::object& self) {
-            enter(self.cast<Guard>());
+            enter_guard(self.cast<GuardPointer>());
             return self;
           })
-      .def("__exit__", [](const py::object& self, const py::args& /*error*/) { autocast::leave(self.cast<Guard>()); });
-  module.def("find_policy", [](const std::string& key) { return mutable_of(autocast::find_policy(key)); });
+      .def("__exit__", [](const GuardPointer& self, const py::args& /*error*/) { autocast::leave(self); });
+  module.def("find_policy", &autocast::find_policy);
   module.def("kernel_policy", &kernel_policy);
   module.def("overloads_of", &autocast::overloads_of);
   module.def("obstacles", &obstacles);
-  module.def("use_policy", [](const std::optional<Policy>& policy) {
+  module.def("use_policy", [](const PolicyPointer& policy) {
     if (policy) {
-      autocast::add_kernels(**policy);
+      autocast::add_kernels(*policy);
     }
-    autocast::use(policy.value_or(nullptr));
+    autocast::use(policy);
   });
-  module.def("used_policy", [] { return mutable_of(autocast::used()); });
+  module.def("used_policy", &autocast::used);
   module.def("refresh_kernels", &refresh);
   module.def("renew_scopes", &autocast::renew_ids);
   module.def("region_guard", &region_guard);
@@ -277,14 +235,13 @@ void bind_rules(py::module_& module) {
   module.def("scope_guard", &scope_guard);
   module.attr("enter_owner") = py::cpp_function(&enter_owner, py::name("__enter__"), py::is_method(py::none()));
   module.attr("leave_owner") = py::cpp_function(&leave_owner, py::name("__exit__"), py::is_method(py::none()));
-  module.def("scope_in_force", [] { return mutable_of(autocast::share_scope_in_force()); });
-  module.def("keep_scope", &keep_scope);
-  module.def("keep_scope_within", &keep_scope_within);
-  module.def("kept_scope", [](uint64_t id) { return mutable_of(scope_of_id(id)); });
+  module.def("scope_in_force", &autocast::share_scope_in_force);
+  module.def("keep_scope", &autocast::keep);
+  module.def("kept_scope", &autocast::kept);
   module.def("keep_id_in_force", &keep_id_in_force);
   module.def("is_in_force", [](uint64_t id, const py::args& /*locals*/) { return autocast::id_in_force() == id; });
   module.def("enter_region", &enter_region);
-  module.def("enter_scope", [](uint64_t id) { autocast::enter(scope_of_id(id), std::nullopt); });
+  module.def("enter_scope", [](uint64_t id) { autocast::enter(autocast::kept(id), std::nullopt); });
   module.def("leave_scope", &autocast::leave_latest);
   module.def("scope_depth", &autocast::depth);
   module.def("leave_to_depth", &autocast::leave_to);

@@ -43,13 +43,13 @@ class KeptCasts {
 
  private:
   struct Kept {
-    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;  // reserves the address
+    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;  // It reserves the address.
     Entries entries;
   };
 
   std::mutex mutex_;
   std::unordered_map<const void*, Kept> sources_;
-  std::atomic<size_t> size_{0};  // the size of sources_, read without the lock
+  std::atomic<size_t> size_{0};  // The size of sources_ can be read without the lock.
 };
 
 }  // namespace polycast::cast_cache

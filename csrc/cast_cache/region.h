@@ -10,7 +10,7 @@
 namespace polycast::cast_cache {
 
 struct RegionCasts : c10::BackendMeta {
-  std::unordered_map<const void*, Entries> of;  // by the source's address
+  std::unordered_map<const void*, Entries> of;  // The key is the address of the source.
 
   // Called with the last strong reference. The thread's weak reference would otherwise keep the casts alive.
   void release_resources() override {

@@ -83,6 +83,15 @@ const Table& table() {
     rules_1(all.rules, all.names);
     rules_2(all.rules, all.names);
     rules_3(all.rules, all.names);
+    all.names.push_back({"linalg_matrix_norm linalg_svdvals linalg_vector_norm", "torch.Tensor.norm"});
+    all.names.push_back({"log_softmax nll_loss nll_loss2d sum", "torch.nn.CrossEntropyLoss"});
+    all.names.push_back({"_cudnn_rnn addmm cat linear mm stack", "torch.nn.GRU"});
+    all.names.push_back({"_cudnn_rnn _thnn_fused_lstm_cell linear matmul mkldnn_rnn_layer stack", "torch.nn.LSTM"});
+    all.names.push_back({"_native_multi_head_attention baddbmm bmm linear matmul scaled_dot_product_attention softmax", "torch.nn.MultiheadAttention"});
+    all.names.push_back({"_cudnn_rnn linear relu stack", "torch.nn.RNN"});
+    all.names.push_back({"log_softmax nll_loss nll_loss2d sum", "torch.nn.functional.cross_entropy"});
+    all.names.push_back({"linalg_vector_norm", "torch.nn.functional.normalize"});
+    all.names.push_back({"linalg_matrix_norm linalg_svdvals linalg_vector_norm", "torch.norm"});
     return all;
   }();
   return table;
@@ -96,21 +105,6 @@ const std::vector<BuiltInRule>& built_in_rules() {
 
 const std::vector<PublicNames>& public_names() {
   return table().names;
-}
-
-const std::vector<PublicNames>& composites() {
-  static const std::vector<PublicNames> table{
-      {"linalg_matrix_norm linalg_svdvals linalg_vector_norm", "torch.Tensor.norm"},
-      {"log_softmax nll_loss nll_loss2d sum", "torch.nn.CrossEntropyLoss"},
-      {"_cudnn_rnn addmm cat linear mm stack", "torch.nn.GRU"},
-      {"_cudnn_rnn _thnn_fused_lstm_cell linear matmul mkldnn_rnn_layer stack", "torch.nn.LSTM"},
-      {"_native_multi_head_attention baddbmm bmm linear matmul scaled_dot_product_attention softmax", "torch.nn.MultiheadAttention"},
-      {"_cudnn_rnn linear relu stack", "torch.nn.RNN"},
-      {"log_softmax nll_loss nll_loss2d sum", "torch.nn.functional.cross_entropy"},
-      {"linalg_vector_norm", "torch.nn.functional.normalize"},
-      {"linalg_matrix_norm linalg_svdvals linalg_vector_norm", "torch.norm"},
-  };
-  return table;
 }
 
 } // namespace polycast::autocast

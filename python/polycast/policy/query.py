@@ -124,7 +124,7 @@ def current() -> Policy:
     if not installed_kernels():
         return Policy()
     scope, joined = scope_in_force(), Policy()
-    for _, policy in reversed(scope.policies if scope else []):
+    for policy in reversed(scope.policies if scope else []):
         joined |= Policy.of_kernels(policy)
     return joined
 

@@ -13,7 +13,6 @@ from polycast._extension import (
     PolicyScope,
     enter_scope,
     keep_scope,
-    keep_scope_within,
     kept_scope,
     leave_scope,
     leave_to_depth,
@@ -79,7 +78,8 @@ def keep_scope_in(layer: str, digest: str) -> int:
     """Return the id of the scope after entering a policy in the scope of this thread."""
     allow_scopes()
     _leave_after_tracing()
-    return keep_scope_within(layer, Policy.of_digest(digest).kernels)
+    with policy_guard(layer, Policy.of_digest(digest).kernels):
+        return keep_scope(scope_in_force())
 
 
 def _leave_after_tracing() -> None:
