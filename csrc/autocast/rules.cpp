@@ -43,7 +43,7 @@ const std::vector<std::pair<std::string, Rule>>& named_rules() {
     // policy.yaml has no sentence for "unlisted".
     auto* const made = new std::vector<std::pair<std::string, Rule>>{{"unlisted", {}}};
     for (const at::ScalarType dtype : {at::kHalf, at::kBFloat16, at::kDouble}) {
-      made->push_back({c10::getDtypeNames(dtype).first, {Category::lower_precision_fp, dtype}});
+      made->emplace_back(std::string(c10::getDtypeNames(dtype).first), Rule{Category::lower_precision_fp, dtype});
     }
     for (const CategoryDoc& doc : category_docs()) {
       made->push_back({doc.name, rule_of(doc.category)});
