@@ -85,15 +85,19 @@ class TensorLists {
     return tensors;
   }
 
+  // Returns whether the item has memory.
   template <class TensorAt>
-  Item<n> item_of(size_t index, const TensorAt& tensor_at) const {
-    Item<n> item{{}, {}, tensor_at(0).numel(), index};
+  bool fill(Item<n>& item, size_t index, const TensorAt& tensor_at) const {
+    item.numel = tensor_at(0).numel();
+    item.index = index;
+    bool has_memory = true;
     for (size_t list = 0; list < n; ++list) {
       const at::Tensor& tensor = tensor_at(list);
       item.data[list] = written_[list] ? tensor.mutable_data_ptr() : const_cast<void*>(tensor.const_data_ptr());
       item.type[list] = tensor.scalar_type();
+      has_memory = has_memory && (item.data[list] != nullptr || item.numel == 0);
     }
-    return item;
+    return has_memory;
   }
 
   bool add_all() {
@@ -127,10 +131,9 @@ class TensorLists {
         return false;
       }
     }
-    const Item<n>& item = in_float_[index] =
-        item_of(index, [&](size_t list) -> const at::Tensor& { return lists_[list][index]; });
-    const bool has_memory = std::find(item.data.begin(), item.data.end(), nullptr) == item.data.end();
-    return (has_memory || item.numel == 0) && item.type[0] != at::kDouble;
+    Item<n>& item = in_float_[index];
+    const auto tensor_at = [&](size_t list) -> const at::Tensor& { return lists_[list][index]; };
+    return fill(item, index, tensor_at) && item.type[0] != at::kDouble;
   }
 
   void sort_out() {
@@ -142,7 +145,7 @@ class TensorLists {
         apart_.push_back(index);
       } else {
         auto& items = tensors[0].scalar_type() == at::kDouble ? in_double_ : in_float_;
-        items.push_back(item_of(index, [&](size_t list) -> const at::Tensor& { return tensors[list]; }));
+        fill(items.emplace_back(), index, [&](size_t list) -> const at::Tensor& { return tensors[list]; });
       }
     }
   }
@@ -174,7 +177,8 @@ class TensorLists {
       const at::Tensor& tensor = tensors[list];
       used[list] = list == 0 ? model : same_order(model, tensor) ? tensor : copy_for(model, tensor);
     }
-    const std::vector<Item<n>> items{item_of(index, [&](size_t list) -> const at::Tensor& { return used[list]; })};
+    std::vector<Item<n>> items(1);
+    fill(items[0], index, [&](size_t list) -> const at::Tensor& { return used[list]; });
     if (first.scalar_type() == at::kDouble) {
       multi_tensor_apply<double>(in_double, items);
     } else {
