@@ -30,13 +30,14 @@ def test_diff_of_two_releases_lists_each_changed_op(diff: Shown) -> None:
     changed = {"cholesky", "index_copy.dimname", "linalg_matrix_sqrth", "prod.dim_Dimname", "qr"}
     assert {*rows} == {"op", *changed}  # and nothing that the cpu lists in neither, as softmax.Dimname
     assert rows["qr"][:-1] == ["cpu", "fp32", "absent"] and rows["linalg_matrix_sqrth"][:3] == ["cpu", "absent", "fp32"]
-    assert "absent: that torch has no such op or overload." in below
+    assert "absent: this PyTorch release has no such op or overload." in below
     assert f"{rows['qr'][-1]} Gone since torch 2.14" in below
 
 
 def test_diff_names_a_device_without_a_record(diff: Shown) -> None:
     rows, below = diff("torch-2.9", "torch-2.10")
-    assert [*rows] == ["torch-2.9 and torch-2.10 do the same.", "Not compared, as one has no record of it: xla."]
+    same = "torch-2.9 and torch-2.10 have the same categories."
+    assert [*rows] == [same, "Not compared, because one has no record of it: xla."]
     assert below == ""
 
 

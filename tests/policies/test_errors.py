@@ -104,6 +104,15 @@ ERRORS: dict[str, Callable[[], object]] = {
     "file: a list of rules": lambda: load("ops: [softmax]"),
     "file: nothing": lambda: load(""),
     "file: broken YAML": lambda: load("ops: {softmax: fp32\n"),
+    "file: a wrong indentation": lambda: load("ops:\n  softmax: fp32\n   linear: fp32"),
+    "file: ops that are not indented": lambda: load("ops:\nsoftmax: fp32"),
+    "file: an op twice": lambda: load("ops:\n  softmax: fp32\n  softmax: {cuda: bf16}"),
+    "file: a device twice": lambda: load("softmax: {cuda: fp32, cuda: bf16}"),
+    "file: a key that is a list": lambda: load("softmax: {[cuda, cpu]: fp32}"),
+    "file: no space after a colon": lambda: load("ops:\n  softmax:fp32"),
+    "file: a date": lambda: load("softmax: 2026-99-99"),
+    "file: lists in lists": lambda: load("softmax: " + "[" * 2000),
+    "file: two documents": lambda: load("softmax: fp32\n---\nlinear: fp32"),
     # Rules of modules
     "assign: an unknown module": lambda: assign({"d": "fp32"}),
     "assign: a misspelt module": lambda: assign({"encodr": {"gelu": "fp32"}}),
@@ -139,6 +148,10 @@ ERRORS: dict[str, Callable[[], object]] = {
     "a number is used": lambda: use(3),
     "an unknown op is asked of a policy": lambda: Policy({"softmax": "fp32"})["gleu"],
     "an op without a rule is asked of a policy": lambda: Policy({"softmax": "fp32"})["gelu"],
+    "a number is asked for a release": lambda: polycast.policy.category("mm", "cpu", torch=2.11),  # type: ignore
+    "an unknown release is asked": lambda: polycast.policy.category("mm", "cpu", torch="2.99"),
+    "an unknown overload is asked": lambda: polycast.policy.category("softmax.intt", "cpu"),
+    "several ops are asked at once": lambda: polycast.policy.category("torch.nn.LSTM", "cuda"),
     "another word for a device": lambda: Policy().category("softmax", "gpu"),
     "a class is asked for rules": lambda: polycast.assigned(nn.Linear),  # type: ignore[arg-type]
     "diff: half a name": lambda: diff("built", "torch-2.11"),

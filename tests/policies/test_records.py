@@ -10,8 +10,7 @@ import pytest
 import torch
 from polycast._extension import overloads_of
 from polycast.policy.categories import UNLISTED
-from polycast.policy.releases import ABSENT, Release, releases, rules_of
-from polycast.policy.rows import rows_of
+from polycast.policy.releases import ABSENT, Release, releases, rows_of
 from polycast.policy.rules import BUILT_IN, qualified
 
 from tests.support.cases import DEVICES, POLICY, RELEASE, ROOT
@@ -105,7 +104,7 @@ def test_a_device_without_a_record_keeps_its_built_in_categories(record: Release
 
 def test_a_device_that_stays_as_it_is_beside_one_that_it_is_like_is_saved_so() -> None:
     ops: dict[str, dict[str, str] | str] = {"mm": {"cuda": "fp32", "mtia": "lower_precision_fp"}}
-    release = polycast.Policy._with(rows_of(rules_of(Release("torch-2.9", {}, ("cuda", "mtia"), ops, {}))))
+    release = polycast.Policy._with(rows_of(Release("torch-2.9", {}, ("cuda", "mtia"), ops, {})))
     held = {rule.device: rule.category for rule in release.by_overload() if rule.name == "mm"}
     assert held == {"cuda": "fp32"} | dict.fromkeys(
         ("xla_gpu", "mtia", "maia", "hpu", "privateuse1", "npu", "musa", "mlu"), "lower_precision_fp"

@@ -1,4 +1,4 @@
-"""Categories, and the values that a rule can give an op."""
+"""Categories, and the values that a rule can have."""
 
 from enum import Enum
 
@@ -9,7 +9,7 @@ UNLISTED = "unlisted"
 
 
 class Category(Enum):
-    """What autocast does to an op. The names are PyTorch's."""
+    """A way in which autocast casts an op. The names are PyTorch's."""
 
     LOWER_PRECISION_FP = "lower_precision_fp"
     FP32 = "fp32"
@@ -21,7 +21,8 @@ class Category(Enum):
     STOCK = "stock"
 
 
-# What a rule can give an op: a category, "unlisted", or a dtype that replaces the region's.
+STOCK = Category.STOCK.value
+# The values of a rule: a category, "unlisted", or a dtype that replaces the lower precision of the region.
 VALUES = (
     *(category.value for category in Category if category is not Category.STOCK),
     UNLISTED,
@@ -30,7 +31,7 @@ VALUES = (
 
 
 def canonical(text: str) -> str:
-    """Return the spelling of a category or dtype in which rules are printed and saved; any other text unchanged.
+    """Return the spelling with which a category or a dtype is printed and saved. Any other text stays unchanged.
 
     Example:
         >>> from polycast.policy.categories import canonical
@@ -42,7 +43,7 @@ def canonical(text: str) -> str:
 
 
 def not_a_category(text: str) -> tuple[str, str]:
-    """Return the problem and the remedy of a text that is none of VALUES."""
-    if text == Category.STOCK.value:
-        return f"'{text}' is for policy.yaml only, because no rule restores PyTorch's own kernel", "leave it out"
+    """Return the problem and the remedy of a text that is not one of VALUES."""
+    if text == STOCK:
+        return f"'{text}' is for policy.yaml only, because no rule restores PyTorch's own kernel", "remove it"
     return f"unknown category '{text:.60}'", did_you_mean(text, VALUES)

@@ -1,4 +1,4 @@
-"""What two policies or releases do differently, as a table with the reasons."""
+"""Tables of the categories in which two policies or releases differ, with the reasons."""
 
 from collections.abc import Iterable
 from shutil import get_terminal_size
@@ -8,9 +8,10 @@ from typing import NamedTuple
 from polycast._extension import DEVICES, overloads_of
 from polycast._suggest import suggestion
 from polycast.policy.categories import UNLISTED, VALUES, Category, canonical
+from polycast.policy.forms import is_file
 from polycast.policy.op_names import device_named
-from polycast.policy.policy import Policy, is_file
-from polycast.policy.releases import ABSENT, INSTALLED, Release, find, is_release, releases
+from polycast.policy.policy import Policy
+from polycast.policy.releases import ABSENT, INSTALLED, find, is_release, releases
 from polycast.policy.rules import BUILT_IN, Key, Rule, by_op, join_name, qualified, split_overload, table_of
 
 BUILT_IN_NAME = "built-in"  # the built-in policy
@@ -18,56 +19,44 @@ LEFT_ALONE = f"{UNLISTED}: autocast leaves it alone; the ops that it runs follow
 _NOTES = {
     UNLISTED: LEFT_ALONE,
     Category.INPUT_DTYPE.value: "input_dtype: runs in the dtype of its inputs, and so does all that it runs.",
-    ABSENT: f"{ABSENT}: that torch has no such op or overload.",
+    ABSENT: f"{ABSENT}: this PyTorch release has no such op or overload.",
 }
 
 
 class Side(NamedTuple):
-    """One of two that are compared: the category of each overload that it lists on each device, and its reasons."""
+    """One of the two that are compared: the categories of the overloads that it lists, and the reasons."""
 
     title: str
     devices: tuple[str, ...]
     categories: dict[Key, str]
     reasons: dict[Key, str]
-    release: Release | None = None
+    version: tuple[int, int] = INSTALLED
+    """The PyTorch release that it is of."""
 
     def category(self, key: Key) -> str:
-        op, name = key[0], join_name(*key[:2])
-        if self.release is not None and "::" not in op:
-            return self.release.category(name, key[2])
-        here = qualified(name) in overloads_of(qualified(op))
+        name = join_name(*key[:2])
+        here = self.version != INSTALLED or qualified(name) in overloads_of(qualified(key[0]))
         return self.categories.get(key) or (UNLISTED if here else ABSENT)
-
-    def overloads(self) -> set[tuple[str, str]]:
-        """Return the overloads that it lists, and the overloads that its PyTorch is known to lack."""
-        if self.release is not None:
-            return set(map(split_overload, self.release.ops))
-        return {key[:2] for key in self.categories}
-
-    @property
-    def version(self) -> tuple[int, int]:
-        """The torch that it is of."""
-        return INSTALLED if self.release is None else self.release.number
 
 
 def side_of(title: str, rules: Iterable[Rule] = ()) -> Side:
     """Return the side of rules over the built-in ones."""
-    held = {rule.key: rule for rule in (*BUILT_IN, *rules)}
-    categories = {key: rule.category for key, rule in held.items()}
-    return Side(title, tuple(DEVICES), categories, {key: rule.note for key, rule in held.items() if rule.note})
+    by_key = {rule.key: rule for rule in (*BUILT_IN, *rules)}
+    categories = {key: rule.category for key, rule in by_key.items()}
+    return Side(title, tuple(DEVICES), categories, {key: rule.note for key, rule in by_key.items() if rule.note})
 
 
 def diff(one: str, other: str, device: str | None = None) -> str:
-    """Return a table of what two sides do differently, with the reasons that are known.
+    """Return a table of the categories in which two sides differ, with the reasons that are known.
 
     Args:
-        one: "built-in" for the built-in policy, or whatever text :class:`polycast.Policy` accepts: a recorded release
+        one: "built-in" for the built-in policy, or any str that :class:`polycast.Policy` accepts: a recorded release
             ("torch-2.11"), a policy file, a category.
-        other: As `one`.
-        device: The only device to compare; None for all that both sides know.
+        other: The other side, as `one`.
+        device: The only device to compare; None for all devices of which both sides have a record.
 
     Raises:
-        ValueError: If there is no such side or device, or a file has problems.
+        ValueError: If a side or the device is unknown, or a file has problems.
 
     Example:
         >>> from polycast.policy.diff import diff
@@ -81,9 +70,11 @@ def diff(one: str, other: str, device: str | None = None) -> str:
         if wanted is not None and wanted not in side.devices:
             raise ValueError(f"{side.title} has no record of {wanted}; it has {', '.join(side.devices)}")
     left, right = sides
-    table = differences(left, right, wanted) or f"{left.title} and {right.title} do the same."
+    table = differences(left, right, wanted) or f"{left.title} and {right.title} have the same categories."
     apart = [name for name in DEVICES if (name in left.devices) != (name in right.devices)]
-    return table + (f"\nNot compared, as one has no record of it: {', '.join(apart)}." if apart and not wanted else "")
+    if apart and wanted is None:
+        table += f"\nNot compared, because one has no record of it: {', '.join(apart)}."
+    return table
 
 
 def _side(name: str) -> Side:
@@ -91,21 +82,24 @@ def _side(name: str) -> Side:
         return side_of(name)
     if is_release(name):  # as it was recorded: it may have ops that the installed PyTorch lacks
         release = find(name)
-        return Side(release.name, release.devices, {}, {}, release)
+        keys = [(*split_overload(overload), device) for overload in release.ops for device in release.devices]
+        categories = {key: release.category(join_name(*key[:2]), key[2]) for key in keys}
+        return Side(release.name, release.devices, categories, {}, release.number)
     if canonical(name) not in VALUES and not is_file(name):
         close = suggestion(name, (BUILT_IN_NAME, *releases())) or "; policy files end in .yaml"
-        raise ValueError(f"'{name}' is not {BUILT_IN_NAME}, a release, a category or a policy file{close}")
+        raise ValueError(f"expected {BUILT_IN_NAME}, a release, a category or a policy file, got '{name}'{close}")
     return side_of(name, Policy(name).by_overload())
 
 
 def differences(one: Side, other: Side, device: str | None = None) -> str:
-    """Return a table of what two sides do differently, with the reasons that are known; empty if nothing."""
+    """Return a table of the categories in which two sides differ, with the reasons that are known; "" if in none."""
     shared = [name for name in DEVICES if name in one.devices and name in other.devices and device in (None, name)]
     cells: dict[Key, tuple[str, ...]] = {}
     numbers: dict[str, str] = {"": ""}
-    for key in [(*overload, name) for overload in sorted(one.overloads() | other.overloads()) for name in shared]:
+    overloads = sorted({key[:2] for side in (one, other) for key in side.categories})
+    for key in [(*overload, name) for overload in overloads for name in shared]:
         categories = one.category(key), other.category(key)
-        # Nobody casts what one side does not have and the other does not list.
+        # An op that one side does not have and the other does not list is cast by neither.
         if categories[0] != categories[1] and {*categories} != {ABSENT, UNLISTED}:
             reason = _reason(one, other, key)
             cells[key] = (*categories, numbers.setdefault(reason, f"[{len(numbers)}]"))
@@ -120,8 +114,8 @@ def differences(one: Side, other: Side, device: str | None = None) -> str:
 
 
 def _reason(one: Side, other: Side, key: Key) -> str:
-    """Return what the sides say of an overload, and what the releases between them say."""
+    """Return the reasons that the sides and the releases between them have for the categories of an overload."""
     name, (first, last) = join_name(*key[:2]), sorted((one.version, other.version))
-    said = [side.reasons.get(key, "") for side in (one, other)]
-    said += [release.reasons.get(name, "") for release in releases().values() if first < release.number <= last]
-    return " ".join(dict.fromkeys(filter(None, said)))
+    reasons = [side.reasons.get(key, "") for side in (one, other)]
+    reasons += [release.reasons.get(name, "") for release in releases().values() if first < release.number <= last]
+    return " ".join(dict.fromkeys(filter(None, reasons)))

@@ -1,25 +1,25 @@
-"""Problems of rules: the key that has one, what is wrong, and the remedy."""
+"""Problems of rules, and the error that lists them."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong, and its remedy."""
+    """One problem of rules, with its remedy."""
 
     file: str
-    """The file that has the rules; "" for a dict."""
+    """The policy file; "" for a dict."""
     path: str
     """The keys that lead to the value, joined by dots."""
     what: str
     remedy: str
 
     def inside(self, file: str, key: str) -> "Problem":
-        """Return the problem of rules that are a value in other rules."""
+        """Return the problem of rules that are the value of a key in other rules."""
         return self._replace(file=file, path=f"{key}.{self.path}")
 
     def __str__(self) -> str:
-        """Return the problem as one line. Characters that cannot be printed are escaped."""
+        """Return the problem as one line, in which characters that cannot be printed are escaped."""
         place = ": ".join(filter(None, (self.file, self.path)))
         line = f"{place}: {self.what}; {self.remedy}"
         return "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)

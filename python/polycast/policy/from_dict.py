@@ -1,4 +1,4 @@
-"""Reads dicts of rules as rows, and reports every problem."""
+"""The reader of rules: a dict, or the content of a file, becomes rows, or an error with every problem."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,32 +7,35 @@ import torch
 
 from polycast import devices
 from polycast._extension import DEVICES_LIKE, obstacles
-from polycast._suggest import did_you_mean
 from polycast.policy import op_names
 from polycast.policy.categories import UNLISTED, VALUES, canonical, not_a_category
 from polycast.policy.errors import PolicyError, Problem
-from polycast.policy.rows import EVERY, Cell, Row, Rows, shortened
+from polycast.policy.rows import EVERY, Cell, Row, Rows, overlaid
 from polycast.policy.rules import shown
 
 OTHERS = "others"
-_GIVE = "give it a category, or a mapping of devices to categories"
+_WRITE = "write one, as in {softmax: fp32} or {softmax: {cuda: fp32}}"
 
 
 def rows_of_dict(rules: object, file: str = "") -> Rows:
     """Return the rows of a dict, or of the content of a file.
 
+    Args:
+        rules: The dict, or the content.
+        file: The name of the file; "" for a dict.
+
     Raises:
-        PolicyError: It has problems.
+        PolicyError: If the rules have problems.
     """
     reader = _Reader(file)
     rows = reader.policy(rules)
     if reader.problems:
         raise PolicyError(reader.problems)
-    return shortened(rows)
+    return rows
 
 
 class _Reader:
-    """Reads rules. A rule for an overload decides over a rule for its op."""
+    """A reader, which collects problems. The reading methods omit the part that has a problem."""
 
     def __init__(self, file: str) -> None:
         self.problems: list[Problem] = []
@@ -44,20 +47,19 @@ class _Reader:
 
     def policy(self, root: object) -> Rows:
         """Return the rows of a dict or a file, whose rules are under `ops` or at its top."""
-        if not isinstance(root, Mapping):
-            self.report("", "the file is empty" if root is None else "not a mapping", "give it the key ops")
+        if isinstance(root, Mapping) and "models" in root:
+            remedy = "for a file whose keys are names of modules, call polycast.assign(model, file)"
+            self.report("models", "a policy has no rules of modules", remedy)
             return {}
-        if "models" in root:
-            remedy = "polycast.assign(model, file) takes a file whose keys are the names of modules"
-            self.report("models", "'models' is no op, and a policy holds no rules for modules", remedy)
-            return {}
-        if "ops" not in root:
-            return self.rows(root, "")
-        for key in (key for key in root if key != "ops"):
-            self.report(f"{key}", "unknown key next to 'ops'", "put it under 'ops' if it is an op")
-        if isinstance(root["ops"], Mapping):
-            return self.rows(root["ops"], "ops.")
-        self.report("ops", "not a mapping", "give it one, as in {softmax: fp32}")
+        rules, before = root, ""
+        if isinstance(root, Mapping) and "ops" in root:
+            rules, before = root["ops"], "ops."
+            for key in (key for key in root if key != "ops"):
+                self.report(f"{key}", "unknown key next to 'ops'", "if it is an op, move it under 'ops'")
+        if isinstance(rules, Mapping):
+            return self.rows(rules, before)
+        given = "nothing" if rules is None else f"a value of type {_kind(rules)}"
+        self.report(before.rstrip("."), f"expected a mapping from ops to rules, got {given}", _WRITE)
         return {}
 
     def rows(self, rules: Mapping[Any, object], before: str) -> Rows:
@@ -65,8 +67,8 @@ class _Reader:
         for key, value in rules.items():
             name = key if isinstance(key, str) else op_names.name_of(key)
             if name is None:
-                remedy = "use the name of an op, or torch's function or class that runs it"
-                self.report(f"{before}<{_kind(key)}>", f"a key of type {_kind(key)}", remedy)
+                what = f"expected the name of an op, or PyTorch's function or class that runs it, got {key!r:.60}"
+                self.report(f"{before}<{_kind(key)}>", what, "write the name of an op, such as 'conv2d'")
                 continue
             path = before + (name or "''")
             casts, named = self.by_device(value, path), [*value] if isinstance(value, Mapping) else []
@@ -75,7 +77,7 @@ class _Reader:
         return found
 
     def by_device(self, value: object, path: str) -> list[Cell | None]:
-        """Return the cast of each device."""
+        """Return the cells of the devices."""
         if not isinstance(value, Mapping):
             return [self.cast(value, path)] * len(DEVICES_LIKE)
         named: dict[str, Cell | None] = {}
@@ -85,9 +87,9 @@ class _Reader:
             if device is not None:
                 named[device] = cast
         if not value:
-            self.report(path, "an empty mapping", _GIVE)
+            self.report(path, "expected a mapping from devices to categories, got an empty one", _WRITE)
         others = named.get(OTHERS)
-        # `others: unlisted` keeps an op from the devices that are like a named one.
+        # With `others: unlisted` devices that are like a named one have no rule either.
         all_unlisted = others is not None and others.category == UNLISTED
         found = []
         for device in DEVICES_LIKE:
@@ -98,10 +100,10 @@ class _Reader:
         return found
 
     def cast(self, value: object, path: str) -> Cell | None:
-        """Return the cast of a category or a dtype; None if it is neither."""
+        """Return the cell of a category or a dtype; None if the value is neither."""
         text = str(value) if isinstance(value, torch.dtype) else value
         if not isinstance(text, str):
-            self.report(path, f"a value of type {_kind(value)}", _GIVE)
+            self.report(path, f"expected a category or a dtype, got a value of type {_kind(value)}", _WRITE)
             return None
         category = canonical(text)
         if category in VALUES:
@@ -112,7 +114,8 @@ class _Reader:
     def device(self, key: object, path: str) -> str | None:
         name = key.type if isinstance(key, torch.device) else key
         if not isinstance(name, str):
-            self.report(f"{path}.<{_kind(key)}>", f"a key of type {_kind(key)}", "use the name of a device")
+            what = f"expected the name of a device, got {key!r:.60}"
+            self.report(f"{path}.<{_kind(key)}>", what, "write the name of a device, such as cuda")
             return None
         if name == OTHERS or (name in DEVICES_LIKE and name is key):
             return name
@@ -122,22 +125,16 @@ class _Reader:
         return None
 
     def targets(self, name: str, path: str) -> tuple[str, ...]:
-        """Return the keys of the ops that a name means, and report an unknown one."""
+        """Return the keys of the ops that a name means, and report an unknown name."""
         found = (EVERY,) if name == EVERY else op_names.keys_of(name)
         if not found:
             self.report(path, *op_names.unknown(name))
-        for key in (key for key in found if "." in key):
-            op, overload = key.split(".")
-            if overload not in (names := op_names.overload_names(key)):
-                what = f"'{shown(op)}' has no overload '{overload}'"
-                self.report(path, what, did_you_mean(overload, names))
-                found = ()
         return found
 
     def castable(self, targets: tuple[str, ...], row: list[Cell | None], named: list[Any]) -> list[tuple[str, Row]]:
         """Return the row of each target without the cells that none of its overloads can have.
 
-        It is a problem if no target can have a category, on any device or on one that the value names.
+        It is a problem if a category fits no target, either on all devices or on a device that the value names.
         """
         rows: list[tuple[str, Row]] = []
         reached: set[tuple[str, str]] = set()  # a source and a device
@@ -163,17 +160,17 @@ class _Reader:
         return rows
 
     def joined(self, earlier: Row | None, row: Row, key: str, path: str) -> Row:
-        """Return both rows of an op. It is a problem if they disagree."""
+        """Return both rows of an op as one, and report where they disagree."""
         if earlier is None:
             return row
-        told: set[str] = set()
+        reported: set[str] = set()
         for device, one, other in zip(DEVICES_LIKE, earlier, row, strict=True):
-            if one and other and one.category != other.category and one.source not in told:
-                told.add(one.source)
-                what = f"gives '{shown(key)}' {other.category} on {device}, and {one.source} gives it {one.category}"
-                also = "" if "." in key else ", or name an overload in the one that is to decide"
-                self.report(path, what, f"keep one of them{also}")
-        return tuple(one or other for one, other in zip(earlier, row, strict=True))
+            if one and other and one.category != other.category and one.source not in reported:
+                reported.add(one.source)
+                what = f"gives '{shown(key)}' {other.category} on {device}, but {one.source} gives it {one.category}"
+                also = "" if "." in key else ", or name an overload in the rule that is to override the other"
+                self.report(path, what, f"remove one of the two rules{also}")
+        return overlaid(row, earlier)
 
 
 def _kind(value: object) -> str:

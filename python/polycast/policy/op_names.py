@@ -1,8 +1,7 @@
-"""The names of ops, of the dispatcher and of those who call them, and the names of devices."""
+"""The names of ops, in the dispatcher and in Python, and the names of devices."""
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import cache
 from typing import TypeAlias
 
@@ -10,7 +9,7 @@ import torch
 
 from polycast import devices
 from polycast._extension import DEVICES, NAMES, overloads_of
-from polycast._suggest import closest, did_you_mean, suggestion
+from polycast._suggest import closest, did_you_mean
 from polycast.policy.rules import ATEN, qualified, shown, split_overload
 from polycast.torch_internals import CustomOpDef, OpOverload, OpOverloadPacket, all_op_names
 
@@ -19,7 +18,7 @@ Op: TypeAlias = str | Callable[..., object]
 IMPORT_FIRST = "import the library that registers it first"
 _IDENTIFIER = re.compile(r"\w+", re.ASCII)
 _OPERATOR = re.compile(r"\w+::\w+(\.\w+)?", re.ASCII)
-# Modules of torch whose functions are ops of the same name, and the prefix of such a name.
+# PyTorch's modules whose functions have the names of ops, and the prefix of their ops.
 _FUNCTIONS = {
     "torch.nn.functional": (torch.nn.functional, ""),
     "torch.Tensor": (torch.Tensor, ""),
@@ -28,14 +27,14 @@ _FUNCTIONS = {
     "torch.fft": (torch.fft, "fft_"),
     "torch": (torch, ""),
 }
-# Where a function has the name of an op that it runs next to others.
+# The modules in which a function with the name of an op may run other ops as well.
 _NAMESAKES = ("torch", "torch.Tensor", "torch.nn.functional")
-# How programs import these modules.
+# The names that programs use for these modules.
 _SHORT = {"F.": "torch.nn.functional.", "nn.": "torch.nn.", "Tensor.": "torch.Tensor.", "aten.": ATEN}
 
 
 def written_out(key: str) -> str:
-    """Return a name of an op or of what runs it with its module written out: "F.gelu", "torch.ops.mylib.op".
+    """Return the name of an op, or of a function or class that runs it, with the full name of its module.
 
     Example:
         >>> from polycast.policy.op_names import written_out
@@ -51,31 +50,23 @@ def written_out(key: str) -> str:
 
 
 def keys_of(name: str) -> tuple[str, ...]:
-    """Return the keys of the ops that a name means, such as "aten::softmax"; of an overload, its own.
+    """Return the keys of the ops that a name means, such as "aten::softmax", or of the overload that it means.
 
-    A public name may run several ops. An unknown name means none.
+    A public name may run several ops. The result is empty for an unknown name.
 
     Example:
         >>> from polycast.policy.op_names import keys_of
         >>> keys_of("F.softmax"), keys_of("pow.Scalar"), keys_of("nonsense")
         (('aten::softmax',), ('aten::pow.Scalar',), ())
     """
-    with suppress(LookupError):
-        return _known_keys(name)
-    return ()
-
-
-@cache
-def _known_keys(name: str) -> tuple[str, ...]:
-    """Return the keys of the ops that a name means. An unknown name raises: a library may register it later."""
     name = written_out(name)
     key = qualified(name)
     if _is_op(key):
-        # torch.norm is a Python function that seldom runs the op "norm". Only "aten::norm" means the op alone.
-        ops = [op for place in _NAMESAKES for op in ops_by_public_name().get(f"{place}.{name}", [])]
-        return tuple(map(qualified, dict.fromkeys(ops))) if name in ops and len(set(ops)) > 1 else (key,)
-    ops = ops_by_public_name().get(name, [])
-    # "cholesky" is an op that this torch may lack. Then it does not mean torch.linalg.cholesky.
+        # torch.norm is a Python function that seldom runs the op "norm". Only "aten::norm" means this op alone.
+        ops = dict.fromkeys(op for place in _NAMESAKES for op in ops_by_public_name().get(f"{place}.{name}", ()))
+        return tuple(map(qualified, ops)) if name in ops and len(ops) > 1 else (key,)
+    ops = ops_by_public_name().get(name, {})
+    # "cholesky" is an op that the installed PyTorch may lack. Then it does not mean torch.linalg.cholesky.
     keys = [] if name in ops else [qualified(op) for op in ops]
     place, _, last = name.rpartition(".")
     if not ops and place == "torch.nn" and hasattr(torch.nn, last):  # SiLU runs silu, and LeakyReLU leaky_relu
@@ -84,45 +75,43 @@ def _known_keys(name: str) -> tuple[str, ...]:
     if not ops and place in _FUNCTIONS and _IDENTIFIER.fullmatch(last):
         module, prefix = _FUNCTIONS[place]
         keys = [f"{ATEN}{prefix}{last}"] if hasattr(module, last) else []
-    if found := tuple(key for key in keys if overloads_of(key)):
-        return found
-    raise LookupError(name)
+    return tuple(key for key in keys if overloads_of(key))
 
 
 def _is_op(key: str) -> bool:
-    return _OPERATOR.fullmatch(key) is not None and overloads_of(key.partition(".")[0]) != []
+    """Return whether a key is an operator, or an overload of one."""
+    op, _, overload = key.partition(".")
+    names = overload_names(op) if _OPERATOR.fullmatch(key) else []
+    return overload in names if overload else names != []
 
 
 def asked_keys(op: Op) -> tuple[str, ...]:
     """Return the keys of the ops that a name, a function or a class means.
 
     Raises:
-        ValueError: There is no such op.
-        TypeError: It is neither a text nor a function or class of torch.
+        ValueError: If the op is unknown.
+        TypeError: If it is neither a str nor a function or class of PyTorch.
     """
     name = op if isinstance(op, str) else name_of(op)
     if name is None:
-        raise TypeError(f"the op is {op!r:.60}; give its name, such as 'conv2d', or torch's function or class")
-    key = qualified(written_out(name))  # a question about "norm" is about this op, and not about what torch.norm runs
+        raise TypeError(
+            f"op: expected the name of an op, or PyTorch's function or class that runs it, got {op!r:.60}; "
+            "write its name, such as 'conv2d'"
+        )
+    key = qualified(written_out(name))  # a question about "norm" is about this op, and not about the ops of torch.norm
     keys = (key,) if _is_op(key) else keys_of(name)
     if not keys:
         raise ValueError("; ".join(unknown(name)))
-    for key in keys:
-        overload, names = key.partition(".")[2], overload_names(key)
-        if overload and overload not in names:
-            op = shown(key.partition(".")[0])
-            raise ValueError(f"'{op}' has no overload '{overload}'{suggestion(overload, names)}")
     return keys
 
 
-def overload_names(key: str) -> list[str]:
-    """Return the names of the overloads of an op, or of the op of an overload."""
-    op = key.partition(".")[0]
-    return [split_overload(name)[1] for name in overloads_of(op)] if "::" in op else []
+def overload_names(op: str) -> list[str]:
+    """Return the names of the overloads of an op with its namespace."""
+    return [split_overload(name)[1] for name in overloads_of(op)]
 
 
 def name_of(function: object) -> str | None:
-    """Return the name under which a policy looks up a function, a class or an operator; None if it has none.
+    """Return the name by which a policy knows a function, a class or an operator; None if it knows none.
 
     Example:
         >>> import torch
@@ -138,7 +127,7 @@ def name_of(function: object) -> str | None:
     name = getattr(function, "__name__", None)
     if callable(function) and isinstance(name, str):
         for place, (module, prefix) in {"torch.nn": (torch.nn, ""), **_FUNCTIONS}.items():
-            last = name.removeprefix(prefix)  # torch.linalg.inv is called linalg_inv
+            last = name.removeprefix(prefix)  # the __name__ of torch.linalg.inv is linalg_inv
             if getattr(module, last, None) is function:
                 return f"{place}.{last}"
     return None
@@ -146,13 +135,16 @@ def name_of(function: object) -> str | None:
 
 def unknown(name: str) -> tuple[str, str]:
     """Return the problem and the remedy of a name that means no op."""
-    op = shown(written_out(name))
+    name_in_full = shown(written_out(name))
+    op, _, overload = name_in_full.partition(".")
+    if overload and _is_op(qualified(op)):
+        return f"'{op}' has no overload '{overload}'", did_you_mean(overload, overload_names(qualified(op)))
     if "::" in op:
-        close = closest(op, (other for other in known() if "::" in other))
+        close = closest(name_in_full, (other for other in known() if "::" in other))
         remedy = IMPORT_FIRST + (f", or did you mean '{close}'?" if close else "")
         return f"no library has registered an operator '{name}'", remedy
-    place, _, last = op.rpartition(".")
-    asked = last if place.startswith("torch") else op.partition(".")[0]
+    place, _, last = name_in_full.rpartition(".")
+    asked = last if place.startswith("torch") else op
     return f"unknown op '{name}'", did_you_mean(asked, (other for other in known() if "::" not in other))
 
 
@@ -164,14 +156,13 @@ def known() -> Iterator[str]:
 
 
 @cache
-def ops_by_public_name() -> dict[str, list[str]]:
-    """Return the ops that each public name runs. A name is found whole and by its last part."""
-    found: dict[str, list[str]] = {}
+def ops_by_public_name() -> dict[str, dict[str, None]]:
+    """Return the ops that each public name runs, in order. A name is found whole and by its last part."""
+    found: dict[str, dict[str, None]] = {}
     for names, ops in NAMES:
         for name in names.split():
             for key in {name, name.rpartition(".")[2]}:
-                parts = found.setdefault(key, [])
-                parts += [op for op in ops.split() if op not in parts]
+                found.setdefault(key, {}).update(dict.fromkeys(ops.split()))
     return found
 
 

@@ -1,79 +1,76 @@
-"""Policies as values: rules over the built-in ones."""
+"""Policies: immutable sets of rules that override the built-in rules."""
 
 import json
 import os
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, TypeAlias, overload
 from weakref import WeakValueDictionary
 
 import torch
 
-from polycast._dtypes import NAMES
 from polycast._extension import DEVICES, KernelPolicy, kernel_policy
-from polycast._suggest import suggestion
 from polycast.policy import op_names
-from polycast.policy.categories import UNLISTED, VALUES, Category, canonical, not_a_category
+from polycast.policy.categories import UNLISTED
 from polycast.policy.errors import PolicyError
-from polycast.policy.from_dict import rows_of_dict
+from polycast.policy.forms import rows_from, rows_of_file
 from polycast.policy.op_names import Op
-from polycast.policy.releases import find, is_release, releases, rules_of
-from polycast.policy.rows import EVERY, Casts, Cell, Row, Rows, overlaid, overloads_under, rows_of, shortened, written
-from polycast.policy.rules import BY_OVERLOAD, Rule, Rules, exact_key, shown, split_overload, table_of
+from polycast.policy.rows import EVERY, Casts, Cell, Row, Rows, content_of, overlaid, overloads_under, written
+from polycast.policy.rules import BY_OVERLOAD, Rule, Rules, exact_key, shortened, shown, split_overload, table_of
 
 __all__ = ["Policy", "PolicyError", "Rule"]
 
 PolicyLike: TypeAlias = "Policy | Mapping[Any, object] | str | os.PathLike[str] | torch.dtype | None"
 
-# Every policy, equal ones too, by its address.
+# Every policy by its address. Equal policies are separate entries, because one of them may be freed first.
 _made: WeakValueDictionary[int, "Policy"] = WeakValueDictionary()
 
 
 class Policy(Mapping[str, Casts]):
-    """Rules over the built-in ones, for a process, a region or a module.
+    """An immutable set of rules that override the built-in ones, for a process, a region or a module.
 
-    A policy does not change. It equals every policy with the same rules, and reads as a dict: it has the keys and the
-    values of :attr:`rules`. ``one | other`` joins two, and the rules of the other decide.
+    A policy equals every policy with the same rules. It reads as a dict with the keys and the values of :attr:`rules`.
+    ``one | other`` merges two policies. The rules of ``other`` override those of ``one``.
 
-    A key of the rules names an op of any library: an ATen op ("layer_norm"), an overload ("pow.Tensor_Scalar"), what
-    people call ("torch.softmax", "F.layer_norm", "torch.nn.CrossEntropyLoss"), or a custom operator
-    ("mylib::attention"), whose library must be imported before. It may be the function or class itself:
-    ``torch.softmax``, ``torch.nn.LayerNorm``, ``torch.ops.aten.mm.default``. The name of a module or function that runs
-    several ops gives the rule to each of these ops, wherever it is called; :func:`polycast.assign` gives rules to
-    modules. A key covers the functional overloads that take tensors and can be cast so. A key that names an overload
-    decides over one that names its op. The key "*" is for every op that the built-in policy lists on any device, except
-    where it bans the op or keeps PyTorch's own kernel. Every other key decides over it.
+    The key of a rule names an op of any library. It is the name of an ATen op ("layer_norm") or of an overload
+    ("pow.Tensor_Scalar"), a public name ("torch.softmax", "F.layer_norm", "torch.nn.CrossEntropyLoss"), or the name of
+    a custom operator ("mylib::attention"), whose library must be imported first. The key may also be the function or
+    class itself: ``torch.softmax``, ``torch.nn.LayerNorm``, ``torch.ops.aten.mm.default``. The name of a module or
+    function that runs several ops gives the rule to each of these ops, wherever the op is called. Use
+    :func:`polycast.assign` for rules of modules.
 
-    The value of a key is one of these:
+    A rule covers the functional overloads of an op that take tensors and that its category can cast. A rule for an
+    overload overrides a rule for its op. The key "*" is for every op that the built-in policy lists on any device,
+    except where it bans the op or keeps PyTorch's own kernel. Every other key overrides "*".
 
-    - a category of :func:`polycast.policy.categories` except "stock", "unlisted", or a dtype, or
-    - a mapping of devices to these, with `others` for the rest.
+    The value of a rule is one of these:
+
+    - a category of :func:`polycast.policy.categories` except "stock", or "unlisted", or a dtype,
+    - a mapping from devices to these. The key `others` is for the devices that it does not name.
 
     Args:
-        rules: One of
+        rules: The rules, in one of these forms:
 
-            - a dict of rules, also in the form of a file, ``{"ops": {...}}``. A ``torch.dtype`` may be a value, and a
-              ``torch.device`` the key of a device.
-            - the name of a YAML file, or its ``Path``.
-            - a recorded torch release, as in "torch-2.11". Its policy casts every op as the release does, under any
-              torch. It leaves out ops that the release or the torch that runs does not have. It says nothing about a
-              device of which the release has no record, where the built-in rules apply: a rule that only keeps one of
-              them has a note that says so.
-            - a category or dtype, as in "fp32" or ``torch.float32``, which is ``{"*": "fp32"}``.
-            - a policy; None for no rules.
+            - A dict of rules, or ``{"ops": rules}``, which is the form of a file. A value may be a ``torch.dtype``, and
+              the key of a device a ``torch.device``.
+            - The name of a YAML file, or its ``Path``.
+            - A recorded PyTorch release, as in "torch-2.11". Its policy casts every op as the release does, under any
+              PyTorch. It omits ops that the release or the installed PyTorch does not have. Devices of which the
+              release has no record keep their built-in rules. A rule that is there for this purpose has a note.
+            - A category or a dtype, as in "fp32" or ``torch.float32``, which is short for ``{"*": "fp32"}``.
+            - A policy, or None for no rules.
 
     Raises:
-        PolicyError: A ``ValueError`` with every problem of the rules, each with its place and remedy.
-        ValueError: A text is no category, dtype, release or file.
-        TypeError: The rules are none of these.
+        PolicyError: If the rules have problems. It is a ``ValueError`` that lists each with its place and remedy.
+        ValueError: If a str is not a category, a dtype, a release or a file.
+        TypeError: If the rules have another type.
 
     Example:
         >>> import polycast
         >>> mine = polycast.Policy({"layer_norm": "input_dtype", "softmax": {"cpu": "fp32", "cuda": "bfloat16"}})
         >>> mine | polycast.Policy({"torch.softmax": {"cpu": "unlisted"}})
         Policy({'layer_norm': 'input_dtype', 'softmax': {'cuda': 'bfloat16', 'cpu': 'unlisted'}})
-        >>> polycast.Policy("torch-2.11").rules["stack"]  # which policy.yaml has promote on xpu
+        >>> polycast.Policy("torch-2.11").rules["stack"]  # policy.yaml has promote on xpu
         {'xpu': 'unlisted'}
         >>> careful = polycast.Policy("fp32") | {"softmax": "input_dtype"}
         >>> careful
@@ -88,21 +85,35 @@ class Policy(Mapping[str, Casts]):
     _digest: str
 
     def __init__(self, rules: PolicyLike = None) -> None:
-        self._set(rules._rows if isinstance(rules, Policy) else _rows_from(rules))
+        self._set(rules._rows if isinstance(rules, Policy) else rows_from(rules))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Policy":
-        """Return the policy of a YAML file, which has the rules under the key `ops`.
+        """Return the policy of a YAML file.
+
+        Args:
+            path: The file, which has the rules under the key `ops` or at its top.
 
         Raises:
-            PolicyError: The file cannot be read, or as for the class.
-            TypeError: The path is no path.
+            PolicyError: If the file cannot be read, or its rules have problems.
+            TypeError: If `path` is not a path.
+
+        Example:
+            >>> import pathlib, polycast, tempfile
+            >>> path = pathlib.Path(tempfile.mkdtemp(), "mine.yaml")
+            >>> polycast.Policy({"softmax": "fp32"}).save(path)
+            >>> polycast.Policy.load(path)
+            Policy({'softmax': 'fp32'})
         """
-        return cls._with(_rows_of_file(os.fspath(path)))
+        return cls._with(rows_of_file(os.fspath(path)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the rules to a YAML file, from which :meth:`load` returns an equal policy."""
-        from polycast.policy import files  # needs PyYAML
+        """Write the rules to a YAML file, from which :meth:`load` returns an equal policy.
+
+        Args:
+            path: The file to write. An existing file is overwritten.
+        """
+        from polycast.policy import files  # imports PyYAML
 
         files.save({"ops": self.rules}, path)
 
@@ -113,7 +124,7 @@ class Policy(Mapping[str, Casts]):
         return policy
 
     def _set(self, rows: Rows) -> None:
-        self._rows = rows
+        self._rows = rows = shortened(rows, content_of)
         content = {key: [cell and cell.category for cell in row] for key, row in rows.items()}
         self._digest = sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
         self._kernels = None
@@ -121,17 +132,17 @@ class Policy(Mapping[str, Casts]):
 
     @classmethod
     def of_digest(cls, digest: str) -> "Policy":
-        """Return a policy with a digest, which is what torch.compile sees of a policy. Somebody must hold one."""
+        """Return a policy with a digest, by which torch.compile knows policies. The caller must hold one."""
         return next(policy for made in _made.valuerefs() if (policy := made()) is not None and policy.digest == digest)
 
     @classmethod
     def of_kernels(cls, policy: KernelPolicy) -> "Policy":
-        """Return the policy whose rows kernels look up."""
+        """Return the policy of the rows that kernels look up."""
         return cls._with({key: tuple(cell and Cell(*cell) for cell in row) for key, row in policy.rows.items()})
 
     @property
     def kernels(self) -> KernelPolicy:
-        """The rows as kernels look them up. Policies with the same rules from the same places share one."""
+        """The rows as kernels look them up. Policies with the same rules from the same sources share one."""
         if self._kernels is None:
             self._kernels = kernel_policy(key_of(self), self._rows)
         return self._kernels
@@ -147,17 +158,17 @@ class Policy(Mapping[str, Casts]):
         return written(self._rows)
 
     def by_overload(self) -> Rules:
-        """Return the rules, one for each overload and device, which print as a table."""
+        """Return the rules of each overload on each device. They print as a table."""
         names = dict.fromkeys(name for key in self._rows for name in overloads_under(key))
         return Rules(rule for name in names for rule in self._on(name))
 
     def _row_on(self, overload: str) -> Row:
-        """Return the cells that decide about an overload, by its name in the dispatcher."""
+        """Return the cells that apply to an overload, by its name in the dispatcher."""
         keys = self.kernels.deciding_keys(overload)
         return tuple(None if key is None else self._rows[key][place] for place, key in enumerate(keys))
 
     def rules_on(self, op: Op) -> Iterator[Rule]:
-        """Yield the rules of an op, or of the ops that a name runs, by this policy over the built-in one.
+        """Yield the rules of an op, or of the ops that a name runs. They include the built-in rules that still apply.
 
         The overloads that the built-in policy lists come first.
         """
@@ -178,7 +189,18 @@ class Policy(Mapping[str, Casts]):
     @overload
     def category(self, op: Op, device: str | torch.device) -> str: ...
     def category(self, op: Op, device: str | torch.device | None = None) -> str | dict[str, str]:
-        """Return the category of an op by this policy over the built-in one, as :func:`polycast.policy.category` does.
+        """Return the category of an op under this policy and the built-in one.
+
+        Args:
+            op: The op, as for :func:`polycast.policy.category`.
+            device: The device, as for :func:`polycast.policy.category`; None for all devices.
+
+        Returns:
+            As for :func:`polycast.policy.category`. It may also be a dtype.
+
+        Raises:
+            ValueError: If the op or the device is unknown, or the name runs ops of several categories.
+            TypeError: If the op or the device has another type.
 
         Example:
             >>> import polycast
@@ -188,13 +210,21 @@ class Policy(Mapping[str, Casts]):
         """
         names = [*DEVICES] if device is None else [op_names.device_named(device)]
         rules = list(self.rules_on(op))
-        found = {name: one_category(op, name, rules) for name in names}
+        found = {name: _one_category(op, name, rules) for name in names}
         return found if device is None else found[names[0]]
 
     def diff(self, other: PolicyLike = None) -> str:
-        """Return a table of what this policy does differently from another, or from the built-in one.
+        """Return a table of the categories in which this policy differs from another, or from the built-in policy.
 
-        It is empty if they do the same.
+        Args:
+            other: The other policy, in any form that :class:`Policy` accepts; None for the built-in policy.
+
+        Returns:
+            A table with the reasons that are known. It is empty if there is no difference.
+
+        Raises:
+            ValueError: As for :class:`Policy`.
+            TypeError: As for :class:`Policy`.
 
         Example:
             >>> import polycast
@@ -219,12 +249,13 @@ class Policy(Mapping[str, Casts]):
         if isinstance(op, str) and op in rules:
             return rules[op]
         try:
-            key, *others = op_names.asked_keys(op)
+            keys = op_names.asked_keys(op)
         except (TypeError, ValueError) as error:
             raise KeyError(str(error)) from None
-        if others or key not in self._rows:
+        if len(keys) != 1 or keys[0] not in self._rows:
             raise KeyError(op)
-        return rules[[*rules][[*self._rows].index(key)]]
+        (cast,) = written({keys[0]: self._rows[keys[0]]}).values()
+        return cast
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.rules)
@@ -236,12 +267,12 @@ class Policy(Mapping[str, Casts]):
         return bool(self._rows)
 
     def __or__(self, other: PolicyLike) -> "Policy":
-        """Return both joined. Where both have a rule, the other's decides."""
+        """Return both policies as one. Where both have a rule, the rule of the other policy applies."""
         over = Policy(other)
         joined = {**self._rows, **{key: overlaid(self._rows.get(key), row) for key, row in over._rows.items()}}
         rows, laid = dict(joined), Policy._with(joined)
         for key in (key for key in self._rows if not over._rows.keys().isdisjoint((EVERY, key.partition(".")[0], key))):
-            # A wide rule of the other decides over a narrow one of this policy, for the overloads that it can cast.
+            # A wide rule of the other overrides a narrow one of this policy, for the overloads that it can cast.
             names = overloads_under(key)
             for name in names:
                 row = overlaid(self._row_on(name), over._row_on(name))
@@ -249,7 +280,7 @@ class Policy(Mapping[str, Casts]):
                     rows[exact_key(name)] = row
             if all(exact_key(name) in rows for name in names) and "." not in key:
                 del rows[key]
-        return Policy._with(shortened(rows))
+        return Policy._with(rows)
 
     def __ror__(self, other: PolicyLike) -> "Policy":
         return Policy(other) | self
@@ -261,7 +292,7 @@ class Policy(Mapping[str, Casts]):
             return NotImplemented
         try:
             return self == Policy(other)
-        except PolicyError:  # a dict of something else
+        except PolicyError:  # it is not a dict of rules
             return False
 
     def __hash__(self) -> int:
@@ -271,7 +302,7 @@ class Policy(Mapping[str, Casts]):
         return Policy._with, (self._rows,)
 
     def __str__(self) -> str:
-        """Return a table of the rules, each with the place that it comes from."""
+        """Return a table of the rules, each with its source."""
         cells = {
             shown(key): {device: cell[:2] for device, cell in zip(DEVICES, row, strict=True) if cell is not None}
             for key, row in self._rows.items()
@@ -283,12 +314,12 @@ class Policy(Mapping[str, Casts]):
 
 
 def key_of(policy: Policy) -> str:
-    """Return a digest of the rows of a policy, their places and notes included."""
+    """Return a digest of the rows of a policy with their sources and notes."""
     return sha256(json.dumps(policy._rows, sort_keys=True).encode()).hexdigest()
 
 
-def one_category(op: Op, device: str, rules: list[Rule]) -> str:
-    """Return the category of an op on a device by some rules; the first overload decides."""
+def _one_category(op: Op, device: str, rules: list[Rule]) -> str:
+    """Return the category of an op on a device by its rules. Its first overload decides."""
     first: dict[str, str] = {}
     for rule in rules:
         if rule.device == device:
@@ -296,50 +327,5 @@ def one_category(op: Op, device: str, rules: list[Rule]) -> str:
     if len(set(first.values())) > 1:
         parts = ", ".join(f"{name} ({category})" for name, category in first.items())
         name = op if isinstance(op, str) else op_names.name_of(op)
-        raise ValueError(f"'{name}' runs several ops on {device}: {parts}; ask for one of them")
+        raise ValueError(f"'{name}' runs several ops on {device}: {parts}; ask for one of these ops")
     return next(iter(first.values()), UNLISTED)
-
-
-def is_file(value: object) -> bool:
-    """Return whether a path or a text names a file of rules, also one that is not there."""
-    if isinstance(value, str) and canonical(value) not in VALUES and not is_release(value):
-        return value.endswith((".yaml", ".yml")) or os.sep in value or Path(value[:255]).is_file()
-    return isinstance(value, os.PathLike)
-
-
-def _rows_from(value: object) -> Rows:
-    """Return the rows of a dict, a file, a release, a category or a dtype.
-
-    Raises:
-        PolicyError: The dict or the file has problems.
-        ValueError: A text is none of these, or the release is not recorded.
-        TypeError: The value is no dict, path, text or dtype.
-    """
-    if value is None:
-        return {}
-    if isinstance(value, Mapping):
-        return rows_of_dict(value)
-    if isinstance(value, str | os.PathLike) and is_file(value):
-        return _rows_of_file(os.fspath(value))
-    if not isinstance(value, str | torch.dtype):
-        raise TypeError(
-            f"the policy is {value!r:.60}; give a dict of rules, as in {{'softmax': 'fp32'}}, the name of a file or of "
-            "a release, or a category or dtype for every op"
-        )
-    text = str(value)
-    category = canonical(text)
-    if category in VALUES:
-        return {EVERY: (Cell(category, f"Policy('{category}')"),) * len(DEVICES)}
-    if text == Category.STOCK.value or isinstance(value, torch.dtype):
-        raise ValueError("; ".join(not_a_category(text)))
-    if is_release(text):
-        return rows_of(rules_of(find(text)))
-    close = suggestion(text, [*VALUES, *NAMES, *releases()])
-    remedy = close or "; give a category such as fp32, a release such as torch-2.12, or the name of a file"
-    raise ValueError(f"unknown category, release or file '{text:.60}'{remedy}")
-
-
-def _rows_of_file(path: str) -> Rows:
-    from polycast.policy import files  # needs PyYAML
-
-    return rows_of_dict(files.load(path), path)

@@ -13,12 +13,24 @@ from polycast.policy.rules import BUILT_IN, Rules
 
 
 def devices() -> tuple[str, ...]:
-    """Return the devices of the policy, in its order."""
+    """Return the devices of the built-in policy, in the order of policy.yaml.
+
+    Example:
+        >>> import polycast
+        >>> polycast.policy.devices()[:3]
+        ('cuda', 'xla', 'xla_gpu')
+    """
     return tuple(DEVICES)
 
 
 def categories() -> dict[str, str]:
-    """Return the categories, each with a sentence about what it does."""
+    """Return the categories, each with a sentence that describes it.
+
+    Example:
+        >>> import polycast
+        >>> polycast.policy.categories()["fp32"]
+        'Casts every floating-point input to float32.'
+    """
     return dict(CATEGORIES)
 
 
@@ -32,19 +44,21 @@ def category(op: Op, device: "str | torch.device | None" = None, *, torch: str |
     :meth:`polycast.Policy.category` returns the category in another policy.
 
     Args:
-        op: The name of an op, as in "conv2d", or with its overload, as in "pow.Tensor_Scalar", or a name that people
-            call ("torch.nn.functional.conv2d", "F.conv2d", "Conv2d"), or torch's function or class itself. Without an
-            overload the op's first listed overload decides.
-        device: A device of the policy, or a device type: "cuda", "xla", "xla_gpu", ...; None for all devices.
-        torch: A recorded PyTorch release such as "2.11". On devices without a record the built-in rules apply.
+        op: The name of an op, as in "conv2d", or of an overload, as in "pow.Tensor_Scalar"; a public name that runs the
+            op ("torch.nn.functional.conv2d", "F.conv2d", "Conv2d"), or PyTorch's function or class itself. Without an
+            overload, the first overload that the policy lists decides.
+        device: A device of the policy or a device type, as in "cuda", "xla" or "xla_gpu"; None for all devices.
+        torch: A recorded PyTorch release, as in "2.11"; None for the built-in policy. A device of which the release has
+            no record has its built-in rules.
 
     Returns:
-        One of :func:`categories`, or "unlisted" if no rule names the op there; without a device, a dict of these. An
-        unlisted op is left alone; the ops that it runs follow their own rules.
+        One of :func:`categories`, or "unlisted" if no rule names the op there; without a device, a dict of these by
+        device. Autocast leaves an unlisted op alone; the ops that it runs follow their own rules.
 
     Raises:
-        ValueError: There is no such op or device, or the name runs ops of several categories.
-        TypeError: The op is neither a text nor a function or class of torch, or the device is none.
+        ValueError: If the op, the device or the release is unknown, or the name runs ops of several categories.
+        TypeError: If the op is neither a str nor a function or class of PyTorch, or the device or the release has
+            another type.
 
     Example:
         >>> import polycast, torch
@@ -60,6 +74,8 @@ def category(op: Op, device: "str | torch.device | None" = None, *, torch: str |
 
 def of_release(torch: str | None) -> Policy:
     """Return the policy of a PyTorch release such as "2.11", or the built-in policy for None."""
+    if not isinstance(torch, str | None):
+        raise TypeError(f"torch: expected the name of a PyTorch release, got {torch!r:.60}; write it as in '2.11'")
     return Policy(None if torch is None else f"torch-{torch.removeprefix('torch-')}")
 
 
@@ -67,14 +83,15 @@ def rules(op: Op) -> Rules:
     """Return the built-in rules of an op, or of the ops that a public name runs. They print as a table.
 
     Args:
-        op: As for :func:`category`.
+        op: The op, as for :func:`category`.
 
     Returns:
-        A tuple of rules: op, overload, device, category and note. It is empty for an op that is unlisted everywhere.
+        A tuple of rules: op, overload, device, category, note and source. It is empty for an op that is unlisted
+        everywhere.
 
     Raises:
-        ValueError: There is no such op.
-        TypeError: As for :func:`category`.
+        ValueError: If the op is unknown.
+        TypeError: If the op is neither a str nor a function or class of PyTorch.
 
     Example:
         >>> import polycast
@@ -85,10 +102,15 @@ def rules(op: Op) -> Rules:
 
 
 def ops(device: str | torch.device, category: str | None = None) -> tuple[str, ...]:
-    """Return the names of the ops that a device lists, in alphabetical order; of one category if it is given.
+    """Return the names of the ops that the built-in policy lists on a device, in alphabetical order.
+
+    Args:
+        device: The device, as for :func:`category`.
+        category: A category, to return only its ops; None for the ops of all categories.
 
     Raises:
-        ValueError: The policy has no such device or category.
+        ValueError: If the device or the category is unknown.
+        TypeError: If the device or the category has another type.
 
     Example:
         >>> import polycast
@@ -97,7 +119,7 @@ def ops(device: str | torch.device, category: str | None = None) -> tuple[str, .
     """
     name = device_named(device)
     if category is not None and not isinstance(category, str):
-        raise TypeError(f"the category is {category!r}; give a name of {', '.join(CATEGORIES)}")
+        raise TypeError(f"category: expected a str, got {category!r:.60}; use one of {', '.join(CATEGORIES)}")
     wanted = None if category is None else canonical(category)
     if wanted is not None and wanted not in CATEGORIES:
         raise ValueError(f"unknown category '{category}'; {did_you_mean(wanted, CATEGORIES)}")
@@ -105,15 +127,28 @@ def ops(device: str | torch.device, category: str | None = None) -> tuple[str, .
 
 
 def notes(device: str | torch.device) -> dict[str, str]:
-    """Return the ops of a device whose category differs from torch's own, each with the reason."""
+    """Return the ops whose built-in category on a device differs from PyTorch's own, each with the reason.
+
+    Args:
+        device: The device, as for :func:`category`.
+
+    Raises:
+        ValueError: If the device is unknown.
+        TypeError: If the device has another type.
+
+    Example:
+        >>> import polycast
+        >>> polycast.policy.notes("xpu")["binary_cross_entropy"]
+        'Intel: auto mixed precision on GPU, torch.xpu.amp lists it as float32; PyTorch bans it.'
+    """
     name = device_named(device)
     return {rule.op: rule.note for rule in BUILT_IN if rule.device == name and rule.note}
 
 
 def current() -> Policy:
-    """Return the policies that apply here as one: those of the process, and of this thread's regions and modules.
+    """Return the policies that apply here as one: of the process, and of the regions and modules of this thread.
 
-    It is empty where no kernels are installed.
+    The result is empty where no kernels are installed.
 
     Example:
         >>> import polycast
@@ -130,15 +165,19 @@ def current() -> Policy:
 
 
 def resolved(policy: PolicyLike = None, *, device: str | torch.device) -> Rules:
-    """Return the rule of every overload that the built-in policy or another lists on a device.
+    """Return the rules of a device that apply under a policy: those of the policy, and the built-in ones.
 
     Args:
-        policy: What :class:`polycast.Policy` takes; None for the policies that apply here, :func:`current`.
-        device: As for :func:`category`.
+        policy: The policy, in any form that :class:`polycast.Policy` accepts; None for :func:`current`.
+        device: The device, as for :func:`category`.
 
     Returns:
-        Rules in alphabetical order, which print as a table. The source of each is policy.yaml, or the place of the
-        policy's rule.
+        The rules in alphabetical order, which print as a table. The source of each is "policy.yaml", or the keys that
+        lead to it in the policy.
+
+    Raises:
+        ValueError: If the device is unknown, or as for :class:`polycast.Policy`.
+        TypeError: If the device has another type, or as for :class:`polycast.Policy`.
 
     Example:
         >>> import polycast

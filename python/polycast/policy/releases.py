@@ -1,7 +1,6 @@
-"""The recorded releases of PyTorch, which are policies: what PyTorch does to each op."""
+"""The recorded releases of PyTorch: how each casts every op, and the rows of its policy."""
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -10,8 +9,9 @@ import torch
 
 from polycast._extension import DEVICES, DEVICES_LIKE, obstacles, overloads_of
 from polycast._suggest import did_you_mean
-from polycast.policy.categories import UNLISTED, Category
-from polycast.policy.rules import BY_OVERLOAD, Rule, exact_key, qualified, split_overload
+from polycast.policy.categories import STOCK, UNLISTED
+from polycast.policy.rows import Cell, Rows
+from polycast.policy.rules import ATEN, BY_OVERLOAD, exact_key, qualified
 
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
 INSTALLED = (_MAJOR, _MINOR)  # the installed PyTorch
@@ -21,7 +21,7 @@ _NAME = re.compile(r"(?:torch[-_ ]?)?(\d+)(?:\.(\d+))?[\w.+]*", re.ASCII | re.IG
 
 
 class Release(NamedTuple):
-    """What a release of PyTorch does to every overload, on the devices that were recorded."""
+    """A release of PyTorch: the categories of every overload on the devices that were recorded."""
 
     name: str
     packages: dict[str, str]
@@ -29,7 +29,7 @@ class Release(NamedTuple):
     ops: dict[str, dict[str, str] | str]
     """By overload, as in "pow.Scalar": the categories by device, or "absent" if the release does not have it."""
     reasons: dict[str, str]
-    """Of overloads: why they changed in this release."""
+    """By overload: why its categories changed in this release."""
 
     @property
     def number(self) -> tuple[int, int]:
@@ -79,7 +79,7 @@ def find(name: str) -> Release:
     """Return a recorded release, by its name or by its number alone.
 
     Raises:
-        ValueError: It is not recorded.
+        ValueError: If it is not recorded.
     """
     for known in (name, f"torch-{name}"):
         if known in releases():
@@ -87,37 +87,42 @@ def find(name: str) -> Release:
     raise ValueError(f"unknown release '{name}'; {did_you_mean(name, releases())}")
 
 
-def rules_of(release: Release) -> Iterator[Rule]:
-    """Yield a rule where a release differs from policy.yaml, under the installed PyTorch.
+def rows_of(release: Release) -> Rows:
+    """Return rows for the overloads that a release casts unlike policy.yaml, under the installed PyTorch.
 
     Overloads that the installed PyTorch does not have are omitted. policy.yaml decides where the release has no such
-    overload or keeps a kernel that is written by hand, and on each device of which the release has no record: there a
-    rule, whose note says so, only keeps the built-in category against the rule of the device that it is like.
+    overload or keeps a kernel that is written by hand, and on each device of which the release has no record. Such a
+    device only has a cell, whose note says so, to keep its built-in category where a device that it is like gets one.
     """
+    rows: Rows = {}
     for name in sorted({*map(qualified, release.ops), *BY_OVERLOAD}):
-        op, overload = split_overload(name.removeprefix("aten::"))
-        if name not in overloads_of(qualified(op)):
+        op = name.partition(".")[0]
+        if name not in overloads_of(op):
             continue
-        built_in = BY_OVERLOAD.get(name, {})
+        asked, built_in = name.removeprefix(ATEN), BY_OVERLOAD.get(name, {})
         here = {device: built_in[device].category if device in built_in else UNLISTED for device in DEVICES}
-        wanted = {device: _wanted(release, name.removeprefix("aten::"), device, here[device]) for device in DEVICES}
-        # A rule for a device also holds for those that are like it. So all of them get a rule, or none.
+        wanted = {device: _wanted(release, asked, device, here[device]) for device in DEVICES}
+        # A rule for a device is also for the devices that are like it. So all of them get a rule, or none.
         families = {_root(device) for device in DEVICES if wanted[device] != here[device]}
-        reason = release.reasons.get(name.removeprefix("aten::"), "")
-        kept = obstacles(exact_key(name), [None if value == "stock" else value for value in wanted.values()])
-        for device, refused in zip(DEVICES, kept, strict=True):
-            if _root(device) in families and wanted[device] != "stock" and not refused:
-                note = reason if device in release.devices else f"no record in {release.name}: the built-in category"
-                yield Rule(op, overload, device, wanted[device], note, release.name)
+        key, reason = exact_key(name), release.reasons.get(asked, "")
+        refused = obstacles(key, [None if value == STOCK else value for value in wanted.values()])
+        cells: list[Cell | None] = []
+        for device, obstacle in zip(DEVICES, refused, strict=True):
+            note = reason if device in release.devices else f"no record in {release.name}: the built-in category"
+            has_cell = _root(device) in families and wanted[device] != STOCK and not obstacle
+            cells.append(Cell(wanted[device], release.name, note) if has_cell else None)
+        if any(cells):
+            rows[key] = tuple(cells)
+    return rows
 
 
 def _wanted(release: Release, overload: str, device: str, here: str) -> str:
-    """Return what a release gives an overload on a device, or `here`, what policy.yaml does."""
+    """Return the category of an overload in a release, or `here`, the category in policy.yaml, if it has none."""
     category = release.category(overload, device) if device in release.devices else here
-    return here if category in (ABSENT, Category.STOCK.value) else category
+    return here if category in (ABSENT, STOCK) else category
 
 
 def _root(device: str) -> str:
-    """Return the device that this one is like in the end."""
+    """Return the device at the end of the chain of devices that this one is like."""
     like = DEVICES_LIKE[device]
     return device if like is None else _root(like)

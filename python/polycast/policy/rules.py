@@ -1,14 +1,14 @@
-"""What a policy says of one overload of an op on one device."""
+"""Rules: the category that a policy gives one overload of an op on one device. Their names, and their tables."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 from polycast._extension import DEVICES_LIKE, built_in_rules, obstacles, overloads_of
 from polycast._text_table import lines_of
 
 ATEN = "aten::"
-DEFAULT = "default"  # the name of the overload that torch calls ""
-Key = tuple[str, str, str]  # of a rule: op, overload, device
+DEFAULT = "default"  # PyTorch calls this overload ""
+Key = tuple[str, str, str]  # the op, the overload and the device of a rule
 T = TypeVar("T")
 
 
@@ -45,15 +45,15 @@ def castable(op: str) -> list[str]:
 
 
 class Rule(NamedTuple):
-    """What a policy says of one overload of an op on one device.
+    """The category that a policy gives one overload of an op on one device.
 
     Fields:
         op: The op, without the namespace of ATen: "softmax", "mylib::attention".
         overload: The overload, as in "int"; "default" for the one without a name.
         device: A device of the policy.
-        category: A category, or a dtype, which replaces the region's, or "unlisted".
+        category: A category, or a dtype that replaces the lower precision of the region, or "unlisted".
         note: The reason, in a sentence; empty if there is none. A built-in rule has one if it differs from PyTorch's.
-        source: "policy.yaml", or the keys of a dict or a file.
+        source: "policy.yaml", or the keys that lead to the rule in a dict or a file.
     """
 
     op: str
@@ -78,14 +78,14 @@ class Rules(tuple[Rule, ...]):
     """Rules that print as a table."""
 
     def __str__(self) -> str:
-        """Return a table of the rules, each with the place that it comes from."""
+        """Return a table of the rules, each with its source."""
         cells = {
             rule.key: (rule.category, f"{rule.source}: {rule.note}" if rule.note else rule.source) for rule in self
         }
         return table_of(by_op(cells), "category", "from")
 
 
-# The rules of policy.yaml, and each overload's by device.
+# The rules of policy.yaml, and the rules of each overload by device.
 BUILT_IN: tuple[Rule, ...] = tuple(Rule(*row) for row in built_in_rules())
 BY_OVERLOAD: dict[str, dict[str, Rule]] = {}
 for _rule in BUILT_IN:
@@ -97,24 +97,33 @@ def table_of(cells: Mapping[str, Mapping[str, tuple[str, ...]]], *titles: str) -
     lines: list[tuple[str, ...]] = [("op", "device", *titles)]
     for op, devices in cells.items():
         for cell in dict.fromkeys(devices.values()):
-            held = [device for device in devices if devices[device] == cell]
-            lines.append((op, "all" if len(held) == len(DEVICES_LIKE) else ", ".join(held), *cell))
-    kept = [index for index in range(len(lines[0])) if any(line[index] for line in lines[1:])]
-    return "\n".join(lines_of([tuple(line[index] for index in kept) for line in lines])) if kept else ""
+            names = [device for device in devices if devices[device] == cell]
+            lines.append((op, "all" if len(names) == len(DEVICES_LIKE) else ", ".join(names), *cell))
+    filled = [index for index in range(len(lines[0])) if any(line[index] for line in lines[1:])]
+    return "\n".join(lines_of([tuple(line[index] for index in filled) for line in lines])) if filled else ""
 
 
 def by_op(cells: Mapping[Key, T]) -> dict[str, dict[str, T]]:
-    """Return the cells of each op by device, or those of each overload if they differ or one of them has none."""
-    ops: dict[str, dict[str, dict[str, T]]] = {}
-    for op, overload, device in cells:
-        ops.setdefault(op, {}).setdefault(overload, {})[device] = cells[op, overload, device]
+    """Return the cells of each op by device, or the cells of each overload if they differ or an overload has none."""
     found: dict[str, dict[str, T]] = {}
-    for op, overloads in ops.items():
-        first, *rest = overloads.values()
-        # The installed PyTorch may lack an op that a release has.
-        known = {split_overload(name)[1] for name in castable(qualified(op))} or {DEFAULT}
-        if all(other == first for other in rest) and overloads.keys() == known:
-            found[op] = first
-        else:
-            found |= {join_name(op, overload): devices for overload, devices in overloads.items()}
-    return found
+    for (op, overload, device), cell in cells.items():
+        found.setdefault(f"{qualified(op)}.{overload}", {})[device] = cell
+    return {shown(key).removesuffix(f".{DEFAULT}"): devices for key, devices in shortened(found).items()}
+
+
+def shortened(rows: Mapping[str, T], content: Callable[[T], object] = lambda row: row) -> dict[str, T]:
+    """Return rows by key, with one row for an op instead of rows with the same content for all of its overloads."""
+    ops: dict[str, list[str]] = {}
+    for key in [key for key in rows if "." in key]:
+        ops.setdefault(key.partition(".")[0], []).append(key)
+    short = dict(rows)
+    for op, (first, *rest) in ops.items():
+        wide = content(rows[op]) if op in rows else content(rows[first])
+        if any(content(rows[key]) != wide for key in (first, *rest)):
+            continue
+        if op in rows:
+            short = {key: row for key, row in short.items() if key not in (first, *rest)}
+        elif {first, *rest} == {*map(exact_key, castable(op))}:
+            # The row of the op is where the first of its overloads was.
+            short = {op if key == first else key: row for key, row in short.items() if key not in rest}
+    return short

@@ -12,7 +12,8 @@ from torch import nn
 
 from polycast._text_table import lines_of
 from polycast.policy.errors import PolicyError, Problem
-from polycast.policy.policy import Policy, PolicyLike, is_file
+from polycast.policy.forms import is_file
+from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import module_keys
 from polycast.scope.handle import Handle, warn_of_no_kernels
 from polycast.scope.module import rules_of, set_rules
