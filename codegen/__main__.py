@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 try:
-    from .devices import BACKEND_KEY
     from .parse import read_policy
     from .render import render
     from .schemas import Schemas
@@ -15,7 +14,7 @@ try:
     from .write import differences, write
     from .yaml_nodes import PolicyError, did_you_mean
 except ModuleNotFoundError as error:
-    # The wheel of torch contains torchgen and the operator schemas.
+    # torchgen and the operator schemas are in PyTorch's wheel.
     sys.exit(f"error: codegen needs '{error.name}', which is not installed. Run: pip install torch jinja2 pyyaml")
 
 ROOT = Path(__file__).parent.parent
@@ -23,26 +22,42 @@ POLICY = ROOT / "policy.yaml"
 NAME = "python -m codegen"
 
 DESCRIPTION = """\
-Turn policy.yaml into the files of generated/.
+Generate the files of generated/ from policy.yaml.
 
-With --backend and --standalone the file is one for a backend outside of torch, which needs torch alone: it registers
-the rules of one device of the policy by the macros of ATen/autocast_mode.h. For a device that policy.yaml lacks, add it
-to a copy of policy.yaml, and name the copy by --policy."""
+With --backend and --standalone, generate one C++ file for a backend outside of PyTorch instead. It needs PyTorch only,
+and registers the rules of one device with the macros of ATen/autocast_mode.h. If policy.yaml does not have the device,
+add it to a copy of policy.yaml, and pass the copy with --policy."""
+
+EPILOG = """\
+exit status:
+  0  the files are up to date, or were written
+  1  the policy has problems, a file cannot be read or written, or --check found a difference
+  2  the options are wrong"""
 
 
 def main(arguments: list[str] | None = None, torch: object = None) -> int:
-    """Run the command and return its exit status. If torch is given, the public names of ops are looked up in it."""
-    parser = ArgumentParser(prog=NAME, description=DESCRIPTION, formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail with a diff where a file is stale")
-    parser.add_argument("--policy", type=Path, default=POLICY, help=f"the policy to read, instead of {POLICY}")
-    parser.add_argument(
-        "--output", type=Path, default=ROOT / "generated", help="the folder to write; it holds no other files"
+    """Run the command and return its exit status.
+
+    Args:
+        arguments: The words of the command line; None for those of this process.
+        torch: The package, if the caller has imported it. Public names of ops are looked up in it.
+    """
+    parser = ArgumentParser(
+        prog=NAME, description=DESCRIPTION, epilog=EPILOG, formatter_class=RawDescriptionHelpFormatter
     )
-    parser.add_argument("--backend", metavar="DEVICE", help="a device of the policy, of a backend outside of torch")
-    parser.add_argument("--standalone", metavar="FILE", type=Path, help="the C++ file to write for the backend")
+    parser.add_argument("--check", action="store_true", help="write nothing, and print a diff of the files that differ")
+    parser.add_argument("--policy", type=Path, default=POLICY, help="read this policy (default: policy.yaml)")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=ROOT / "generated",
+        help="write to this folder, and remove its other generated files (default: generated/)",
+    )
+    parser.add_argument("--backend", metavar="DEVICE", help="generate the file of this backend, a device of the policy")
+    parser.add_argument("--standalone", metavar="FILE", type=Path, help="write the file of the backend here")
     options = parser.parse_args(arguments)
     if bool(options.backend) != bool(options.standalone):
-        parser.error("give both --backend DEVICE and --standalone FILE")
+        parser.error("expected --backend DEVICE and --standalone FILE together; add the other one")
     name = options.policy.name if options.policy.parent == ROOT else str(options.policy)
     try:
         policy = read_policy(options.policy, name, Schemas.installed(torch))
@@ -53,8 +68,8 @@ def main(arguments: list[str] | None = None, torch: object = None) -> int:
             )
         devices = {device.name: device for device in policy.devices if device.backend is not None}
         if options.backend not in devices:
-            remedy = did_you_mean(options.backend, devices)
-            parser.error(f"'{options.backend}' is no backend with the dispatch key {BACKEND_KEY} in {name}; {remedy}")
+            what = f"expected a device of {name} with the key 'backend', got '{options.backend}'"
+            parser.error(f"argument --backend: {what}; {did_you_mean(options.backend, devices)}")
         own = [] if options.policy == POLICY else ["--policy", str(options.policy)]
         chosen = [*own, "--backend", options.backend]
         text = render_standalone(policy, devices[options.backend], options.standalone, chosen)

@@ -1,4 +1,4 @@
-"""Reads `cast`: the categories of an op by device."""
+"""The reader of `cast`: the categories of an op by device."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -13,7 +13,7 @@ OTHERS = "others"
 
 @dataclass(frozen=True)
 class Alternative:
-    """One category that `cast` gives a device, where it holds, and why. None is "unlisted"."""
+    """A category that `cast` gives an op on a device, for some releases and overloads. None is "unlisted"."""
 
     category: str | None
     node: Node
@@ -22,11 +22,11 @@ class Alternative:
     note: str | None = None
 
 
-Casts: TypeAlias = dict[str, list[Alternative]]  # of an op, by device
+Casts: TypeAlias = dict[str, list[Alternative]]  # the alternatives of an op by device
 
 
 class CastReader(Reader):
-    """Reads casts for devices, each with the device that it is like."""
+    """A reader of casts for devices, each with the device that it is like."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,25 +53,22 @@ class CastReader(Reader):
     def resolve(self, device: str, named: Casts) -> list[Alternative]:
         others = named.get(OTHERS, [])
         if device not in named and others and all(cast.category is None for cast in others):
-            return others  # `others: unlisted` keeps an op from the devices that are like a named one
-        chain = [device]
-        while chain[-1] not in named:
-            like = self.like.get(chain[-1])
-            if like is None or like in chain:
-                return others
-            chain.append(like)
-        return named[chain[-1]]
+            return others  # with `others: unlisted` the devices that are like a named one are unlisted as well
+        link: str | None = device
+        while link is not None and link not in named:
+            link = self.like[link]
+        return others if link is None else named[link]
 
     def read_alternatives(self, node: Node, overloads: list[str]) -> list[Alternative]:
         nodes = node.value if isinstance(node, Sequence) else (node,)
         if not nodes:
-            self.report(node, "a cast is an empty list", "name a category")
+            self.report(node, "a cast: expected a category, got an empty list", "write a category such as fp32")
         casts = [cast for item in nodes if (cast := self.read_cast(item, overloads)) is not None]
         for index, cast in enumerate(casts):
             only = set(cast.overloads or overloads)
             earlier = [other.torch for other in casts[:index] if only <= set(other.overloads or overloads)]
             if not subtract(cast.torch, earlier):
-                self.report(cast.node, "those before this alternative leave it no release", "remove it")
+                self.report(cast.node, "earlier alternatives already cover all releases of this one", "remove it")
         return casts
 
     def read_cast(self, node: Node, overloads: list[str]) -> Alternative | None:
@@ -94,10 +91,10 @@ class CastReader(Reader):
         specifier = self.text(node, "torch")
         torch = parse_range(specifier) if specifier is not None else None
         if specifier is not None and torch is None:
-            what = f"'{specifier}' is no range of torch releases"
+            what = f"torch: expected a range of PyTorch releases, got '{specifier}'"
             self.report(node, what, "write it as '>=2.10', '<2.13' or both with ','")
         if torch is not None and (torch & SUPPORTED).empty:
-            what = f"'{torch}' is for no torch that polycast supports, which is {SUPPORTED}"
-            self.report(node, what, "remove what is for those releases only")
+            what = f"polycast supports PyTorch {SUPPORTED}, and '{torch}' is for older releases only"
+            self.report(node, what, "remove the entry")
             return None
         return torch

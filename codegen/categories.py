@@ -1,16 +1,16 @@
-"""Categories, names of overloads, and the signatures that say which categories an overload can have."""
+"""Categories, names of overloads, and signatures, which determine the categories that an overload can have."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 UNLISTED = "unlisted"
-DEFAULT = "default"  # the name of the overload that torch calls ""
+DEFAULT = "default"  # PyTorch calls this overload ""
 FUNCTIONAL = "functional"
 VIEW = "view"
 
 
 class Category(Enum):
-    """What autocast does to an op. The names are PyTorch's."""
+    """A way in which autocast casts an op. The names are PyTorch's."""
 
     LOWER_PRECISION_FP = "lower_precision_fp"
     FP32 = "fp32"
@@ -28,18 +28,18 @@ def join_name(op: str, overload: str | None) -> str:
 
 
 def split_name(name: str) -> tuple[str, str | None]:
-    """Return the op and the overload of a name that may mean all overloads of an op: None."""
+    """Return the op and the overload of a name. The overload is None if the name means all overloads of the op."""
     op, _, overload = name.partition(".")
     return op, overload or None
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What a category must know of an overload's schema. csrc/autocast/obstacles.cpp asks the dispatcher the same.
+    """The facts about an overload's schema on which categories depend. csrc/autocast/obstacles.cpp has the same ones.
 
     `variant` is FUNCTIONAL if calls can be cast, or VIEW if the overload can return an argument or a view of one.
-    Otherwise it is how the overload writes to its arguments. `tensors` is how many tensors a call can have; a list
-    counts as two.
+    Otherwise it names the way in which the overload writes to its arguments. `tensors` is the largest number of tensors
+    in a call, where a list counts as two.
     """
 
     variant: str
@@ -49,22 +49,19 @@ class Signature:
     ends_with_dtype: bool
 
     def is_followed_by_dtype(self, longer: "Signature") -> bool:
-        """Return whether another overload takes the same arguments, and then a dtype."""
+        """Return whether another overload has the same arguments and then a dtype."""
         return longer.ends_with_dtype and longer.arguments[:-1] == self.arguments
 
     def uncastable(self) -> tuple[str, str] | None:
         """Return why no category can cast the overload, and a remedy; None if one can."""
         if self.variant == VIEW:  # such as squeeze, whose result may be written to, and reshape, if nothing has to move
-            return "can return a view of its argument, which a cast would cut off", "leave it out"
+            return "can return a view of its argument, and a cast would break that aliasing", "remove it"
         if self.variant != FUNCTIONAL:
             return f"is the {self.variant} variant", "name a functional overload"
-        return None if self.tensors else ("takes no tensor", "leave it out")
+        return None if self.tensors else ("takes no tensor", "remove it")
 
     def obstacle(self, category: Category | None) -> tuple[str, str] | None:
-        """Return why a category cannot cast the overload, and a remedy; None if it can.
-
-        No category is "unlisted".
-        """
+        """Return why a category (None: "unlisted") cannot cast the overload, and a remedy; None if it can."""
         if (reason := self.uncastable()) is not None:
             return reason
         if category is Category.FP32_SET_OPT_DTYPE and not self.takes_optional_dtype:

@@ -1,11 +1,11 @@
-"""Reads the op lists of documents, and checks that the ops of the policy obey them."""
+"""The reader of `documents`: their op lists, with which the ops of the policy must agree."""
 
 from .categories import Category
 from .fields import Reader
 from .model import Device, Document, DocumentList, Op
 from .yaml_nodes import Mapping, Node, Sequence, Text
 
-# A document says fp32 for each of these.
+# In documents, each of these is fp32.
 _FP32 = (Category.FP32, Category.FP32_SET_OPT_DTYPE, Category.FP32_APPEND_DTYPE)
 
 
@@ -18,8 +18,8 @@ def read_documents(reader: Reader, node: Node, devices: dict[str, Device], ops: 
             continue
         title = reader.text(fields["title"], f"the title of document '{key.value}'")
         if not isinstance(fields["lists"], Sequence):
-            what = f"document '{key.value}' has no list of lists"
-            reader.report(fields["lists"], what, "write - devices: ...")
+            what = f"lists of document '{key.value}': expected a list"
+            reader.report(fields["lists"], what, "write it as - devices: ...")
         elif title is not None:
             document = Document(key.value, title)
             found = [_read_list(reader, document, item, devices, ops) for item in fields["lists"].value]
@@ -49,7 +49,7 @@ def _read_list(
 
 
 def _read_names(reader: Reader, node: Node, ops: dict[str, Op]) -> list[tuple[Text, tuple[str, ...]]]:
-    """Return the names, each with the ops that it stands for. A name is op, {name: op} or {name: [op, op]}."""
+    """Return the names, each with its ops. An item is a name that is an op, {name: op} or {name: [op, op]}."""
     names: list[tuple[Text, tuple[str, ...]]] = []
     for item in node.value if isinstance(node, Sequence) else (node,):
         if isinstance(item, Text):
@@ -60,7 +60,7 @@ def _read_names(reader: Reader, node: Node, ops: dict[str, Op]) -> list[tuple[Te
         else:
             reader.report(
                 item,
-                "a documented name: expected a name, got a list or a mapping",
+                "names: expected a name, got a list or a mapping",
                 "write it as op, {name: op} or {name: [op, op]}",
             )
             continue
@@ -71,19 +71,19 @@ def _read_names(reader: Reader, node: Node, ops: dict[str, Op]) -> list[tuple[Te
 
 
 def read_ops(reader: Reader, names: list[Text], ops: dict[str, Op]) -> tuple[str, ...]:
-    """Return the names of the ops, or () with a report if the policy lacks one of them."""
+    """Return the names of the ops. If the policy lacks one of them, report it and return ()."""
     unknown = [text for text in names if text.value not in ops]
     for text in unknown:
         reader.report_unknown(text, f"the policy has no op '{text.value}'", text.value, ops)
     return () if unknown else tuple(text.value for text in names)
 
 
-def _check(reader: Reader, name: Text, op: Op, promised: Category, devices: list[str]) -> None:
-    family = _FP32 if promised in _FP32 else (promised,)
+def _check(reader: Reader, name: Text, op: Op, documented: Category, devices: list[str]) -> None:
+    family = _FP32 if documented in _FP32 else (documented,)
     for device in devices:
-        held = [category for category, _ in op.categories(device)]
-        if not held or any(category not in family for category in held):
-            given = " and ".join(category.value for category in held) or "unlisted"
-            what = f"'{name.value}' is documented as {promised.value} on {device}"
-            what += f", and '{op.name}' is {given} there"
+        found = [category for category, _ in op.categories(device)]
+        if not found or any(category not in family for category in found):
+            given = " and ".join(category.value for category in found) or "unlisted"
+            what = f"'{name.value}' is documented as {documented.value} on {device}"
+            what += f", but '{op.name}' is {given} there"
             reader.report(name, what, "give the op that category, or remove the name from this list")

@@ -1,4 +1,4 @@
-"""Reads nodes as texts, names, lists and mappings, and reports a node that has another form."""
+"""The reader of nodes: texts, names, lists and mappings. It reports a node that has another form."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 class Reader:
-    """Reads nodes. A node of another form than asked for becomes a problem, and reads as None."""
+    """A reader of nodes. A node that does not have the expected form becomes a problem and reads as None."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -25,14 +25,14 @@ class Reader:
         if isinstance(node, Text) and node.value.strip():
             value: str = node.value
             return value
-        self.report(node, f"{what} is {_form(node)}", "give it a text")
+        self.report(node, f"{what}: expected text, got {_form(node)}", "write it as plain text")
         return None
 
     def identifier(self, node: Node, what: str) -> str | None:
-        """Read a text that is an identifier, so that C++ and Markdown can hold it as it is."""
+        """Read a text that is an identifier, which C++ and Markdown can contain without quotes."""
         value = self.text(node, what)
         if value is not None and not _IDENTIFIER.fullmatch(value):
-            self.report(node, f"{what} '{value}' is no identifier", "use letters, digits and '_'")
+            self.report(node, f"{what}: expected an identifier, got '{value}'", "use letters, digits and '_'")
             return None
         return value
 
@@ -48,35 +48,37 @@ class Reader:
     def texts(self, node: Node, what: str) -> list[Text]:
         """Read a list of different texts."""
         if not isinstance(node, Sequence) or not node.value:
-            self.report(node, f"{what} is {_form(node)}", "give it a list of names, as in [one, two]")
+            self.report(node, f"{what}: expected a list of names, got {_form(node)}", "write it as [one, two]")
             return []
         texts: dict[str, Text] = {}
         for item in node.value:
             if self.text(item, f"an item of {what}") is None or not isinstance(item, Text):
                 continue
             if texts.setdefault(item.value, item) is not item:
-                self.report(item, f"{what} names '{item.value}' twice", "keep one of them")
+                self.report(item, f"{what} names '{item.value}' twice", "remove one of them")
         return list(texts.values())
 
     def entries(self, node: Node, what: str) -> Iterator[tuple[Text, Node]]:
         """Read a mapping with any keys."""
         if not isinstance(node, Mapping) or not node.value:
-            self.report(node, f"{what} is {_form(node)}", "give it a mapping, as in {name: value}")
+            self.report(node, f"{what}: expected a mapping, got {_form(node)}", "write it as {name: value}")
             return
         yield from node.value
 
     def fields(
         self, node: Node, what: str, known: tuple[str, ...], required: tuple[str, ...]
     ) -> dict[str, Node] | None:
-        """Read a mapping with known keys; None if it is no mapping or lacks a required key."""
+        """Read a mapping with known keys; None if it lacks a required key."""
         if not isinstance(node, Mapping):
-            remedy = f"give it a mapping with the keys {', '.join(known)}"
-            self.report(node, f"{what} is {_form(node)}", remedy)
+            self.report(node, f"{what}: expected a mapping, got {_form(node)}", f"use the keys {', '.join(known)}")
             return None
         found = {key.value: value for key, value in node.value if key.value in known}
         for key, _ in node.value:
             if key.value not in known:
-                self.report_unknown(key, f"unknown key '{key.value}' of {what}", key.value, known)
+                remedy = did_you_mean(key.value, known)
+                if not _IDENTIFIER.fullmatch(key.value):  # as in {note: Yes, we do.}
+                    remedy = "if it is a part of the text before the comma, put the whole text in quotes"
+                self.report(key, f"unknown key '{key.value}' of {what}", remedy)
         missing = [name for name in required if name not in found]
         for name in missing:
             self.report(node, f"{what} has no '{name}'", "add it")
@@ -85,6 +87,6 @@ class Reader:
 
 def _form(node: Node) -> str:
     if isinstance(node, Text):
-        return f"the text '{node.value}'" if node.value.strip() else "empty"
+        return f"the text '{node.value}'" if node.value.strip() else "nothing"
     kind = "list" if isinstance(node, Sequence) else "mapping"
     return f"a {kind}" if node.value else f"an empty {kind}"

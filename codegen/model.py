@@ -1,4 +1,4 @@
-"""The model of a valid policy. It is frozen, and independent of YAML and of the installed torch."""
+"""The model of a valid policy. It is frozen, and independent of YAML and of the installed PyTorch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -9,19 +9,19 @@ from .versions import ALL, VersionRange
 
 @dataclass(frozen=True)
 class Device:
-    """A device of the policy: one that torch has an autocast key for, or a second set of rules for one."""
+    """A device of the policy: a device with an autocast key in PyTorch, or a second set of rules for such a device."""
 
     name: str
     dispatch_key: str
     lower_precision: tuple[str, ...]
     like: str | None = None
-    cache: bool = True  # whether casts of its weights may be reused
-    backend: str | None = None  # for a backend outside of torch: the file with its op list
+    cache: bool = True  # whether casts of its weights are reused in a region
+    backend: str | None = None  # the file with the op list, for a backend outside of PyTorch
 
 
 @dataclass(frozen=True)
 class Overload:
-    """One overload of an op. `dtype_overload` is the one that takes a dtype, for fp32_append_dtype."""
+    """One overload of an op. `dtype_overload` is the overload with a dtype that fp32_append_dtype calls."""
 
     name: str = DEFAULT
     torch: VersionRange = ALL
@@ -31,7 +31,7 @@ class Overload:
 
 @dataclass(frozen=True)
 class Rule:
-    """What the policy says of one overload on one device, for a range of torch releases."""
+    """The category of one overload on one device, for a range of PyTorch releases."""
 
     op: str
     overload: Overload
@@ -75,10 +75,10 @@ class Op:
     def categories(self, device: str) -> list[tuple[Category, VersionRange]]:
         """Return the categories of the op on a device, each with its range of releases.
 
-        A range is left out if another overload has the same category in all releases.
+        A range is omitted if another overload has the same category in all releases.
         """
-        held = dict.fromkeys((rule.category, rule.torch) for rule in self.rules if rule.device == device)
-        return [(category, torch) for category, torch in held if torch == ALL or (category, ALL) not in held]
+        found = dict.fromkeys((rule.category, rule.torch) for rule in self.rules if rule.device == device)
+        return [(category, torch) for category, torch in found if torch == ALL or (category, ALL) not in found]
 
     def by_overload(self, device: str) -> dict[str, str]:
         """Return the categories of each overload on a device, with their ranges, as text."""
@@ -90,7 +90,7 @@ class Op:
         return found
 
     def groups(self) -> Iterator[tuple[Rule, tuple[str, ...]]]:
-        """Yield each rule once, with the names of all devices that have it. The rule itself names no device."""
+        """Yield each different rule with the names of all devices that have it. The device of the rule is ""."""
         found: dict[Rule, list[str]] = {}
         for rule in self.rules:
             found.setdefault(replace(rule, device=""), []).append(rule.device)
@@ -110,7 +110,7 @@ class Document:
 
 @dataclass(frozen=True)
 class DocumentList:
-    """An op list of a document. Its names are spelled as in the document, each with the ops that it stands for."""
+    """An op list of a document. Its names are spelled as in the document, each with the ops that it means."""
 
     document: Document
     devices: tuple[str, ...]
@@ -121,9 +121,9 @@ class DocumentList:
 
 @dataclass(frozen=True)
 class Policy:
-    """A whole policy. Devices have the order of the file, ops that of the alphabet.
+    """A whole policy. The devices are in the order of the file, and the ops in alphabetical order.
 
-    `sentences` describes each category. `composites` holds public names that are no op, with the ops that they run.
+    `sentences` has a sentence about each category. `composites` has public names that run several ops, with these ops.
     """
 
     devices: tuple[Device, ...]
@@ -133,21 +133,21 @@ class Policy:
     composites: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def cited(self, note: str) -> str:
-        """Return a note with the title of each document in place of its key."""
+        """Return a note with the titles of documents instead of their keys."""
         for document in dict.fromkeys(list_.document for list_ in self.documents):
             note = note.replace(document.name, document.title)
         return note
 
     def spell(self, devices: tuple[str, ...]) -> str:
-        """Return a set of devices in few words: those that are like one of the set are in it, those with a "-" are not.
+        """Return a set of devices in a short spelling. A device follows the one that it is like; "-" excludes a device.
 
-        So a new device changes the rules only in which it differs from the device that it is like.
+        So a new device changes only the rules in which it differs from the device that it is like.
         """
         stated = [device for device in self.devices if (device.name in devices) != (device.like in devices)]
         return " ".join(device.name if device.name in devices else f"-{device.name}" for device in stated)
 
     def exceptions(self, device: Device) -> dict[str, list[str]]:
-        """Return, by category, the overloads whose category differs from that on the device that this one is like."""
+        """Return by category the overloads that have another category on the device that this one is like."""
         found: dict[str, list[str]] = {}
         for op in self.ops:
             mine, its = op.by_overload(device.name), op.by_overload(device.like or "")

@@ -1,4 +1,4 @@
-"""The parser: it turns nodes and schemas into a valid policy. It reports and drops an op or device with a problem."""
+"""The parser: nodes and schemas become a valid policy. An op or device with a problem is reported and dropped."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,15 +17,15 @@ from .yaml_nodes import Mapping, Node, PolicyError, Sequence, Text, load, rename
 
 
 def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
-    """Return the policy of a file. Problems are reported under `name`.
+    """Return the policy of a file.
 
     Args:
         path: The file.
-        name: What problems call it.
+        name: The name of the file in problems.
         schemas: The operator schemas that the rules must fit.
 
     Raises:
-        PolicyError: It holds every problem of the file.
+        PolicyError: If the file has problems. It lists all of them.
     """
     parser = _PolicyParser(schemas)
     policy = parser.policy(load(path, name))
@@ -83,7 +83,8 @@ class _PolicyParser(DeviceReader):
         message = self.text(fields["message"], f"the message of {what}") if "message" in fields else None
         overloads = self.read_overloads(key, fields.get("overloads"))
         casts = self.read_casts(key, fields["cast"], [place.value for place, _ in overloads])
-        casts = self.with_exceptions(key, fields["cast"], casts)
+        if len(self.problems) == sound:
+            casts = self.with_exceptions(key, fields["cast"], casts)
         placed = []
         for place, overload in overloads:
             if overload is not None and check_overload(self, self.schemas, key.value, overload, place):
@@ -97,15 +98,15 @@ class _PolicyParser(DeviceReader):
         if len(self.problems) > sound:
             return None
         if not rules:
-            self.report(key, f"{what} has no category on any device", "give it one, or remove it")
+            self.report(key, f"{what} has no category on any device", "add one, or remove the op")
         elif message is not None and all(rule.category is not Category.BANNED for rule in rules):
-            self.report(fields["message"], f"{what} has a message and is banned nowhere", "remove the message")
+            self.report(fields["message"], f"{what} has a message, but is banned on no device", "remove the message")
         return Op(key.value, tuple(name.value for name in public), rules) if rules and public else None
 
     def check_public(self, names: list[Text]) -> None:
-        """Report the names that torch does not have. Without an imported torch nothing is checked."""
+        """Report the names that PyTorch does not have. Nothing is checked if PyTorch is not imported."""
         for name in names if self.schemas.torch is not None else ():
-            place, what = self.schemas.torch, f"torch has no '{name.value}'"
+            place, what = self.schemas.torch, f"the installed PyTorch has no '{name.value}'"
             first, *parts = name.value.split(".")
             if first != "torch":
                 self.report(name, what, "begin the name with 'torch.'")
@@ -119,7 +120,7 @@ class _PolicyParser(DeviceReader):
     def rules(
         self, key: Text, overload: Overload, device: str, alternatives: list[Alternative], message: str | None
     ) -> Iterator[tuple[Rule, Node]]:
-        """Yield the rules of one overload on one device, with their places. For each release the first match wins."""
+        """Yield the rules of an overload on a device with their places. The first alternative for a release applies."""
         alternatives = [cast for cast in alternatives if cast.overloads is None or overload.name in cast.overloads]
         for index, cast in enumerate(alternatives):
             if cast.category is None:
@@ -146,11 +147,11 @@ class _PolicyParser(DeviceReader):
             elif isinstance(item, Mapping) and len(item.value) == 1:
                 name, details = item.value[0]
             else:
-                self.report(item, "an overload: expected a name", "write it as name or {name: {...}}")
+                self.report(item, "overloads: expected a name, got a list or a mapping", "write name or {name: {...}}")
                 continue
             overload = self.read_overload(name, details)
             if name.value in [other.value for other, _ in overloads]:
-                self.report(name, f"overload '{name.value}' stands twice", "keep one of them")
+                self.report(name, f"overload '{name.value}' is listed twice", "remove one of them")
             else:
                 overloads.append((name, overload))
         return overloads

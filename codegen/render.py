@@ -1,7 +1,7 @@
-"""Renders a policy to the texts of the generated files. The same policy always gives the same texts.
+"""Rendering of a policy to the texts of the generated files. The same policy always gives the same texts.
 
-The rules are split into shards, which compile in parallel. The hash of an
-op's name chooses the shard, so an added op changes one shard.
+The rules are split into shards, which compile in parallel. The hash of an op's name chooses its shard, so an added op
+changes one shard.
 """
 
 import re
@@ -50,7 +50,7 @@ def render(policy: Policy) -> dict[str, str]:
 
 
 def environment() -> Environment:
-    """Return what finds and renders the templates."""
+    """Return the environment that finds and renders the templates."""
     texts = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         undefined=StrictUndefined,
@@ -65,7 +65,7 @@ def environment() -> Environment:
 
 
 def cited(policy: Policy) -> Policy:
-    """Return the policy with the documents' titles in its notes."""
+    """Return the policy with the titles of documents in its notes."""
 
     def cite(rule: Rule) -> Rule:
         return replace(rule, note=policy.cited(rule.note)) if rule.note else rule
@@ -75,13 +75,13 @@ def cited(policy: Policy) -> Policy:
 
 
 def cpp_string(text: str | None) -> str:
-    """Return a C++ string literal of the text in UTF-8."""
+    """Return the text as a C++ string literal in UTF-8."""
     plain = set(range(0x20, 0x7F)) - set(b'"\\?')
     return '"' + "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in (text or "").encode()) + '"'
 
 
 def cpp_condition(torch: VersionRange) -> str:
-    """Return the preprocessor condition that holds for the releases of a range."""
+    """Return the preprocessor condition for the releases of a range."""
     number = "TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR"
     first = f"{number} >= {torch.first[0] * 1000 + torch.first[1]}" if torch.first else ""
     end = f"{number} < {torch.end[0] * 1000 + torch.end[1]}" if torch.end else ""
@@ -108,7 +108,7 @@ def markdown(text: str) -> str:
 
 
 def _header_range(op: Op) -> VersionRange:
-    """Return the releases that have the op's header, which are those with any of its overloads."""
+    """Return the releases that have the header of an op, which is there if any of its overloads is."""
     return reduce(or_, (rule.overload.torch for rule in op.rules))
 
 
@@ -124,7 +124,7 @@ def _case(policy: Policy, rule: Rule, devices: tuple[str, ...]) -> dict[str, str
 
 
 def _public_names(policy: Policy) -> dict[str, dict[tuple[Category, VersionRange], list[str]]]:
-    """Return for each device and category (and its releases) the public names of its ops."""
+    """Return the public names of ops by device, and then by category and range of releases."""
     names: dict[str, dict[tuple[Category, VersionRange], list[str]]] = {}
     for device in (device for device in policy.devices if device.like is None):
         groups = names.setdefault(device.name, {})
@@ -139,7 +139,7 @@ def _public_names(policy: Policy) -> dict[str, dict[tuple[Category, VersionRange
 
 
 def _deviations(policy: Policy) -> list[tuple[str, str, str, str]]:
-    """Return (overload, devices, category, note) of the rules with a note. Rules that differ by device are joined."""
+    """Return (overload, devices, category, note) of the rules with a note, with one row for equal rules of devices."""
     joined: dict[tuple[str, str, str], list[str]] = {}
     for rule in policy.rules():
         if rule.note is not None:

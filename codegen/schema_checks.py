@@ -1,4 +1,4 @@
-"""Checks the rules that hold for the installed torch against its operator schemas."""
+"""Checks of rules against the operator schemas of the installed PyTorch."""
 
 from .categories import Category
 from .fields import Reader
@@ -8,13 +8,13 @@ from .yaml_nodes import Node, Text, renamed
 
 
 def check_overload(reader: Reader, schemas: Schemas, op: str, overload: Overload, place: Text) -> bool:
-    """Report an overload that the installed torch lacks, or that cannot be cast. Return whether it is sound."""
+    """Report an overload that the installed PyTorch lacks or that cannot be cast. Return whether it is sound."""
     if schemas.release not in overload.torch:
         names = {"op": op, "overload": overload.name}
         return all(reader.identifier(renamed(place, name), what) for what, name in names.items())
     known = schemas.overloads(op)
     if not known:
-        reader.report_unknown(place, f"torch has no op '{op}'", op, schemas.ops)
+        reader.report_unknown(place, f"the installed PyTorch has no op '{op}'", op, schemas.ops)
         return False
     if overload.name not in known:
         reader.report_unknown(place, f"op '{op}' has no overload '{overload.name}'", overload.name, known)
@@ -31,11 +31,11 @@ def check_rule(reader: Reader, schemas: Schemas, rule: Rule, place: Node) -> boo
     name, category = f"'{rule.schema_name}'", rule.category.value
     if rule.category is Category.BANNED and rule.message is None:
         reader.report(
-            place, f"op '{rule.op}' is banned without a message", "add a 'message' that says what to call instead"
+            place, f"op '{rule.op}' is banned without a message", "add a 'message' that names the op to call instead"
         )
         return False
     if rule.category is Category.INPUT_DTYPE and rule.note is None:
-        reader.report(place, f"op '{rule.op}' has input_dtype without a note", "write {as: input_dtype, note: why}")
+        reader.report(place, f"op '{rule.op}' is input_dtype without a note", "write {as: input_dtype, note: why}")
         return False
     if schemas.release not in rule.torch:
         return True
@@ -44,29 +44,29 @@ def check_rule(reader: Reader, schemas: Schemas, rule: Rule, place: Node) -> boo
     if rule.category is Category.FP32_APPEND_DTYPE and not (
         target in schemas.overloads(rule.op) and signature.is_followed_by_dtype(schemas.signature(rule.op, target))
     ):
-        given = "missing" if target is None else f"'{target}'"
-        obstacle = f"its dtype_overload is {given}", "name the overload that takes the same arguments and then a dtype"
+        given = "no dtype_overload" if target is None else f"the dtype_overload '{target}'"
+        obstacle = f"has {given}", "name the overload that takes the same arguments and then a dtype"
     if obstacle is not None:
         what, remedy = obstacle
-        reader.report(place, f"{name} is {category} and {what}", remedy)
+        reader.report(place, f"{name} cannot be {category}: it {what}", remedy)
     return obstacle is None
 
 
 def check_kept_kernels(reader: Reader, schemas: Schemas, rules: list[tuple[Rule, Node]]) -> None:
-    """Report the stock rules of an op on devices for which no recorded release of torch registers a kernel.
+    """Report the stock rules of an op on devices for which no recorded release of PyTorch registers a kernel.
 
-    A rule with a note is not reported: it keeps the kernel of a backend outside of torch, which is not recorded.
+    A rule with a note is not reported. It keeps the kernel of a backend outside of PyTorch, which is not recorded.
     """
     missed: dict[Node, dict[str, None]] = {}
     for rule, place in rules:
         if rule.category is Category.STOCK and rule.note is None:
-            held = [
+            found = [
                 record.ops.get(rule.schema_name, {}).get(rule.device)
                 for record in schemas.history
                 if record.number in rule.torch
             ]
-            if held and Category.STOCK.value not in held:
+            if found and Category.STOCK.value not in found:
                 missed.setdefault(place, {})[rule.device] = None
     for place, devices in missed.items():
-        what = f"'{rules[0][0].op}' is stock on {', '.join(devices)}, where torch registers no kernel of its own"
+        what = f"'{rules[0][0].op}' is stock on {', '.join(devices)}, where PyTorch registers no kernel of its own"
         reader.report(place, what, "remove it there, or write {as: stock, note: whose kernel it keeps}")

@@ -1,6 +1,6 @@
-"""The operator schemas of the installed torch, read from a file of its wheel without importing torch.
+"""The operator schemas of the installed PyTorch, which are read from files of its wheel without importing it.
 
-The records of torch's releases are here too. They say where torch registers autocast kernels.
+The recorded releases are here as well. They state where PyTorch registers autocast kernels.
 """
 
 import re
@@ -26,14 +26,14 @@ _AUTOCAST_KEY = re.compile(r"^ *(Autocast\w+),", re.MULTILINE)
 
 
 class Record(NamedTuple):
-    """How a release of torch casts each overload, as in "pow.Scalar": its categories by device."""
+    """A recorded release of PyTorch: the categories of each overload ("pow.Scalar") by device."""
 
     number: Version
     ops: dict[str, dict[str, str]]
 
 
 def read_records(path: Path) -> list[Record]:
-    """Return the recorded releases. The first is whole, and each later one has the changes that it made."""
+    """Return the recorded releases. In the file the first is complete, and a later one lists its changes."""
     records: list[Record] = []
     ops: dict[str, dict[str, str]] = {}
     for name, release in yaml.load(path.read_text(encoding="utf-8"), Loader=LOADER).items():
@@ -45,7 +45,7 @@ def read_records(path: Path) -> list[Record]:
 
 
 class Schemas:
-    """The ATen schemas of one torch release. The overload without a name is called 'default'."""
+    """The ATen schemas of one PyTorch release. The overload without a name is called 'default'."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Schemas:
         self.release = release
         self.history = history
         self.torch = torch  # the package, or None if it is not imported
-        self.autocast_keys = tuple(autocast_keys)  # empty if they are not known
+        self.autocast_keys = tuple(autocast_keys)
         self._schemas: dict[str, dict[str, str]] = {}
         self._parsed: dict[tuple[str, str], FunctionSchema] = {}
         for match in _FUNC.finditer(text):
@@ -66,10 +66,10 @@ class Schemas:
 
     @classmethod
     def installed(cls, torch: object = None) -> "Schemas":
-        """Read the schemas of the installed torch, and the recorded releases.
+        """Read the schemas of the installed PyTorch, and the recorded releases.
 
         Args:
-            torch: The package, if the caller has imported it. The public names of ops are looked up in it.
+            torch: The package, if the caller has imported it. Public names of ops are looked up in it.
         """
         spec = find_spec("torchgen")
         assert spec is not None  # it is imported above
@@ -77,7 +77,7 @@ class Schemas:
         packaged = Path(spec.origin).parent / "packaged" / "ATen" / "native" / "native_functions.yaml"
         major, minor = version("torch").split(".")[:2]
         header = Path(spec.origin).parent.parent / "torch" / "include" / "c10" / "core" / "DispatchKey.h"
-        keys = _AUTOCAST_KEY.findall(header.read_text(encoding="utf-8")) if header.is_file() else []
+        keys = _AUTOCAST_KEY.findall(header.read_text(encoding="utf-8"))
         return cls(packaged.read_text(encoding="utf-8"), (int(major), int(minor)), keys, read_records(RELEASES), torch)
 
     @cached_property
@@ -85,23 +85,23 @@ class Schemas:
         return sorted(self._schemas)
 
     def overloads(self, op: str) -> list[str]:
-        """Return the names of an op's overloads. An op that this torch does not have has none."""
+        """Return the names of an op's overloads. The list is empty if this release does not have the op."""
         return list(self._schemas.get(op, ()))
 
     def find(self, op: str, overload: str) -> FunctionSchema:
-        """Return the parsed schema of one overload. Raise KeyError if this torch does not have it."""
+        """Return the parsed schema of one overload. Raise KeyError if this release does not have it."""
         if (op, overload) not in self._parsed:
             self._parsed[op, overload] = FunctionSchema.parse(self._schemas[op][overload])
         return self._parsed[op, overload]
 
     def signature(self, op: str, overload: str) -> Signature:
-        """Return what categories must know of one overload. Raise KeyError if this torch does not have it."""
+        """Return the signature of one overload. Raise KeyError if this release does not have it."""
         schema = self.find(op, overload)
         arguments = schema.arguments.flat_all
         dtype = BaseType(BaseTy.ScalarType)
         variant = schema.kind().name
         aliases = [argument.annotation for argument in arguments if argument.annotation is not None]
-        if variant == FUNCTIONAL and any(annotation.is_write for annotation in aliases):  # as of record_stream
+        if variant == FUNCTIONAL and any(annotation.is_write for annotation in aliases):  # record_stream, for example
             variant = SchemaKind.mutable.name
         elif variant == FUNCTIONAL and aliases and join_name(op, overload) not in self._cast_by_torch:
             variant = VIEW

@@ -1,6 +1,6 @@
-"""Renders one device to a C++ file that needs torch alone, for the owners of a backend outside of torch.
+"""Rendering of one device to a C++ file that needs PyTorch only, for maintainers of a backend outside of PyTorch.
 
-The file registers the rules of the device on the macros of torch's ATen/autocast_mode.h.
+The file registers the rules of the device with the macros of ATen/autocast_mode.h.
 """
 
 import shlex
@@ -16,8 +16,14 @@ from .versions import ALL, VersionRange
 def render_standalone(policy: Policy, device: Device, path: Path, options: Iterable[str] = ()) -> str:
     """Return the text of the file.
 
-    It holds the command that makes it, with the options that chose the device. It has the names of files, and neither
-    their folders nor a version, so it is the same from any folder and release that has the same rules.
+    It contains the command that writes it, with the names of files but not their folders. It contains no version, so
+    the same rules give the same text in any folder and for any release.
+
+    Args:
+        policy: The policy.
+        device: The device whose rules are rendered.
+        path: The file that the text is for.
+        options: The options of the command that chose the device.
     """
     rules = [rule for op in cited(policy).ops for rule in op.rules if rule.device == device.name]
     cases = [rule for rule in rules if rule.category is not Category.STOCK]
@@ -36,13 +42,13 @@ def render_standalone(policy: Policy, device: Device, path: Path, options: Itera
 
 
 def _cpp_comment(note: str | None, before: str = "  // ") -> str:
-    """Return a note as the end of a line; a backslash there would make a comment of the next line, too."""
+    """Return a note as a comment at the end of a line, without a backslash, which would continue the comment."""
     text = " ".join((note or "").split()).rstrip("\\ ")
     return text and before + text
 
 
 def _blocks(rules: list[Rule]) -> Iterator[tuple[Category, VersionRange, list[Rule]]]:
-    """Yield the rules of each category and range of releases, those of all releases first."""
+    """Yield the rules of each category and range of releases. Rules for all releases come first."""
     for category in Category:
         mine = [rule for rule in rules if rule.category is category]
         for torch in sorted({rule.torch for rule in mine} | ({ALL} if mine else set()), key=str):

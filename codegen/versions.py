@@ -1,4 +1,4 @@
-"""Ranges of torch releases: [first, end), each release as (major, minor)."""
+"""Ranges of PyTorch releases: [first, end), where a release is (major, minor)."""
 
 import re
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ class VersionRange:
         return VersionRange(max(firsts, default=None), min(ends, default=None))
 
     def __or__(self, other: "VersionRange") -> "VersionRange":
-        """Return the smallest range that holds both."""
+        """Return the smallest range that includes both."""
         first = min(self.first, other.first) if self.first and other.first else None
         end = max(self.end, other.end) if self.end and other.end else None
         return VersionRange(first, end)
@@ -35,13 +35,13 @@ class VersionRange:
         return self.first is not None and self.end is not None and self.first >= self.end
 
     def minus(self, other: "VersionRange") -> list["VersionRange"]:
-        """Return the parts of this range that lie outside the other."""
+        """Return the parts of this range that are outside the other."""
         below = self & VersionRange(None, other.first) if other.first else None
         above = self & VersionRange(other.end, None) if other.end else None
         return [part for part in (below, above) if part is not None and not part.empty]
 
     def __str__(self) -> str:
-        """Return the range as a PEP 440 specifier. It is empty for all releases."""
+        """Return the range as a PEP 440 specifier, which is empty for all releases."""
         first = f">={self.first[0]}.{self.first[1]}" if self.first else ""
         end = f"<{self.end[0]}.{self.end[1]}" if self.end else ""
         return ",".join(filter(None, (first, end)))
@@ -53,7 +53,7 @@ SUPPORTED = VersionRange(first=(2, 9))
 
 
 def parse_range(specifier: str) -> VersionRange | None:
-    """Read a PEP 440 specifier of `>=X.Y` and `<X.Y`; None if it has another form, or holds for no release."""
+    """Read a PEP 440 specifier of `>=X.Y` and `<X.Y`; None if it has another form, or matches no release."""
     result = ALL
     for clause in specifier.split(","):
         match = _CLAUSE.fullmatch(clause.strip())

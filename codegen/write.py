@@ -1,31 +1,39 @@
-"""Writes texts to files, or compares them."""
+"""Writing texts to files, and comparing them."""
 
 import difflib
 from collections.abc import Iterator, Mapping
 from errno import EEXIST, EISDIR, ENOENT
 from pathlib import Path
 
-# The first line of each generated file contains this. A file without it is never changed or removed.
+# The first line of each generated file contains this mark. A file without it is never changed or removed.
 MARK = b"codegen`. Do not edit."
 
 
 def differences(files: Mapping[Path, str], folder: Path | None = None) -> str:
-    """Return a unified diff from the files to the texts that they should hold, or "" if they are equal.
+    """Return a unified diff from the content of files to new texts, or "" if they are equal.
+
+    Args:
+        files: The new text of each file.
+        folder: The folder that contains these files and must contain no others, if there is one.
 
     Raises:
-        OSError: One of them, or another file of the folder that they fill, is not generated.
+        OSError: If one of the files, or another file of the folder, is not generated.
     """
     stale = _stale(files, folder)
     return "".join(line for path in sorted({*files, *stale}) for line in _diff(path, files.get(path, ""), folder))
 
 
 def write(files: Mapping[Path, str], folder: Path | None = None) -> tuple[list[Path], list[Path]]:
-    """Have files hold these texts, and a folder hold no other files. Return the files written and those removed.
+    """Write texts to files, and remove the other files of a folder. Return the written and the removed files.
 
-    An unchanged file keeps its time stamp, so nothing that depends on it is rebuilt.
+    A file that has its text already is not written, so that nothing that depends on it is rebuilt.
+
+    Args:
+        files: The new text of each file.
+        folder: The folder that contains these files and must contain no others, if there is one.
 
     Raises:
-        OSError: A file cannot be written, or is there and not generated.
+        OSError: If a file cannot be written, or exists and is not generated.
     """
     stale = _stale(files, folder)
     changed = [path for path, text in files.items() if not (path.is_file() and path.read_bytes() == text.encode())]
@@ -38,15 +46,15 @@ def write(files: Mapping[Path, str], folder: Path | None = None) -> tuple[list[P
 
 
 def _stale(files: Mapping[Path, str], folder: Path | None) -> list[Path]:
-    """Return the files of a folder that are not among these. Raise OSError if one of all cannot be replaced."""
+    """Return the other files of a folder. Raise OSError if one of them, or of these files, cannot be replaced."""
     present = sorted(path for path in folder.rglob("*") if path.is_file()) if folder is not None else []
     for path in [*present, *files]:
         if path.is_dir():
             raise IsADirectoryError(EISDIR, "Is a directory", str(path))
         if folder is None and not path.parent.is_dir():
-            raise FileNotFoundError(ENOENT, "its folder does not exist", str(path))
+            raise FileNotFoundError(ENOENT, "its folder does not exist; create it first", str(path))
         if path.is_file() and not _is_generated(path):
-            raise OSError(EEXIST, "is not generated; remove it, or name another file or folder", str(path))
+            raise OSError(EEXIST, "not a generated file; remove it, or name another file or folder", str(path))
     return [path for path in present if path not in files]
 
 

@@ -1,6 +1,6 @@
-"""PyYAML's nodes, which keep their places, and the problems of a file, each with its place and remedy.
+"""The nodes of a YAML file, with their places, and the problems of a file, each with its place and remedy.
 
-Every scalar is text: `on`, `1.0` and `~` stay as the author typed them. A key that is there twice is a problem.
+Every scalar is text: `on`, `1.0` and `~` stay as the author typed them. A duplicate key is a problem.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import yaml
 
-# The parser in Python takes most of a second for policy.yaml.
+# yaml.SafeLoader takes most of a second for policy.yaml.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DEPTH = 16
 
@@ -31,14 +31,14 @@ class Location:
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One thing that is wrong, and its remedy."""
+    """One problem of a file, with its place and remedy."""
 
     location: Location
     what: str
     remedy: str
 
     def __str__(self) -> str:
-        """Return the problem as one line. Characters that cannot be printed are escaped."""
+        """Return the problem as one line, in which characters that cannot be printed are escaped."""
         line = f"{self.location}: error: {self.what}; {self.remedy}"
         return "".join(character if character.isprintable() else repr(character)[1:-1] for character in line)
 
@@ -72,15 +72,19 @@ def renamed(node: Text, text: str) -> Text:
 
 
 def load(path: Path, name: str) -> Node:
-    """Return the root node of the file at `path`, which problems call `name`.
+    """Return the root node of a file.
+
+    Args:
+        path: The file.
+        name: The name of the file in problems.
 
     Raises:
-        PolicyError: It cannot be read, is no YAML, or has a key twice.
+        PolicyError: If the file cannot be read, is not valid YAML, or has a duplicate key.
     """
     start = Location(name)
     try:
         stream = StringIO(path.read_text(encoding="utf-8"))
-        stream.name = name  # the marks of the nodes have it
+        stream.name = name  # the marks of the nodes use it
         root = yaml.compose(stream, Loader=LOADER)
     except UnicodeDecodeError as error:
         place = Location(name, error.object[: error.start].count(b"\n") + 1)
@@ -91,9 +95,13 @@ def load(path: Path, name: str) -> Node:
         mark = getattr(error, "problem_mark", None)
         place = Location(name, mark.line + 1, mark.column + 1) if mark else start
         text = getattr(error, "problem", None) or getattr(error, "reason", error)
-        raise PolicyError([Problem(place, f"broken YAML: {text}", "fix the syntax here")]) from None
+        raise PolicyError(
+            [Problem(place, f"not valid YAML: {text}", "correct the syntax or the indentation here")]
+        ) from None
     if root is None:
-        raise PolicyError([Problem(start, "the file is empty", "give it the key ops at least")])
+        raise PolicyError(
+            [Problem(start, "expected a mapping, got an empty file", "use the keys devices, categories and ops")]
+        )
     problems: list[Problem] = []
     _check(root, problems, 0)
     if problems:
@@ -102,17 +110,17 @@ def load(path: Path, name: str) -> Node:
 
 
 def _check(node: Node, problems: list[Problem], depth: int) -> None:
-    """Report keys that are no text, or there twice."""
+    """Report keys that are not text, and duplicate keys."""
     if isinstance(node, Text):
         return
-    if depth > _DEPTH:  # also what an alias holds of itself
+    if depth > _DEPTH:  # an alias of itself has no end
         raise PolicyError([Problem(location(node), f"nested deeper than {_DEPTH} levels", "flatten it")])
     seen: set[str] = set()
     for key, value in node.value if isinstance(node, Mapping) else ((None, item) for item in node.value):
         if key is not None and not isinstance(key, Text):
-            problems.append(Problem(location(key), "a key that is not text", "use a plain word as key"))
+            problems.append(Problem(location(key), "a key that is not text", "write a name as the key"))
         elif key is not None and key.value in seen:
-            problems.append(Problem(location(key), f"duplicate key '{key.value}'", "keep one of them"))
+            problems.append(Problem(location(key), f"duplicate key '{key.value}'", "remove one of them"))
         else:
             seen |= set() if key is None else {key.value}
             _check(value, problems, depth + 1)
@@ -120,7 +128,7 @@ def _check(node: Node, problems: list[Problem], depth: int) -> None:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a remedy for an unknown name: the closest known name, or all known names if they are few."""
-    names = sorted(set(known))
-    if near := get_close_matches(name, names, n=1):
-        return f"did you mean '{near[0]}'?"
-    return f"use one of {', '.join(names)}" if 0 < len(names) <= 20 else "check the spelling"
+    names = {other.lower(): other for other in sorted(known)}
+    if near := get_close_matches(name.lower(), names, n=1):
+        return f"did you mean '{names[near[0]]}'?"
+    return f"use one of {', '.join(names.values())}" if 0 < len(names) <= 20 else "check the spelling"

@@ -79,19 +79,19 @@ void rules_0(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names) {
   names.push_back({"binary_cross_entropy", "torch.nn.functional.binary_cross_entropy torch.nn.BCELoss"});
   add_rules(rules, "cuda", {"binary_cross_entropy", "default", Category::banned, kernel<ops::binary_cross_entropy>, "", "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast: their gradient may not be representable in float16. Use binary_cross_entropy_with_logits or torch.nn.BCEWithLogitsLoss, which are safe."});
   add_rules(rules, "xla cpu", {"binary_cross_entropy", "default", Category::fp32, kernel<ops::binary_cross_entropy>});
-  add_rules(rules, "xpu", {"binary_cross_entropy", "default", Category::fp32, kernel<ops::binary_cross_entropy>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it as float32; torch bans it."});
+  add_rules(rules, "xpu", {"binary_cross_entropy", "default", Category::fp32, kernel<ops::binary_cross_entropy>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it as float32; PyTorch bans it."});
   names.push_back({"binary_cross_entropy_with_logits", "torch.nn.functional.binary_cross_entropy_with_logits torch.nn.BCEWithLogitsLoss"});
   add_rules(rules, "cuda xla xpu cpu mps", {"binary_cross_entropy_with_logits", "default", Category::fp32, kernel<ops::binary_cross_entropy_with_logits>});
   names.push_back({"cat", "torch.cat torch.concat torch.concatenate torch.hstack torch.vstack torch.row_stack torch.dstack torch.column_stack"});
   add_rules(rules, "xla cpu -tpu", {"cat", "default", Category::promote, kernel<ops::cat>});
-  add_rules(rules, "xpu", {"cat", "default", Category::promote, kernel<ops::cat>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch leaves it to the op's own promotion."});
+  add_rules(rules, "xpu", {"cat", "default", Category::promote, kernel<ops::cat>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch leaves the promotion to the op."});
   names.push_back({"cholesky", "torch.cholesky torch.Tensor.cholesky"});
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
   add_rules(rules, "xla cpu", {"cholesky", "default", Category::fp32, kernel<ops::cholesky>});
 #endif
   names.push_back({"conv3d", "torch.nn.functional.conv3d torch.nn.Conv3d torch.conv3d"});
   add_rules(rules, "cuda xla xpu cpu mps", {"conv3d", "default", Category::lower_precision_fp, kernel<ops::conv3d>});
-  add_rules(rules, "cuda xpu mps", {"conv3d", "padding", Category::lower_precision_fp, kernel<ops::conv3d_padding>, "Torch casts the ops of its decomposition instead."});
+  add_rules(rules, "cuda xpu mps", {"conv3d", "padding", Category::lower_precision_fp, kernel<ops::conv3d_padding>, "PyTorch casts the ops of its decomposition instead."});
   add_rules(rules, "xla cpu", {"conv3d", "padding", Category::lower_precision_fp, kernel<ops::conv3d_padding>});
   names.push_back({"conv_transpose1d", "torch.nn.functional.conv_transpose1d torch.nn.ConvTranspose1d torch.conv_transpose1d"});
   add_rules(rules, "cuda xla xpu cpu mps", {"conv_transpose1d", "default", Category::lower_precision_fp, kernel<ops::conv_transpose1d>});
@@ -101,15 +101,15 @@ void rules_0(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names) {
   add_rules(rules, "cuda xpu mps", {"cosine_similarity", "default", Category::fp32, kernel<ops::cosine_similarity>});
   names.push_back({"cross_entropy_loss", "torch.nn.functional.cross_entropy torch.nn.CrossEntropyLoss"});
   add_rules(rules, "xla cpu", {"cross_entropy_loss", "default", Category::fp32, kernel<ops::cross_entropy_loss>});
-  add_rules(rules, "xpu", {"cross_entropy_loss", "default", Category::fp32, kernel<ops::cross_entropy_loss>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch casts only the ops of its decomposition."});
+  add_rules(rules, "xpu", {"cross_entropy_loss", "default", Category::fp32, kernel<ops::cross_entropy_loss>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch casts only the ops of its decomposition."});
   names.push_back({"fft_fft2", "torch.fft.fft2"});
-  add_rules(rules, "xpu", {"fft_fft2", "default", Category::fp32, kernel<ops::fft_fft2>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_fft2", "default", Category::fp32, kernel<ops::fft_fft2>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not and raises in a lower precision."});
   add_rules(rules, "cpu", {"fft_fft2", "default", Category::fp32, kernel<ops::fft_fft2>});
   names.push_back({"fft_ifft", "torch.fft.ifft"});
-  add_rules(rules, "xpu", {"fft_ifft", "default", Category::fp32, kernel<ops::fft_ifft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_ifft", "default", Category::fp32, kernel<ops::fft_ifft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not and raises in a lower precision."});
   add_rules(rules, "cpu", {"fft_ifft", "default", Category::fp32, kernel<ops::fft_ifft>});
   names.push_back({"fft_ihfft", "torch.fft.ihfft"});
-  add_rules(rules, "xpu", {"fft_ihfft", "default", Category::fp32, kernel<ops::fft_ihfft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_ihfft", "default", Category::fp32, kernel<ops::fft_ihfft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not and raises in a lower precision."});
   add_rules(rules, "cpu", {"fft_ihfft", "default", Category::fp32, kernel<ops::fft_ihfft>});
   names.push_back({"fractional_max_pool2d", "torch.nn.functional.fractional_max_pool2d torch.nn.FractionalMaxPool2d"});
   add_rules(rules, "cpu", {"fractional_max_pool2d", "default", Category::fp32, kernel<ops::fractional_max_pool2d>});
@@ -145,7 +145,7 @@ void rules_0(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names) {
   names.push_back({"mv", "torch.mv torch.Tensor.mv"});
   add_rules(rules, "cuda xpu mps tpu", {"mv", "default", Category::lower_precision_fp, kernel<ops::mv>});
   names.push_back({"nll_loss_nd", "torch.nn.functional.nll_loss torch._C._nn.nll_loss_nd torch.nn.NLLLoss"});
-  add_rules(rules, "xpu", {"nll_loss_nd", "default", Category::fp32, kernel<ops::nll_loss_nd>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch casts only the ops of its decomposition."});
+  add_rules(rules, "xpu", {"nll_loss_nd", "default", Category::fp32, kernel<ops::nll_loss_nd>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch casts only the ops of its decomposition."});
   names.push_back({"norm", "torch.norm torch.Tensor.norm torch.nn.functional.normalize torch.nn.functional.pairwise_distance torch.nn.PairwiseDistance"});
   add_rules(rules, "cuda xpu", {"norm", "Scalar", Category::fp32_append_dtype, kernel<ops::norm_Scalar, ops::norm_ScalarOpt_dtype>});
   add_rules(rules, "cuda xpu", {"norm", "ScalarOpt_dim", Category::fp32_append_dtype, kernel<ops::norm_ScalarOpt_dim, ops::norm_ScalarOpt_dim_dtype>});

@@ -58,7 +58,7 @@ void rules_2(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names) {
   add_rules(rules, "cuda xpu cpu mps", {"_convolution", "deprecated", Category::lower_precision_fp, kernel<ops::_convolution_deprecated>});
   names.push_back({"_cudnn_rnn", "torch._cudnn_rnn"});
   add_rules(rules, "cuda -xla_gpu -mtia -maia -hpu -privateuse1", {"_cudnn_rnn", "default", Category::stock, nullptr});
-  add_rules(rules, "mlu", {"_cudnn_rnn", "default", Category::stock, nullptr, "Torch_mlu keeps its own kernel, which casts to float16 whatever the region's dtype is."});
+  add_rules(rules, "mlu", {"_cudnn_rnn", "default", Category::stock, nullptr, "torch_mlu keeps its own kernel; it casts to float16 even if the dtype of the region is bfloat16."});
   names.push_back({"_grid_sampler_2d_cpu_fallback", "torch._grid_sampler_2d_cpu_fallback"});
   add_rules(rules, "cpu", {"_grid_sampler_2d_cpu_fallback", "default", Category::fp32, kernel<ops::_grid_sampler_2d_cpu_fallback>});
   names.push_back({"_mps_convolution", "torch.ops.aten._mps_convolution"});
@@ -79,7 +79,7 @@ void rules_2(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names) {
   add_rules(rules, "xla cpu", {"cholesky_solve", "default", Category::fp32, kernel<ops::cholesky_solve>});
   names.push_back({"conv1d", "torch.nn.functional.conv1d torch.nn.Conv1d torch.conv1d"});
   add_rules(rules, "cuda xla xpu cpu mps", {"conv1d", "default", Category::lower_precision_fp, kernel<ops::conv1d>});
-  add_rules(rules, "cuda xpu mps", {"conv1d", "padding", Category::lower_precision_fp, kernel<ops::conv1d_padding>, "Torch casts the ops of its decomposition instead."});
+  add_rules(rules, "cuda xpu mps", {"conv1d", "padding", Category::lower_precision_fp, kernel<ops::conv1d_padding>, "PyTorch casts the ops of its decomposition instead."});
   add_rules(rules, "xla cpu", {"conv1d", "padding", Category::lower_precision_fp, kernel<ops::conv1d_padding>});
   names.push_back({"conv_transpose3d", "torch.nn.functional.conv_transpose3d torch.nn.ConvTranspose3d torch.conv_transpose3d"});
   add_rules(rules, "cuda xla xpu cpu", {"conv_transpose3d", "input", Category::lower_precision_fp, kernel<ops::conv_transpose3d_input>});
@@ -94,16 +94,16 @@ void rules_2(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names) {
   names.push_back({"cudnn_convolution_transpose", "torch.cudnn_convolution_transpose"});
   add_rules(rules, "cuda -xla_gpu -mtia -maia -hpu -privateuse1 npu mlu", {"cudnn_convolution_transpose", "default", Category::lower_precision_fp, kernel<ops::cudnn_convolution_transpose>});
   names.push_back({"fft_ifftn", "torch.fft.ifftn"});
-  add_rules(rules, "xpu", {"fft_ifftn", "default", Category::fp32, kernel<ops::fft_ifftn>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_ifftn", "default", Category::fp32, kernel<ops::fft_ifftn>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not and raises in a lower precision."});
   add_rules(rules, "cpu", {"fft_ifftn", "default", Category::fp32, kernel<ops::fft_ifftn>});
   names.push_back({"fft_irfftn", "torch.fft.irfftn"});
-  add_rules(rules, "xpu", {"fft_irfftn", "default", Category::fp32, kernel<ops::fft_irfftn>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_irfftn", "default", Category::fp32, kernel<ops::fft_irfftn>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not and raises in a lower precision."});
   add_rules(rules, "cpu", {"fft_irfftn", "default", Category::fp32, kernel<ops::fft_irfftn>});
   names.push_back({"fft_rfft", "torch.fft.rfft"});
-  add_rules(rules, "xpu", {"fft_rfft", "default", Category::fp32, kernel<ops::fft_rfft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_rfft", "default", Category::fp32, kernel<ops::fft_rfft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not and raises in a lower precision."});
   add_rules(rules, "cpu", {"fft_rfft", "default", Category::fp32, kernel<ops::fft_rfft>});
   names.push_back({"fft_rfft2", "torch.fft.rfft2"});
-  add_rules(rules, "xpu", {"fft_rfft2", "default", Category::fp32, kernel<ops::fft_rfft2>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_rfft2", "default", Category::fp32, kernel<ops::fft_rfft2>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not and raises in a lower precision."});
   add_rules(rules, "cpu", {"fft_rfft2", "default", Category::fp32, kernel<ops::fft_rfft2>});
   names.push_back({"grid_sampler_2d", "torch.grid_sampler_2d"});
   add_rules(rules, "cpu", {"grid_sampler_2d", "default", Category::fp32, kernel<ops::grid_sampler_2d>});
@@ -152,7 +152,7 @@ void rules_2(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names) {
   add_rules(rules, "xla mps", {"softmax", "int", Category::fp32, kernel<ops::softmax_int>});
   names.push_back({"stack", "torch.stack"});
   add_rules(rules, "xla cpu -tpu", {"stack", "default", Category::promote, kernel<ops::stack>});
-  add_rules(rules, "xpu", {"stack", "default", Category::promote, kernel<ops::stack>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; torch leaves it to the op's own promotion."});
+  add_rules(rules, "xpu", {"stack", "default", Category::promote, kernel<ops::stack>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch leaves the promotion to the op."});
   names.push_back({"stft", "torch.stft torch.Tensor.stft"});
   add_rules(rules, "cpu", {"stft", "default", Category::fp32, kernel<ops::stft>});
   add_rules(rules, "cpu", {"stft", "center", Category::fp32, kernel<ops::stft_center>});

@@ -38,9 +38,9 @@ const std::vector<CategoryDoc>& category_docs() {
       {Category::fp32_set_opt_dtype, "fp32_set_opt_dtype", "Computes and returns float32 through the op's own dtype argument, unless the caller gave one."},
       {Category::fp32_append_dtype, "fp32_append_dtype", "Calls the overload that takes a dtype, with float32."},
       {Category::promote, "promote", "Casts every floating-point input to the widest floating-point dtype among them."},
-      {Category::banned, "banned", "Raises an error that says what to call instead."},
+      {Category::banned, "banned", "Raises an error that names the op to call instead."},
       {Category::input_dtype, "input_dtype", "Runs in the dtype of its inputs, and so do the ops that it runs."},
-      {Category::stock, "stock", "Keeps the kernel that torch itself registers."},
+      {Category::stock, "stock", "Keeps the kernel that PyTorch registers."},
   };
   return table;
 }
@@ -51,7 +51,7 @@ bool holds(const std::string& spelled, const std::string& name) {
   return spelled.find(" " + name + " ") != std::string::npos;
 }
 
-// Whether a device is in a set that is spelled as add_rules takes it, between spaces.
+// Returns whether a device is in a set, which is spelled as for add_rules and enclosed in spaces.
 bool is_in(const std::string& spelled, const std::string& name) {
   const auto is_it = [&](const Device& device) { return device.name == name; };
   const auto device = std::find_if(devices().begin(), devices().end(), is_it);

@@ -35,6 +35,7 @@ SCHEMAS = Schemas(
 - func: wipe(Tensor(a!) self) -> ()
 """,
     (2, 9),
+    ("AutocastCPU", "AutocastCUDA", "AutocastPrivateUse1", "AutocastXLA"),
     history=[Record((2, 9), _ROWS)],
     torch=SimpleNamespace(**dict.fromkeys(_FUNCTIONS), Tensor=_TENSOR),
 )

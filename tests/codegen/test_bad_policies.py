@@ -63,6 +63,13 @@ def test_each_problem_of_a_policy_is_reported(name: str, tmp_path: Path, pytestc
         assert block.endswith(f"\n{found}") and found.count("\n") + 1 == block.count("\npolicy.yaml:")
 
 
+def test_an_unreadable_release_is_reported_without_the_exceptions_of_devices(tmp_path: Path) -> None:
+    text = edited("like: cuda}", "like: cuda, except: {unlisted: [fold]}}")
+    text = text.replace("{cuda: promote}", "{cuda: {as: promote, torch: '2.12'}}")
+    expected = "torch: expected a range of PyTorch releases, got '2.12'; write it as '>=2.10', '<2.13' or both with ','"
+    assert problems(tmp_path, text) == f"policy.yaml:16:44: error: {expected}"
+
+
 # What makes a file that the table cannot hold.
 FILES: dict[str, Callable[[Path], object]] = {
     "missing": lambda _: None,

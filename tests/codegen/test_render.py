@@ -12,7 +12,7 @@ import pytest
 from codegen.parse import read_policy
 from codegen.render import cpp_string, markdown, render
 from codegen.schemas import Schemas
-from tests.codegen.sample import HEAD, edited, read
+from tests.codegen.sample import HEAD, SCHEMAS, edited, read
 
 ROOT = Path(__file__).parents[2]
 # A text that means something in C++, JSON, Jinja2, YAML and Markdown.
@@ -113,7 +113,8 @@ def test_an_added_device_adds_few_lines(tmp_path: Path) -> None:
     added = "added: {dispatch_key: AutocastPrivateUse1, lower_precision: [float16], backend: file, like: npu, "
     added += "except: {lower_precision_fp: [cosh], fp32: [addcdiv, addcmul], unlisted: [addbmm, mm]}}"
     text = (ROOT / "policy.yaml").read_text(encoding="utf-8")
-    path.write_text(text.replace("\n# What each category", f"  {added}\n\n# What each category"), encoding="utf-8")
+    place = "\n# A sentence about each category"
+    path.write_text(text.replace(place, f"  {added}\n{place}"), encoding="utf-8")
     before, after = (render(read_policy(file, file.name, schemas)) for file in (ROOT / "policy.yaml", path))
     names = after.keys() - {"op_reference.md"}
     lines = [line for name in names for line in unified_diff(before[name].split("\n"), after[name].split("\n"), n=0)]
@@ -127,7 +128,8 @@ def calls(folder: Path, count: int) -> int:
     casts = "{cuda: promote, xla: fp32, others: stock}"
     lines = (f"  {op}: {{cast: {casts}, public: [torch.{op}]}}\n" for op in ops)
     path.write_text(HEAD + "".join(lines), encoding="utf-8")
-    torch = Schemas("".join(f"- func: {op}(Tensor self, Tensor other) -> Tensor\n" for op in ops), (2, 9))
+    functions = "".join(f"- func: {op}(Tensor self, Tensor other) -> Tensor\n" for op in ops)
+    torch = Schemas(functions, (2, 9), SCHEMAS.autocast_keys)
     found: list[str] = []
     before = sys.getprofile()
     gc.disable()  # what other tests have left is finalized by calls, too

@@ -65,7 +65,7 @@ def test_a_folder_that_holds_a_foreign_file_is_left_alone(folder: Path, name: st
     (folder / name).write_text(text, encoding="utf-8")
     before = _content(folder)
     for function in (write, differences):
-        with pytest.raises(FileExistsError, match=f"is not generated; .*: '{folder / name}'$"):
+        with pytest.raises(FileExistsError, match=f"not a generated file; .*: '{folder / name}'$"):
             function(NEW, folder)
     assert _content(folder) == before
 
