@@ -1,24 +1,23 @@
-"""Builds the compiled module, and says what depends on its torch. All other settings are in pyproject.toml.
+"""The build of the compiled module, and the requirements that depend on its PyTorch. pyproject.toml has the rest.
 
-The build runs the generator first, so an edited policy.yaml is always part of it.
+The build runs the generator first, so it always includes edits of policy.yaml.
 
-Note [The torch of a build]
+Note [Which PyTorch a build uses]
 
-The package is compiled against the torch of the environment that it is installed into. So torch is not among the
-requirements of the build, for which pip would download another one. pip's build isolation hides that environment but
-runs its Python, so `find_environment` finds it. uv and `python -m build` run another Python. They need their options
-against isolation.
+The package must be compiled against the PyTorch of the environment that it is installed into. So PyTorch is not a build
+requirement, for which pip would download another one. pip's build isolation hides the environment, but runs its Python,
+so `find_environment` finds it. uv and `python -m build` run another Python and need their options against isolation.
 
-A wheel that is built from a checkout names its torch in its version (0.2.0+torch2.13), so that an index can hold
-several, and requires that torch. A wheel that is built from a source distribution does neither. pip demands that it has
-the version of the source distribution. And pip caches it under that version, so an environment with another torch may
-be given it. There it must not require its own torch, which pip would download. Importing it raises an error with the
-remedy.
+A wheel that is built from a checkout has the PyTorch release in its version (0.2.0+torch2.13), so that an index can
+have several, and requires this release. A wheel that is built from a source distribution does neither. pip expects the
+version of the source distribution, and caches the wheel under it, so an environment with another PyTorch may get the
+same wheel. There the wheel must not require its own PyTorch, which pip would download. Its import raises an error with
+the remedy.
 """
 
 import sys
 
-# pip runs this file before it compares its Python with that which the package requires.
+# pip runs this file before it checks the Python version that the package requires.
 if sys.version_info < (3, 10):  # noqa: UP036
     sys.exit(f"polycast needs Python 3.10 or newer, and this is {sys.version.split()[0]}.")
 if sys.platform != "linux":
@@ -35,7 +34,6 @@ from pathlib import Path
 
 import setuptools
 from setuptools.command.build_py import build_py
-from setuptools.command.sdist import sdist
 
 VERSION = "0.2.0"
 ROOT = Path(__file__).parent
@@ -46,12 +44,12 @@ REMEDY = (
     "(with uv: uv pip install)"
 )
 COMPILER = os.environ.get("CXX", "c++").split()[0]
-# The compiler may vectorize loops over elements: square roots set no errno, and no operation traps.
+# With these options the compiler vectorizes loops over elements, because square roots set no errno and nothing traps.
 VECTORIZE = ["-O3", "-fno-math-errno", "-fno-trapping-math"]
 
 
 def find_environment() -> None:
-    """Append the packages of the environment whose Python runs this. See Note [The torch of a build]."""
+    """Append the packages of the environment whose Python runs this. See Note [Which PyTorch a build uses]."""
     if find_spec("torch") is None:
         user = [site.getusersitepackages()] if sys.prefix == sys.base_prefix else []  # a virtual environment has none
         for folder in site.getsitepackages() + user:
@@ -60,7 +58,7 @@ def find_environment() -> None:
 
 find_environment()
 sys.path.insert(0, str(ROOT))
-# The environment may not be activated. Its ninja is in the folder of its scripts.
+# The environment may not be activated, so the folder of its scripts, which has ninja, may not be in PATH.
 os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{sysconfig.get_path('scripts')}"
 if int(setuptools.__version__.split(".")[0]) < 77:
     sys.exit(f"polycast needs setuptools 77 or newer, and {setuptools.__version__} is installed. {REMEDY}")
@@ -75,9 +73,9 @@ except ModuleNotFoundError as error:
 from codegen.__main__ import main as generate  # noqa: E402
 from codegen.versions import SUPPORTED  # noqa: E402
 
-# The messages of the compiled module show the paths of sources below these folders.
+# Messages of the compiled module show paths of sources without these folders.
 PREFIXES = [ROOT, Path(torch.__file__).parents[1]]
-# Each torch has its own folder of objects, so the environments of the Makefile do not rebuild each other's.
+# Each PyTorch has its own folder of objects, so the environments of the Makefile do not rebuild each other's objects.
 BUILD = f"build/torch-{torch.__version__}"
 MAJOR, MINOR = torch.__version__.split(".")[:2]
 if (int(MAJOR), int(MINOR)) not in SUPPORTED:
@@ -90,7 +88,7 @@ else:
 
 
 class Build(BuildExtension):
-    """Generates the sources, compiles them with ninja, and records the torch and the sources that were used."""
+    """The command that generates and compiles the sources, and records the PyTorch and the sources that it used."""
 
     def run(self) -> None:
         for tool, remedy in ((COMPILER, "install g++, or set CXX"), ("ninja", "pip install ninja")):
@@ -104,9 +102,9 @@ class Build(BuildExtension):
         extension.sources = units(Path(self.build_temp) / "csrc")
         try:
             super().run()
-        except RuntimeError as error:  # ninja has printed the cause
+        except RuntimeError as error:  # ninja has printed the compiler's errors
             sys.exit(f"error: {error}")
-        # In an editable install the compiled module is among the sources.
+        # In an editable install the compiled module is in the folder of the sources.
         package = ROOT / "python" / "polycast" if self.inplace else Path(self.build_lib) / "polycast"
         built_for = package / "_built_for.py"
         facts = {
@@ -120,33 +118,19 @@ class Build(BuildExtension):
 
 
 class Copy(build_py):
-    """Copies the Python files, after removing those of an earlier build."""
+    """The command that copies the Python files, after it has removed the files of an earlier build."""
 
     def run(self) -> None:
         shutil.rmtree(Path(self.build_lib) / "polycast", ignore_errors=True)
         super().run()
 
 
-class Sources(sdist):
-    """Adds what the build needs to the package: the policy, the generator, and the C++."""
-
-    def make_distribution(self) -> None:
-        found = (path for top in ("codegen", "csrc", "generated") for path in sorted((ROOT / top).rglob("*")))
-        files = [path for path in found if path.is_file() and path.suffix != ".pyc"]
-        for pattern in (
-            "tests/*",
-            "python/polycast/_built_for.py",
-        ):  # setuptools adds a test; an editable install writes
-            self.filelist.exclude_pattern(pattern)
-        self.filelist.extend(str(path.relative_to(ROOT)) for path in [ROOT / "policy.yaml", *files])
-        super().make_distribution()
-
-
 def units(folder: Path) -> list[str]:
     """Return the files to compile: the generated ones, and three files that include all of csrc.
 
-    Small files would each spend most of their time on torch's headers: a clean build takes 86 seconds of processor time
-    this way, and 183 seconds with each file of csrc by itself. The longest comes first, to keep all cores busy.
+    Small files would each spend most of their time on PyTorch's headers. A clean build takes 86 seconds of processor
+    time this way, and 183 seconds if each file of csrc is compiled separately. The longest comes first, so that all
+    cores are busy.
     """
     folder.mkdir(parents=True, exist_ok=True)
     apart = {name: sorted((CSRC / name).glob("*.cpp")) for name in ("multi_tensor", "bindings")}
@@ -162,15 +146,15 @@ def units(folder: Path) -> list[str]:
 
 
 def digest() -> str:
-    """Return a digest of the C++ sources, so that torch.compile's cache holds no code from other kernels."""
+    """Return a digest of the C++ sources, by which torch.compile's cache distinguishes code for other kernels."""
     files = sorted(path for top in (CSRC, GENERATED) for path in top.rglob("*.*"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
 def wait_for_other_builds() -> None:
-    """Lock this tree until the process ends, because two builds at once would write the same files.
+    """Lock this tree until the process ends, because two builds at a time would write the same files.
 
-    The process owns the lock, so it can run this file several times.
+    A process that has the lock can run this file again.
     """
     path = ROOT / "build" / ".lock"
     path.parent.mkdir(exist_ok=True)
@@ -191,7 +175,7 @@ setuptools.setup(
             "polycast._C",
             [],
             include_dirs=[str(CSRC)],
-            define_macros=[("AT_PER_OPERATOR_HEADERS", None)],  # with it torch's headers include few operators
+            define_macros=[("AT_PER_OPERATOR_HEADERS", None)],  # so that PyTorch's headers include few operators
             extra_compile_args=[
                 *("-g0", "-Wall", "-fvisibility=hidden", "-fopenmp", *VECTORIZE),
                 *(f"-ffile-prefix-map={prefix}/=" for prefix in PREFIXES),
@@ -199,6 +183,6 @@ setuptools.setup(
             extra_link_args=["-fopenmp"],
         )
     ],
-    cmdclass={"build_ext": Build, "build_py": Copy, "sdist": Sources},
+    cmdclass={"build_ext": Build, "build_py": Copy},
     options={"build": {"build_base": BUILD}},
 )

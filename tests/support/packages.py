@@ -15,7 +15,10 @@ DIST_INFO = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENS
 # What setuptools adds to the files of the checkout.
 ADDED = {"PKG-INFO", "setup.cfg"}
 # What a build needs of the checkout.
-NEEDED = ["codegen", "csrc", "generated", "python", "policy.yaml", "pyproject.toml", "setup.py", "README.md", "LICENSE"]
+NEEDED = [
+    *("MANIFEST.in", "codegen", "csrc", "generated", "python", "policy.yaml", "pyproject.toml", "setup.py"),
+    *("README.md", "LICENSE"),
+]
 
 
 def version() -> str:
