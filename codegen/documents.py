@@ -3,7 +3,7 @@
 from .categories import Category
 from .fields import Reader
 from .model import Device, Document, DocumentList, Op
-from .yaml_nodes import Mapping, Node, Sequence, Text
+from .yaml_nodes import Node, Sequence, Text
 
 # In documents, each of these is fp32.
 _FP32 = (Category.FP32, Category.FP32_SET_OPT_DTYPE, Category.FP32_APPEND_DTYPE)
@@ -52,20 +52,12 @@ def _read_names(reader: Reader, node: Node, ops: dict[str, Op]) -> list[tuple[Te
     """Return the names, each with its ops. An item is a name that is an op, {name: op} or {name: [op, op]}."""
     names: list[tuple[Text, tuple[str, ...]]] = []
     for item in node.value if isinstance(node, Sequence) else (node,):
-        if isinstance(item, Text):
-            key, deciding = item, [item]
-        elif isinstance(item, Mapping) and len(item.value) == 1:
-            key, value = item.value[0]
-            deciding = [value] if isinstance(value, Text) else reader.texts(value, f"the ops of '{key.value}'")
-        else:
-            reader.report(
-                item,
-                "names: expected a name, got a list or a mapping",
-                "write it as op, {name: op} or {name: [op, op]}",
-            )
+        named = reader.named(item, "names", "write it as op, {name: op} or {name: [op, op]}")
+        if named is None:
             continue
-        known = read_ops(reader, deciding, ops)
-        if known:
+        key, value = named[0], named[1] or named[0]
+        texts = [value] if isinstance(value, Text) else reader.texts(value, f"the ops of '{key.value}'")
+        if known := read_ops(reader, texts, ops):
             names.append((key, known))
     return names
 

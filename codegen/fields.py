@@ -58,6 +58,16 @@ class Reader:
                 self.report(item, f"{what} names '{item.value}' twice", "remove one of them")
         return list(texts.values())
 
+    def named(self, node: Node, what: str, remedy: str) -> tuple[Text, Node | None] | None:
+        """Read a name, or a mapping from one name to its details."""
+        if isinstance(node, Text):
+            return node, None
+        if isinstance(node, Mapping) and len(node.value) == 1:
+            name, details = node.value[0]
+            return name, details
+        self.report(node, f"{what}: expected a name, got a list or a mapping", remedy)
+        return None
+
     def entries(self, node: Node, what: str) -> Iterator[tuple[Text, Node]]:
         """Read a mapping with any keys."""
         if not isinstance(node, Mapping) or not node.value:

@@ -13,7 +13,7 @@ from .model import Op, Overload, Policy, Rule
 from .schema_checks import check_kept_kernels, check_overload, check_rule
 from .schemas import Schemas
 from .versions import ALL, subtract
-from .yaml_nodes import Mapping, Node, PolicyError, Sequence, Text, load, renamed
+from .yaml_nodes import Node, PolicyError, Sequence, Text, load, renamed
 
 
 def read_policy(path: Path, name: str, schemas: Schemas) -> Policy:
@@ -140,16 +140,11 @@ class _PolicyParser(DeviceReader):
             self.report(node, f"overloads of op '{key.value}': expected a list", "write it as [default, other]")
             return []
         overloads: list[tuple[Text, Overload | None]] = []
-        details: Node | None
         for item in node.value:
-            if isinstance(item, Text):
-                name, details = item, None
-            elif isinstance(item, Mapping) and len(item.value) == 1:
-                name, details = item.value[0]
-            else:
-                self.report(item, "overloads: expected a name, got a list or a mapping", "write name or {name: {...}}")
+            named = self.named(item, "overloads", "write it as name or {name: {...}}")
+            if named is None:
                 continue
-            overload = self.read_overload(name, details)
+            name, overload = named[0], self.read_overload(*named)
             if name.value in [other.value for other, _ in overloads]:
                 self.report(name, f"overload '{name.value}' is listed twice", "remove one of them")
             else:

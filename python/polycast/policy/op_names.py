@@ -134,7 +134,7 @@ def name_of(function: object) -> str | None:
 
 
 def unknown(name: str) -> tuple[str, str]:
-    """Return the problem and the remedy of a name that means no op."""
+    """Return the problem and the remedy of an unknown name."""
     name_in_full = shown(written_out(name))
     op, _, overload = name_in_full.partition(".")
     if overload and _is_op(qualified(op)):

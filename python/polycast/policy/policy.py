@@ -132,7 +132,7 @@ class Policy(Mapping[str, Casts]):
 
     @classmethod
     def of_digest(cls, digest: str) -> "Policy":
-        """Return a policy with a digest, by which torch.compile knows policies. The caller must hold one."""
+        """Return a policy with a digest, by which torch.compile knows policies. Such a policy must exist."""
         return next(policy for made in _made.valuerefs() if (policy := made()) is not None and policy.digest == digest)
 
     @classmethod
@@ -319,7 +319,7 @@ def key_of(policy: Policy) -> str:
 
 
 def _one_category(op: Op, device: str, rules: list[Rule]) -> str:
-    """Return the category of an op on a device by its rules. Its first overload decides."""
+    """Return the category of an op on a device by its rules: the category of its first overload."""
     first: dict[str, str] = {}
     for rule in rules:
         if rule.device == device:

@@ -46,7 +46,7 @@ def category(op: Op, device: "str | torch.device | None" = None, *, torch: str |
     Args:
         op: The name of an op, as in "conv2d", or of an overload, as in "pow.Tensor_Scalar"; a public name that runs the
             op ("torch.nn.functional.conv2d", "F.conv2d", "Conv2d"), or PyTorch's function or class itself. Without an
-            overload, the first overload that the policy lists decides.
+            overload, the result is the category of the first overload that the policy lists.
         device: A device of the policy or a device type, as in "cuda", "xla" or "xla_gpu"; None for all devices.
         torch: A recorded PyTorch release, as in "2.11"; None for the built-in policy. A device of which the release has
             no record has its built-in rules.

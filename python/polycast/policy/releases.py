@@ -90,9 +90,9 @@ def find(name: str) -> Release:
 def rows_of(release: Release) -> Rows:
     """Return rows for the overloads that a release casts unlike policy.yaml, under the installed PyTorch.
 
-    Overloads that the installed PyTorch does not have are omitted. policy.yaml decides where the release has no such
-    overload or keeps a kernel that is written by hand, and on each device of which the release has no record. Such a
-    device only has a cell, whose note says so, to keep its built-in category where a device that it is like gets one.
+    Overloads that the installed PyTorch does not have are omitted. The category of policy.yaml applies if the release
+    does not have the overload, if it has a kernel that is written by hand, or if it has no record of the device. A
+    device without a record has a cell only to preserve its built-in category if a device that it is like has a cell.
     """
     rows: Rows = {}
     for name in sorted({*map(qualified, release.ops), *BY_OVERLOAD}):
