@@ -83,14 +83,14 @@ class Reader:
             self.report(node, f"{what}: expected a mapping, got {_form(node)}", f"use the keys {', '.join(known)}")
             return None
         found = {key.value: value for key, value in node.value if key.value in known}
-        for key, _ in node.value:
-            if key.value not in known:
-                remedy = did_you_mean(key.value, known)
-                if not _IDENTIFIER.fullmatch(key.value):  # as in {note: Yes, we do.}
-                    remedy = "if it is a part of the text before the comma, put the whole text in quotes"
-                self.report(key, f"unknown key '{key.value}' of {what}", remedy)
+        unknown = [key for key, _ in node.value if key.value not in known]
+        for key in unknown:
+            remedy = did_you_mean(key.value, known)
+            if not _IDENTIFIER.fullmatch(key.value):  # as in {note: Yes, we do.}
+                remedy = "if it is a part of the text before the comma, put the whole text in quotes"
+            self.report(key, f"unknown key '{key.value}' of {what}", remedy)
         missing = [name for name in required if name not in found]
-        for name in missing:
+        for name in missing if not unknown else ():  # an unknown key is probably the missing one, misspelled
             self.report(node, f"{what} has no '{name}'", "add it")
         return None if missing else found
 
