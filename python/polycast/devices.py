@@ -19,6 +19,7 @@ SHAPES_ONLY = "meta"  # it has no autocast state
 PRIVATEUSE1 = "privateuse1"  # the device whose rules an out-of-tree backend gets if the policy lacks its name
 # The devices of out-of-tree backends. A process can load one of these backends.
 PRIVATE = tuple(name for name, other in DEVICES.items() if other.dispatch_key == DEVICES[PRIVATEUSE1].dispatch_key)
+_TYPES = {name: device.dispatch_key.removeprefix("Autocast").lower() for name, device in DEVICES.items()}
 # From the package of a backend to the device type that is installed once it is imported.
 _XLA_PACKAGE = "torch_xla"
 LATE = {_XLA_PACKAGE: XLA_TYPE}
@@ -209,7 +210,7 @@ def device_of(device_type: str) -> str:
 
 def device_type_of(device: str) -> str:
     """Return PyTorch's device type for a device of the policy, according to its dispatch key."""
-    device_type = DEVICES[device].dispatch_key.removeprefix("Autocast").lower()
+    device_type = _TYPES[device]
     return privateuse1_name() if device_type == PRIVATEUSE1 else device_type
 
 
@@ -265,10 +266,10 @@ def parse_device_type(device: str | torch.device) -> str:
     Raises:
         TypeError: If the device is neither.
     """
-    if isinstance(device, torch.device):
-        return device.type
     if isinstance(device, str):
         return device.partition(":")[0]
+    if isinstance(device, torch.device):
+        return device.type
     raise TypeError(f"device: expected a text such as '{HOST}', or a torch.device, got {device!r}")
 
 

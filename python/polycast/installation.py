@@ -254,7 +254,8 @@ def follow_hardware(device: str) -> None:
 
     The runtime of XLA may choose its hardware after the kernels were installed for other hardware.
     """
-    if any(sibling in installed_kernels() for sibling in _SIBLINGS[device]):
+    siblings = _SIBLINGS[device]
+    if siblings and not set(siblings).isdisjoint(installed_kernels()):
         install(device_type_of(device))
 
 

@@ -79,13 +79,13 @@ def autocast(
     Source: the documentation of ``torch.autocast``, ``torch_xla.amp.autocast`` and ``torch.xpu.amp.autocast``.
     """
     device_type = devices.current() if device_type is None else devices.parse_device_type(device_type)
-    device = devices.device_of(device_type)
-    device_type = devices.device_type_of(device)
+    facts = devices.facts_of(device_type)
+    device, device_type = facts.rules, facts.name
     listed = DEVICES[device].lower_precision
     _check_switches(enabled, cache_enabled)
     compiling = torch.compiler.is_compiling()
     if enabled and not compiling:
-        devices.facts_of(device_type).check_region()
+        facts.check_region()
         installation.follow_hardware(device)
     dtype = _lower_precision(device_type, listed, dtype, enabled)
     if compiling:
@@ -115,9 +115,9 @@ def _digest_of(policy: PolicyLike) -> str:
 
 def _check_switches(enabled: object, cache_enabled: object) -> None:
     """Raise a TypeError for a text, because the text "False" is true."""
-    for name, value in (("enabled", enabled), ("cache_enabled", cache_enabled)):
-        if isinstance(value, str):
-            raise TypeError(f"{name}: expected True or False, got {value!r}")
+    if isinstance(enabled, str) or isinstance(cache_enabled, str):
+        name, value = ("enabled", enabled) if isinstance(enabled, str) else ("cache_enabled", cache_enabled)
+        raise TypeError(f"{name}: expected True or False, got {value!r}")
 
 
 def _scripted(
@@ -138,6 +138,8 @@ def _lower_precision(
         dtype = dtype_of(dtype)
     if enabled and dtype is None:
         current = torch.get_autocast_dtype(device_type)
+        if current is listed[0]:
+            return current
         chosen = torch.is_autocast_enabled(device_type) or current is not _INITIAL.get(device_type, current)
         return current if chosen and current in listed else listed[0]
     if enabled and dtype not in listed:

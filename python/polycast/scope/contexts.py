@@ -51,7 +51,9 @@ class Region(StockAutocast):
             policy = Policy(policy)
         self.policy = policy
         super().__init__(device_type, dtype, enabled, cache_enabled)
-        self._guard = region_guard(*self._settings, None if policy is None else policy.kernels)
+        # The attributes are read directly, because the properties would take a tenth of the time.
+        settings = self.device, self.fast_dtype, self._enabled, self.__dict__["_cache_enabled"]
+        self._guard = region_guard(*settings, None if policy is None else policy.kernels)
 
     @property
     def dtype(self) -> torch.dtype:
