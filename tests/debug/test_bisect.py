@@ -1,13 +1,8 @@
 """bisect: hidden culprits in drawn programs, its result and its log; and the search, on switches of nothing."""
 
 import math
-import multiprocessing
-import os
 import random
-import sys
-from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -74,9 +69,9 @@ def test_hidden_culprits_are_found_at_their_modules_in_few_runs(sizes: list[int]
         groups = [{one[:2] for one in found.culprits if one.group == number} for number in range(len(sizes))]
         assert sorted(map(sorted, groups)) == sorted(map(sorted, culprits))
         assert found.proved
-        # For each culprit a binary search and five runs, for each set two, and the first run, the ends, and a last.
+        # For each culprit a binary search and five runs, for each set three, and the first run, the ends, and the fix.
         each = math.ceil(math.log2(found.switches)) + 5
-        assert found.runs <= 5 + sum(2 + each * size for size in sizes)
+        assert found.runs <= 8 + sum(3 + each * size for size in sizes)
         with polycast.use(found.policy), polycast.assign(model, found.modules):
             fixed = {*calls}.difference(lower(model))
         if not any(not module for _, module in set().union(*culprits)):
@@ -93,110 +88,21 @@ def net() -> nn.Module:
     return model
 
 
-MODEL, WITH_RULES, SHARED = net(), net(), net()
-polycast.assign(WITH_RULES, {"a": {"linear": LOWER}})
-SHARED.add_module("c", SHARED.b)  # type: ignore[arg-type]
-COMPILED = torch.compile(OPS["bmm"], backend="eager")
-
-
-def is_float(call: Callable[[], Tensor]) -> bool:
-    with polycast.autocast("cpu"):
-        next(MODEL.children())()  # which has the same ops
-        return call().dtype is torch.float32
-
-
-def in_a_region_with_rules() -> bool:
-    with polycast.autocast("cpu", policy={"linear": "bfloat16"}):
-        MODEL()
-    return "linear" not in MODEL.a.inner.lower  # type: ignore[operator, union-attr]
-
-
-def in_a_thread(call: Callable[[], bool]) -> bool:
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(call).result()
-
-
-def in_a_worker() -> bool:
-    process = multiprocessing.get_context("fork").Process(target=lambda: sys.exit(not is_float(OPS["bmm"])))
-    process.start()
-    process.join()
-    return process.exitcode == 0
-
-
-def in_a_child_process() -> bool:
-    """Return what a process that imports polycast would give, which takes seconds."""
-    return polycast.Policy(os.environ["POLYCAST_POLICY"]).category("bmm", "cpu") == "fp32"
-
-
-def gradient_survives() -> bool:
-    """Its only gradient is too small for float16."""
-    weight = torch.ones(2, 2, requires_grad=True)
-    with polycast.autocast("cpu", torch.float16):
-        loss = torch.bmm(ONES, weight[None]).float().sum() * 1e-9
-    loss.backward()  # type: ignore[no-untyped-call]
-    return bool(weight.grad.any())  # type: ignore[union-attr]
-
-
-def einsum_is_exact() -> bool:
-    with polycast.autocast("cpu"):
-        return torch.einsum("bi,bi->b", 257 * ONES[0], ONES[0] / 2)[0].item() == 257
+MODEL = net()
 
 
 def failing(*culprits: set[tuple[str, str]], model: nn.Module = MODEL) -> partial[bool]:
     return partial(is_good, model, [*culprits])
 
 
-BMM = ("bmm", "")
-# The check; the model, and the culprits: op and module.
-PLANTED: dict[str, tuple[Callable[[], bool], nn.Module | None, list[tuple[str, str]]]] = {
-    "an op in a module": (failing({A := ("linear", "a.inner")}), MODEL, [A]),
-    "two together": (failing({A, B := ("bmm", "b")}), MODEL, [A, B]),
-    "either of two": (failing({A}, {B}), MODEL, [A, B]),
-    "backward": (gradient_survives, MODEL, [BMM]),
-    "the loss": (partial(is_float, OPS["bmm"]), MODEL, [BMM]),
-    "a shared module": (failing({B}, model=SHARED), SHARED, [B]),
-    "a compiled part": (partial(is_float, COMPILED), MODEL, [BMM]),
-    "a thread": (lambda: in_a_thread(partial(is_float, OPS["bmm"])), MODEL, [BMM]),
-    "a module in a thread": (lambda: in_a_thread(failing({A})), MODEL, [A]),
-    "a worker": (in_a_worker, MODEL, [BMM]),
-    "a child process": (in_a_child_process, MODEL, [BMM]),
-    "a region with rules": (in_a_region_with_rules, MODEL, [A]),
-    "a module with rules": (failing({A}, model=WITH_RULES), WITH_RULES, [A]),
-    "an op and the op that it runs": (einsum_is_exact, None, [("einsum", "")]),
-}
-
-
-@pytest.mark.parametrize("name", PLANTED)
-def test_planted_culprits_are_found_with_the_smallest_fix(name: str) -> None:
-    check, model, culprits = PLANTED[name]
-    found = bisect(check, {**GOOD, "einsum": "fp32"}, model=model)
-    print(found)
-    assert sorted(one[:2] for one in found.culprits) == sorted(culprits)
-    fix = [(op, module) for module, rules in {"": found.policy, **found.modules}.items() for op in rules]
-    assert found.proved and sorted(fix) == (sorted(culprits) if name != "two together" else [A])
-    assert found.runs <= 24
-    is_unseen = name in ("a thread", "a module in a thread", "a worker", "a child process")
-    assert ("was not recorded: a compiled part, another thread" in str(found)) is is_unseen
-    assert ("fail only together: one of their rules is enough." in str(found)) is (name == "two together")
-
-
-def test_a_program_that_fails_at_random_accuses_nobody_wrongly() -> None:
-    answers = Counter[str]()
-    for seed in range(20 * TIMES):
-        draw = random.Random(seed)
-        try:
-            found = bisect(lambda d=draw: failing({A})() and d.random() > 0.1, GOOD, model=MODEL)  # type: ignore[misc]
-            answers[str([one[:2] for one in found.culprits])] += 1
-        except ValueError as error:
-            answers[str(error)[:47]] += 1
-    assert {*answers} == {str([A]), "the program was good and bad under the same rul"}
+A = ("linear", "a.inner")
 
 
 def test_a_program_that_fails_one_run_in_three_is_run_again() -> None:
     draw = random.Random(0)
     found = bisect(lambda: failing({A})() or draw.random() > 1 / 3, GOOD, repeat=24, model=MODEL)
     assert [one[:2] for one in found.culprits] == [A]
-    assert "runs under bad rules failed. At this rate the chance of a wrong answer is 1.1%" in found.notes[-1]
+    assert "If the program fails at random" in found.notes[-1]
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit")
@@ -228,7 +134,8 @@ def test_the_result_is_a_value_that_prints_as_a_table() -> None:
         "",
         'The fix, under which the last run was good: polycast.assign(model, {"a.inner": {"linear": "fp32"}})',
         f"{found.runs} runs for 8 rules that differ.",
-        "6 of 6 runs under bad rules failed. At this rate the chance of a wrong answer is 0.0%.",
+        "The result rests on answers that were found 3 times each, without a difference. If the program fails at "
+        "random, at most 1.6% of such searches end with a wrong result.",
     ]
     assert lines[0].startswith("run 2: good: good, ") and lines[-1].startswith(f"run {found.runs}: the fix")
     assert not polycast.assigned(MODEL) and not polycast.policy.current()

@@ -63,9 +63,10 @@ class Log:
         """Return the next run of the file under rules with a digest."""
         return self._runs[digest].popleft() if self._runs[digest] else None
 
-    def add(self, digest: str, run: Run) -> None:
-        """Write a run."""
+    def add(self, digest: str, run: Run) -> Run:
+        """Write a run, and return it."""
         self._write([digest, *run])
+        return run
 
     def _write(self, line: object) -> None:
         if self._path is not None:

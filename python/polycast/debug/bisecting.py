@@ -23,6 +23,16 @@ from polycast.scope.process import ENVIRONMENT_POLICY, use
 
 BUILT_IN = "built-in"
 _GOOD, _SKIP, _MOST = 0, 125, 127  # as for git bisect run
+# Note [The chance of a wrong result]
+# A result is right if a few answers are: each set is bad alone, it is good without any one of its rules, and the fix
+# is good. Such an answer, the answer of "good" and the answer of "bad" are each found n times. If runs under good rules
+# fail with a chance p, a false "bad" is found n times, and "good" passes n times, with a chance of p**n * (1 - p)**n.
+# That is at most 1 / 4**n for every p, and so it is if runs under bad rules pass by accident.
+_TIMES = 3
+_CHANCE = (
+    f"The result rests on answers that were found {_TIMES} times each, without a difference. If the program fails at "
+    f"random, at most {0.25**_TIMES:.1%} of such searches end with a wrong result."
+)
 
 
 def bisect(
@@ -42,8 +52,8 @@ def bisect(
     rules as in `good`, and all that are not in the set, the program is good. Sets are searched until the program is
     good with the rules of all of them as in `good`, and all others as in `bad`. The fix has as few of them as possible.
 
-    The first run is recorded, and ops and modules of recorded calls are searched first. Each accusation is run once
-    more before it is believed, and so is `good`. Child processes that import polycast follow the policy of the process.
+    The first run is recorded, and ops and modules of recorded calls are searched first. The answers that the result
+    rests on are found three times each. Child processes that import polycast follow the policy of the process.
 
     Args:
         check: Runs the program, and returns a true value if it is good, a false one if it is bad. An exception is bad
@@ -93,7 +103,7 @@ def bisect(
             raise TypeError("check returned None; return a true value if the program is good, and else a false one")
         return Run(int(not result), time.perf_counter() - start, message)
 
-    def calls(candidate: Candidate) -> list[Call]:
+    def record(candidate: Candidate) -> list[Call]:
         """Return the calls of a run, as far as they can be recorded."""
         observer = Observer("polycast.debug.bisect", model)
         with _followed(candidate, model), suppress(Exception), observer:
@@ -101,7 +111,7 @@ def bisect(
         return observer.take_calls()
 
     search = {"check": getattr(check, "__qualname__", "check")}
-    return Search(run, good, bad, repeat, None if log is None else Path(log), search, progress, model, calls).run()
+    return Search(run, good, bad, repeat, None if log is None else Path(log), search, progress, model, record).run()
 
 
 @contextmanager
@@ -155,8 +165,7 @@ class Search:
         digests = {"the digest of good": self._good.digest, "the digest of bad": self._bad.digest}
         self._log = Log(path, {**search, "repeat": repeat, **digests})
         self._run, self._repeat, self._progress, self._model, self._calls = run, repeat, progress, model, calls
-        self._tried: dict[str, tuple[bool | None, Run]] = {}
-        self._ran: defaultdict[str, list[Run]] = defaultdict(list)
+        self._tried: defaultdict[str, list[tuple[bool | None, Run]]] = defaultdict(list)
         self._among = 0  # the number of switches among which the next culprit is, once that is known
         self._runs = 0
 
@@ -177,24 +186,27 @@ class Search:
         switches = policies.switches
         good = policies.candidate(switches)
         self._check_end("good", good, policies)
-        self._check_end("bad", policies.candidate([]), policies)
+        bad = policies.candidate([])
+        self._check_end("bad", bad, policies)
 
-        def is_bad(chosen: Sequence[Switch], among: int, again: bool) -> bool:
+        def is_bad(chosen: Sequence[Switch], among: int, is_claim: bool) -> bool:
             self._among = among
             what = f"{chosen[0]} alone" if len(chosen) == 1 else f"{len(chosen)} of {len(switches)} rules"
-            return self._try(policies.candidate({*switches} - {*chosen}), f"{what} as in bad", again=again)[0] is True
+            times = _TIMES if is_claim else 1
+            return self._try(policies.candidate({*switches} - {*chosen}), f"{what} as in bad", times)[0] is True
 
         groups = []
         for group in minimal_sets(switches, is_bad, policies.seen):
             groups.append(policies.by_written_name(group))
-            self._try(good, "good", again=True)
+            self._try(good, "good", _TIMES - 1 + len(groups))
+        self._try(bad, "bad", _TIMES)
         fix, candidate, proved = self._fix(policies, [switch for group in groups for switch in group])
         culprits = (
             Culprit(*switch, *policies.categories(switch.op), number)
             for number, group in enumerate(groups)
             for switch in group
         )
-        notes = (*self._notes(policies, fix), self._chance())
+        notes = (*self._notes(policies, fix), _CHANCE)
         return Bisection((*culprits,), *candidate, self._runs, len(switches), proved, notes)
 
     def _fix(self, policies: CandidatePolicies, culprits: list[Switch]) -> tuple[list[Switch], Candidate, bool]:
@@ -208,7 +220,7 @@ class Search:
             fewer = [other for other in fix if other != switch]
             if self._try(made(fewer), f"all except {len(fewer)} of the culprits as in bad")[0] is False:
                 fix = fewer
-        is_bad_still, _ = self._try(made(fix), "the fix", again=True)
+        is_bad_still, _ = self._try(made(fix), "the fix", _TIMES)
         return fix, made(fix), is_bad_still is False
 
     def _notes(self, policies: CandidatePolicies, fix: Sequence[Switch]) -> list[str]:
@@ -222,17 +234,9 @@ class Search:
             )
         return notes
 
-    def _chance(self) -> str:
-        """Return the chance that a run was good by accident: that a program which fails sometimes did not."""
-        bad = [run.status != _GOOD for digest, runs in self._ran.items() if self._tried[digest][0] for run in runs]
-        missed = (1 - sum(bad) / len(bad)) ** self._repeat
-        chance = 1 - (1 - missed) ** sum(is_bad is False for is_bad, _ in self._tried.values())
-        rate = f"{sum(bad)} of {len(bad)} runs under bad rules failed"
-        return f"{rate}. At this rate the chance of a wrong answer is {chance:.1%}."
-
     def _check_end(self, end: str, candidate: Candidate, policies: CandidatePolicies) -> None:
         is_bad, run = self._try(candidate, end)
-        is_bad, run = self._try(candidate, end, again=True) if end == "good" and is_bad else (is_bad, run)
+        is_bad, run = self._try(candidate, end, 2) if end == "good" and is_bad else (is_bad, run)
         if is_bad is None:
             raise ValueError(f'"{end}" cannot be tested: {run.message}')
         if is_bad is (end == "bad"):
@@ -253,37 +257,36 @@ class Search:
             remedy = "; in float32 it fails as well, so mixed precision is not the cause"
         raise ValueError(f'"{end}" is {"bad" if is_bad else "good"}{remedy}: {run.message}')
 
-    def _try(self, candidate: Candidate, what: str, *, again: bool = False) -> tuple[bool | None, Run]:
+    def _try(self, candidate: Candidate, what: str, times: int = 1) -> tuple[bool | None, Run]:
         """Return whether the program is bad under some rules, or None if that cannot be tested; and its last run.
 
+        The answer is found that many times, those of earlier calls included.
+
         Raises:
-            ValueError: If a run was killed, or the program is not as it was under the same rules.
+            ValueError: If a run was killed, or two answers differ.
         """
-        digest = candidate.digest
-        before = self._tried.get(digest)
-        if before is not None and not again:
-            return before
-        is_bad: bool | None = False
+        answers = self._tried[candidate.digest]
+        while len(answers) < times:
+            answers.append(self._answer(candidate, what))
+            if answers[-1][0] is not answers[0][0]:
+                raise ValueError(
+                    f"the program was good and bad under the same rules ({what}), so its failure is random; seed its "
+                    "random numbers, or if it fails only under bad rules, run it more often: repeat=12 or --repeat 12"
+                )
+        return answers[-1]
+
+    def _answer(self, candidate: Candidate, what: str) -> tuple[bool | None, Run]:
+        """Run the program `repeat` times, or until a run is not good."""
         for _ in range(self._repeat):
-            run = self._log.replay(digest)
-            if run is None:
-                run = self._run(candidate)
-                self._log.add(digest, run)
+            run = self._log.replay(candidate.digest) or self._log.add(candidate.digest, self._run(candidate))
             self._runs += 1
-            self._ran[digest].append(run)
             if run.status > _MOST:
                 remedy = "to count that as bad, run sh -c 'COMMAND || exit 1'"
                 raise ValueError(f"a run under {what} was killed, which ends the search; {remedy}: {run.message}")
             is_bad = None if run.status == _SKIP else run.status != _GOOD
-            self._tried[digest] = is_bad, run
             how = "cannot be tested" if is_bad is None else "bad" if is_bad else "good"
             left = f"; {self._among} rules left" if self._among else ""
             self._progress(f"run {self._runs}: {what}: {how}, {run.seconds:.1f} s{left}")
             if is_bad is not False:
                 break
-        if before is not None and before[0] is not is_bad:
-            raise ValueError(
-                f"the program was good and bad under the same rules ({what}), so its failure is random; seed its "
-                "random numbers, or if it fails only under bad rules, run it more often: repeat=12 or --repeat 12"
-            )
-        return self._tried[digest]
+        return is_bad, run

@@ -11,8 +11,8 @@ This assumes that more switches as in "bad" make nothing good again. If they do,
 result is still a set that was seen to be bad. At the end each of its switches is removed alone, so the set is minimal
 in every case.
 
-A program that fails at random would accuse innocents. So each prefix that leads to a culprit, and each set, is run once
-more before it is believed.
+A program that fails at random would accuse innocents. So the claims about each set, that it is bad and that it is good
+without any one of its switches, are checked again before the set is believed.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -28,9 +28,9 @@ def minimal_sets(switches: Sequence[S], is_bad: IsBad[S], likely: int = 0) -> It
     Args:
         switches: The switches, neighbors together.
         is_bad: Whether the program is bad when these switches are as in "bad" and all others as in "good". Its second
-            argument is the number of switches among which the next culprit is. If its third one is true, the program
-            runs again, and the function raises if the result is another one. It must be true for all switches, and not
-            be true for none.
+            argument is the number of switches among which the next culprit is. If its third one is true, the result
+            rests on the answer: the program runs again, and the function raises if the answer differs. The answer must
+            be true for all switches, and not be true for none.
         likely: How many of the first switches are searched first.
     """
     left = [*switches]
@@ -55,12 +55,12 @@ def _minimal(switches: Sequence[S], is_bad: IsBad[S], likely: int) -> list[S]:
             else:
                 start = middle
             middle = 0
-        is_bad([*rest[:end], *group], 1, True)
         group = [rest[start], *group]
         rest = rest[:start]
-    is_bad(group, 1, True)
-    for switch in group if len(group) > 1 else ():
-        fewer = [other for other in group if other != switch]
+    without = [[other for other in group if other != switch] for switch in group if len(group) > 1]
+    for fewer in without:
         if is_bad(fewer, len(group), False):
             return _minimal(fewer, is_bad, 0)
+    for claim in (group, *without):
+        is_bad(claim, 1, True)
     return group

@@ -1,7 +1,7 @@
 """Trainers of other packages, each in a module of its own: polycast in a few lines over what the package makes public.
 
 ``import polycast`` imports none of them. ``accelerate``, ``timm`` and ``transformers`` are given the scaler, ``timm``
-the optimizers too, and ``lightning`` a precision plugin.
+also the optimizers, and ``lightning`` a precision plugin.
 """
 
 __all__: list[str] = []

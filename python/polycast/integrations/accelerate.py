@@ -9,26 +9,26 @@ from polycast.scaler.grad_scaler import GradScaler
 
 
 def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
-    """Have an accelerator of ``mixed_precision="fp16"`` scale with ours, and autocast to float16, on the CPU too.
+    """Give an accelerator of ``mixed_precision="fp16"`` our gradient scaler, and autocast to float16 on every device.
 
-    Accelerate runs float16 on the CPU in float32, and says nothing of it. Here it runs as it was asked to.
+    Without it, Accelerate silently runs ``fp16`` on the CPU in float32.
 
-    Accelerate knows of a skipped step, and its schedulers stay where they are, by watching whether ``optimizer.step``
-    is called. So ``skip_on_host`` is true unless it is given: one sync in each step. With ``skip_on_host=False``
-    no step syncs, and :class:`polycast.SkipAwareLR` is the schedule that knows. Accelerate gives the optimizer a
-    ``step`` of its own, so gradients are unscaled in place before it, as in stock.
+    Accelerate detects a skipped step, in which its schedulers do not advance, by checking whether ``optimizer.step``
+    was called. So ``skip_on_host`` is true by default, which costs one sync in each step. With ``skip_on_host=False``
+    no step syncs; use :class:`polycast.SkipAwareLR` as the schedule. Accelerate gives the optimizer a ``step`` of its
+    own, so gradients are unscaled in place before the step, as in stock PyTorch.
 
     Args:
-        accelerator: One that has prepared no optimizer yet: each is given its scaler then.
-        scaler_options: Those of :class:`polycast.GradScaler`; the device is the accelerator's. They go before those of
-            a ``GradScalerKwargs`` among the accelerator's ``kwargs_handlers``.
+        accelerator: An accelerator that has not prepared an optimizer yet, because ``prepare`` gives it the scaler.
+        scaler_options: Options of :class:`polycast.GradScaler`; the device is the accelerator's. They override the
+            options of a ``GradScalerKwargs`` among the accelerator's ``kwargs_handlers``.
 
     Returns:
-        The scaler, which is ``accelerator.scaler`` too, and travels in what ``accelerator.save_state`` saves.
+        The scaler. It is also ``accelerator.scaler``, and ``accelerator.save_state`` saves it.
 
     Raises:
-        ValueError: The accelerator is of another precision: bfloat16 needs no scaling, float32 neither.
-        RuntimeError: An optimizer was prepared before.
+        ValueError: If the accelerator has another precision: bfloat16 and float32 need no scaling.
+        RuntimeError: If an optimizer was prepared before.
 
     Example:
         >>> import torch, polycast

@@ -30,18 +30,18 @@ class Precision(MixedPrecision):  # type: ignore[misc]
     Args:
         precision: "16-mixed" or "bf16-mixed".
         device: A device type: "cpu", "cuda", "xpu", ...
-        scaler_options: Those of :class:`polycast.GradScaler`; "bf16-mixed" has no scaler and takes none.
+        scaler_options: Options of :class:`polycast.GradScaler`; "bf16-mixed" has no scaler and accepts none.
 
     Raises:
-        TypeError: "bf16-mixed" with options of a scaler.
-        ValueError: Another precision, or an option that the scaler refuses.
+        TypeError: If the precision is "bf16-mixed" and there are options of a scaler.
+        ValueError: If the precision is another one, or the scaler rejects an option.
 
     Example:
         >>> from polycast.integrations.lightning import Precision
         >>> Precision("16-mixed", "cpu", init_scale=1024.0).scaler.get_scale()
         1024.0
 
-    It serves ``pytorch_lightning`` instead if that is the name that was imported before.
+    If ``pytorch_lightning`` was imported before, the plugin is for that package instead.
 
     Source: the documents of ``lightning.pytorch.plugins.precision.MixedPrecision``.
     """
@@ -58,12 +58,12 @@ class Precision(MixedPrecision):  # type: ignore[misc]
         clip_val: float = 0.0,
         gradient_clip_algorithm: Any = GradClipAlgorithmType.NORM,
     ) -> None:
-        """Have the step clip the norm; a clip by value, or without a scaler, is Lightning's own, in place."""
+        """Clip the norm inside the step; without a scaler, or by value, let Lightning clip in place."""
         if clip_val > 0 and self.scaler is not None and gradient_clip_algorithm == GradClipAlgorithmType.NORM:
             self.scaler.clip_grad_norm(optimizer, clip_val)
         else:
             super().clip_gradients(optimizer, clip_val, gradient_clip_algorithm)
 
     def autocast_context_manager(self) -> Region:
-        """Return the region: the policy's, whose cache needs no switching off."""
+        """Return our region, whose cast cache need not be disabled as Lightning disables PyTorch's."""
         return autocast(self.device, torch.float16 if self.precision == "16-mixed" else torch.bfloat16)

@@ -15,16 +15,16 @@ _OURS = {torch.optim.SGD: syncfree.SGD, torch.optim.Adam: syncfree.Adam, torch.o
 
 
 class NativeScaler(timm.utils.NativeScaler):  # type: ignore[misc]
-    """Timm's ``NativeScaler`` over our scaler, on every device: import it in the place of timm's.
+    """Timm's ``NativeScaler`` over our scaler, on every device: import it instead of timm's.
 
-    It scales, clips in each of timm's modes, steps, and saves as timm's does. Checkpoints load in both directions.
+    It scales, clips in each of timm's modes, steps and saves as timm's does. Checkpoints load in both directions.
 
     Args:
-        device: A device type, as timm gives it. None takes the device of the first loss.
-        scaler_options: Those of :class:`polycast.GradScaler`.
+        device: A device type, as timm gives it. None uses the device of the first loss.
+        scaler_options: Options of :class:`polycast.GradScaler`.
 
     Raises:
-        ValueError, TypeError: An option that :class:`polycast.GradScaler` refuses.
+        ValueError, TypeError: If :class:`polycast.GradScaler` rejects an option.
 
     Example:
         >>> import torch, polycast
@@ -44,9 +44,9 @@ class NativeScaler(timm.utils.NativeScaler):  # type: ignore[misc]
 
 
 def use() -> None:
-    """Have timm make our optimizers by the names that it has for torch's SGD, Adam and AdamW, in this process.
+    """Have timm create our optimizers under its names for PyTorch's SGD, Adam and AdamW, in this process.
 
-    The options that timm gives them stay: "sgd" has Nesterov's momentum, "momentum" has not.
+    Timm's options for each name stay: "sgd" has Nesterov momentum, "momentum" does not.
 
     Example:
         >>> import torch, timm.optim

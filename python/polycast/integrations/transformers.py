@@ -7,11 +7,11 @@ from polycast.scaler.grad_scaler import GradScaler
 
 
 class ScalerMixin:
-    """The accelerator of a ``transformers.Trainer`` of ``fp16=True`` with our scaler; it goes before the trainer.
+    """A base class before ``transformers.Trainer`` that gives a trainer of ``fp16=True`` our scaler.
 
-    The trainer clips, skips, holds its schedule in a skipped step, and saves the scale, as it does with its own scaler.
-    ``bf16=True`` needs no scaler, and no mixin: ``import polycast``, and an optimizer of :mod:`polycast.syncfree` if
-    you like.
+    The trainer clips, skips, stops its schedule in a skipped step, and saves the scale, as it does with its own scaler.
+    ``bf16=True`` needs neither a scaler nor the mixin: ``import polycast``, and optionally use an optimizer of
+    :mod:`polycast.syncfree`.
 
     Example:
         >>> import transformers
@@ -22,12 +22,12 @@ class ScalerMixin:
     Source: the documents of ``transformers.Trainer``, whose ``create_accelerator_and_postprocess`` subclasses override.
     """
 
-    #: Options of :class:`polycast.GradScaler`, as :func:`polycast.integrations.accelerate.use` takes them.
+    #: Options of :class:`polycast.GradScaler`, as :func:`polycast.integrations.accelerate.use` accepts them.
     scaler_options: ClassVar[dict[str, Any]] = {}
     accelerator: Any
 
     def create_accelerator_and_postprocess(self) -> None:
-        """Make the accelerator as the trainer does, and give it the scaler if it is one of float16."""
+        """Create the accelerator as the trainer does, and give it our scaler if its precision is float16."""
         super().create_accelerator_and_postprocess()  # type: ignore[misc]
         if self.accelerator.mixed_precision == "fp16":
             self.scaler: GradScaler = accelerate.use(self.accelerator, **self.scaler_options)

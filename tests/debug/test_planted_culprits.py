@@ -1,0 +1,298 @@
+"""bisect: a table of programs with a planted failure; the right culprits, the smallest fix, in few runs."""
+
+import multiprocessing
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+import polycast
+import pytest
+import torch
+from polycast.debug import bisect
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader
+
+from tests.debug.test_bisect import GOOD, LOWER, ONES, OPS, Node, is_good
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+Places = list[tuple[str, str]]
+ENDS = {**GOOD, "einsum": "fp32", "mm": "fp32"}, {"softmax": LOWER}
+
+
+def net(**shared: str) -> Node:
+    """Return a model of modules a, a.inner, a.inner.deep and b, and of others that are one of these."""
+    model = Node()
+    for name in ("a", "a.inner", "a.inner.deep", "b"):
+        around, _, last = name.rpartition(".")
+        model.get_submodule(around).add_module(last, Node())
+    for name, other in shared.items():
+        model.add_module(name, model.get_submodule(other))
+    return model
+
+
+MODEL, WITH_RULES, SHARED = net(), net(), net(c="b")
+polycast.assign(WITH_RULES, {"a": {"linear": LOWER}})
+COMPILED = torch.compile(OPS["bmm"], backend="eager")
+
+
+def failing(*culprits: set[tuple[str, str]], model: nn.Module = MODEL) -> partial[bool]:
+    return partial(is_good, model, [*culprits])
+
+
+class Square(torch.autograd.Function):
+    """Its backward multiplies matrices in the region of its forward."""
+
+    @staticmethod
+    @polycast.custom_fwd(device_type="cpu")
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.clone()
+
+    @staticmethod
+    @polycast.custom_bwd(device_type="cpu")
+    def backward(_: Any, grad: Tensor) -> Tensor:
+        return torch.mm(grad, torch.full((2, 2), 257.0)).float()
+
+
+def is_float(call: Callable[[], Tensor]) -> bool:
+    with polycast.autocast("cpu"):
+        next(MODEL.children())()  # which has the same ops
+        return call().dtype is torch.float32
+
+
+class Layers(nn.Module):
+    """Linear layers whose first one overflows float16, unless its rule is float32, and whose loss does not."""
+
+    def __init__(self, is_checkpointed: bool = False) -> None:
+        super().__init__()
+        self.first, self.second, self.is_checkpointed = nn.Linear(4, 4), nn.Linear(4, 4), is_checkpointed
+        for weight in self.parameters():
+            nn.init.constant_(weight, 1e-3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = checkpoint(self.first, x, use_reentrant=False) if self.is_checkpointed else self.first(x)
+        return self.second(hidden).float().mean()  # type: ignore[no-any-return]
+
+    def is_finite(self, value: float = 1e6, is_trained: bool = False) -> bool:
+        self.zero_grad()
+        with polycast.autocast("cpu", torch.float16):
+            loss = self(torch.full((1, 4), value))
+        if is_trained:
+            loss.backward()
+        grads = [param.grad for param in self.parameters() if param.grad is not None]
+        return all(bool(tensor.isfinite().all()) for tensor in (loss, *grads))
+
+
+def gradient_survives(value: float = 1e-9) -> bool:
+    """Its only gradient is too small for float16."""
+    weight = torch.ones(2, 2, requires_grad=True)
+    with polycast.autocast("cpu", torch.float16):
+        loss = torch.bmm(ONES, weight[None]).float().sum() * value
+    loss.backward()  # type: ignore[no-untyped-call]
+    return bool(weight.grad.any())  # type: ignore[union-attr]
+
+
+def backward_is_exact() -> bool:
+    x = torch.eye(2, requires_grad=True)
+    with polycast.autocast("cpu"):
+        y = Square.apply(x)  # type: ignore[no-untyped-call]
+    y.backward(torch.eye(2))
+    return x.grad[0, 0].item() == 257  # type: ignore[index]
+
+
+def in_a_region_with_rules(model: Node = MODEL) -> bool:
+    with polycast.autocast("cpu", policy={"linear": "bfloat16"}):
+        model()
+    return "linear" not in model.a.inner.lower  # type: ignore[operator, union-attr]
+
+
+def in_a_thread(call: Callable[[], bool]) -> bool:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result()
+
+
+def in_a_worker() -> bool:
+    process = multiprocessing.get_context("fork").Process(target=lambda: sys.exit(not is_float(OPS["bmm"])))
+    process.start()
+    process.join()
+    return process.exitcode == 0
+
+
+class Rows(list[int]):
+    """A dataset whose items are made by an op in a region."""
+
+    def __getitem__(self, _: Any) -> bool:  # type: ignore[override]
+        return is_float(OPS["bmm"])
+
+
+def in_a_loader() -> bool:
+    return all(bool(row) for row in DataLoader(Rows([0]), num_workers=1, multiprocessing_context="fork"))  # type: ignore[arg-type]
+
+
+def in_a_child_process() -> bool:
+    """Return what a process that imports polycast would give, which takes seconds."""
+    return polycast.Policy(os.environ["POLYCAST_POLICY"]).category("bmm", "cpu") == "fp32"
+
+
+def in_a_real_child_process() -> bool:
+    program = "import polycast, torch\nwith polycast.autocast('cpu'): y = torch.ones(1, 2, 2) @ torch.ones(1, 2, 2)\n"
+    return (
+        subprocess.run([sys.executable, "-c", program + "assert y.dtype is torch.float32"], check=False).returncode == 0
+    )
+
+
+def einsum_is_exact(*, also_bmm: bool = False) -> bool:
+    with polycast.autocast("cpu"):
+        next(MODEL.children())()
+        exact = torch.einsum("bi,bi->b", 257 * ONES[0], ONES[0] / 2)[0].item() == 257
+        return exact and not (also_bmm and torch.bmm(ONES, ONES).dtype is torch.bfloat16)
+
+
+def bmm_is_exact_next_to_einsum() -> bool:
+    with polycast.autocast("cpu"):
+        torch.einsum("bi,bi->b", ONES[0], ONES[0])
+        return torch.bmm(ONES, ONES).dtype is torch.float32
+
+
+def softmax_is_exact() -> bool:
+    with polycast.autocast("cpu"):
+        return torch.softmax(ONES, -1).dtype is torch.float32
+
+
+class Planted(NamedTuple):
+    """A program, and what bisect is to find: the culprits, and the fix if it is not all of them."""
+
+    check: Callable[[], bool]
+    model: nn.Module | None
+    culprits: Places
+    fix: Places | None = None
+    is_unseen: bool = False
+    ends: tuple[Any, Any] = ENDS
+
+
+OTHER, LAYERS, AGAIN = net(), Layers(), Layers(is_checkpointed=True)
+IN, AT_B, BMM = ("linear", "a.inner"), ("bmm", "b"), ("bmm", "")
+LINEAR_B, DEEP = ("linear", "b"), ("linear", "a.inner.deep")
+FIRST = ("linear", "first")
+MOST = 40  # runs, of up to 40 rules that differ
+FP32 = ("fp32", "built-in")
+PLANTED = {
+    "an op in a module": Planted(failing({IN}), MODEL, [IN]),
+    **{f"{op} in b": Planted(failing({(op, "b")}), MODEL, [(op, "b")]) for op in OPS},
+    "an op in the model itself": Planted(failing({("matmul", "")}), MODEL, [("matmul", "")]),
+    "an op deep inside": Planted(failing({DEEP}), MODEL, [DEEP]),
+    "an op, without a model": Planted(failing({IN}), None, [("linear", "")]),
+    "an op, of all in float32": Planted(failing({IN}), MODEL, [IN], ends=FP32),
+    "two together": Planted(failing({IN, AT_B}), MODEL, [IN, AT_B], [IN]),
+    "two ops of a module together": Planted(failing({AT_B, LINEAR_B}), MODEL, [AT_B, LINEAR_B], [LINEAR_B]),
+    "an op in two modules together": Planted(failing({IN, LINEAR_B}), MODEL, [IN, LINEAR_B], [LINEAR_B]),
+    "a module and one inside it": Planted(failing({IN, DEEP}), MODEL, [IN, DEEP], [DEEP]),
+    "three together": Planted(failing({IN, AT_B, DEEP}), MODEL, [IN, AT_B, DEEP], [DEEP]),
+    "two together, without a model": Planted(failing({IN, AT_B}), None, [("linear", ""), BMM], [("linear", "")]),
+    "either of two": Planted(failing({IN}, {AT_B}), MODEL, [IN, AT_B]),
+    "either of two ops of a module": Planted(failing({AT_B}, {LINEAR_B}), MODEL, [AT_B, LINEAR_B]),
+    "either of three": Planted(failing({IN}, {AT_B}, {LINEAR_B}), MODEL, [IN, AT_B, LINEAR_B]),
+    "one, or two together": Planted(failing({IN}, {AT_B, DEEP}), MODEL, [IN, AT_B, DEEP], [IN]),
+    "backward: a gradient underflows": Planted(gradient_survives, MODEL, [BMM]),
+    "backward: a function's own op": Planted(backward_is_exact, None, [("mm", "")]),
+    "forward in a training step": Planted(partial(LAYERS.is_finite, is_trained=True), LAYERS, [FIRST]),
+    "a checkpointed layer": Planted(partial(AGAIN.is_finite, is_trained=True), AGAIN, [FIRST]),
+    "an inference": Planted(LAYERS.is_finite, LAYERS, [FIRST], ends=FP32),
+    "the loss": Planted(partial(is_float, OPS["bmm"]), MODEL, [BMM]),
+    "a loss of another module": Planted(lambda: failing({AT_B}, model=OTHER)(), MODEL, [BMM]),
+    "a shared module": Planted(failing({AT_B}, model=SHARED), SHARED, [AT_B]),
+    "a compiled part": Planted(partial(is_float, COMPILED), MODEL, [BMM]),
+    "a compiled part, without a model": Planted(partial(is_float, COMPILED), None, [BMM]),
+    "a thread": Planted(lambda: in_a_thread(partial(is_float, OPS["bmm"])), MODEL, [BMM], is_unseen=True),
+    "a module in a thread": Planted(lambda: in_a_thread(failing({IN})), MODEL, [IN], is_unseen=True),
+    "a worker": Planted(in_a_worker, MODEL, [BMM], is_unseen=True),
+    "a worker of a loader": Planted(in_a_loader, MODEL, [BMM], is_unseen=True),
+    "a child process": Planted(in_a_child_process, MODEL, [BMM], is_unseen=True),
+    "a region with rules": Planted(in_a_region_with_rules, MODEL, [IN]),
+    "a module with rules": Planted(failing({IN}, model=WITH_RULES), WITH_RULES, [IN]),
+    "a module with rules in a region with rules": Planted(
+        partial(in_a_region_with_rules, WITH_RULES), WITH_RULES, [IN]
+    ),
+    "the module that has the rules": Planted(
+        failing({("linear", "a")}, model=WITH_RULES), WITH_RULES, [("linear", "a")]
+    ),
+    "an op and the op that it runs": Planted(einsum_is_exact, None, [("einsum", "")]),
+    "an op and the op that it runs, next to a model": Planted(einsum_is_exact, MODEL, [("einsum", "")]),
+    "an op that another runs, and the other": Planted(partial(einsum_is_exact, also_bmm=True), None, [BMM]),
+    "an op next to one that runs it": Planted(bmm_is_exact_next_to_einsum, None, [BMM]),
+    "softmax": Planted(softmax_is_exact, None, [("softmax", "")], ends=({"softmax": "fp32"}, {"softmax": LOWER})),
+}
+
+# The error of a search that has nothing to find.
+NOTHING = {
+    "nothing wrong": (lambda: True, MODEL, '"bad" is good; it must fail there'),
+    "nothing wrong, without a model": (lambda: True, None, '"bad" is good; it must fail there'),
+    "float32 fails too": (lambda: False, MODEL, "in float32 it fails as well, so mixed precision is not the cause"),
+    "float32 raises too": (lambda: 1 / 0, None, "in float32 it fails as well, so mixed precision is not the cause"),
+    "a region with rules, without a model": (in_a_region_with_rules, None, "a region has rules of its own for linear"),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_culprits_are_found_with_the_smallest_fix(name: str) -> None:
+    planted = PLANTED[name]
+    found = bisect(planted.check, *planted.ends, model=planted.model)
+    print(found)
+    assert sorted(one[:2] for one in found.culprits) == sorted(planted.culprits)
+    rules = {"": found.policy, **found.modules}
+    fix = {
+        (str(op).partition(".")[0], module)
+        for module, policy in rules.items()
+        for op in policy
+        if "fp32" in str(policy.rules[op])
+    }
+    assert found.proved and sorted(fix) == sorted(planted.culprits if planted.fix is None else planted.fix)
+    assert found.runs <= MOST
+    assert ("was not recorded: a compiled part, another thread" in str(found)) is planted.is_unseen
+    together = len(planted.culprits) > len(fix)
+    assert ("fail only together: one of their rules is enough." in str(found)) is together
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_a_search_with_nothing_to_find_says_why(name: str) -> None:
+    check, model, text = NOTHING[name]
+    with pytest.raises(ValueError, match=r'^"(good|bad)" is') as caught:
+        bisect(check, "fp32", model=model)
+    assert text in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_child_process_that_imports_polycast_follows_the_rules() -> None:
+    found = bisect(in_a_real_child_process, *ENDS)
+    assert [one.op for one in found.culprits] == ["matmul"]
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("culprits", [({IN},), ({IN, AT_B},), ({IN}, {AT_B})], ids=["one", "two together", "either"])
+@pytest.mark.parametrize(("of_good", "of_bad"), [(0.1, 0.0), (0.0, 0.1), (0.1, 0.1), (0.0, 0.3)])
+def test_a_program_that_fails_at_random_accuses_nobody_wrongly(
+    of_good: float, of_bad: float, culprits: tuple[set[tuple[str, str]], ...], count: int
+) -> None:
+    """A run under good rules, and one under bad rules, ends the other way with these chances."""
+    answers, right = Counter[str](), sorted(one for culprit in culprits for one in culprit)
+    for seed in range(count):
+        draw = random.Random(seed)
+
+        def check(draw: random.Random = draw) -> bool:
+            return failing(*culprits)() is (draw.random() >= (of_good if failing(*culprits)() else of_bad))
+
+        try:
+            found = bisect(check, GOOD, model=MODEL)
+            answers["right" if sorted(one[:2] for one in found.culprits) == right else "wrong"] += 1
+            assert "1.6% of such" in found.notes[-1]
+        except ValueError as error:
+            assert "its failure is random" in str(error) or str(error).startswith(('"good" is bad', '"bad" is good'))
+    assert answers["wrong"] <= 0.016 * count
