@@ -1,9 +1,8 @@
 """Random programs of nested rules, against dtypes that are computed by hand; TIMES=50 runs 2,000.
 
-A program is a tree. `made` makes it a function that uses the public names only, and lists which dtypes its ops give.
-The list does not come from polycast: policy.yaml has the category of each op on the device. The precedence is the
-README's: inner module, outer module, inner region, outer region, process, policy.yaml. The values are compared with
-those of the same ops on inputs that are cast by hand.
+A program is a tree of the parts in tests/policies/program_parts.py. `made` makes it a function that uses the public
+names only, and lists which dtypes its ops give. The values are compared with those of the same ops on inputs that are
+cast by hand.
 """
 
 import io
@@ -13,45 +12,40 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, suppress
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 from threading import Barrier
 from types import FunctionType
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import polycast
 import torch
-from polycast._extension import DEVICES_LIKE
-from polycast.devices import device_of
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from tests.support.cases import ALL_CASES
-from tests.support.devices import lower_precision
+from tests.policies.program_parts import (
+    CALLS,
+    VALUES,
+    WEIGHT,
+    Around,
+    Block,
+    Checkpoint,
+    Compiled,
+    Custom,
+    Found,
+    Generator,
+    Node,
+    Op,
+    Raise,
+    Region,
+    Rules,
+    State,
+    Threads,
+    input_of,
+    started,
+)
 
-Rules: TypeAlias = dict[str, object]
 Generates: TypeAlias = abc.Generator[None, None, None]
 Run: TypeAlias = Callable[[list[Tensor]], None]  # runs a block, and adds the results of its ops to a list
-
-LIBRARY = torch.library.Library("programs", "DEF")  # type: ignore[no-untyped-call]
-LIBRARY.define("product(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]
-LIBRARY.impl("product", lambda x: x @ x, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
-
-# The op that each runs where it is unlisted. XLA has an einsum of its own.
-BELOW = {"matmul": "mm", "einsum": "bmm", "programs::product": "matmul"}
-CALLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "bmm": lambda x, _: torch.bmm(x[None], x[None]),
-    "cat": lambda x, half: torch.cat([x, half]),
-    "einsum": lambda x, _: torch.einsum("bij,bjk->bik", x[None], x[None]),
-    "matmul": lambda x, _: x @ x,
-    "mm": lambda x, _: torch.mm(x, x),
-    "programs::product": lambda x, _: torch.ops.programs.product(x),
-    "relu": lambda x, _: torch.relu(x),
-}
-ONE_TENSOR = ("relu", "programs::product")  # which do not promote
-GIVEN = ("float32", "bfloat16", "float64", "weight")
-VALUES = torch.tensor([[173, -182], [282, 231]]) / 256  # bfloat16 holds them, but not their products
-WEIGHT = nn.Linear(2, 2, bias=False)  # whose casts a program may keep
 
 
 def _saved(module: nn.Module) -> nn.Module:
@@ -74,141 +68,6 @@ class StoppedError(Exception):
     """A program's own error."""
 
 
-@cache
-def built_in(device: str) -> dict[str, str]:
-    return {case.name: case.category for case in ALL_CASES if case.device == device}
-
-
-@dataclass(frozen=True)
-class State:
-    """What a thread is in: the dtype and switch of the innermost region, and rules, the inner ones last."""
-
-    device: str
-    dtype: str
-    process: Rules
-    enabled: bool = False
-    regions: tuple[Rules, ...] = ()
-    modules: tuple[Rules, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return device_of(self.device)
-
-    def value(self, op: str) -> str:
-        for rules in (*reversed(self.modules), *reversed(self.regions), self.process):
-            value = rules.get(op)
-            if isinstance(value, dict):
-                of_all = value.get("others")  # "unlisted" also keeps what a device that it is like has from it
-                like = DEVICES_LIKE[self.name] or self.name
-                value = value.get(self.name, of_all if of_all == "unlisted" else value.get(like, of_all))
-            if value is not None:
-                return str(value)
-        return built_in(self.name).get(op, "unlisted")
-
-    def computed(self, op: str, given: str) -> str:
-        """Return the dtype that an op gives of the given one."""
-        given = "float32" if given == "weight" else given
-        value = self.value(op) if self.enabled else "unlisted"
-        if self.enabled and value == "unlisted" and op in BELOW and (op, self.device) != ("einsum", "xla"):
-            return self.computed(BELOW[op], given)
-        if value in ("input_dtype", "unlisted", "promote"):
-            return "float32" if op == "cat" and given == "bfloat16" else given  # beside a float16
-        if given == "float64":  # is never cast, and torch.cat itself promotes
-            return given
-        return {"lower_precision_fp": self.dtype, "fp32": "float32"}.get(value, value)
-
-
-class Op(NamedTuple):
-    name: str
-    given: str
-
-
-class Region(NamedTuple):
-    """One of polycast, with a policy or without, or of torch; decorating a function, or around a block."""
-
-    body: "Block"
-    rules: Rules | None = None
-    dtype: str | None = None
-    enabled: bool = True
-    is_torchs: bool = False
-    decorates: bool = False
-
-    def inside(self, state: State) -> State:
-        regions = (*state.regions, self.rules) if self.rules is not None else state.regions
-        return replace(state, enabled=self.enabled, dtype=self.dtype or state.dtype, regions=regions)
-
-    def opened(self, device: str) -> Callable[[], Any]:
-        """Return a function that makes the region."""
-        dtype, enabled = getattr(torch, self.dtype) if self.dtype else None, self.enabled
-        if self.is_torchs:
-            return lambda: torch.autocast(device, dtype=dtype, enabled=enabled)
-        policy = None if self.rules is None else polycast.Policy(self.rules)
-        return lambda: polycast.autocast(device, dtype=dtype, enabled=enabled, policy=policy)
-
-
-class Around(NamedTuple):
-    """A block in a module with rules or a copy of one, in `use`, in `keep`, or in what catches its error."""
-
-    what: Literal["module", "use", "keep", "try"]
-    body: "Block"
-    rules: Rules
-    copy: str | None = None
-
-    def inside(self, state: State) -> State:
-        if self.what == "module":
-            return replace(state, modules=(*state.modules, self.rules))
-        return replace(state, process=self.rules) if self.what == "use" else state
-
-
-class Generator(NamedTuple):
-    """A region that a generator enters before a block and leaves after it, or after the module with rules around it."""
-
-    region: Region
-    rest: "Block"
-    rules: Rules | None
-
-
-class Threads(NamedTuple):
-    """A block in a thread each, all at once."""
-
-    bodies: "tuple[Block, ...]"
-
-
-class Checkpoint(NamedTuple):
-    """A block that backward reruns: its forward in one region, module or `use`, backward in another."""
-
-    body: "Block"
-    forward: "Region | Around"
-    backward: "Region | Around"
-    use_reentrant: bool
-    in_thread: bool
-
-
-class Custom(NamedTuple):
-    """An autograd function of two blocks: its forward in one region, module or `use`, backward in another."""
-
-    bodies: "tuple[Block, Block]"
-    forward: "Region | Around"
-    backward: "Region | Around"
-    cast_inputs: str | None
-    in_thread: bool
-
-
-class Raise(NamedTuple):
-    """The error at the end of a block, which one around it catches."""
-
-
-class Compiled(NamedTuple):
-    """A block that is compiled, called here, in a region, and here again."""
-
-    body: "Block"
-    region: Region
-
-
-Node: TypeAlias = Op | Region | Around | Generator | Threads | Checkpoint | Custom | Raise | Compiled
-Block: TypeAlias = tuple[Node, ...]
-
-
 class Runs(nn.Module):
     """A module that runs a function, which a pickle has by its number."""
 
@@ -222,25 +81,6 @@ class Runs(nn.Module):
 
     def forward(self, *args: object) -> None:
         self.functions[self.number](*args)
-
-
-class Found(NamedTuple):
-    """An op, the dtype of its first input, and the dtype that it gives."""
-
-    op: str
-    given: str
-    dtype: str
-
-    def value(self, device: str) -> Tensor:
-        dtype = getattr(torch, self.dtype)
-        return CALLS[self.op](*[input_of(kind, device).to(dtype) for kind in (self.given, "float16")])
-
-
-def input_of(kind: str, device: str) -> Tensor:
-    if kind == "weight" and device == "cpu":
-        return WEIGHT.weight
-    dtype = torch.float32 if kind == "weight" else getattr(torch, kind)
-    return VALUES.to(device, dtype)
 
 
 def made(block: Block, state: State, found: list[Found]) -> Run:
@@ -416,15 +256,10 @@ def compiled(body: Run, region: Callable[[], Any]) -> Run:
 
     def run(out: list[Tensor]) -> None:
         code = function.__code__.replace()  # as if no other had been compiled at its place
-        anew = torch.compile(FunctionType(code, globals(), "anew", None, function.__closure__), backend="eager")
-        out += anew()
+        fresh = torch.compile(FunctionType(code, globals(), "fresh", None, function.__closure__), backend="eager")
+        out += fresh()
         with region():
-            out += anew()
-        out += anew()
+            out += fresh()
+        out += fresh()
 
     return run
-
-
-def started(device: str, process: Rules) -> State:
-    """Return what a new thread is in."""
-    return State(device, str(lower_precision(device)[0]).removeprefix("torch."), process)

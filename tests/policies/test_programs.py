@@ -1,6 +1,6 @@
 """Random programs of nested rules have the dtypes and values that are computed by hand; TIMES=50 runs 2,000.
 
-tests/policies/programs.py has the programs. Their strategies are here.
+tests/policies/program_parts.py has the parts of a program, and programs.py runs one. Their strategies are here.
 """
 
 import re
@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from polycast._extension import scope_depth, scope_in_force
 from torch import Tensor
 
-from tests.policies.programs import (
+from tests.policies.program_parts import (
     CALLS,
-    COPIES,
     GIVEN,
     ONE_TENSOR,
     Around,
@@ -32,9 +31,9 @@ from tests.policies.programs import (
     Region,
     Rules,
     Threads,
-    made,
     started,
 )
+from tests.policies.programs import COPIES, made
 from tests.support.devices import lower_precision
 from tests.support.properties import examples
 

@@ -128,7 +128,7 @@ def test_a_deleted_model_with_rules_is_freed_at_once() -> None:
 
 
 def state() -> tuple[object, ...]:
-    """Return the autocast state: the switch of any device and that of the CPU, its dtype, the cache and the nesting."""
+    """Return the autocast state: the switches of any device and of the CPU, the dtype, the cache and the nesting."""
     torch.autocast_increment_nesting()
     switches = torch._C._is_any_autocast_enabled(), torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
     return (*switches, torch.is_autocast_cache_enabled(), torch.autocast_decrement_nesting())
