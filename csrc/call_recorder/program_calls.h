@@ -45,7 +45,7 @@ struct Output {
   bool is_view = false;  // of an input
   bool is_finite = true;
   at::Tensor flag;  // on accelerators, until any_non_finite reads it
-  at::Tensor copy;  // on request, if it is no view
+  at::Tensor copy;  // on request, unless it is a view
   // These keep the address in the key from being used again.
   std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> memory;
   std::optional<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> tensor;

@@ -24,7 +24,7 @@ DYNAMO = "torch._dynamo, torch.compiler.config"
 MOST = f"torch_xla, torch_xla.utils.checkpoint, {DYNAMO}" if HAS_XLA else DYNAMO
 # Torch makes some of its attributes when they are first needed. So it does the same before they are looked at.
 BEFORE = """
-import json, torch, warnings, {beside}
+import json, torch, warnings, {modules}
 from tests.support.attributes import Attributes, dump
 
 def work():
@@ -65,7 +65,7 @@ polycast.install()
 }
 
 
-BESIDE = {"torch": "sys", "most": MOST}
+IMPORTED = {"torch": "sys", "most": MOST}
 
 
 @pytest.fixture(scope="module")
@@ -81,13 +81,13 @@ def leave(use):
 """
     code += f"{uses}print(json.dumps([changed, left]))"
     with ThreadPoolExecutor() as pool:
-        printed = pool.map(python, (BEFORE.format(beside=beside) + code for beside in BESIDE.values()))
-        return dict(zip(BESIDE, map(json.loads, printed), strict=True))
+        printed = pool.map(python, (BEFORE.format(modules=modules) + code for modules in IMPORTED.values()))
+        return dict(zip(IMPORTED, map(json.loads, printed), strict=True))
 
 
-@pytest.mark.parametrize("beside", BESIDE)
-def test_uninstalling_undoes_all_that_the_import_changed(effects: Any, beside: str) -> None:
-    assert effects[beside][1] == {use: [] for use in USES}
+@pytest.mark.parametrize("imported", IMPORTED)
+def test_uninstalling_undoes_all_that_the_import_changed(effects: Any, imported: str) -> None:
+    assert effects[imported][1] == {use: [] for use in USES}
 
 
 def test_all_that_the_import_changes_is_documented(effects: Any) -> None:

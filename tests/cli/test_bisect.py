@@ -62,7 +62,7 @@ def test_it_prints_a_table_and_writes_rules_that_make_the_command_good(capsys: p
         'The fix, under which the last run was good: polycast.use({"linear": "fp32"})',
         f"{runs} runs for 4 rules that differ.",
         "The result rests on answers that were found 3 times each, without a difference. If the program fails at "
-        "random, at most 1.6% of such searches end with a wrong result.",
+        "random, searches end with an error or, at most 1.6% of them, with a wrong result.",
         "The rules are in polycast-bisect.yaml: "
         f"POLYCAST_POLICY=polycast-bisect.yaml {shlex.quote(sys.executable)} program.py",
         "In Python this finds the modules: polycast.debug.bisect(check, good='polycast-bisect.yaml', bad='built-in', "

@@ -135,7 +135,7 @@ def test_the_result_is_a_value_that_prints_as_a_table() -> None:
         'The fix, under which the last run was good: polycast.assign(model, {"a.inner": {"linear": "fp32"}})',
         f"{found.runs} runs for 8 rules that differ.",
         "The result rests on answers that were found 3 times each, without a difference. If the program fails at "
-        "random, at most 1.6% of such searches end with a wrong result.",
+        "random, searches end with an error or, at most 1.6% of them, with a wrong result.",
     ]
     assert lines[0].startswith("run 2: good: good, ") and lines[-1].startswith(f"run {found.runs}: the fix")
     assert not polycast.assigned(MODEL) and not polycast.policy.current()

@@ -141,7 +141,7 @@ def test_an_error_is_that_of_the_result_and_not_of_statistics(real_device: str) 
     assert max(row.so_far or 0 for row in rows) > 0.3
 
 
-def test_a_gradient_that_is_zero_but_for_rounding_is_not_an_error_of_the_program() -> None:
+def test_a_gradient_that_is_zero_except_for_rounding_is_not_an_error_of_the_program() -> None:
     """The gradient of a bias before BatchNorm is a sum that cancels, so its error relative to its norm is large."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Linear(16, 16))

@@ -292,7 +292,7 @@ def test_a_program_that_fails_at_random_accuses_nobody_wrongly(
         try:
             found = bisect(check, GOOD, model=MODEL)
             answers["right" if sorted(one[:2] for one in found.culprits) == right else "wrong"] += 1
-            assert "1.6% of such" in found.notes[-1]
+            assert "at most 1.6% of them" in found.notes[-1]
         except ValueError as error:
             assert "its failure is random" in str(error) or str(error).startswith(('"good" is bad', '"bad" is good'))
     assert answers["wrong"] <= 0.016 * count

@@ -10,5 +10,5 @@ def require_folder(file: Path) -> None:
         ValueError: If the file is a folder, or its folder does not exist.
     """
     if file.is_dir() or not file.parent.is_dir():
-        reason = "it is a folder" if file.is_dir() else f"there is no folder '{file.parent}'"
+        reason = "it is a folder" if file.is_dir() else f"the folder '{file.parent}' does not exist"
         raise ValueError(f"'{file}' cannot be written, because {reason}; name another file")

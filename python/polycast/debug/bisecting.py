@@ -31,7 +31,7 @@ _GOOD, _SKIP, _MOST = 0, 125, 127  # as for git bisect run
 _TIMES = 3
 _CHANCE = (
     f"The result rests on answers that were found {_TIMES} times each, without a difference. If the program fails at "
-    f"random, at most {0.25**_TIMES:.1%} of such searches end with a wrong result."
+    f"random, searches end with an error or, at most {0.25**_TIMES:.1%} of them, with a wrong result."
 )
 
 

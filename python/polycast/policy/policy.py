@@ -220,7 +220,7 @@ class Policy(Mapping[str, Casts]):
             other: The other policy, in any form that :class:`Policy` accepts; None for the built-in policy.
 
         Returns:
-            A table with the reasons that are known. It is empty if there is no difference.
+            A table with the reasons that are known. It is empty if both have the same rules.
 
         Raises:
             ValueError: As for :class:`Policy`.

@@ -64,7 +64,21 @@ class Adam(SyncFreeOptimizer, torch.optim.Adam):
         decoupled_weight_decay: bool = False,
         state_dtype: torch.dtype | str | None = None,
     ) -> None:
-        SyncFreeOptimizer._start(**locals())
+        self._start(
+            params,
+            state_dtype,
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            amsgrad=amsgrad,
+            foreach=foreach,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=decoupled_weight_decay,
+        )
 
     def _problem_of(self, group: Group) -> str | None:
         for param in group["params"]:
@@ -128,4 +142,18 @@ class AdamW(Adam, torch.optim.AdamW):
         fused: bool | None = None,
         state_dtype: torch.dtype | str | None = None,
     ) -> None:
-        Adam.__init__(**locals(), decoupled_weight_decay=True)
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            maximize=maximize,
+            foreach=foreach,
+            capturable=capturable,
+            differentiable=differentiable,
+            fused=fused,
+            decoupled_weight_decay=True,
+            state_dtype=state_dtype,
+        )

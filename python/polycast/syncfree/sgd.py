@@ -61,7 +61,19 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
         fused: bool | None = None,
         state_dtype: torch.dtype | str | None = None,
     ) -> None:
-        SyncFreeOptimizer._start(**locals())
+        self._start(
+            params,
+            state_dtype,
+            lr=lr,
+            momentum=momentum,
+            dampening=dampening,
+            weight_decay=weight_decay,
+            nesterov=nesterov,
+            maximize=maximize,
+            foreach=foreach,
+            differentiable=differentiable,
+            fused=fused,
+        )
 
     def _plan(self, group: Group) -> tuple[StateNames, Arguments] | None:
         has_momentum = group["momentum"] != 0
