@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test of real_device, or of kernels, once for each device type on which tensors run for real here.
 
-    A test that also takes real_case runs for each rule of the device of the policy that the device type is.
+    A test with the fixture real_case runs for each rule of the device of the policy that the device type is.
     """
     if "real_case" in metafunc.fixturenames:
         pairs = [(chosen, case) for chosen in _chosen for case in CASES if case.device == device_of(chosen)]
@@ -68,7 +68,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
-    """Remember the tests that do not run, whose recorded errors stay."""
+    """Remember the tests that do not run, because their recorded errors remain."""
     recorded_errors.deselected.extend(items)
 
 
@@ -88,14 +88,14 @@ def real_device(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def kernels(request: pytest.FixtureRequest) -> Iterator[Kernels]:
-    """The kernels that steps run on: on the CPU ours, and then what runs on devices without ours; each device's own."""
+    """The kernels of steps: on the CPU ours, and then the ones for devices without ours; on a device, its own."""
     with PATHS[request.param.path]():
         yield request.param
 
 
 @pytest.fixture
 def operators(request: pytest.FixtureRequest) -> Iterator[Kernels]:
-    """The kernels of operators: as `kernels`, but that of the paths without ours one has all of them."""
+    """The kernels of operators: as `kernels`, but only one of the paths that do not use ours."""
     with PATHS[request.param.path]():
         yield request.param
 
@@ -119,14 +119,14 @@ class Module(pytest.Module):
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> Module:
-    """Collect each file of tests as a Module of ours."""
+    """Collect each file of tests as a Module."""
     module: Module = Module.from_parent(parent, path=module_path)
     return module
 
 
 @pytest.fixture(scope="module")
 def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A world of torch.distributed that this process is all of."""
+    """A world of torch.distributed with this process only."""
     world.join(tmp_path_factory.mktemp("world"), rank=0, size=1)
     yield
     world.distributed.destroy_process_group()
@@ -134,19 +134,19 @@ def world_of_one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def recorded_error(request: pytest.FixtureRequest) -> RecordedError:
-    """A context whose block raises the error that the folder's errors.txt has."""
+    """A context whose block raises the error that is recorded in the folder's errors.txt."""
     return RecordedError(request)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the errors that the tests raised, if asked to."""
+    """Write the errors that the tests raised, if requested."""
     if session.config.getoption("rewrite_errors"):
         recorded_errors.rewrite(session.items)
 
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """Run each op in one thread: those of tiny ops wait for each other longer than they work."""
+    """Run each op in one thread, because the threads of tiny ops mostly wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -155,7 +155,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture
 def fill_memory() -> Iterator[None]:
-    """Have torch fill the memory of new tensors on the host."""
+    """Make torch fill the memory of new CPU tensors."""
     torch.use_deterministic_algorithms(True, warn_only=True)
     yield
     torch.use_deterministic_algorithms(False)

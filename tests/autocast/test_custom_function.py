@@ -1,4 +1,4 @@
-"""custom_fwd and custom_bwd: what forward and backward of an autograd function see of regions."""
+"""custom_fwd and custom_bwd: the regions in which forward and backward of an autograd function run."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ def _multiply_backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, torc
 
 
 def context_first(cast_inputs: torch.dtype | None = None, library: Any = polycast, **device: str) -> Function:
-    """Return a product whose forward takes the context."""
+    """Return a product whose forward has the context as an argument."""
 
     class Multiply(torch.autograd.Function):
         @staticmethod
@@ -43,7 +43,7 @@ def context_first(cast_inputs: torch.dtype | None = None, library: Any = polycas
 
 
 def context_apart(cast_inputs: torch.dtype | None = None) -> Function:
-    """Return a product whose setup_context takes the context."""
+    """Return a product whose setup_context has the context as an argument."""
 
     class Multiply(torch.autograd.Function):
         generate_vmap_rule = True
@@ -105,11 +105,11 @@ class Pair(NamedTuple):
 
 
 def dtypes(value: Any) -> Any:
-    """Return a nested value with each tensor's dtype in its place."""
+    """Return a nested value with the dtype of each tensor in its place."""
     return tree_map_only(torch.Tensor, lambda tensor: tensor.dtype, value)
 
 
-def test_inputs_are_cast_wherever_they_are() -> None:
+def test_inputs_are_cast_in_nested_containers() -> None:
     given = [F32, (HALF, {"key": F32}), Pair(F32, "text"), F64, INT, NARROW, (None, 1.5, torch.Size([2]))]
     wanted = [BF16, (BF16, {"key": BF16}), Pair(BF16, "text"), F64, INT, NARROW, (None, 1.5, torch.Size([2]))]
     made = tree_map_only(torch.dtype, lambda dtype: torch.empty(2, dtype=dtype), given)
@@ -123,7 +123,7 @@ def test_inputs_are_cast_wherever_they_are() -> None:
     assert found == ((wanted, BF16), {"name": wanted})
 
 
-def test_the_device_is_the_accelerators_among_the_inputs() -> None:
+def test_the_default_device_is_the_accelerator_of_the_inputs() -> None:
     forward = polycast.custom_fwd(cast_inputs=HALF)(lambda *args: dtypes(args))
     with FakeTensorMode(), polycast.autocast("xpu"):
         host, accelerator, shape = (torch.ones(2, device=device) for device in ("cpu", "xpu", "meta"))
@@ -132,7 +132,7 @@ def test_the_device_is_the_accelerators_among_the_inputs() -> None:
         assert forward(host, shape) == (F32, F32)  # no region on the host
 
 
-def test_setup_context_is_handed_the_output_that_forward_returned() -> None:
+def test_setup_context_gets_the_output_that_forward_returned() -> None:
     def setup_context(_: Any, inputs: Any, output: Any) -> Any:
         return dtypes((inputs, output))
 
@@ -142,7 +142,7 @@ def test_setup_context_is_handed_the_output_that_forward_returned() -> None:
 
 
 @STYLES
-def test_second_derivatives_of_custom_functions_are_right(style: Style) -> None:
+def test_second_derivatives_of_custom_functions_are_correct(style: Style) -> None:
     def multiply(a: torch.Tensor, b: torch.Tensor) -> Any:
         with polycast.autocast("cpu"):
             return style().apply(a, b)
@@ -153,7 +153,7 @@ def test_second_derivatives_of_custom_functions_are_right(style: Style) -> None:
 
 
 @pytest.mark.parametrize("cast_inputs", [None, HALF])
-def test_function_transforms_take_the_form_with_setup_context(cast_inputs: torch.dtype | None) -> None:
+def test_function_transforms_accept_the_form_with_setup_context(cast_inputs: torch.dtype | None) -> None:
     function = context_apart(cast_inputs)
 
     def loss(a: torch.Tensor) -> torch.Tensor:
@@ -170,7 +170,7 @@ def test_function_transforms_take_the_form_with_setup_context(cast_inputs: torch
 @STYLES
 @pytest.mark.parametrize("cast_inputs", [None, HALF])
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # by dynamo
-def test_compiled_functions_give_what_eager_ones_give(style: Style, cast_inputs: torch.dtype | None) -> None:
+def test_compiled_functions_match_eager_ones(style: Style, cast_inputs: torch.dtype | None) -> None:
     function = style(cast_inputs)
 
     def multiply(a: torch.Tensor, b: torch.Tensor) -> Any:
@@ -193,7 +193,7 @@ def test_compiled_functions_give_what_eager_ones_give(style: Style, cast_inputs:
 def test_custom_functions_with_a_device_type_give_the_results_of_torch_amp(
     device_type: str, cast_inputs: torch.dtype | None
 ) -> None:
-    """With the device of another region than the one that is open, too."""
+    """Also if the device type is not the one of the active region."""
 
     def outcome(library: Any) -> list[Any]:
         pair: list[Any] = [torch.full((2, 2), number).bfloat16().requires_grad_() for number in (1.0, 3.0)]

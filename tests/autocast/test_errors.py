@@ -1,4 +1,4 @@
-"""Each mistake in a call of regions, installations, the policy and custom functions, by its error: see errors.txt."""
+"""Mistakes in calls of regions, installations, the policy and custom functions. errors.txt has their errors."""
 
 import polycast
 import pytest
@@ -68,7 +68,7 @@ def test_a_mistake_raises_and_changes_nothing(call: str, recorded_error: Recorde
     assert polycast.installed() == before
 
 
-def test_a_region_on_xla_needs_torch_xla(monkeypatch: pytest.MonkeyPatch, recorded_error: RecordedError) -> None:
+def test_a_region_on_xla_requires_torch_xla(monkeypatch: pytest.MonkeyPatch, recorded_error: RecordedError) -> None:
     monkeypatch.setattr(XLA, "is_here", False)
     with recorded_error():
         polycast.autocast("xla")

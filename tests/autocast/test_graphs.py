@@ -1,6 +1,6 @@
-"""The graphs that torch.compile traces under the policy's kernels are those that it traces under torch's own.
+"""torch.compile traces the same graphs under the policy's kernels as under PyTorch's.
 
-Fake tensors stand for devices that are not here, without a backward, which they cannot record.
+Fake tensors represent devices that are not present. They run forward only, because autograd cannot record them.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ pytestmark = [
 
 
 class Traced(NamedTuple):
-    """An op on a device, and how it is traced: a lower precision, the dtypes of the inputs by turns, and sizes."""
+    """An op on a device, with a lower precision, the dtypes of its inputs in rotation, and their sizes."""
 
     case: Case
     lower: torch.dtype
@@ -52,7 +52,7 @@ class Traced(NamedTuple):
 
 @st.composite
 def ops(draw: st.DrawFn) -> Traced:
-    """Draw an op on a device, and a way to trace it."""
+    """Draw an op on a device, and how to trace it."""
     case = draw(st.sampled_from(ON_HOST) | st.sampled_from(EVERYWHERE))
     lower = draw(st.sampled_from(_extension.DEVICES[case.device].lower_precision))
     given_types = draw(st.sampled_from([(F32,), (lower,), (lower, F32), (HALF, BF16)]))
@@ -62,7 +62,7 @@ def ops(draw: st.DrawFn) -> Traced:
 
 @given(op=ops())
 @examples(40)
-def test_the_graph_of_an_op_is_that_of_stock_torch(op: Traced) -> None:
+def test_the_graph_of_an_op_equals_the_graph_of_stock_pytorch(op: Traced) -> None:
     with kernels_of(op.case.device):
         ours = graph(op)
     with stock_kernels():
@@ -72,7 +72,7 @@ def test_the_graph_of_an_op_is_that_of_stock_torch(op: Traced) -> None:
 
 
 def graph(op: Traced) -> Graph | str:
-    """Return the graph of an op's sample in a region, forward and backward in one, or the error that tracing raises."""
+    """Return the joint forward and backward graph of an op's sample in a region, or the error that tracing raises."""
     sample = arguments(op.case.name, Make(HOST, *op.given))
     leaves = [index for index, tensor in enumerate(tensors(sample)) if tensor.is_floating_point()]
     found = _graph(op, leaves if op.backward else [])
@@ -81,7 +81,7 @@ def graph(op: Traced) -> Graph | str:
 
 
 class _EndError(Exception):
-    """Ends a trace, with its graph: nothing needs to be compiled from it."""
+    """Carries the graph out of a trace, because the graph need not be compiled."""
 
 
 def _end(module: GraphModule, *_: Any, **__: Any) -> Any:
@@ -115,14 +115,14 @@ def _graph(op: Traced, leaves: list[int]) -> Graph | str:
 
 
 def _fake(mode: FakeTensorMode, tensor: torch.Tensor, device: str) -> torch.Tensor:
-    """Return a fake tensor of the device with the sizes, symbolic or not, that the mode gives to a tensor's fake."""
+    """Return a fake tensor of the device with the sizes, symbolic or not, that the mode assigns to a tensor."""
     fake = mode.from_tensor(tensor)
     with mode:
         return torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=device)
 
 
 def nodes(module: GraphModule) -> Graph:
-    """Return each node of a graph: what is called with what, and the dtypes, sizes and strides that it gives."""
+    """Return the nodes of a graph: target and arguments, and the dtypes, sizes and strides of the result."""
     layouts = [
         [(tensor.dtype, tuple(tensor.shape), tensor.stride()) for tensor in flatten(node.meta.get("val"))]
         for node in module.graph.nodes
@@ -133,7 +133,7 @@ def nodes(module: GraphModule) -> Graph:
     ]
 
 
-def test_a_linear_over_merged_heads_is_compiled_as_under_stock_torch() -> None:
+def test_a_linear_over_merged_heads_compiles_as_under_stock_pytorch() -> None:
     ours = compiled_graph()
     with stock_kernels():
         assert ours == compiled_graph()
@@ -141,7 +141,7 @@ def test_a_linear_over_merged_heads_is_compiled_as_under_stock_torch() -> None:
 
 
 def compiled_graph() -> Graph:
-    """Return the graph that torch.compile makes of a projection without bias behind attention, in inference."""
+    """Return the graph that torch.compile creates for a projection without bias after attention, in inference."""
     graphs: list[Graph] = []
     projection = torch.nn.Linear(4096, 8, bias=False)
 

@@ -1,4 +1,4 @@
-"""Installing and uninstalling: what the dispatcher holds, and what a user sees of it."""
+"""Installing and uninstalling: the kernels in the dispatcher, and the effects that a user sees."""
 
 from contextlib import nullcontext
 from types import ModuleType
@@ -22,7 +22,7 @@ def active(op: str) -> str:
 
 
 @stock_kernels()
-def test_install_takes_names_and_repeats_and_covers_what_others_registered() -> None:
+def test_install_accepts_names_and_repetitions_and_covers_kernels_of_other_libraries() -> None:
     polycast.install("cpu")
     assert polycast.installed() == ("cpu",)
     assert active("mm").startswith("AutocastCPU: polycast: lower_precision_fp on cpu")
@@ -38,7 +38,7 @@ def test_install_takes_names_and_repeats_and_covers_what_others_registered() -> 
     library._destroy()  # type: ignore[no-untyped-call]
 
 
-def test_an_installation_is_undone_at_the_end_of_its_block() -> None:
+def test_the_end_of_a_block_undoes_its_installation() -> None:
     before = polycast.installed()
     with polycast.uninstall():
         assert polycast.installed() == ()
@@ -61,8 +61,8 @@ def test_uninstalling_keeps_a_later_replacement_by_another_library() -> None:
 
 @pytest.mark.parametrize("inside", [True, False], ids=["region inside", "region outside"])
 @stock_kernels()
-def test_compiled_code_follows_what_is_installed(inside: bool) -> None:
-    """On the host the policy gives no op another dtype than torch, so torch is made to pass mm by."""
+def test_compiled_code_follows_the_installed_kernels(inside: bool) -> None:
+    """On the CPU no rule differs from PyTorch's, so the test changes PyTorch's kernel of mm."""
 
     @torch.compile(fullgraph=True, backend="aot_eager")
     def multiply(x: torch.Tensor) -> torch.Tensor:
@@ -83,7 +83,7 @@ def test_compiled_code_follows_what_is_installed(inside: bool) -> None:
 
 
 @stock_kernels()
-def test_keys_on_disk_name_the_devices_and_keep_a_tag_of_the_users() -> None:
+def test_keys_on_disk_contain_the_devices_and_the_tag_of_the_user() -> None:
     with torch.compiler.config.patch(cache_key_tag="mine"):  # type: ignore[attr-defined]
         polycast.install("cpu")
         mine, ours = torch.compiler.config.cache_key_tag.split()
@@ -94,7 +94,7 @@ def test_keys_on_disk_name_the_devices_and_keep_a_tag_of_the_users() -> None:
 
 @NEEDS_XLA
 def test_one_key_serves_one_device_at_a_time() -> None:
-    """On a GPU, what only the rules of TPUs list falls through: torch_xla's kernel for it would cast."""
+    """On a GPU, the ops that only TPUs list fall through, because torch_xla's kernel would cast."""
     weight, image = torch.ones(2, 2, device="xla"), torch.ones(1, 1, 4, 4, device="xla")
     with kernels_of("xla_gpu"), torch.autocast("xla", dtype=torch.float16):
         assert (weight @ weight).dtype is torch.float16
@@ -106,7 +106,7 @@ def test_one_key_serves_one_device_at_a_time() -> None:
 
 @NEEDS_XLA
 def test_a_rule_for_an_op_that_only_a_sibling_device_lists_applies_after_a_second_installation() -> None:
-    """The installation has such an op fall through, on top of the kernel that follows the rule."""
+    """The installation makes such an op fall through, on top of the kernel that follows the rule."""
     rule = polycast.Policy({"scaled_dot_product_attention": {"xla": "lower_precision_fp"}})
     ones = torch.ones(1, 1, 2, 2, device="xla")
     for _ in range(2):
@@ -116,7 +116,7 @@ def test_a_rule_for_an_op_that_only_a_sibling_device_lists_applies_after_a_secon
 
 
 @pytest.mark.parametrize("module", [polycast, polycast.cast_cache, polycast.debug, polycast.policy, polycast.syncfree])
-def test_completion_offers_public_names_only(module: ModuleType) -> None:
+def test_completion_lists_public_names_only(module: ModuleType) -> None:
     offered = {name for name in dir(module) if not name.startswith("__")}
     assert offered == {*module.__all__}
     assert all(hasattr(module, name) for name in offered)

@@ -1,9 +1,9 @@
-"""Parity with stock torch: with polycast installed a device gives the same values and gradients, bit for bit.
+"""Parity with stock PyTorch: polycast gives the same values and gradients on a device, bit for bit.
 
-The policy means to differ where a rule's note says so, and in one thing more: for inputs in a lower precision that is
-not the region's, the promote kernels of torch raise, and the policy's take the widest dtype. A backend outside of torch
-may register no kernels for autocasting. Then there are no stock values, and the values are those that the device gives
-outside of a region for inputs cast by hand, to the dtypes that the policy says.
+The policy differs where the note of a rule states it. It also differs for mixed lower precisions, for which PyTorch's
+promote kernels raise and the policy's use the widest dtype. If a backend outside of PyTorch has no autocast kernels,
+there are no stock values. The test then compares with the values outside of a region, for inputs that are cast to the
+dtypes of the policy by hand.
 """
 
 import itertools
@@ -59,7 +59,7 @@ pytestmark = [
 Cell = tuple[torch.dtype, tuple[torch.dtype, ...]]  # a region's lower precision, and the dtypes of the inputs by turns
 
 
-def test_the_values_are_those_of_stock_torch(real_device: str, real_case: Case) -> None:
+def test_the_values_equal_the_values_of_stock_pytorch(real_device: str, real_case: Case) -> None:
     """Specification 3.8."""
     case = real_case
     if reason := cannot_run(case):
@@ -87,7 +87,7 @@ def test_the_values_are_those_of_stock_torch(real_device: str, real_case: Case) 
 
 
 def cannot_run(case: Case) -> str | None:
-    """Return why no machine like this one can run a case, if so."""
+    """Return the reason why no machine like this one can run a case, or nothing."""
     if case.name in WITHOUT_SAMPLE:
         return f"{case.name} {WITHOUT_SAMPLE[case.name]}"
     if case.name in WITHOUT_CPU_KERNEL:
@@ -106,7 +106,7 @@ def in_region(case: Case, device: str, cell: Cell) -> list[Result]:
 
 
 def by_hand(case: Case, device: str, cell: Cell) -> list[Result]:
-    """Return what the device gives outside of a region for inputs in the dtypes that the policy says."""
+    """Return the results outside of a region, for inputs that are cast by hand to the dtypes of the policy."""
 
     def call(sample: Arguments) -> Any:
         cast = cast_by_hand(case.category, sample, cell[0])
@@ -116,7 +116,7 @@ def by_hand(case: Case, device: str, cell: Cell) -> list[Result]:
 
 
 def results(call: Callable[[Arguments], Any], sample: Arguments) -> list[Result]:
-    """Return the values of a call, and its gradients; those of each input alone if an input has no derivative."""
+    """Return the values of a call and its gradients; only the values for inputs without a derivative."""
     inputs = range(len(tensors(sample)))
     values, together = outcome(lambda: call(sample), Arguments(())), gradients(call, sample, inputs)
     if not isinstance(together, str):
@@ -125,7 +125,7 @@ def results(call: Callable[[Arguments], Any], sample: Arguments) -> list[Result]
 
 
 def gradients(call: Callable[[Arguments], Any], sample: Arguments, only: Iterable[int]) -> Result:
-    """Return the gradients of the floating inputs among those numbered, on the host, or the text of the error.
+    """Return the gradients of the numbered floating-point inputs, on the CPU, or the text of the error.
 
     The outputs are weighted unevenly, so that no gradient cancels. An input that no output depends on has none.
     """

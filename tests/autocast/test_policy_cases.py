@@ -1,8 +1,8 @@
-"""Every rule of the policy, on its device: its kernel, and the dtypes in which its op is called below autocast.
+"""Every rule of the policy on its device: its kernel, and the dtypes of its op below autocast.
 
-The first test names no operator. It calls the overload in a region, with arguments made from its schema, and compares
-what a probe below autocast is handed with what the sentence of the rule's category says. That the rules are those of
-stock torch, or carry a note, is shown by tests/policies/test_records.py.
+The first test does not name operators. It calls each overload in a region, with arguments made from its schema, and
+compares the dtypes that a probe below autocast receives with the category of the rule. tests/policies/test_records.py
+checks that the rules are PyTorch's or have a note.
 """
 
 import re
@@ -35,7 +35,7 @@ MORE = [[HALF], [BF16], [F64], [F64, BF16, F32], [INT], [INT, F32], [torch.compl
 
 @pytest.fixture(scope="module")
 def device(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The device under test, its kernels installed and its ops probed."""
+    """The device under test, with its kernels installed and its ops probed."""
     name: str = request.param
     names = [case.reaches for case in CASES if case.device == name and not case.is_named]
     with kernels_of(name), probes(name, names):
@@ -48,7 +48,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[str]:
     indirect=["device"],
     scope="module",
 )
-def test_a_rule_calls_its_op_as_its_category_says(device: str, case: Case) -> None:
+def test_a_rule_casts_its_op_by_its_category(device: str, case: Case) -> None:
     """Specification 1.2, 2.1, 2.2, 2.3, 2.4, 2.5 and 2.8."""
     dump = torch._C._dispatch_dump(f"aten::{case.name}")
     if case.category == "stock":
@@ -83,7 +83,7 @@ def narrow_types(device: str) -> list[torch.dtype]:
     return found
 
 
-def test_the_compiled_rules_are_those_of_policy_yaml() -> None:
+def test_the_compiled_rules_equal_policy_yaml() -> None:
     assert {rule[:4] for rule in BUILT_IN} == {case[:4] for case in ALL_CASES}
 
 
@@ -92,7 +92,7 @@ def test_every_rule_has_a_sample_or_a_reason() -> None:
     assert not missing, "add a sample of each of these to SAMPLES in python/polycast/op_samples.py"
 
 
-def test_what_looks_like_a_listed_op_is_listed_or_excused() -> None:
+def test_an_overload_similar_to_a_listed_op_is_listed_or_excused() -> None:
     schemas = Schemas.installed()
     listed: dict[str, set[str]] = {}
     for case in CASES:
@@ -111,7 +111,7 @@ def test_what_looks_like_a_listed_op_is_listed_or_excused() -> None:
 
 
 @pytest.mark.parametrize("name", ["addmm.out", "addmm_"])
-def test_a_call_in_place_or_with_out_is_not_cast(name: str) -> None:
+def test_in_place_calls_and_calls_with_out_are_not_cast(name: str) -> None:
     """Specification 1.5."""
     make = Make("cpu")
     target, others = make(2, 4), (make(2, 3), make(3, 4))

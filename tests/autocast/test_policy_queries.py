@@ -1,4 +1,4 @@
-"""Asking the policy: each answer against the table that is registered."""
+"""Queries of the policy, compared with the registered table."""
 
 import pytest
 from polycast import policy
@@ -6,7 +6,7 @@ from polycast._extension import DEVICES
 from polycast.policy.rules import BUILT_IN
 
 
-def test_devices_and_categories_are_those_of_the_table() -> None:
+def test_devices_and_categories_match_the_table() -> None:
     assert policy.devices() == tuple(DEVICES)
     assert {rule.device for rule in BUILT_IN} == {*policy.devices()}
     assert {rule.category for rule in BUILT_IN} <= {*policy.categories()}
@@ -30,7 +30,7 @@ def test_policy_category_returns_the_category_of_an_op(op: str, device: str, cat
 
 
 @pytest.mark.parametrize("device", ["cpu", "xla_gpu"])
-def test_what_a_device_lists_is_what_is_registered_for_it(device: str) -> None:
+def test_the_listed_ops_of_a_device_are_registered_for_it(device: str) -> None:
     rules = [rule for rule in BUILT_IN if rule.device == device]
     assert policy.ops(device) == tuple(sorted({rule.op for rule in rules}))
     for category in policy.categories():
@@ -38,7 +38,7 @@ def test_what_a_device_lists_is_what_is_registered_for_it(device: str) -> None:
     assert policy.notes(device) == {rule.op: rule.note for rule in rules if rule.note}
 
 
-def test_the_rows_of_an_op_are_those_of_its_overloads() -> None:
+def test_an_op_has_a_row_for_each_overload() -> None:
     assert set().union(*map(policy.rules, {rule.op for rule in BUILT_IN})) == {*BUILT_IN}
     assert policy.rules("pow.Scalar") == tuple(rule for rule in policy.rules("pow") if rule.overload == "Scalar")
     assert policy.rules("add") == ()

@@ -1,4 +1,4 @@
-"""Every public name of the policy, called in a region of a device that lists its op: it arrives at that op."""
+"""Every public name of the policy reaches its op in a region of a device that lists the op."""
 
 import re
 from collections.abc import Callable
@@ -34,8 +34,8 @@ LISTED = [case for case in ALL_CASES if not case.is_named and case.category != "
 REACHED = [device for device in DEVICES if is_here(device) or is_reachable(device)]
 
 
-def test_every_public_name_arrives_at_its_op() -> None:
-    """On some devices a name arrives at another op that is listed there, so one device is enough."""
+def test_every_public_name_reaches_its_op() -> None:
+    """On some devices a name reaches another listed op, so one device is enough."""
     left: dict[tuple[str, str], object] = dict.fromkeys(NAMES)
     for device in REACHED:
         for (op, name), arrived in arrivals(device, [*left]).items():
@@ -47,7 +47,7 @@ def test_every_public_name_arrives_at_its_op() -> None:
 
 
 def arrivals(device: str, names: list[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
-    """Return the first listed ops that calls under the names of a device's ops arrive at, or why one does not run."""
+    """Return the first listed op that each public name of a device's ops reaches, or the reason why the call fails."""
     overloads: dict[str, list[str]] = {}
     for case in LISTED:
         if case.device == device:
@@ -72,7 +72,7 @@ def first_reached(call: Callable[[], object]) -> str:
 
 @pytest.mark.skipif(not HAS_XLA, reason="releases of torch differ in how they compose; the reference has torch_xla")
 @pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # of a recurrent cell on a GPU
-def test_composites_run_the_ops_that_the_policy_says() -> None:
+def test_composites_run_the_ops_that_the_policy_lists() -> None:
     found: dict[str, set[str]] = {}
     for device in (device for device in FIRST_ON_KEY if device in REACHED):
         overloads = [case.name for case in LISTED if case.device == device]
@@ -90,7 +90,7 @@ def test_composites_run_the_ops_that_the_policy_says() -> None:
     assert {name: ops - listed[name] for name, ops in found.items()} == policy
 
 
-def test_what_torch_documents_as_an_alias_of_a_public_name_is_one() -> None:
+def test_documented_aliases_of_public_names_are_listed() -> None:
     public = {name for _, name in NAMES}
     alias = re.compile(r"\bAlias (?:for|of) :\w+:`~?(torch\.[\w.]+)`", re.IGNORECASE)
     found = set()

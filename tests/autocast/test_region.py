@@ -1,4 +1,4 @@
-"""polycast.autocast: what it takes, what it refuses, and the state of the region that it opens."""
+"""polycast.autocast: its arguments, its errors, and the state inside the region."""
 
 import copy
 import pickle
@@ -27,21 +27,21 @@ def square(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.fixture(autouse=True)
 def _nothing_told() -> None:
-    """Forget the warnings that a region has given, because it gives each once."""
+    """Forget which warnings were issued, because each is issued once."""
     region.warn_once.cache_clear()
     region._doubts.cache_clear()
 
 
 @pytest.fixture
 def host_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No accelerator, and torch_xla not imported."""
+    """No accelerator, and torch_xla is not imported."""
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: None)  # noqa: ARG005
     monkeypatch.setattr(XLA, "is_here", False)
 
 
 @pytest.fixture
 def an_xpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Torch finds an XPU, and the second is the current one."""
+    """Two XPUs, of which the second is current."""
     monkeypatch.setattr(torch.xpu, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: torch.device("xpu", 1))  # noqa: ARG005
 
@@ -57,7 +57,7 @@ def an_xpu(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(torch.device("xla:0"), "xla", marks=NEEDS_XLA),
     ],
 )
-def test_a_device_is_a_text_or_a_device_or_the_current_accelerator(device: str | torch.device, kind: str) -> None:
+def test_a_device_is_a_string_a_device_or_the_current_accelerator(device: str | torch.device, kind: str) -> None:
     before = state(kind)
     with polycast.autocast(device):
         assert state(kind) == (True, BF16)
@@ -96,7 +96,7 @@ def test_each_spelling_of_a_region_has_its_dtype(call: str, dtype: torch.dtype) 
         assert repr(twin) == repr(opened)
 
 
-def test_a_region_shows_its_settings() -> None:
+def test_the_repr_of_a_region_shows_its_settings() -> None:
     policy = polycast.Policy({"matmul": "fp32"})
     opened = polycast.autocast("cpu", HALF, False, False, policy=policy)
     found = (opened.device, opened.dtype, opened.enabled, opened.cache_enabled, opened.policy)
@@ -108,7 +108,7 @@ def test_a_region_shows_its_settings() -> None:
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_the_cast_cache_is_kept_as_asked_and_an_exception_leaves_no_state(keep: bool) -> None:
+def test_cache_enabled_sets_the_cast_cache_and_an_exception_restores_the_state(keep: bool) -> None:
     before = state("cpu")
     with pytest.raises(KeyError), polycast.autocast("cpu", HALF, cache_enabled=keep):
         assert torch.is_autocast_cache_enabled() is keep
@@ -120,7 +120,7 @@ def test_the_cast_cache_is_kept_as_asked_and_an_exception_leaves_no_state(keep: 
 
 
 def test_polycast_autocast_can_replace_torch_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As people put it who cannot edit a library."""
+    """For users who cannot edit a library."""
     monkeypatch.setattr(torch, "autocast", polycast.autocast)
     monkeypatch.setattr(torch.amp, "autocast", polycast.autocast)
 
@@ -132,7 +132,7 @@ def test_polycast_autocast_can_replace_torch_autocast(monkeypatch: pytest.Monkey
     assert torch.compile(multiply, backend="eager", fullgraph=True)(X).dtype is BF16
 
 
-def test_a_region_on_cuda_warns_without_cuda_as_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_region_on_cuda_without_cuda_warns_as_in_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda.amp.common, "amp_definitely_not_available", lambda: True)
     with pytest.warns(UserWarning) as theirs:
         torch.autocast("cuda")
@@ -193,7 +193,7 @@ def test_a_region_without_kernels_warns_once_and_installs_nothing(device: str) -
 
 
 @pytest.mark.parametrize(("there", "fake"), [(False, False), (False, True), (True, False)])
-def test_a_region_of_a_missing_device_warns(there: bool, fake: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_region_of_an_absent_device_warns(there: bool, fake: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.xpu, "is_available", lambda: there)
     text = r"^no xpu device is available, so autocast\('xpu'\) has no effect; pass the device type of your tensors$"
     wanted = nullcontext() if there or fake else pytest.warns(UserWarning, match=text)

@@ -1,4 +1,4 @@
-"""A region in threads, recursion, and code that is compiled or scripted."""
+"""Regions in threads, in recursion, and in compiled or scripted code."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +14,7 @@ from tests.autocast.test_region import BF16, F32, HALF, X, square
 from tests.support.xla import NEEDS_XLA
 
 
-def test_a_region_decorates_and_its_function_may_call_itself() -> None:
+def test_a_decorated_function_can_call_itself() -> None:
     assert polycast.autocast("cpu", HALF)(square)(X).dtype is HALF
 
     @polycast.autocast("cpu")
@@ -75,13 +75,13 @@ def _xla(x: torch.Tensor) -> torch.Tensor:
         pytest.param(_xla, marks=NEEDS_XLA),
     ],
 )
-def test_regions_are_traced_without_a_break(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+def test_regions_are_traced_without_a_graph_break(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
     compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
     assert compiled(X).dtype is function(X).dtype
 
 
 class Scripted(nn.Module):
-    """Regions in what torch.jit.script compiles, where they are torch.autocast's."""
+    """Regions in code that torch.jit.script compiles, which treats them as torch.autocast."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ def test_a_scripted_region_casts_as_it_does_in_python() -> None:
 
 
 @pytest.mark.parametrize("policy", [None, {"matmul": "float64"}])
-def test_a_region_that_is_entered_again_in_itself_is_left_as_often(policy: dict[str, str] | None) -> None:
+def test_a_region_can_be_entered_recursively(policy: dict[str, str] | None) -> None:
     region = polycast.autocast("cpu", HALF, policy=policy)
     with region as first, torch.autocast("cpu", enabled=False), region as second:
         assert first is second is region

@@ -1,4 +1,4 @@
-"""What importing polycast changes is documented, and uninstalling undoes all of it."""
+"""The changes of the import are documented, and uninstalling reverts all of them."""
 
 import json
 import re
@@ -70,7 +70,7 @@ IMPORTED = {"torch": "sys", "most": MOST}
 
 @pytest.fixture(scope="module")
 def effects() -> dict[str, Any]:
-    """What the import changes next to some modules, and what stays changed after each use and uninstalling."""
+    """Return the changes of the import, and the changes that remain after each use and uninstallation."""
     uses = "polycast.install()\n".join(f"{use}\nleave({name!r})\n" for name, use in USES.items())
     code = """
 changed, left = before.changed(), {}
@@ -86,12 +86,12 @@ def leave(use):
 
 
 @pytest.mark.parametrize("imported", IMPORTED)
-def test_uninstalling_undoes_all_that_the_import_changed(effects: Any, imported: str) -> None:
+def test_uninstalling_reverts_all_changes_of_the_import(effects: Any, imported: str) -> None:
     assert effects[imported][1] == {use: [] for use in USES}
 
 
-def test_all_that_the_import_changes_is_documented(effects: Any) -> None:
-    """The list in the docstring of installation.py is complete, and has nothing else."""
+def test_all_changes_of_the_import_are_documented(effects: Any) -> None:
+    """The list in the docstring of installation.py is complete and exact."""
     changed = effects["torch"][0] + effects["most"][0]
     places = [place.replace("._config.", ".") for place in changed]  # an option by the name that users write
     listed = (installation.__doc__ or "").partition("Compiled code holds")[0]
@@ -123,7 +123,7 @@ def test_polycast_install_0_prevents_every_change_of_the_import() -> None:
 
 @NEEDS_XLA
 @pytest.mark.skipif(torch.accelerator.is_available(), reason="there is an accelerator")
-def test_both_import_orders_leave_the_same_dispatcher_and_ask_for_the_device_until_xla_is_in_use() -> None:
+def test_both_import_orders_leave_the_same_dispatcher_and_defer_the_device_until_xla_is_used() -> None:
     code = """
 import torch
 print(polycast.installed(), dump())
@@ -148,7 +148,7 @@ print(polycast.autocast().device)
     ]
 
 
-def test_a_module_that_another_thread_is_importing_is_changed_when_it_is_there() -> None:
+def test_a_module_that_another_thread_is_importing_is_changed_once_it_is_imported() -> None:
     code = """
 import threading, sys, polycast
 polycast.uninstall()
@@ -166,7 +166,7 @@ print(manager.compile_check_fn.__module__)
     assert python(code) == "polycast.scope.compiled_code\ntorch._dynamo.guards\n"
 
 
-def test_the_hook_leaves_the_import_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hook_does_not_change_the_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The module's loader and spec are Python's own, and an import that fails can be repeated."""
     monkeypatch.syspath_prepend(tmp_path)
     path, seen = tmp_path / "late.py", list[ModuleType]()

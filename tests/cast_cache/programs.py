@@ -1,7 +1,7 @@
 """Programs, drawn by hypothesis, that use weights and a buffer in regions and write to them in between.
 
-A program writes to the buffer in a way that leaves no trace, to weights in ways that do. Each value that it computes
-must be that of stock autocast without a cache.
+A program writes to the buffer in ways that bypass the version counter, and to weights in ways that count. Each value
+must equal the value of stock autocast without a cache.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class Act(NamedTuple):
 
 
 class Enter(NamedTuple):
-    """The start of a region of polycast's or of torch's, in a grad mode."""
+    """The start of a polycast or PyTorch region, in a grad mode."""
 
     mode: Callable[[], Any]
     dtype: torch.dtype
@@ -46,7 +46,7 @@ class Enter(NamedTuple):
 
 
 class Program(NamedTuple):
-    """Acts in regions that are entered and left in between, and which of the four weights have aliases and are kept."""
+    """Acts, entries and exits of regions, and which of the four weights have aliases and are kept."""
 
     acts: list[Act | Enter]
     aliased: tuple[bool, ...]
@@ -71,7 +71,7 @@ def programs(draw: st.DrawFn, device: str) -> Program:
 
 
 def values(program: Program, device: str, cache: bool) -> list[Tensor]:
-    """Run a program with tensors of its own, and return the values of its uses in regions."""
+    """Run a program with new tensors, and return the values of its uses in regions."""
     buffer = torch.zeros(SIZE, SIZE, device=device)
     numbers = torch.Generator().manual_seed(0)
     weights = [nn.Parameter(torch.rand(SIZE, SIZE, generator=numbers).to(device)) for _ in range(4)]
@@ -104,7 +104,7 @@ def values(program: Program, device: str, cache: bool) -> list[Tensor]:
 
 
 def check_program(program: Program, device: str) -> None:
-    """Run a program under stock and under polycast; the values are the same."""
+    """Run a program under stock PyTorch and under polycast, and assert that the values are equal."""
     with stock(device):
         expected = values(program, device, cache=False)
     found = values(program, device, cache=True)

@@ -1,4 +1,4 @@
-"""Stock autocast, to compare the cast cache with, and what counts casts and their memory."""
+"""Stock autocast as the reference for the cast cache, and counters of casts and of their memory."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from tests.support.devices import casts_by_itself
 
 @contextmanager
 def stock(device: str = "cpu") -> Iterator[None]:
-    """Put torch's own kernels in polycast's place; where a backend has none ours stay, to compare without a cache."""
+    """Use PyTorch's kernels; ours remain on a backend without any, for a comparison without a cache."""
     if not casts_by_itself(device):
         yield
         return
@@ -24,12 +24,12 @@ def stock(device: str = "cpu") -> Iterator[None]:
 
 
 def count_casts(run: Callable[[], object]) -> int:
-    """Run it, and return how many times a tensor was cast."""
+    """Run a function, and return the number of casts."""
     return sum(event.name() == "aten::_to_copy" for event in _events(run))
 
 
 def is_kept(tensor: Tensor) -> bool:
-    """Return whether a second region uses the cast of a first one."""
+    """Return whether a second region uses the cast of the first one."""
     ones = torch.ones(len(tensor), dtype=torch.bfloat16)
 
     def use() -> None:
@@ -41,7 +41,7 @@ def is_kept(tensor: Tensor) -> bool:
 
 
 def count_allocated(run: Callable[[], object]) -> int:
-    """Run it, and return how many bytes more of the CPU's memory are in use after it, such as those of kept casts."""
+    """Run a function, and return by how many bytes the CPU memory in use grew, for example by kept casts."""
     return sum(event.nbytes() for event in _events(run, memory=True) if event.name() == "[memory]")
 
 
@@ -54,7 +54,7 @@ def _events(run: Callable[[], object], memory: bool = False) -> list[Any]:
 
 
 def module_of(*tensors: Tensor) -> nn.Module:
-    """Return a module that holds these tensors."""
+    """Return a module with these tensors."""
     module = nn.Module()
     for number, tensor in enumerate(tensors):
         if isinstance(tensor, nn.Parameter):

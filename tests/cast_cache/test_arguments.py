@@ -1,4 +1,4 @@
-"""What the functions of polycast.cast_cache say about arguments that they cannot use."""
+"""The errors of polycast.cast_cache for arguments that it does not support."""
 
 from collections.abc import Callable
 
@@ -31,12 +31,12 @@ ERRORS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.usefixtures("world_of_one")
 @pytest.mark.parametrize("title", ERRORS)
-def test_what_cannot_be_kept_is_refused(title: str, recorded_error: RecordedError) -> None:
+def test_keep_raises_for_unsupported_arguments(title: str, recorded_error: RecordedError) -> None:
     with recorded_error():
         ERRORS[title]()
 
 
-def test_of_a_module_what_cannot_be_kept_is_ignored_and_named(recorded_error: RecordedError) -> None:
+def test_keep_ignores_and_names_unsupported_tensors_of_a_module(recorded_error: RecordedError) -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Module())
     model[1].register_buffer("count", torch.ones(2, dtype=torch.int64))  # which has no casts, so nothing is said
     for number in range(10):

@@ -1,4 +1,4 @@
-"""A cast is never reused for a weight that has changed since, however it changed, nor in another dtype or grad mode."""
+"""A cast is not reused if its weight has changed in any way, nor in another dtype or grad mode."""
 
 import copy
 import io
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def values(device: str = "cpu") -> Tensor:
-    """Four by four values, none of them a number of bfloat16."""
+    """Return four by four values that bfloat16 cannot represent."""
     return (torch.rand(4, 4) + 1.001).to(device)
 
 
 def check(device: str, write: str, kept: bool, one_region: bool, mode: Callable[[], Any]) -> None:
-    """Use a weight until its cast is reused, and change it: each use gives the values at that time."""
+    """Use a weight until its cast is reused, then change it, and check the values of each use."""
     weight, one = nn.Parameter(values(device)), torch.eye(4, device=device)
     opened = polycast.autocast(device, BF16)
 
@@ -78,7 +78,7 @@ def test_a_changed_weight_is_cast_again(real_device: str, write: str, way: str) 
     check(real_device, write, *WAYS[way])
 
 
-def test_a_kept_weight_is_saved_and_copied_as_any() -> None:
+def test_a_kept_weight_is_saved_and_copied_like_any_other() -> None:
     weight, file = nn.Parameter(values()), io.BytesIO()
     cast_cache.keep(module_of(weight))
     torch.save(weight, file)
@@ -94,7 +94,7 @@ def test_a_kept_weight_is_saved_and_copied_as_any() -> None:
 
 
 def test_a_weight_that_moves_within_its_storage_is_cast_again(real_device: str) -> None:
-    """Same tensor, storage, version, sizes and strides."""
+    """The tensor, storage, version, sizes and strides are the same."""
     parts = torch.stack([values(), values(), values().t()]).to(real_device)
     weight = nn.Parameter(parts[0])
     cast_cache.keep(module_of(weight))
@@ -105,7 +105,7 @@ def test_a_weight_that_moves_within_its_storage_is_cast_again(real_device: str) 
                 assert torch.equal((torch.eye(4, device=real_device) @ weight).cpu(), part.cpu().to(BF16))
 
 
-def test_a_cast_that_an_operation_hands_out_can_be_written_to() -> None:
+def test_a_cast_that_an_op_returns_can_be_written_to() -> None:
     weight = values()
     cast_cache.keep(module_of(weight))
     with torch.no_grad(), polycast.autocast("cpu"):
@@ -121,7 +121,7 @@ def test_calls_in_inference_mode_with_gradients_enabled_give_equal_outputs() -> 
 
 
 def test_a_graph_capture_neither_uses_nor_adds_a_kept_cast() -> None:
-    """Nothing goes into the graph of a device, and nothing comes out of it. The host stands in for the device."""
+    """The CPU simulates the device: no cast enters or leaves the captured graph."""
     layer, x = nn.Linear(4, 4).requires_grad_(False), values().to(BF16)
     recording = True
     _extension.set_recording_probe("cpu", lambda: recording)

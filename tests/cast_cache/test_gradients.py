@@ -18,7 +18,7 @@ BF16, SIZE = torch.bfloat16, 4
 
 
 def network() -> nn.Module:
-    """Return layers that are used twice, two of them with the same weight, and one frozen."""
+    """Return layers that are used twice; two share a weight, and one is frozen."""
     layers = nn.Sequential(*(nn.Linear(SIZE, SIZE) for _ in range(4)), nn.Tanh())
     layers[1].weight = layers[0].weight
     layers[2].requires_grad_(False)
@@ -65,7 +65,7 @@ STYLES: dict[str, Callable[[nn.Module, Tensor], None]] = {
 
 
 def gradients(style: str, kept: bool) -> list[Tensor]:
-    """Return the gradients of three steps, and then the weights, while aliases of the weights are alive."""
+    """Return the gradients of three steps and then the weights, while aliases of the weights exist."""
     torch.manual_seed(0)
     model, seen = network(), []
     aliases = [copy.copy(model.state_dict()), copy.deepcopy(model)]
@@ -84,7 +84,7 @@ def gradients(style: str, kept: bool) -> list[Tensor]:
 @pytest.mark.filterwarnings("ignore:.*None of the inputs have requires_grad=True:UserWarning")
 @pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
 @pytest.mark.parametrize("style", STYLES)
-def test_gradients_are_those_of_stock_autocast(style: str, kept: bool) -> None:
+def test_gradients_equal_stock_autocast(style: str, kept: bool) -> None:
     with stock():
         expected = gradients(style, kept=False)
     found = gradients(style, kept)
@@ -110,8 +110,8 @@ def losses(model: nn.Module, region_per_step: bool, cache: bool) -> list[float]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("region_per_step", [True, False], ids=["a region per step", "one region"])
 @pytest.mark.parametrize("reshard", [True, False])
-def test_sharded_training_goes_on_with_new_weights(region_per_step: bool, reshard: bool) -> None:
-    """FSDP rewrites the storage of its parameters and counts no versions."""
+def test_sharded_training_continues_with_new_weights(region_per_step: bool, reshard: bool) -> None:
+    """FSDP rewrites the storage of its parameters without counting versions."""
     fsdp = pytest.importorskip("torch.distributed.fsdp")
     torch.manual_seed(0)
     plain = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))

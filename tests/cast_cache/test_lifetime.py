@@ -1,4 +1,4 @@
-"""Kept casts live until their weight changes, dies or is released."""
+"""Kept casts last until their weight changes, is deleted or is released."""
 
 from collections.abc import Callable
 from functools import partial
@@ -30,11 +30,11 @@ def use(module: nn.Module, device: str = "cpu") -> None:
 
 
 def casts(*runs: Callable[[], object]) -> list[bool]:
-    """Return which of these runs cast anything."""
+    """Return which of these runs make a cast."""
     return [count_casts(run) > 0 for run in runs]
 
 
-def test_kept_casts_live_until_released(real_device: str) -> None:
+def test_kept_casts_last_until_released(real_device: str) -> None:
     if real_device == NAME:
         pytest.skip("its ops copy to the CPU, which counts as casts")
     module = layer(real_device)
@@ -46,7 +46,7 @@ def test_kept_casts_live_until_released(real_device: str) -> None:
     assert casts(run, run) == [True, True]
 
 
-def test_what_is_dropped_frees_its_memory() -> None:
+def test_dropped_casts_free_their_memory() -> None:
     module = layer()
     use(module)
     handle = cast_cache.keep(module)
@@ -56,7 +56,7 @@ def test_what_is_dropped_frees_its_memory() -> None:
         assert count_allocated(drop) == -WEIGHT
 
 
-def test_models_that_grow_and_shrink_leave_nothing() -> None:
+def test_models_that_grow_and_shrink_leave_no_casts() -> None:
     def serve(size: int) -> None:
         module = nn.Sequential(*(layer() for _ in range(size)))
         cast_cache.keep(module)
@@ -66,7 +66,7 @@ def test_models_that_grow_and_shrink_leave_nothing() -> None:
         assert count_allocated(partial(serve, size)) == 0
 
 
-def test_casts_of_inference_serve_training(real_device: str) -> None:
+def test_casts_of_inference_are_reused_in_training(real_device: str) -> None:
     if real_device == NAME:
         pytest.skip("its ops copy to the CPU, which counts as casts")
     module = layer(real_device)
@@ -83,14 +83,14 @@ def test_casts_of_inference_serve_training(real_device: str) -> None:
     assert inputs.grad is not None
 
 
-def test_casts_with_history_are_not_kept() -> None:
+def test_casts_with_autograd_history_are_not_kept() -> None:
     module = nn.Linear(8, 8)
     with cast_cache.keep(module):
         assert [count_casts(lambda: use(module)) for _ in range(2)] == [2, 2]
 
 
-def test_tensors_can_be_swapped_once_released() -> None:
-    """Torch refuses to swap a tensor that is held weakly."""
+def test_tensors_can_be_swapped_after_release() -> None:
+    """PyTorch does not swap a tensor that has weak references."""
     one, other = layer().weight, layer().weight
     expected = other.clone()
     with cast_cache.keep(module_of(one)), torch.no_grad(), polycast.autocast("cpu"):

@@ -1,4 +1,4 @@
-"""What counts flops or looks at a program under a dispatch mode sees the casts that run without it, bit for bit."""
+"""Dispatch modes, such as FLOP counters, see the same casts that run without them, bit for bit."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Seen(TorchDispatchMode):
-    """A user's mode, which notes the names of what runs, and may run it under another mode."""
+    """A user's mode that records the names of ops, optionally inside another mode."""
 
     def __init__(self, inner: AbstractContextManager[Any] | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -48,7 +48,7 @@ Regions = list[list[tuple[int, int, bool]]]
 
 
 def gradients(regions: Regions, around: Around, *, modes: bool) -> list[Tensor]:
-    """Return what a chain of uses gives and its gradients; the modes are those of the uses, or none."""
+    """Return the outputs and gradients of a chain of uses, each under one of the modes, or none."""
     numbers = torch.Generator().manual_seed(0)
     weights = [torch.randn(SIZE, SIZE, generator=numbers).requires_grad_() for _ in range(3)]
     x = y = torch.randn(2, SIZE, generator=numbers).requires_grad_()
@@ -66,7 +66,7 @@ def gradients(regions: Regions, around: Around, *, modes: bool) -> list[Tensor]:
 
 @given(st.lists(st.lists(USES, max_size=8), min_size=1, max_size=3), st.sampled_from([*MODES, polycast.debug.trace]))
 @examples(80)
-def test_modes_change_no_bit_of_random_programs(regions: Regions, around: Around) -> None:
+def test_modes_do_not_change_random_programs(regions: Regions, around: Around) -> None:
     observed = gradients(regions, around, modes=True)
     expected = [gradients(regions, nullcontext, modes=False)]
     if all(grad for uses in regions for *_, grad in uses):  # stock gives what needs gradients a cast made without
@@ -77,7 +77,7 @@ def test_modes_change_no_bit_of_random_programs(regions: Regions, around: Around
         assert all(map(same_bits, observed, others))
 
 
-def test_a_mode_sees_the_casts_of_stock_and_no_others() -> None:
+def test_a_mode_sees_the_casts_of_stock_autocast_only() -> None:
     def seen() -> list[str]:
         layer, x = nn.Linear(SIZE, SIZE), torch.rand(2, SIZE)
         with Seen() as mode, polycast.autocast("cpu", BF16):
@@ -97,8 +97,8 @@ def fakes() -> FakeTensorMode:
 
 @pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
 @pytest.mark.parametrize("enter", [fakes, lambda: Seen(fakes())], ids=["fake tensors", "a mode that makes them"])
-def test_what_is_no_plain_tensor_does_not_leave_its_mode(enter: Around, kept: bool) -> None:
-    """Stock hands the fake cast to the real call."""
+def test_tensors_of_a_mode_do_not_leave_it(enter: Around, kept: bool) -> None:
+    """Stock autocast passes the fake cast to the real call."""
     layer, x = nn.Linear(SIZE, SIZE).requires_grad_(not kept), torch.rand(2, SIZE)
     with polycast.cast_cache.keep(layer) if kept else nullcontext():
         with polycast.autocast("cpu", BF16):
@@ -110,7 +110,7 @@ def test_what_is_no_plain_tensor_does_not_leave_its_mode(enter: Around, kept: bo
 
 
 def test_a_mode_leaves_no_kept_cast() -> None:
-    """Its casts may be anything, and a kept one would outlive it."""
+    """Its casts can be of any kind, and a kept one would outlive the mode."""
     layer, x = nn.Linear(SIZE, SIZE).requires_grad_(False), torch.rand(2, SIZE).bfloat16()
     with polycast.cast_cache.keep(layer), polycast.autocast("cpu", BF16):
         with Seen():

@@ -1,4 +1,4 @@
-"""What the cast cache shares by default is what stock autocast shares, so that it is never worse than stock."""
+"""By default the cast cache shares what stock autocast shares, so it is never worse than stock."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,14 +24,14 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @given(programs("cpu"))
 @examples(60)
-def test_programs_compute_the_values_of_stock(program: Program) -> None:
+def test_programs_compute_the_values_of_stock_autocast(program: Program) -> None:
     """Specification 4.4."""
     check_program(program, "cpu")
 
 
 @given(st.data())
 @examples(8)
-def test_programs_on_a_device_compute_the_values_of_stock(real_device: str, data: st.DataObject) -> None:
+def test_programs_on_a_device_compute_the_values_of_stock_autocast(real_device: str, data: st.DataObject) -> None:
     check_program(data.draw(programs(real_device)), real_device)
 
 
@@ -62,7 +62,7 @@ PROGRAMS: dict[str, Callable[[str], Callable[[], object]]] = {
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_as_many_casts_are_made_as_by_stock(real_device: str, name: str, mode: Callable[[], Any]) -> None:
+def test_the_number_of_casts_equals_stock_autocast(real_device: str, name: str, mode: Callable[[], Any]) -> None:
     if real_device == "xla" and mode is torch.inference_mode and name == "views and what is no leaf":
         pytest.skip("no view can be made there")
     if not casts_by_itself(real_device):
@@ -122,8 +122,8 @@ ENDS: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_casts_of_a_region_are_held_to_its_end(real_device: str, end: str) -> None:
-    """Such a cast holds its weight, through autograd. Specification 4.4."""
+def test_casts_of_a_region_live_until_its_end(real_device: str, end: str) -> None:
+    """Such a cast keeps its weight alive, through autograd. Specification 4.4."""
     weight = nn.Parameter(torch.ones(4, 4, device=real_device))
     reference = TensorWeakRef(weight)
     with torch.autocast(real_device, BF16):
@@ -135,7 +135,7 @@ def test_casts_of_a_region_are_held_to_its_end(real_device: str, end: str) -> No
     assert reference() is None
 
 
-def test_no_activation_is_held_without_gradients() -> None:
+def test_no_activation_stays_alive_without_gradients() -> None:
     activation, layers = torch.ones(64, 1024), [nn.Linear(1024, 16) for _ in range(3)]
 
     def use() -> None:
@@ -150,7 +150,7 @@ def test_no_activation_is_held_without_gradients() -> None:
 @NEEDS_XLA
 @pytest.mark.parametrize("requires_grad", [True, False])
 def test_an_in_place_op_on_a_leaf_runs_on_xla(requires_grad: bool) -> None:
-    """Inside functionalization it reaches autocast again, with a tensor that claims a storage and has none."""
+    """Inside functionalization the op reaches autocast again, with a tensor that reports a storage and has none."""
     x = torch.rand(2, 4).sub(0.5).to("xla").requires_grad_(requires_grad)
     with torch.no_grad(), polycast.autocast("xla"):
         for _ in range(4):
@@ -159,7 +159,7 @@ def test_an_in_place_op_on_a_leaf_runs_on_xla(requires_grad: bool) -> None:
 
 
 def test_optimizers_of_other_packages_may_step_while_casts_are_kept() -> None:
-    """The hook after each step meets optimizers of other packages, whose params are whatever they like."""
+    """The hook after each step also sees optimizers of other packages, whose params can be of any type."""
 
     class Foreign(torch.optim.Optimizer):
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The cast cache from many threads: right values, no deadlock, and a table that ThreadSanitizer finds clean."""
+"""The cast cache in many threads: correct values, no deadlock, and no data race for ThreadSanitizer."""
 
 import faulthandler
 import shutil
@@ -24,14 +24,14 @@ THREADS, REGIONS = 8, 500
 
 @pytest.fixture(autouse=True)
 def alive(one_thread: None) -> Iterator[None]:  # noqa: ARG001
-    """A deadlock ends the test run and shows where every thread stands."""
+    """If the test deadlocks, end the run and print the stack of each thread."""
     faulthandler.dump_traceback_later(300, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.mark.parametrize("kept", [False, True], ids=["default", "kept"])
-def test_values_are_right_in_every_thread(kept: bool) -> None:
+def test_values_are_correct_in_every_thread(kept: bool) -> None:
     models = [nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)).requires_grad_(trained) for trained in (True, False)]
     x = torch.rand(2, 8)
 
@@ -55,7 +55,7 @@ def test_values_are_right_in_every_thread(kept: bool) -> None:
 
 
 def test_a_kept_weight_is_cast_once_for_all_threads() -> None:
-    """Eight threads that serve one model, whose parameters still require gradients, hold what one would.
+    """Eight threads that serve one model, whose parameters still require gradients, use the memory of one.
 
     Specification 4.5.
     """
@@ -74,8 +74,8 @@ def test_a_kept_weight_is_cast_once_for_all_threads() -> None:
     cast_cache.release(model)
 
 
-def test_a_thread_sees_what_changed_before_its_region() -> None:
-    """The casts of an open region of one thread do not serve a later region of another. Specification 4.4."""
+def test_a_thread_sees_changes_before_its_region() -> None:
+    """The casts of an open region in one thread are not used in a later region of another. Specification 4.4."""
     weight, x = torch.rand(4, 4, requires_grad=True), torch.rand(4, 4)
     with ThreadPoolExecutor(1) as other:
         region = torch.autocast("cpu", torch.bfloat16)
@@ -91,7 +91,7 @@ def test_a_thread_sees_what_changed_before_its_region() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
-def test_the_table_has_no_data_race(tmp_path: Path) -> None:
+def test_the_table_has_no_data_races(tmp_path: Path) -> None:
     program, here = tmp_path / "threads", Path(__file__).parent
     csrc, library = here.parents[1] / "csrc", Path(torch.__file__).parent / "lib"
     sources = [
@@ -108,7 +108,7 @@ def test_the_table_has_no_data_race(tmp_path: Path) -> None:
     assert (run.returncode, run.stderr, run.stdout) == (0, "", "right\n")
 
 
-def test_a_write_while_a_weight_is_cast_leaves_no_old_cast() -> None:
+def test_a_write_during_the_cast_of_a_weight_leaves_no_stale_cast() -> None:
     """The race is rare: with the state taken after the cast, about 6 of 150 writes were lost for good."""
     weight, x = torch.zeros(1500, 1500), torch.ones(1, 1500, dtype=torch.bfloat16)
     cast_cache.keep(module_of(weight))

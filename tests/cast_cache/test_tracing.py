@@ -1,4 +1,4 @@
-"""Transforms, tracers and compilers run over regions, get right results and leave nothing in the cast cache."""
+"""Transforms, tracers and compilers run over regions, give correct results and leave the cast cache empty."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -83,7 +83,7 @@ RUNS: dict[str, tuple[Callable[[nn.Module], Any], Callable[[nn.Module], Tensor]]
 @pytest.mark.filterwarnings("ignore:.*torch.jit")
 @pytest.mark.parametrize("kept", [False, True], ids=["alone", "kept, inside a region that caches"])
 @pytest.mark.parametrize("name", RUNS)
-def test_transforms_tracers_and_compilers_give_the_results_of_eager_code(name: str, kept: bool) -> None:
+def test_transforms_tracers_and_compilers_match_eager_code(name: str, kept: bool) -> None:
     run, expected = RUNS[name]
     module = model()
     with cast_cache.keep(module) if kept else nullcontext():

@@ -1,4 +1,4 @@
-"""Ways to write to a weight, by what the cast cache sees of them."""
+"""Ways to write to a weight, grouped by whether the cast cache notices them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +34,7 @@ def new_data(weight: nn.Parameter, value: float) -> None:
 
 
 def new_data_twice(weight: nn.Parameter, value: float) -> None:
-    """The second can get the address of the first."""
+    """Assign new data twice; the second can have the address of the first."""
     new_data(weight, value)
     new_data(weight, value)
 

@@ -1,4 +1,4 @@
-"""`polycast bisect`: what it prints and writes, and how it goes on."""
+"""`polycast bisect`: its output, its files, and how it resumes."""
 
 import contextlib
 import os
@@ -38,7 +38,7 @@ GOOD = ("--good", "good.yaml")  # fewer rules than fp32
 
 
 def ran(*words: str, program: str = ONE) -> tuple[int, int]:
-    """Run bisect on a program; return its status, and how often the program ran."""
+    """Run bisect on a program; return its status, and the number of runs of the program."""
     Path("program.py").write_text(program)
     Path("runs.txt").write_text("")
     status = main(["bisect", *words, "--", sys.executable, "program.py"])
@@ -51,7 +51,9 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("good.yaml").write_text("ops: {linear: fp32, matmul: fp32, bmm: fp32, conv2d: fp32}")
 
 
-def test_it_prints_a_table_and_writes_rules_that_make_the_command_good(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_prints_a_table_and_writes_a_policy_under_which_the_command_is_good(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     status, runs = ran(*GOOD)
     out, err = capsys.readouterr()
     assert status == 0
@@ -83,7 +85,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_what_cannot_be_searched_is_an_error(
+def test_a_search_that_cannot_start_raises(
     name: str, capsys: pytest.CaptureFixture[str], recorded_error: RecordedError
 ) -> None:
     with recorded_error():
@@ -92,7 +94,7 @@ def test_what_cannot_be_searched_is_an_error(
     assert [*Path().glob("polycast-bisect.*")] == []
 
 
-def test_a_resumed_search_runs_only_what_is_left() -> None:
+def test_a_resumed_search_runs_only_the_remaining_sets() -> None:
     status, runs = ran(*GOOD, "--log", "whole.jsonl", "--output", "whole.yaml")
     lines = Path("whole.jsonl").read_text().splitlines(keepends=True)
     assert (status, len(lines)) == (0, runs + 1)
@@ -106,7 +108,7 @@ def test_a_resumed_search_runs_only_what_is_left() -> None:
         assert Policy.load(f"{kept}.yaml") == Policy.load("whole.yaml")
 
 
-def test_a_log_of_another_search_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_of_another_search_raises(capsys: pytest.CaptureFixture[str]) -> None:
     Path("rules.yaml").write_text("ops: {linear: fp32}")
     assert ran("--good", "rules.yaml")[0] == 0
     resume = ["bisect", "--resume", "--good", "rules.yaml", "--"]
@@ -122,7 +124,7 @@ def test_a_log_of_another_search_is_an_error(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
-def test_a_search_that_is_ended_can_be_resumed(number: signal.Signals) -> None:
+def test_an_interrupted_search_can_be_resumed(number: signal.Signals) -> None:
     slow = ONE.replace("sys.exit", "time.sleep(60 if len(open('runs.txt').readlines()) == 4 else 0)\nsys.exit")
     Path("program.py").write_text(slow)
     command = [sys.executable, "-m", "polycast", "bisect", *GOOD, "--", sys.executable, "program.py"]

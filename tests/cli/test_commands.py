@@ -1,4 +1,4 @@
-"""`python -m polycast`: what it prints, and how it fails."""
+"""`python -m polycast`: its output and its errors."""
 
 import os
 import platform
@@ -20,11 +20,11 @@ UNLISTED = "unlisted: autocast leaves it alone; the ops that it runs follow thei
 
 
 def table(lines: list[str]) -> dict[str, list[str]]:
-    """Return the cells of each line of a table by the first one."""
+    """Return the cells of each line of a table, by the first cell."""
     return {first: rest for first, *rest in (line.replace(", ", ",").split() for line in lines)}
 
 
-def test_without_an_op_it_shows_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_an_op_it_prints_the_installation(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     facts, devices = (part.splitlines() for part in capsys.readouterr().out.split("\n\n"))
     rows = devices[1:]
@@ -42,7 +42,7 @@ def test_without_an_op_it_shows_what_is_installed(capsys: pytest.CaptureFixture[
     assert told["policy"] == "built-in"
 
 
-def test_the_report_names_the_environment_and_what_decides_over_the_built_in_policy() -> None:
+def test_the_report_lists_the_environment_and_the_overriding_policies() -> None:
     with polycast.use("torch-2.11"):
         assert re.search(r"^policy         built-in, with other rules for \d+ ops$", report(), re.MULTILINE)
     told = _run("-m", "polycast", POLYCAST_POLICY="torch-2.11", POLYCAST_INSTALL="0").stdout
@@ -52,7 +52,7 @@ def test_the_report_names_the_environment_and_what_decides_over_the_built_in_pol
 
 
 @pytest.mark.parametrize("op", ["Conv2d", "pow.Tensor_Scalar", "LSTM", "softmax"])
-def test_an_op_is_shown_as_the_table_of_its_rules(op: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_op_is_printed_as_a_table_of_its_rules(op: str, capsys: pytest.CaptureFixture[str]) -> None:
     rules = polycast.policy.rules(op)
     assert main(["op", op]) == 0
     table, *notes = capsys.readouterr().out.split("\n\n")
@@ -64,25 +64,25 @@ def test_an_op_is_shown_as_the_table_of_its_rules(op: str, capsys: pytest.Captur
     assert told.startswith(str(Rules(rule for rule in rules if rule.device == "cuda"))) and UNLISTED not in told
 
 
-def test_an_op_of_torchs_that_no_device_lists(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_aten_op_that_no_device_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["torch.add"]) == 0
     assert capsys.readouterr().out == f"torch.add: unlisted on every device.\n\n{UNLISTED}\n"
 
 
 @pytest.mark.parametrize(("release", "category"), [("2.11", "unlisted"), ("2.12", "fp32")])
-def test_an_op_is_shown_in_a_release(release: str, category: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_op_is_printed_for_a_release(release: str, category: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["op", "rms_norm", "-d", "cuda", "--torch", release]) == 0
     first, *_ = capsys.readouterr().out.partition("\n\n")
     assert f" {category} " in f"{first} " and polycast.policy.category("rms_norm", "cuda", torch=release) == category
 
 
-def test_a_rule_over_an_op_that_no_device_lists_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rule_for_an_op_that_no_device_lists_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with polycast.use(polycast.Policy({"mul": "fp32"})):
         assert main(["mul"]) == 0
     assert "mul  all     fp32      Policy: mul" in capsys.readouterr().out.splitlines()
 
 
-def test_a_broken_policy_of_the_environment_is_said_in_full(tmp_path: Path) -> None:
+def test_all_problems_of_the_policy_in_the_environment_are_printed(tmp_path: Path) -> None:
     broken = tmp_path / "mine.yaml"
     broken.write_text("ops: {sofmax: fp32, relu: fp23}\n", encoding="utf-8")
     problems = (
@@ -112,8 +112,8 @@ def test_an_interrupt_prints_nothing(capsys: pytest.CaptureFixture[str], monkeyp
 
 
 @pytest.mark.parametrize("name", ["rms_norm", "torch.nn.RMSNorm"])
-def test_an_op_has_the_reason_of_each_change(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also under a torch before the change, where the op is unlisted."""
+def test_an_op_is_printed_with_the_reason_of_each_change(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also under a PyTorch before the change, where the op is unlisted."""
     assert main([name, "bmm"]) == 0
     told = capsys.readouterr().out
     assert f"rms_norm, torch-2.12: {releases()['torch-2.12'].reasons['rms_norm']}" in told

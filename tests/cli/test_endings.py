@@ -1,4 +1,4 @@
-"""How commands end: with their output, with a script's status, in a closed pipe, on a full disk, by an interrupt."""
+"""How commands end: normally, with a script's status, in a closed pipe, on a full disk, by an interrupt."""
 
 import json
 import os
@@ -86,7 +86,7 @@ Ends = dict[str, tuple[int, str]]
 def ran(cases: list[tuple[list[str], str]], folder: Path) -> list[tuple[int, str]]:
     """Run commands in a folder; return the status and the standard error of each.
 
-    Each has a word for its standard output: a file, a file "unbuffered", "closed", or "pipe", which has no reader.
+    A word selects the standard output of each: a file, a file "unbuffered", "closed", or "pipe" without a reader.
     """
     command = [sys.executable, "-c", FORKS]
     texts = json.dumps(cases)
@@ -106,7 +106,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ends(folder: Path) -> Ends:
-    """The status and the standard error of each case, and of each command by "its name > its output"."""
+    """The status and the standard error of each case, and of each command, by "name > output"."""
     commands = {}
     for place, (name, (_, before, after, *_)) in enumerate(CASES.items()):
         words = ["trace", *before.split(), str(folder / f"{place}.py"), *after.split()]
@@ -116,27 +116,27 @@ def ends(folder: Path) -> Ends:
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "an error"])
-def test_a_script_runs_as_it_is_and_is_summed_up(name: str, folder: Path, ends: Ends) -> None:
+def test_a_script_runs_unchanged_before_its_summary(name: str, folder: Path, ends: Ends) -> None:
     *_, expected, printed, told = CASES[name]
     place, (status, said) = [*CASES].index(name), ends[name]
     assert (status, (folder / f"{place}.out").read_text()) == (expected, printed)
     assert told in said.replace(str(folder / f"{place}.py"), "SCRIPT") and "Traceback" not in said
 
 
-def test_an_error_of_the_script_is_all_that_is_shown(folder: Path, ends: Ends) -> None:
+def test_only_the_error_of_the_script_is_printed(folder: Path, ends: Ends) -> None:
     path = folder / f"{[*CASES].index('an error')}.py"
     alone = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
     assert ends["an error"] == (1, alone.stderr)
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "trace"])
-def test_output_that_cannot_be_written_is_an_error_or_nothing_if_a_reader_has_enough(name: str, ends: Ends) -> None:
+def test_an_output_that_cannot_be_written_is_an_error_unless_the_reader_closed_the_pipe(name: str, ends: Ends) -> None:
     piped, full, *_ = (ends[f"{name} > {output}"] for output in OUTPUTS)
     assert piped == (-signal.SIGPIPE, "")  # a closed pipe ends it as it ends a program in C
     assert full[0] != 0 and "No space left on device" in full[1]
 
 
-def test_the_output_of_a_script_is_its_own(ends: Ends) -> None:
+def test_the_output_of_a_script_is_unchanged(ends: Ends) -> None:
     piped, full, unbuffered, closed = (ends[f"trace > {output}"] for output in OUTPUTS)
     assert all("lower_precision_fp" in said and "Traceback" not in said for _, said in (piped, full, closed))
     assert [status for status, _ in (piped, full, closed)] == [120, 120, 3]  # as of `python SCRIPT`

@@ -1,4 +1,4 @@
-"""What the commands refuse; errors.txt has the status and the last line of each."""
+"""The errors of the commands; errors.txt has the status and the last line of each."""
 
 import shlex
 import sys
@@ -27,14 +27,14 @@ verify --json FOLDER/no/found.json steps / softmx / help nonsense / bisect -- ""
 
 
 @pytest.mark.parametrize("typed", WRONG.strip().replace("\n", " / ").split(" / "))
-def test_wrong_words_are_a_line_and_write_nothing(
+def test_a_usage_error_prints_one_line_and_writes_nothing(
     typed: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     recorded_error: RecordedError,
 ) -> None:
-    """No exception leaves main, so that there is no traceback."""
+    """No exception leaves main, so there is no traceback."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     Path("FOLDER").mkdir()

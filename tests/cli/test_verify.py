@@ -1,4 +1,4 @@
-"""`polycast verify`: its table, its file, its status."""
+"""`polycast verify`: its table, its file and its exit status."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ ABSENT = [Check("rules", name, "not checked", "no kernel here") for name in ("on
 
 
 def having(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> None:
-    """Have verify find these checks in their parts."""
+    """Make verify find these checks in their parts."""
 
     def part(name: str, device_type: str) -> Iterator[tuple[str, Callable[[], tuple[str, str]]]]:
         assert device_type == "cpu"
@@ -31,7 +31,7 @@ def having(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> None:
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Return what was printed after the facts."""
+    """Return the output after the facts."""
     return capsys.readouterr().out.partition("\n\n")[2].splitlines()
 
 
@@ -58,7 +58,9 @@ def test_it_prints_a_table_and_writes_a_file(
     assert [*tmp_path.iterdir()] == [path]
 
 
-def test_a_failed_check_is_status_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_check_exits_with_status_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     having(monkeypatch, PASSED, FAILED)
     assert main(["verify", "steps", "--device", "cpu"]) == 1
     lines = shown(capsys)
@@ -66,7 +68,7 @@ def test_a_failed_check_is_status_1(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "  failed: a bad step: the skipped step changed 3 tensors" in lines
 
 
-def test_a_device_that_is_not_here_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_absent_device_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "--device", "mps"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""

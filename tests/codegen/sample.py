@@ -1,4 +1,4 @@
-"""A small policy, and a small torch with invented operators, so that no test depends on the torch that is installed."""
+"""A small policy, and a fake torch with invented operators, so that the tests are independent of the installed one."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,7 +103,7 @@ def read(folder: Path, text: str | bytes) -> Policy:
 
 
 def problems(folder: Path, text: str | bytes) -> str:
-    """Return what is wrong with a policy, a line for each problem; empty where it is sound."""
+    """Return the problems of a policy, one line each; empty if the policy is valid."""
     try:
         read(folder, text)
     except PolicyError as error:
@@ -112,6 +112,6 @@ def problems(folder: Path, text: str | bytes) -> str:
 
 
 def edited(old: str, new: str) -> str:
-    """Return the small policy with one place changed."""
+    """Return the small policy with one replacement."""
     assert POLICY.count(old) == 1, f"{old!r} stands {POLICY.count(old)} times in the policy"
     return POLICY.replace(old, new)

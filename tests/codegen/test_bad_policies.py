@@ -1,6 +1,6 @@
-"""Every problem that a policy can have. bad_policies.txt is the table of those of its content.
+"""Every problem that a policy can have. bad_policies.txt lists the problems of a policy's content.
 
-``pytest --rewrite-errors`` rewrites it.
+``pytest --rewrite-errors`` rewrites the file.
 """
 
 import re
@@ -26,13 +26,13 @@ TABLE = Path(__file__).with_name("bad_policies.txt")
 
 
 def blocks() -> dict[str, str]:
-    """Return the table by the names of its cases."""
+    """Return the table, by the names of its cases."""
     texts = TABLE.read_text(encoding="utf-8").rstrip("\n").split("\n\n")
     return {text.partition("\n")[0].removeprefix("# "): text for text in texts if text.startswith("# ")}
 
 
 def policy_of(block: str) -> str:
-    """Return the policy of a case: the small one with a place changed or lines added, or a whole file."""
+    """Return the policy of a case: the small one with a replacement or added lines, or a whole file."""
     old, new, whole = ("\n".join(re.findall(rf"(?m)^[{sign}](.*)$", block)) for sign in "-+|")
     return f"{whole}\n" if whole else edited(old, new) if old else f"{POLICY}{new}\n"
 
@@ -48,7 +48,7 @@ SOUND = {
 
 
 @pytest.mark.parametrize("op", SOUND.values(), ids=SOUND)
-def test_a_sound_policy_has_no_problems(tmp_path: Path, op: str) -> None:
+def test_a_valid_policy_has_no_problems(tmp_path: Path, op: str) -> None:
     assert problems(tmp_path, f"{POLICY}  {op}\n" if op else POLICY) == ""
 
 
@@ -89,7 +89,7 @@ def test_a_file_without_a_policy_raises(name: str, tmp_path: Path, recorded_erro
 
 
 def check(folder: Path, content: bytes) -> bool:
-    """Return whether the policy is valid; assert that it can be rendered, or that each problem is a proper one."""
+    """Return whether the policy is valid; assert that it renders, or that each problem is well-formed."""
     try:
         policy = read(folder, content)
     except PolicyError as error:
@@ -115,7 +115,7 @@ WORDS = [*(category.value for category in Category), UNLISTED, "others", *DTYPES
 
 @given(content=st.sampled_from(TEXTS).flatmap(lambda text: damaged(text, WORDS)))
 @examples(50)
-def test_a_damaged_policy_is_valid_or_has_proper_problems(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_policy_is_valid_or_has_well_formed_problems(tmp_path: Path, content: bytes) -> None:
     start = perf_counter()
     event("valid" if check(tmp_path, content) else "has problems")
     assert perf_counter() - start < 60  # usually 0.1 s; aliases of aliases once took forever

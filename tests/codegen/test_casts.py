@@ -1,4 +1,4 @@
-"""What an op of the policy means: its rules."""
+"""The rules that an op of the policy resolves to."""
 
 from pathlib import Path
 
@@ -76,7 +76,7 @@ def test_the_exceptions_of_a_device(tmp_path: Path, text: str, device: str, last
     assert found == [*(line.format(device) for line in EXCEPTED), last]
 
 
-def test_a_message_goes_to_banned_rules_and_a_cast_s_note_before_an_overload_s(tmp_path: Path) -> None:
+def test_a_message_belongs_to_banned_rules_and_the_note_of_a_cast_overrides_an_overloads(tmp_path: Path) -> None:
     text = f"""{HEAD}\
   tally:
     cast: {{cuda: banned, xla: unlisted, cpu: {{as: fp32, note: On cpu.}}}}
@@ -92,13 +92,13 @@ def test_a_message_goes_to_banned_rules_and_a_cast_s_note_before_an_overload_s(t
     ]
 
 
-def test_an_overload_of_some_releases_does_not_narrow_the_category_of_its_op(tmp_path: Path) -> None:
+def test_an_overload_of_some_releases_does_not_limit_the_category_of_its_op(tmp_path: Path) -> None:
     text = edited("[default, dim]", "[default, dim: {torch: '<2.13'}]")
     assert read(tmp_path, text).ops[3].categories("cpu") == [(Category.FP32, ALL)]
     assert read(tmp_path, POLICY).ops[3].categories("cuda") == []
 
 
 @pytest.mark.parametrize("text", ["on", "1.0", "~"])
-def test_a_value_stays_the_text_that_was_typed(tmp_path: Path, text: str) -> None:
+def test_a_value_is_the_text_of_the_file(tmp_path: Path, text: str) -> None:
     policy = read(tmp_path, edited("{cuda: promote}", f"{{cuda: {{as: promote, note: {text}}}}}"))
     assert policy.ops[1].rules[0].note == text

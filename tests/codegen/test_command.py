@@ -19,14 +19,14 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass
 class Workplace:
-    """A policy and a folder that was generated from it."""
+    """A policy, and a folder that was generated from it."""
 
     policy: Path
     generated: Path
     capture: pytest.CaptureFixture[str]
 
     def run(self, *options: str) -> tuple[int, str, str]:
-        """Return the exit status, what was printed, and what was printed as an error."""
+        """Return the exit status, the standard output and the standard error."""
         try:
             status = command.main(["--policy", str(self.policy), "--output", str(self.generated), *options])
         except SystemExit as end:  # of argparse, behind its usage
@@ -48,7 +48,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     return place
 
 
-def test_the_command_names_the_files_that_it_writes(workplace: Workplace) -> None:
+def test_the_command_lists_the_files_that_it_writes(workplace: Workplace) -> None:
     assert workplace.run() == (0, "generated/: up to date\n", "")
     workplace.policy.write_text(edited("{cuda: promote}", "{cuda: fp32}"), encoding="utf-8")
     status, printed, error = workplace.run()
@@ -68,7 +68,7 @@ def test_the_command_removes_stale_files_and_stops_at_foreign_ones(workplace: Wo
     assert workplace.content() == before
 
 
-def test_a_check_of_a_stale_folder_prints_the_diff_and_what_to_run(workplace: Workplace) -> None:
+def test_a_check_of_a_stale_folder_prints_the_diff_and_the_command_to_run(workplace: Workplace) -> None:
     workplace.policy.write_text(edited("Casts to float32.", "Casts to single."), encoding="utf-8")
     before = workplace.content()
     status, printed, error = workplace.run("--check")
@@ -121,7 +121,7 @@ BACKENDS = """\
 
 @pytest.fixture
 def backend(workplace: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
-    """A policy with a device of a backend, and a folder with a file of its owner's."""
+    """A policy with a device of a backend, and a folder with a file of the backend's maintainer."""
     monkeypatch.chdir(tmp_path)
     workplace.policy.write_text(edited("categories:", f"{BACKENDS}categories:"), encoding="utf-8")
     Path("own.cpp").write_text("Mine.\n", encoding="utf-8")
@@ -154,7 +154,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_of_a_backends_owner_is_said_and_nothing_is_written(
+def test_a_mistake_of_a_backend_maintainer_is_reported_and_nothing_is_written(
     backend: Workplace, name: str, recorded_error: RecordedError
 ) -> None:
     before = {path: path.read_bytes() for path in Path().iterdir() if path.is_file()}
@@ -165,8 +165,8 @@ def test_a_mistake_of_a_backends_owner_is_said_and_nothing_is_written(
     assert {path: path.read_bytes() for path in Path().iterdir() if path.is_file()} == before
 
 
-def test_the_generated_files_of_this_repository_are_current_and_come_without_torch(tmp_path: Path) -> None:
-    """From any folder, whatever the order of Python's sets, and without the seconds that torch takes to import."""
+def test_the_generated_files_of_this_repository_are_current_and_need_no_torch(tmp_path: Path) -> None:
+    """From any folder, for any order of Python's sets, and without the seconds that importing torch takes."""
     program = "import runpy, sys; sys.argv = ['codegen', '--check']; sys.modules['torch'] = None; "
     program += "runpy.run_module('codegen', run_name='__main__')"
     done = subprocess.run(
@@ -179,7 +179,7 @@ def test_the_generated_files_of_this_repository_are_current_and_come_without_tor
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_the_schemas_are_those_of_the_installed_torch() -> None:
+def test_the_schemas_match_the_installed_torch() -> None:
     schemas = Schemas.installed()
     assert ".".join(map(str, schemas.release)) == ".".join(version("torch").split(".")[:2])
     assert len(schemas.ops) > 1000

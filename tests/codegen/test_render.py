@@ -1,4 +1,4 @@
-"""The texts that a policy becomes: what the generated files of this repository, which are compared, do not show."""
+"""The rendered texts of a policy, for cases that the generated files of this repository do not cover."""
 
 import gc
 import json
@@ -22,7 +22,7 @@ HOSTILE = (
 )
 
 
-def test_a_hostile_note_stays_in_its_cell_which_ends_at_a_bar_without_a_backslash(tmp_path: Path) -> None:
+def test_a_hostile_note_stays_in_its_table_cell(tmp_path: Path) -> None:
     note = json.dumps(HOSTILE, ensure_ascii=False)
     files = render(read(tmp_path, edited("{cuda: promote}", f"{{cpu: {{as: fp32, note: {note}}}}}")))
     (row,) = [line for line in files["op_reference.md"].splitlines() if line.startswith("| `fold` | cpu |")]
@@ -41,7 +41,7 @@ def test_a_hostile_note_stays_in_its_cell_which_ends_at_a_bar_without_a_backslas
         ("torch_xla runs_it _here_ in __init__", r"torch_xla runs_it \_here\_ in \_\_init\_\_"),
     ],
 )
-def test_markdown_is_read_as_the_text(text: str, expected: str) -> None:
+def test_escaped_markdown_reads_as_the_original_text(text: str, expected: str) -> None:
     assert markdown(text) == expected
 
 
@@ -66,7 +66,7 @@ BANNED_LINE = (
 )
 
 
-def test_a_rule_of_some_releases_is_guarded(tmp_path: Path) -> None:
+def test_a_rule_for_some_releases_has_a_preprocessor_guard(tmp_path: Path) -> None:
     texts = render(read(tmp_path, GUARDED)).values()
     (lines,) = [text.splitlines() for text in texts if "bend_ops" in text]
     found = [line for line in lines if re.match("#if|#endif|#include <ATen|  add_rules", line) and "fold" not in line]
@@ -74,7 +74,7 @@ def test_a_rule_of_some_releases_is_guarded(tmp_path: Path) -> None:
     assert any(BANNED_LINE in text.splitlines() for text in texts)
 
 
-def test_a_hostile_text_stays_in_its_literal_of_cpp() -> None:
+def test_a_hostile_text_stays_in_its_cpp_literal() -> None:
     literal = cpp_string(HOSTILE)
     inside = literal[1:-1]
     assert literal == f'"{inside}"' and inside.isascii() and inside.isprintable()
@@ -90,7 +90,7 @@ def test_a_hostile_text_stays_in_its_literal_of_cpp() -> None:
         ("[default: {torch: '>=2.9,<2.12'}, dim: {torch: '>=2.8,<2.13'}]", ">= 2008 < 2013"),
     ],
 )
-def test_a_header_is_guarded_where_some_release_has_no_overload(
+def test_a_header_is_guarded_if_a_release_lacks_the_overload(
     tmp_path: Path, overloads: str, condition: str | None
 ) -> None:
     files = render(read(tmp_path, edited("[default, dim]", overloads)))
@@ -108,7 +108,7 @@ def test_the_cache_switch_of_a_device_reaches_the_table(tmp_path: Path, switch: 
 
 
 def test_an_added_device_adds_few_lines(tmp_path: Path) -> None:
-    """Next to the op reference: one in the table, at most two for each exception, and one for `others: unlisted`."""
+    """Apart from the op reference: one in the table, at most two for each exception, one for `others: unlisted`."""
     schemas, path = Schemas.installed(), tmp_path / "policy.yaml"
     added = "added: {dispatch_key: AutocastPrivateUse1, lower_precision: [float16], backend: file, like: npu, "
     added += "except: {lower_precision_fp: [cosh], fp32: [addcdiv, addcmul], unlisted: [addbmm, mm]}}"
@@ -122,7 +122,7 @@ def test_an_added_device_adds_few_lines(tmp_path: Path) -> None:
 
 
 def calls(folder: Path, count: int) -> int:
-    """Return how many functions, of Python and of C, read and render a policy of so many ops."""
+    """Return the number of Python and C calls that read and render a policy with so many ops."""
     ops = [f"op{number:05}" for number in range(count)]
     path = folder / "policy.yaml"
     casts = "{cuda: promote, xla: fp32, others: stock}"
@@ -142,7 +142,7 @@ def calls(folder: Path, count: int) -> int:
     return len(found)
 
 
-def test_every_further_op_costs_the_same(tmp_path: Path) -> None:
-    """Counted in calls: seconds would depend on the machine."""
+def test_rendering_time_is_linear_in_the_number_of_ops(tmp_path: Path) -> None:
+    """Counted in calls, because seconds depend on the machine."""
     _, few, some, many = (calls(tmp_path, count) for count in (1, 20, 40, 80))  # the first call imports
     assert many - some == pytest.approx(2 * (some - few), rel=0.001)

@@ -1,4 +1,4 @@
-"""The file for the owners of a backend outside of torch, which needs torch alone."""
+"""The file for maintainers of a backend outside of PyTorch, which requires PyTorch only."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def test_each_category(tmp_path: Path) -> None:
     assert render_standalone(policy, policy.devices[-1], Path("a.cpp")) == REGISTRATION
 
 
-def test_a_note_is_a_comment_of_one_line_and_releases_are_told_apart_only_where_rules_differ(tmp_path: Path) -> None:
+def test_a_note_is_a_one_line_comment_and_releases_are_separate_only_if_rules_differ(tmp_path: Path) -> None:
     op = '  bend: {cast: {cuda: {as: fp32, note: "Why?\\n#if 0 \\\\"}}, public: [torch.bend]}\n'
     policy = read(tmp_path, HEAD.replace("categories:", f"{MINE}categories:") + op)
     registration = render_standalone(policy, policy.devices[-1], Path("a.cpp"))
@@ -35,7 +35,7 @@ DIFFERENT = {"npu": NOTED, "musa": set(), "mlu": NOTED | {"_cudnn_rnn"}, "tpu": 
 
 
 @pytest.mark.parametrize("device", DIFFERENT)
-def test_a_registration_is_the_backends_own_but_for_notes(device: str) -> None:
+def test_a_registration_equals_the_backends_own_except_for_notes(device: str) -> None:
     schemas = Schemas.installed()
     policy = read_policy(ROOT / "policy.yaml", "policy.yaml", schemas)
     rules = [rule for rule in policy.rules() if schemas.release in rule.torch and rule.category is not Category.STOCK]

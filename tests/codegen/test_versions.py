@@ -1,4 +1,4 @@
-"""Ranges of torch releases."""
+"""Ranges of PyTorch releases."""
 
 from itertools import pairwise, product
 
@@ -12,7 +12,7 @@ RANGES = [VersionRange(*ends) for ends in product(ENDS, ENDS) if None in ends or
 
 
 def inside(*ranges: VersionRange) -> set[Version]:
-    """Return the releases that ranges hold."""
+    """Return the releases within ranges."""
     return {
         release
         for release in RELEASES
@@ -33,13 +33,13 @@ def inside(*ranges: VersionRange) -> set[Version]:
         *((specifier, None) for specifier in (">=2.1000", f"<2.{'9' * 5000}", ">=2.٣")),  # no release of torch's
     ],
 )
-def test_a_specifier_is_read(specifier: str, expected: VersionRange | None) -> None:
+def test_a_specifier_is_parsed(specifier: str, expected: VersionRange | None) -> None:
     assert parse_range(specifier) == expected
 
 
 @pytest.mark.parametrize("one", RANGES, ids=lambda one: str(one) or "all")
 def test_ranges_are_sets_of_releases(one: VersionRange) -> None:
-    """What a range holds, its text, and what it has with others: both, a hull, and what is left of it."""
+    """The releases of a range, its text, and the intersection, hull and difference of two ranges."""
     assert {release for release in RELEASES if release in one} == inside(one)
     assert (parse_range(str(one)) if str(one) else ALL) == one
     for other in RANGES:

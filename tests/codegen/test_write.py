@@ -1,4 +1,4 @@
-"""Texts to disk: nothing is touched that stays the same, or that is not generated."""
+"""Writing texts to disk: files that are unchanged or not generated are not touched."""
 
 import os
 from pathlib import Path
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _content(folder: Path) -> dict[str, bytes | None]:
-    """Return what a folder holds: the bytes of its files, and None for each of its folders."""
+    """Return the contents of a folder: the bytes of its files, and None for each of its folders."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")
     }
@@ -43,12 +43,12 @@ def _bytes(files: dict[str, str]) -> dict[str, bytes | None]:
     return {**folders, **{name: text.encode() for name, text in files.items()}}
 
 
-def test_a_new_folder_and_its_parents_are_made(tmp_path: Path) -> None:
+def test_a_new_folder_is_created_with_its_parents(tmp_path: Path) -> None:
     assert write(OLD, tmp_path / "some" / "where") == (["a.txt", "deep/b.txt", "deep/stale.txt"], [])
     assert _content(tmp_path / "some" / "where") == _bytes(OLD)
 
 
-def test_what_changed_is_written_what_is_stale_removed_and_what_is_the_same_keeps_its_time(folder: Path) -> None:
+def test_changed_files_are_written_stale_ones_removed_and_unchanged_ones_keep_their_time(folder: Path) -> None:
     assert write(OLD, folder) == ([], [])
     assert write(NEW, folder) == (["deep/b.txt", "new/c.txt"], ["deep/stale.txt"])
     assert _content(folder) == _bytes(NEW)
@@ -61,7 +61,7 @@ def test_what_changed_is_written_what_is_stale_removed_and_what_is_the_same_keep
     [("notes.txt", ""), ("deep/.hidden", f"Mine.\n{HEAD}"), ("a.txt", "mine\n")],
     ids=["empty", "the mark further down", "in place of a generated one"],
 )
-def test_a_folder_that_holds_a_foreign_file_is_left_alone(folder: Path, name: str, text: str) -> None:
+def test_a_folder_with_a_foreign_file_is_not_changed(folder: Path, name: str, text: str) -> None:
     (folder / name).write_text(text, encoding="utf-8")
     before = _content(folder)
     for function in (write, differences):
@@ -70,7 +70,7 @@ def test_a_folder_that_holds_a_foreign_file_is_left_alone(folder: Path, name: st
     assert _content(folder) == before
 
 
-def test_a_file_where_a_folder_should_be_or_a_folder_where_a_file_should_be_is_left(folder: Path) -> None:
+def test_a_file_in_the_path_of_a_folder_or_a_folder_in_the_path_of_a_file_is_not_changed(folder: Path) -> None:
     with pytest.raises(FileExistsError, match=r"\[Errno 17\] File exists"):
         write(NEW, folder / "a.txt")
     with pytest.raises(IsADirectoryError, match=r"\[Errno 21\] Is a directory: '.*/deep'"):

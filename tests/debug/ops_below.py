@@ -18,7 +18,7 @@ Spoil = Callable[[Tensor], object]
 
 
 class Op(NamedTuple):
-    """An op that has run."""
+    """An op that ran."""
 
     call: int
     """The number of the program's call that runs it."""
@@ -33,7 +33,7 @@ class OpsBelow(TorchDispatchMode):
     """Lists the ops of a program.
 
     Args:
-        spoil: The number of an op, and what is done to its first result.
+        spoil: The number of an op, and a function that changes its first result.
     """
 
     def __init__(self, spoil: tuple[int, Spoil] | None = None) -> None:
@@ -83,9 +83,9 @@ def calls_of(run: Callable[[], object], model: nn.Module) -> tuple[StepCalls, li
 
 
 def results_of(run: Callable[[], object], model: nn.Module) -> dict[int, Site]:
-    """Return the ops that compute the result of a call, by their numbers, with the site of the call.
+    """Return the ops that compute the result of a call, by their numbers, with the location of the call.
 
-    Casts, results that are zero, and random numbers are left out.
+    Casts, results that are zero, and random numbers are excluded.
     """
     step, ops = calls_of(run, model)
     last = {op.call: number for number, op in enumerate(ops) if op.has_values}

@@ -1,4 +1,4 @@
-"""bisect: hidden culprits in drawn programs, its result and its log; and the search, on switches of nothing."""
+"""bisect: hidden culprits in drawn programs, its result and its log; and the search itself, on abstract switches."""
 
 import math
 import random
@@ -33,7 +33,7 @@ BAD = {"softmax": LOWER}  # a rule of the user's, beside the built-in ones
 
 
 class Node(nn.Module):
-    """A module that calls each op, notes which of them are in a lower precision, and calls the modules in it."""
+    """A module that calls each op, records which of them are in a lower precision, and calls its submodules."""
 
     lower: list[str]
 
@@ -44,7 +44,7 @@ class Node(nn.Module):
 
 
 def lower(model: nn.Module) -> set[tuple[str, str]]:
-    """Return the calls of a run of a model that are in a lower precision: op and module."""
+    """Return the calls of a model's run that are in a lower precision: op and module."""
     with polycast.autocast("cpu"):
         model()
     return {(op, name) for name, node in model.named_modules() for op in node.lower}
@@ -55,8 +55,8 @@ def is_good(model: nn.Module, culprits: list[set[tuple[str, str]]]) -> bool:
 
 
 @pytest.mark.parametrize("sizes", [[1], [2], [3], [1, 1], [2, 1], [2, 2], [1] * 5], ids=str)
-def test_hidden_culprits_are_found_at_their_modules_in_few_runs(sizes: list[int]) -> None:
-    """A program is bad if all calls of any culprit, in modules within modules, are in a lower precision."""
+def test_hidden_culprits_are_found_with_their_modules_in_few_runs(sizes: list[int]) -> None:
+    """A program is bad if all calls of any culprit, in nested modules, are in a lower precision."""
     for seed in range(6 * TIMES):
         draw, model = random.Random(seed), Node()
         for number in range(draw.randrange(1, 12)):
@@ -80,7 +80,7 @@ def test_hidden_culprits_are_found_at_their_modules_in_few_runs(sizes: list[int]
 
 
 def net() -> nn.Module:
-    """Return a model of two modules, of which the first has a module in it."""
+    """Return a model of two modules; the first has a submodule."""
     model, a = Node(), Node()
     a.add_module("inner", Node())
     model.add_module("a", a)
@@ -98,7 +98,7 @@ def failing(*culprits: set[tuple[str, str]], model: nn.Module = MODEL) -> partia
 A = ("linear", "a.inner")
 
 
-def test_a_program_that_fails_one_run_in_three_is_run_again() -> None:
+def test_a_program_that_fails_in_one_run_of_three_is_repeated() -> None:
     draw = random.Random(0)
     found = bisect(lambda: failing({A})() or draw.random() > 1 / 3, GOOD, repeat=24, model=MODEL)
     assert [one[:2] for one in found.culprits] == [A]
@@ -106,7 +106,7 @@ def test_a_program_that_fails_one_run_in_three_is_run_again() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit")
-def test_modules_that_take_no_rules_are_left_out() -> None:
+def test_modules_that_cannot_have_rules_are_excluded() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -121,8 +121,8 @@ def test_modules_that_take_no_rules_are_left_out() -> None:
         assert {*given} == {"attention", "layers.0", "again"}
 
 
-def test_the_result_is_a_value_that_prints_as_a_table() -> None:
-    """Without a model it is that of `polycast bisect`."""
+def test_the_result_is_an_immutable_value_that_prints_as_a_table() -> None:
+    """Without a model it equals the result of `polycast bisect`."""
     lines: list[str] = []
     found = bisect(failing({A}), good={"linear": "fp32", "matmul": "fp32"}, progress=lines.append, model=MODEL)
     assert found.culprits == (Culprit(*A, "fp32", LOWER, 0),)
@@ -141,7 +141,7 @@ def test_the_result_is_a_value_that_prints_as_a_table() -> None:
     assert not polycast.assigned(MODEL) and not polycast.policy.current()
 
 
-def test_a_search_that_is_done_is_in_its_log_and_an_exception_of_the_check_is_bad(tmp_path: Path) -> None:
+def test_a_finished_search_is_in_its_log_and_an_exception_of_the_check_is_bad(tmp_path: Path) -> None:
     runs = list[bool]()
 
     def raises() -> bool:
@@ -154,7 +154,7 @@ def test_a_search_that_is_done_is_in_its_log_and_an_exception_of_the_check_is_ba
         assert [one[:2] for one in found.culprits] == [A] and len(runs) == found.runs + recorded
 
 
-def test_what_is_found_is_minimal_also_where_more_switches_make_it_good_again() -> None:
+def test_the_result_is_minimal_even_if_more_switches_make_it_good_again() -> None:
     for seed in range(30 * TIMES):
         draw = random.Random(seed)
         places = draw.sample(range(40), 6)
@@ -170,7 +170,7 @@ def bad_but(mended: set[frozenset[int]], culprits: tuple[list[int], ...], bad: f
     return len(bad) == 40 or (bad not in mended and any(bad.issuperset(one) for one in culprits))
 
 
-def test_a_run_that_cannot_be_tested_hides_nothing() -> None:
+def test_a_run_that_cannot_be_tested_hides_no_culprit() -> None:
     # Such a run is not seen to be bad.
     assert searched(16, lambda bad: 5 in bad and len(bad & {4, 5, 6}) == 3) == [[4, 5, 6]]
     assert searched(16, lambda bad: 9 in bad and (3 not in bad or len(bad) == 16)) == [[9]]

@@ -1,4 +1,4 @@
-"""Errors of mixed precision, op by op, against a reference run, which is given the random numbers of the first."""
+"""Errors of mixed precision, op by op, compared with a reference run with the same random numbers."""
 
 import random
 from collections.abc import Callable
@@ -23,7 +23,7 @@ Built = tuple[nn.Module, list[Tensor]]
 
 
 class Counting(nn.Module):
-    """Counts its calls in a buffer, which it binds anew."""
+    """Counts its calls in a buffer that each call replaces."""
 
     count: Tensor
 
@@ -62,7 +62,7 @@ def program(build: Callable[[], Built], device: str = "cpu") -> tuple[nn.Module,
     return model, run
 
 
-def test_bfloat16_has_errors_of_its_rounding_and_float32_has_none(real_device: str) -> None:
+def test_bfloat16_has_rounding_errors_and_float32_has_none(real_device: str) -> None:
     model, run = program(resnet, real_device)
     errors = polycast.debug.compare(run, model)
     lower = [row for row in errors if row.dtypes == (torch.bfloat16,)]
@@ -76,14 +76,14 @@ def test_bfloat16_has_errors_of_its_rounding_and_float32_has_none(real_device: s
     assert len(errors.table(count=7).splitlines()) == 8
 
 
-def test_a_program_beside_itself_has_no_error_so_far(real_device: str) -> None:
+def test_a_program_compared_with_itself_has_no_errors(real_device: str) -> None:
     model, run = program(bert, real_device)
     errors = polycast.debug.compare(run, model.train(), reference=polycast.Policy())
     assert errors.missing == 0
     assert {row.so_far for row in errors if row.site.op not in ("to", "_to_copy")} == {0.0} == {errors.error}
 
 
-def test_the_program_is_as_if_it_had_run_once(real_device: str) -> None:
+def test_the_program_is_unchanged_as_after_one_run(real_device: str) -> None:
     build = before_a_normalization
     model, run = program(build, real_device)
     alone, run_alone = program(build, real_device)
@@ -97,8 +97,8 @@ def test_the_program_is_as_if_it_had_run_once(real_device: str) -> None:
     assert all(torch.equal(*pair) for pair in zip(model.buffers(), alone.buffers(), strict=True))
 
 
-def test_an_op_that_is_given_bytes_is_not_run_again() -> None:
-    """They may be the workspace of a forward kernel: in another dtype its backward would misread it."""
+def test_an_op_with_byte_inputs_is_not_run_again() -> None:
+    """They can be the workspace of a forward kernel, which its backward would misread in another dtype."""
 
     def run() -> None:
         with polycast.autocast("cpu"):
@@ -108,7 +108,7 @@ def test_an_op_that_is_given_bytes_is_not_run_again() -> None:
     assert (local["matmul"], local["mul"]) == (0, None)
 
 
-def test_the_conjugate_of_a_tensor_is_another_tensor() -> None:
+def test_the_conjugate_of_a_tensor_is_a_different_tensor() -> None:
     def run() -> None:
         wave = torch.fft.fft(torch.rand(2, 8))
         (wave * wave.conj()) @ torch.ones(8, 2, dtype=wave.dtype)
@@ -116,8 +116,8 @@ def test_the_conjugate_of_a_tensor_is_another_tensor() -> None:
     assert {row.local for row in polycast.debug.compare(run)} <= {0.0, None}
 
 
-def test_only_what_no_op_reads_in_the_end_is_a_result() -> None:
-    """Neither a result that an op reads as a cast, nor the scale of a scaler, which its first use makes."""
+def test_only_tensors_that_no_op_reads_are_results() -> None:
+    """Neither a result that an op reads through a cast, nor the scale of a scaler, which its first use creates."""
     layer, scaler = nn.Linear(8, 8), polycast.GradScaler("cpu")
 
     def run() -> None:
@@ -130,18 +130,18 @@ def test_only_what_no_op_reads_in_the_end_is_a_result() -> None:
     assert errors.error == 0
 
 
-def test_of_a_program_without_a_region_the_comparison_says_so() -> None:
+def test_a_comparison_without_a_region_states_it() -> None:
     model = nn.Linear(2, 2)
     assert "does the program open its region itself?" in str(polycast.debug.compare(lambda: model(torch.ones(1, 2))))
 
 
-def test_an_error_is_that_of_the_result_and_not_of_statistics(real_device: str) -> None:
+def test_errors_concern_results_and_not_statistics(real_device: str) -> None:
     model, run = program(large_mean, real_device)
     rows = [row for row in polycast.debug.compare(run, model) if row.site.op == "batch_norm"]
     assert max(row.so_far or 0 for row in rows) > 0.3
 
 
-def test_a_gradient_that_is_zero_except_for_rounding_is_not_an_error_of_the_program() -> None:
+def test_a_gradient_that_is_zero_up_to_rounding_is_not_an_error_of_the_program() -> None:
     """The gradient of a bias before BatchNorm is a sum that cancels, so its error relative to its norm is large."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Linear(16, 16))
@@ -156,7 +156,7 @@ def test_a_gradient_that_is_zero_except_for_rounding_is_not_an_error_of_the_prog
     assert errors.error < 0.02 and errors.worst()[0].site.phase == "forward"
 
 
-def test_what_is_read_through_another_view_is_given_its_errors(real_device: str) -> None:
+def test_reads_through_another_view_get_its_errors(real_device: str) -> None:
     if real_device == "xla":
         pytest.skip("XLA cuts views off from what they show below a dispatch mode")
     x = torch.rand(4, 8, device=real_device)
@@ -173,7 +173,7 @@ def test_what_is_read_through_another_view_is_given_its_errors(real_device: str)
 
 
 @pytest.mark.parametrize(("reference", "errs"), [({"linear": "fp32"}, True), ("torch-2.11", False), (F32, True)])
-def test_a_reference_decides_over_the_rules_of_modules_and_regions(reference: Any, errs: bool) -> None:
+def test_a_reference_overrides_the_rules_of_modules_and_regions(reference: Any, errs: bool) -> None:
     model = nn.Linear(4, 4)
     polycast.assign(model, {"": "bfloat16"})
 
@@ -186,7 +186,7 @@ def test_a_reference_decides_over_the_rules_of_modules_and_regions(reference: An
 
 
 class DrawsByType(TorchDispatchMode):
-    """Draws other numbers for bfloat16, as some devices do."""
+    """Draws different numbers in bfloat16, as some devices do."""
 
     def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         if torch.Tag.nondeterministic_seeded in function.tags and getattr(args[0], "dtype", None) is torch.bfloat16:
@@ -238,10 +238,10 @@ def test_random_numbers_are_drawn_once_or_named(name: str, real_device: str) -> 
 
 
 @pytest.mark.parametrize("has_state", [False, True])
-def test_an_accelerator_has_its_random_state_put_back_if_it_can(
+def test_the_random_state_of_an_accelerator_is_restored_if_possible(
     has_state: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """MPS, MTIA and others have no function for the states of all devices, so each device is asked."""
+    """MPS, MTIA and others have no function for the states of all devices, so the state of each is read."""
     states, seen = [3, 4], list[list[int]]()
     functions = {"get_rng_state": states.__getitem__, "set_rng_state": lambda state, n: states.__setitem__(n, state)}
     monkeypatch.setattr(torch, "mps", SimpleNamespace(**functions if has_state else {}))

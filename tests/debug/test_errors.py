@@ -1,4 +1,4 @@
-"""What trace, watch, compare, bisect and verify refuse; errors.txt has the texts."""
+"""The errors of trace, watch, compare, bisect and verify; errors.txt has the texts."""
 
 from collections.abc import Callable
 
@@ -64,6 +64,6 @@ ERRORS: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_what_is_refused(name: str, recorded_error: RecordedError) -> None:
+def test_a_mistake_raises(name: str, recorded_error: RecordedError) -> None:
     with recorded_error():
         ERRORS[name]()

@@ -1,6 +1,6 @@
-"""Failures of mixed precision that people reported: watch names the op that loses the number, and a rule that works.
+"""Reported failures of mixed precision: watch names the op that loses the number, and a rule that fixes it.
 
-The programs are those of docs/which-nan.md, whose test compares the lines of watch, and two that are not on the page.
+The programs are those of docs/which-nan.md, whose test compares the output of watch, and two that are not on the page.
 """
 
 import re
@@ -19,7 +19,7 @@ F16, BF16 = torch.float16, torch.bfloat16
 
 
 class Failure(NamedTuple):
-    """A program, the input of the layer whose output it gets, and the lines that watch prints."""
+    """A program, the input of the layer before it, and the output of watch."""
 
     program: Callable[[Tensor], Tensor]
     x: Tensor
@@ -85,7 +85,7 @@ FAILURES = failures()
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_watch_names_the_op_that_loses_the_number_and_a_rule_that_works(name: str) -> None:
+def test_watch_names_the_op_that_loses_the_number_and_a_rule_that_fixes_it(name: str) -> None:
     program, x, dtype, gain, printed = FAILURES[name]
     model = nn.Linear(x.shape[-1], x.shape[-1], bias=False)
     model.weight.data = gain * torch.eye(x.shape[-1])

@@ -1,7 +1,7 @@
-"""Faults at drawn places of real models' training.
+"""Faults at random locations in the training of real models.
 
-The result of one call of the program is 1 % wrong, which compare has to name as the worst, or has an infinity or a NaN,
-which watch has to name as the first. And what watch advises avoids its findings.
+The result of one call is 1 % wrong, and compare must rank it first, or it contains an infinity or a NaN, and watch must
+report it first. The advice of watch must avoid its findings.
 """
 
 import warnings
@@ -28,7 +28,7 @@ ROUNDS = 12  # in which their advice is followed
 
 
 class Training:
-    """A model's iteration on a device."""
+    """A training step of a model on a device."""
 
     def __init__(self, build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str) -> None:
         if device == "xla":
@@ -50,7 +50,7 @@ class Training:
         self.optimizer.step()
 
     def sites(self, run: Callable[[], None]) -> dict[int, Site]:
-        """Return the ops of a run that compute a result of the program, by their numbers, with their sites."""
+        """Return the ops of a run that compute a result of the program, by their numbers, with their locations."""
         found = results_of(run, self.model)
         self.model.zero_grad()
         return found
@@ -73,7 +73,7 @@ def test_compare_names_the_op_that_is_one_percent_wrong(build: Any, real_device:
 
 @given(build=MODELS, value=st.sampled_from([float("inf"), -float("inf"), float("nan")]), data=st.data())
 @examples(6)
-def test_watch_names_the_op_that_makes_an_infinity_or_a_nan(
+def test_watch_names_the_op_that_produces_an_infinity_or_a_nan(
     build: Any, value: float, real_device: str, data: st.DataObject
 ) -> None:
     train = Training(build, real_device)
@@ -121,10 +121,10 @@ BRANCHES = st.fixed_dictionaries(
     scale=st.integers(18, 30),
 )
 @examples(6)
-def test_advice_for_branches_beside_a_float32_residual_avoids_what_was_found(
+def test_advice_for_branches_of_a_float32_residual_avoids_the_findings(
     branches: list[dict[str, Any]], ends_in_norm: bool, has_rule: bool, scale: int
 ) -> None:
-    """The loss is scaled by far too much. The first finding's advice is followed until there is none."""
+    """The loss scale is far too large. The test follows the advice of the first finding until there is none."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(16, WIDTH), *(Branch(**branch) for branch in branches))
     model.append(nn.LayerNorm(WIDTH) if ends_in_norm else nn.Identity()).append(nn.Linear(WIDTH, 16))

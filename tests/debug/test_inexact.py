@@ -1,4 +1,4 @@
-"""compare, on programs that people reported as inexact: the op to blame comes first, and the rule fixes the program."""
+"""compare on programs that were reported as inexact: the responsible op is first, and the rule fixes the program."""
 
 import functools
 from pathlib import Path
@@ -18,7 +18,7 @@ def triple(x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["thread"] for case in CASES])
-def test_the_op_to_blame_is_first_and_its_rule_fixes_the_program(case: dict[str, str]) -> None:
+def test_the_responsible_op_is_first_and_its_rule_fixes_the_program(case: dict[str, str]) -> None:
     names = {"torch": torch, "functools": functools, "one": torch.ones(1, 1, requires_grad=True)}
     data = eval(case["data"], names)
 

@@ -1,4 +1,4 @@
-"""bisect: a table of programs with a planted failure; the right culprits, the smallest fix, in few runs."""
+"""bisect finds injected culprits in a table of programs, with the smallest fix, in few runs."""
 
 import multiprocessing
 import os
@@ -28,7 +28,7 @@ ENDS = {**GOOD, "einsum": "fp32", "mm": "fp32"}, {"softmax": LOWER}
 
 
 def net(**shared: str) -> Node:
-    """Return a model of modules a, a.inner, a.inner.deep and b, and of others that are one of these."""
+    """Return a model of modules a, a.inner, a.inner.deep and b; options replace some of them."""
     model = Node()
     for name in ("a", "a.inner", "a.inner.deep", "b"):
         around, _, last = name.rpartition(".")
@@ -69,7 +69,7 @@ def is_float(call: Callable[[], Tensor]) -> bool:
 
 
 class Layers(nn.Module):
-    """Linear layers whose first one overflows float16, unless its rule is float32, and whose loss does not."""
+    """Linear layers; the first one overflows float16 unless its rule is fp32, but the loss stays finite."""
 
     def __init__(self, is_checkpointed: bool = False) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class Layers(nn.Module):
 
 
 def gradient_survives(value: float = 1e-9) -> bool:
-    """Its only gradient is too small for float16."""
+    """Return whether the only gradient, which is too small for float16, is nonzero."""
     weight = torch.ones(2, 2, requires_grad=True)
     with polycast.autocast("cpu", torch.float16):
         loss = torch.bmm(ONES, weight[None]).float().sum() * value
@@ -127,7 +127,7 @@ def in_a_worker() -> bool:
 
 
 class Rows(list[int]):
-    """A dataset whose items are made by an op in a region."""
+    """A dataset whose items are computed by an op in a region."""
 
     def __getitem__(self, _: Any) -> bool:  # type: ignore[override]
         return is_float(OPS["bmm"])
@@ -138,7 +138,7 @@ def in_a_loader() -> bool:
 
 
 def in_a_child_process() -> bool:
-    """Return what a process that imports polycast would give, which takes seconds."""
+    """Return the result of a process that imports polycast, computed here because a process takes seconds."""
     return polycast.Policy(os.environ["POLYCAST_POLICY"]).category("bmm", "cpu") == "fp32"
 
 
@@ -168,7 +168,7 @@ def softmax_is_exact() -> bool:
 
 
 class Planted(NamedTuple):
-    """A program, and what bisect is to find: the culprits, and the fix if it is not all of them."""
+    """A program, the culprits to find, and the fix if it is smaller."""
 
     check: Callable[[], bool]
     model: nn.Module | None
@@ -242,7 +242,7 @@ NOTHING = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_planted_culprits_are_found_with_the_smallest_fix(name: str) -> None:
+def test_injected_culprits_are_found_with_the_smallest_fix(name: str) -> None:
     planted = PLANTED[name]
     found = bisect(planted.check, *planted.ends, model=planted.model)
     print(found)
@@ -262,7 +262,7 @@ def test_planted_culprits_are_found_with_the_smallest_fix(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NOTHING)
-def test_a_search_with_nothing_to_find_says_why(name: str) -> None:
+def test_a_search_with_nothing_to_find_states_the_reason(name: str) -> None:
     check, model, text = NOTHING[name]
     with pytest.raises(ValueError, match=r'^"(good|bad)" is') as caught:
         bisect(check, "fp32", model=model)
@@ -278,10 +278,10 @@ def test_a_child_process_that_imports_polycast_follows_the_rules() -> None:
 @pytest.mark.parametrize("count", [20, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("culprits", [({IN},), ({IN, AT_B},), ({IN}, {AT_B})], ids=["one", "two together", "either"])
 @pytest.mark.parametrize(("of_good", "of_bad"), [(0.1, 0.0), (0.0, 0.1), (0.1, 0.1), (0.0, 0.3)])
-def test_a_program_that_fails_at_random_accuses_nobody_wrongly(
+def test_a_program_that_fails_at_random_rarely_yields_a_wrong_culprit(
     of_good: float, of_bad: float, culprits: tuple[set[tuple[str, str]], ...], count: int
 ) -> None:
-    """A run under good rules, and one under bad rules, ends the other way with these chances."""
+    """A run under good rules, and a run under bad rules, has the other result with these probabilities."""
     answers, right = Counter[str](), sorted(one for culprit in culprits for one in culprit)
     for seed in range(count):
         draw = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Programs of all kinds run under trace, compare and watch as they run without."""
+"""Programs of all kinds give the same results under trace, compare and watch as without them."""
 
 import copy
 import io
@@ -90,7 +90,7 @@ def result(device: str, name: str, around: Callable[[nn.Module], AbstractContext
 
 @pytest.mark.parametrize("around", [polycast.debug.trace, polycast.debug.watch])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_program_gives_the_same(
+def test_a_program_gives_the_same_results(
     name: str, around: Callable[[nn.Module], AbstractContextManager[Any]], real_device: str
 ) -> None:
     if real_device == "xla" and name not in ON_XLA:
@@ -122,7 +122,7 @@ def add_noise(x: Tensor) -> Tensor:
 
 
 def test_a_boxed_call_of_scripted_code_lists_only_its_own_tensors() -> None:
-    """The interpreter calls it with a stack that holds the result of relu, too."""
+    """The interpreter calls it with a stack that also contains the result of relu."""
     set_autocast_mode: Any = getattr(torch._C, "_jit_set_autocast_mode")  # noqa: B009
     inserts_casts = set_autocast_mode(False)
     try:
@@ -136,7 +136,7 @@ def test_a_boxed_call_of_scripted_code_lists_only_its_own_tensors() -> None:
     assert found == [(torch.float32,)] * 3
 
 
-def test_models_are_saved_within_and_copies_after() -> None:
+def test_models_can_be_saved_inside_and_copied_afterwards() -> None:
     model = make()
     with polycast.debug.watch(model):
         copied = copy.deepcopy(model)

@@ -1,4 +1,4 @@
-"""A trace says what autocasting did to each call, by which rule and where that was set, and changes nothing."""
+"""A trace records the casts of each call, its rule and the source of the rule, and changes nothing."""
 
 import threading
 import time
@@ -44,7 +44,7 @@ CALLS: list[tuple[Callable[[], object], tuple[object, ...], str]] = [
 
 
 @pytest.mark.parametrize(("call", "expected", "why"), CALLS)
-def test_a_call_has_its_rule_its_types_and_its_casts(
+def test_a_call_has_its_rule_its_dtypes_and_its_casts(
     call: Callable[[], object], expected: tuple[object, ...], why: str
 ) -> None:
     found = traced(call).calls[-1]
@@ -59,13 +59,13 @@ def test_calls_with_symbolic_sizes_are_ignored(capfd: pytest.CaptureFixture[str]
     assert "RecordFunction" not in capfd.readouterr().err
 
 
-def test_under_stock_kernels_casts_are_seen_too() -> None:
+def test_casts_of_stock_kernels_are_recorded() -> None:
     with polycast.uninstall(), polycast.debug.trace() as t, torch.autocast("cpu", BF16):
         linear(ONES, ONES)
     assert [(call.rule, call.origin, call.arrived) for call in t.calls] == [("stock", "torch", (BF16, BF16))]
 
 
-def test_a_cast_says_whether_the_cache_had_it(real_device: str) -> None:
+def test_a_cast_states_whether_it_was_in_the_cache(real_device: str) -> None:
     weight, ones = nn.Linear(2, 2, bias=False).to(real_device), ONES.to(real_device)
     with polycast.debug.trace(weight) as t, polycast.autocast(real_device):
         weight(ones)
@@ -78,10 +78,10 @@ def test_a_cast_says_whether_the_cache_had_it(real_device: str) -> None:
 
 
 @pytest.mark.parametrize("build", [resnet, bert, recurrent])
-def test_the_types_of_a_models_calls_are_those_below(
+def test_the_dtypes_of_a_models_calls_match_a_dispatch_mode_below(
     build: Callable[[], tuple[nn.Module, list[Tensor]]], real_device: str
 ) -> None:
-    """The oracle is a dispatch mode below."""
+    """The dispatch mode is the reference."""
     if build is recurrent:
         require_lstm(real_device)
     torch.manual_seed(0)
@@ -109,7 +109,7 @@ def test_the_types_of_a_models_calls_are_those_below(
     assert checked > 5
 
 
-def test_sums_are_those_of_the_calls() -> None:
+def test_sums_equal_the_sums_over_the_calls() -> None:
     torch.manual_seed(0)
     model, (batch, *_) = bert()
     with polycast.debug.trace(model) as t, polycast.autocast("cpu"):
@@ -132,7 +132,7 @@ def seconds_of_table(t: polycast.debug.trace, number: int) -> float:
     return min(times)
 
 
-def test_rules_come_from_where_they_were_set(real_device: str) -> None:
+def test_a_rule_has_the_source_where_it_was_set(real_device: str) -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)).to(real_device)
     ones, half = ONES.to(real_device), HALF.to(real_device)
     region = polycast.autocast(real_device, policy=polycast.Policy({"gelu": "bfloat16"}))
@@ -149,8 +149,8 @@ def test_rules_come_from_where_they_were_set(real_device: str) -> None:
     ]
 
 
-def test_each_of_many_modules_has_its_own_rule_and_origin() -> None:
-    """Each module has a policy of its own. The rule is the one at the time of the call."""
+def test_each_of_many_modules_has_its_own_rule_and_source() -> None:
+    """Each module has its own policy. The rule is the one at the time of the call."""
     kinds = ("bfloat16", "float16", "fp32", "lower_precision_fp")
     model = nn.Sequential(*(nn.Linear(2, 2, bias=False) for _ in range(500)))
     for number, layer in enumerate(model):
@@ -162,7 +162,7 @@ def test_each_of_many_modules_has_its_own_rule_and_origin() -> None:
     assert found == [(str(number), kinds[number % 4], "module: Policy: linear") for number in range(500)]
 
 
-def test_a_rule_is_that_of_the_kernel_while_another_thread_changes_the_process() -> None:
+def test_a_rule_is_the_one_that_the_kernel_followed_while_another_thread_changes_the_process() -> None:
     """The returned dtype shows which rule the kernel followed."""
     ended = False
 
@@ -181,7 +181,7 @@ def test_a_rule_is_that_of_the_kernel_while_another_thread_changes_the_process()
     assert {call.returned == (types[call.rule],) for call in t.calls} == {True}
 
 
-def test_compiled_models_work_inside_of_a_trace() -> None:
+def test_compiled_models_work_inside_a_trace() -> None:
     counter = CompileCounter()
     inner = nn.Linear(2, 2)
     model: Any = torch.compile(inner, fullgraph=True, backend=counter)
@@ -193,7 +193,7 @@ def test_compiled_models_work_inside_of_a_trace() -> None:
     assert counts[0] == 1 and counts[-1] == counts[-2]
 
 
-def test_an_error_ends_the_trace_and_keeps_what_was_seen() -> None:
+def test_an_exception_ends_the_trace_and_its_calls_remain() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(3, 3))
     with pytest.raises(RuntimeError, match="shapes"), polycast.debug.trace(model) as t, polycast.autocast("cpu"):
         model(ONES)
@@ -201,8 +201,11 @@ def test_an_error_ends_the_trace_and_keeps_what_was_seen() -> None:
     assert [call.site.module for call in traced(lambda: linear(ONES, ONES)).calls] == [""]
 
 
-def test_lines_lose_no_call_of_a_thread_that_runs_no_python(real_device: str) -> None:
-    """Torch runs the backward of a device in such a thread, whose calls have no line. That of the host has a line."""
+def test_a_trace_of_lines_lists_calls_of_threads_without_python(real_device: str) -> None:
+    """PyTorch runs the backward of a device in such a thread, whose calls have no line.
+
+    Calls of the CPU's backward have one.
+    """
 
     def calls(*, lines: bool) -> list[str]:
         x = torch.ones(2, 2, device=real_device, requires_grad=True)
@@ -216,7 +219,7 @@ def test_lines_lose_no_call_of_a_thread_that_runs_no_python(real_device: str) ->
 
 
 def test_lines_are_found_at_any_depth() -> None:
-    """Finding a line runs no Python, so that it cannot exceed the limit of recursion nor be interrupted."""
+    """Finding a line runs no Python code, so it cannot exceed the recursion limit or be interrupted."""
 
     def dive() -> None:
         try:
@@ -231,8 +234,8 @@ def test_lines_are_found_at_any_depth() -> None:
     assert "line" in t.table().splitlines()[0]
 
 
-def test_a_trace_that_another_thread_ends_records_no_more() -> None:
-    """And names a policy that was left within the trace, of which nothing is alive when the trace is read."""
+def test_a_trace_that_another_thread_ends_stops_recording() -> None:
+    """It also names a policy that was left during the trace and no longer exists when the trace is read."""
 
     def call() -> None:
         with polycast.autocast("cpu", policy=polycast.Policy({"linear": "float16"})):
@@ -249,7 +252,7 @@ def test_a_trace_that_another_thread_ends_records_no_more() -> None:
     assert [(call.rule, call.origin) for call in (*t.calls, *own.calls)] == [("float16", "region: Policy: linear")] * 2
 
 
-def test_what_a_trace_does_not_show_is_said(real_device: str) -> None:
+def test_the_limits_of_a_trace_are_stated(real_device: str) -> None:
     ones = ONES.to(real_device).requires_grad_()
     with polycast.debug.trace() as t:
         linear(ones, ones)
@@ -264,7 +267,7 @@ def test_what_a_trace_does_not_show_is_said(real_device: str) -> None:
     assert "of the calls are of backward" in str(t)
 
 
-def test_without_a_model_calls_are_named_after_classes() -> None:
+def test_without_a_model_calls_have_the_names_of_classes() -> None:
     models = [nn.Sequential(nn.Linear(2, 2), nn.ReLU()) for _ in range(3)]
     with trace() as traced, polycast.autocast("cpu"):
         for model in (*models, nn.parallel.DataParallel(models[0])):
@@ -273,7 +276,7 @@ def test_without_a_model_calls_are_named_after_classes() -> None:
     assert [*dict.fromkeys(call.module for call in traced.calls if call.op == "linear")] == names
 
 
-def test_a_trace_of_lines_may_be_left_in_another_thread_while_calls_are_recorded() -> None:
+def test_a_trace_of_lines_can_be_left_in_another_thread_during_calls() -> None:
     def enter(t: polycast.debug.trace, entered: threading.Event, left: threading.Event) -> None:
         t.__enter__()
         entered.set()
@@ -297,7 +300,7 @@ def double(x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("way", [double, torch.ops.traced.double, torch.ops.traced.double.default])
-def test_a_custom_op_with_a_rule_is_traced_however_python_calls_it(way: Callable[[Tensor], Tensor]) -> None:
+def test_a_custom_op_with_a_rule_is_traced_for_each_way_to_call_it(way: Callable[[Tensor], Tensor]) -> None:
     with polycast.debug.trace() as t, polycast.autocast("cpu", policy={"traced::double": "bf16"}):
         way(ONES)
     assert [(call.op, call.given, call.arrived) for call in t.calls if call.op == "traced::double"] == [

@@ -1,4 +1,4 @@
-"""verify: all checks pass on every device that is here, and it finds what is wrong."""
+"""verify: all checks pass on every device of this machine, and injected errors are found."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def rules_of(device: str) -> list[Any]:
-    """Return a device's rules; of XLA, which compiles each call, every 25th unless TIMES=10 asks for more."""
+    """Return a device's rules; every 25th rule of XLA, which compiles each call, unless TIMES=10 is set."""
     rules = [rule for rule in BUILT_IN if rule.device == devices.device_of(device)]
     return rules[::25] if device == "xla" and TIMES < 10 else rules
 
 
 @pytest.fixture(scope="module")
 def checks(real_device: str) -> tuple[Check, ...]:
-    """All checks, under a rule of the process. What verify changes is as before."""
+    """All checks, under a policy of the process. verify restores everything that it changes."""
     policy, random, installed = polycast.Policy({"matmul": "fp32"}), torch.get_rng_state(), polycast.installed()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -40,7 +40,7 @@ def checks(real_device: str) -> tuple[Check, ...]:
     return tuple(found.checks)
 
 
-def test_every_rule_passes_or_says_why_it_was_not_checked(checks: tuple[Check, ...], real_device: str) -> None:
+def test_every_rule_passes_or_has_a_reason_why_it_was_not_checked(checks: tuple[Check, ...], real_device: str) -> None:
     rules = {check.name: check for check in checks if check.part == "rules"}
     assert [*rules] == [rule.name for rule in rules_of(real_device)]
     assert [check for check in rules.values() if check.outcome == "failed"] == []
@@ -66,7 +66,9 @@ def test_a_wrong_rule_is_found(real_device: str, monkeypatch: pytest.MonkeyPatch
     assert told in checks[0].found
 
 
-def test_a_wrong_step_is_found_and_an_error_is_a_failure_that_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_step_is_found_and_an_exception_is_a_failure_that_does_not_end_verify(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     step = polycast.GradScaler.step
 
     def wrong(self: Any, optimizer: Any) -> None:
@@ -86,7 +88,7 @@ def test_a_wrong_step_is_found_and_an_error_is_a_failure_that_ends_nothing(monke
     assert "the error is more than" in checks["AdamW in float32"].found
 
 
-def test_nothing_of_torchs_warnings_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+def test_warnings_of_pytorch_are_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
     """PyTorch warns of some ops that the checks call, such as lu_solve."""
     torch.set_warn_always(True)
     try:

@@ -1,4 +1,4 @@
-"""A watch names the op that makes an infinity or a NaN, and what may avoid it."""
+"""watch names the op that produces an infinity or a NaN, and a rule that can prevent it."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -46,7 +46,7 @@ REHEARSALS: list[Callable[[nn.Module], str]] = [
 
 @pytest.fixture
 def device(real_device: str) -> Iterator[str]:
-    """A device with float16, on which tensors are made by default."""
+    """A device with float16, which is the default device for new tensors."""
     if F16 not in lower_precision(real_device):
         pytest.skip(f"autocast on {real_device} has no float16")
     with torch.device(real_device):
@@ -54,7 +54,7 @@ def device(real_device: str) -> Iterator[str]:
 
 
 def watched(function: Callable[[Tensor], Tensor]) -> watch:
-    """Watch a model with the function in its middle."""
+    """Watch a model that contains the function."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), Function(function), nn.Linear(4, 4))
     with polycast.debug.watch(model) as found:
@@ -65,7 +65,7 @@ def watched(function: Callable[[Tensor], Tensor]) -> watch:
 
 
 @pytest.mark.parametrize("rehearse", REHEARSALS)
-def test_a_program_that_is_only_traced_is_ignored(rehearse: Callable[[nn.Module], str]) -> None:
+def test_a_traced_program_is_ignored(rehearse: Callable[[nn.Module], str]) -> None:
     model = nn.Linear(4, 4)
     expected = rehearse(model)
     with polycast.debug.watch(model) as found:
@@ -75,7 +75,7 @@ def test_a_program_that_is_only_traced_is_ignored(rehearse: Callable[[nn.Module]
 
 
 @pytest.mark.parametrize("enter", [polycast.debug.trace, polycast.debug.watch])
-def test_an_interrupt_while_it_is_entered_leaves_nothing(enter: Callable[[nn.Module], Any]) -> None:
+def test_an_interrupt_during_entry_leaves_nothing_installed(enter: Callable[[nn.Module], Any]) -> None:
     class Interrupted(nn.Linear):
         def named_modules(self, *_: Any, **__: Any) -> Any:
             raise KeyboardInterrupt
@@ -86,7 +86,7 @@ def test_an_interrupt_while_it_is_entered_leaves_nothing(enter: Callable[[nn.Mod
         pass
 
 
-def test_findings_that_repeat_are_printed_once() -> None:
+def test_repeated_findings_are_printed_once() -> None:
     model = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     with polycast.debug.watch(model, optimizer) as found, polycast.autocast("cpu", F16):
@@ -121,9 +121,7 @@ class Scaled(torch.autograd.Function):
 
 
 @pytest.mark.parametrize(("function", "op", "shows", "remedy"), FINDINGS)
-def test_a_finding_has_its_op_and_its_remedy(
-    function: Callable[[Tensor], Tensor], op: str, shows: str, remedy: str
-) -> None:
+def test_a_finding_has_its_op_and_a_fix(function: Callable[[Tensor], Tensor], op: str, shows: str, remedy: str) -> None:
     (finding,) = watched(function).findings
     assert (finding.op, finding.site.module, finding.shows.op, finding.shows.module) == (op, "1", shows, "1")
     assert remedy in finding.remedy
@@ -169,7 +167,7 @@ FOUND: list[tuple[Callable[[Tensor], Tensor], list[str]]] = [
 
 
 @pytest.mark.parametrize(("function", "ops"), FOUND)
-def test_infinities_that_are_meant_and_what_follows_from_others_are_no_findings(
+def test_intended_infinities_and_consequences_of_others_are_not_findings(
     function: Callable[[Tensor], Tensor], ops: list[str]
 ) -> None:
     assert [finding.shows.op for finding in watched(function).findings] == ops
@@ -184,10 +182,10 @@ def test_infinities_that_are_meant_and_what_follows_from_others_are_no_findings(
         (torch.amp.grad_scaler, polycast.syncfree, False),
     ],
 )
-def test_overflow_under_a_scaler_is_found_if_it_skips_too_many_steps(
+def test_overflow_under_a_scaler_is_a_finding_if_too_many_steps_are_skipped(
     scalers: Any, optimizers: Any, makes_steps: bool, device: str
 ) -> None:
-    """Also if no optimizer is named."""
+    """Also without an optimizer as an argument."""
     if device == NAME and makes_steps and (scalers, optimizers) == (polycast, polycast.syncfree):
         pytest.skip("its steps read found_inf in Python, where watch does not see it")
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
@@ -209,7 +207,7 @@ def test_overflow_under_a_scaler_is_found_if_it_skips_too_many_steps(
         ]
 
 
-def test_what_is_found_before_an_error_is_a_warning() -> None:
+def test_findings_before_an_exception_are_issued_as_a_warning() -> None:
     model = nn.Linear(2, 2)
     with (
         pytest.raises(KeyError),
@@ -226,10 +224,10 @@ def test_what_is_found_before_an_error_is_a_warning() -> None:
     [([1.0, math.nan, 1.0], 0.0, (1, "linear", "")), ([1.0], math.nan, (0, "add_", "weight"))],
     ids=["in an earlier step", "in a gradient that was there before, which no op of forward adds up"],
 )
-def test_nans_from_outside_are_found_where_they_come_in(
+def test_nans_from_outside_are_found_where_they_enter(
     data: list[float], gradient: float, first: tuple[int, str, str]
 ) -> None:
-    """What follows from a finding of an earlier step is none of its own."""
+    """Consequences of a finding of an earlier step are not findings."""
     model = nn.Linear(2, 2)
     model.weight.grad = torch.full((2, 2), gradient)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -245,7 +243,7 @@ def test_nans_from_outside_are_found_where_they_come_in(
     assert str(found) == str(finding)
 
 
-def test_gradients_that_are_lost_in_several_steps_are_counted(device: str) -> None:
+def test_parameters_whose_gradients_underflow_in_several_steps_are_counted(device: str) -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4, bias=False))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     for scale, lost in ((1e-9, ["0.weight", "0.bias", "1.weight"]), (1.0, [])):
@@ -260,7 +258,7 @@ def test_gradients_that_are_lost_in_several_steps_are_counted(device: str) -> No
         assert str(found).count("raise init_scale") == len(lost)
 
 
-def test_a_step_by_hand_is_a_step_and_nans_of_gradients_that_are_returned_are_found() -> None:
+def test_a_manual_step_counts_as_a_step_and_nans_in_returned_gradients_are_found() -> None:
     model = nn.Linear(2, 2)
     with polycast.debug.watch(model) as found:
         for number in (1.0, 0.0):
@@ -275,13 +273,13 @@ def test_a_step_by_hand_is_a_step_and_nans_of_gradients_that_are_returned_are_fo
 
 
 class Passing(TorchDispatchMode):
-    """Runs each op, as modes that count or log do. It gets the number of `x * 300` as a number, not as a tensor."""
+    """Runs each op, as modes that count or log do. It receives the number of `x * 300` as a number, not as a tensor."""
 
     def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         return function(*args, **(kwargs or {}))
 
 
-def test_under_a_mode_of_the_program_the_advice_is_the_same() -> None:
+def test_under_a_dispatch_mode_of_the_program_the_advice_is_the_same() -> None:
     def overflow(x: Tensor) -> Tensor:
         return (x.abs() + 300) * 300
 
@@ -291,7 +289,7 @@ def test_under_a_mode_of_the_program_the_advice_is_the_same() -> None:
     assert "tried, and finite" in str(found)
 
 
-def test_what_infinite_weights_do_in_later_steps_is_not_a_finding() -> None:
+def test_consequences_of_infinite_weights_in_later_steps_are_not_findings() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -305,7 +303,7 @@ def test_what_infinite_weights_do_in_later_steps_is_not_a_finding() -> None:
     assert [(one.step, one.op) for one in found.findings] == [(1, "linear")]
 
 
-def test_inputs_are_held_until_the_step_ends() -> None:
+def test_inputs_stay_alive_until_the_step_ends() -> None:
     held: list[StorageWeakRef] = []
 
     def hold(x: Tensor) -> Tensor:
@@ -336,7 +334,7 @@ def test_without_gradients_each_run_of_the_model_is_a_step() -> None:
     assert ([one.step for one in found.findings], found.steps) == ([2], 3)
 
 
-def test_nothing_is_read_before_the_step_ends(real_device: str) -> None:
+def test_no_device_sync_before_the_step_ends(real_device: str) -> None:
     model = nn.Sequential(nn.Linear(4, 4), Function(lambda x: x * 3e38 * 3e38), nn.Linear(4, 4)).to(real_device)
     optimizer = polycast.syncfree.SGD(model.parameters(), lr=0.1)
     x = torch.ones(2, 4).to(real_device)

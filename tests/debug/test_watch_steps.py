@@ -1,4 +1,4 @@
-"""What watch finds in the steps of optimizers, and in other code that writes into its tensors."""
+"""Findings of watch in the steps of optimizers, and in other code that writes to its tensors."""
 
 import polycast
 import pytest
@@ -9,7 +9,7 @@ F16 = torch.float16
 
 
 @pytest.mark.parametrize("obeys", [True, False])
-def test_overflow_that_skips_one_of_two_optimizers_is_a_finding_only_if_it_spoils_weights(obeys: bool) -> None:
+def test_overflow_that_skips_one_of_two_optimizers_is_a_finding_only_if_weights_become_non_finite(obeys: bool) -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     nn.init.constant_(model[1].weight, 100.0)  # type: ignore[arg-type]
     optimizers = [torch.optim.SGD(layer.parameters(), lr=0.1) for layer in model]
@@ -26,7 +26,7 @@ def test_overflow_that_skips_one_of_two_optimizers_is_a_finding_only_if_it_spoil
     assert all(bool(weight.isfinite().all()) for weight in model.parameters()) == obeys
 
 
-def test_a_write_that_is_non_finite_was_not_given_what_it_wrote() -> None:
+def test_a_non_finite_write_has_advice_for_writes() -> None:
     model, average = nn.Linear(2, 2).half(), torch.full((2, 2), 6e4).half()
     optimizer = torch.optim.Adam(model.parameters(), eps=1e-8)  # which is 0 in float16
     with polycast.debug.watch(model, optimizer) as stepped:

@@ -1,6 +1,6 @@
-"""A backend outside of torch, registered under a name of its own: device, kernels, fallback, region.
+"""A backend outside of PyTorch under a registered name: device, kernels, fallback, region.
 
-It is that of tests/support/backend. Where the name is that of a vendor's backend, fake tensors stand for the vendor's.
+The backend is tests/support/backend. Under the name of a vendor's backend, its fake tensors represent the vendor's.
 """
 
 import os
@@ -67,7 +67,7 @@ def python_with_backend(code: str) -> str:
     return python(code.replace("mine", NAME), PYTHONPATH=paths)
 
 
-def test_a_backend_is_installed_by_either_name_and_its_own_fallback_stays() -> None:
+def test_a_backend_is_installed_by_either_name_and_its_own_fallback_remains() -> None:
     assert python_with_backend(PROGRAM) == PRINTED
 
 
@@ -101,7 +101,7 @@ with FakeTensorMode(), torch.no_grad(), polycast.autocast("npu") as region:
 """
 
 
-def test_a_device_is_that_of_the_backend_by_either_name_and_follows_it() -> None:
+def test_a_device_matches_the_backend_by_either_name() -> None:
     assert python(ARRIVING).splitlines() == [
         "privateuse1",
         "npu",
@@ -164,9 +164,9 @@ like: expected 'cuda' for {NAME}, got 'xpu'; to use other rules, add the device 
 """
 
 
-def test_kernels_of_a_backend_without_rules_stay_unless_like_overrides_them() -> None:
+def test_kernels_of_an_unlisted_backend_remain_unless_like_overrides_them() -> None:
     assert python_with_backend(OWN) == LEFT_ALONE
 
 
-def test_each_device_is_the_first_on_its_key_or_has_the_lists_of_its_backend() -> None:
+def test_each_device_is_the_first_for_its_key_or_has_the_lists_of_its_backend() -> None:
     assert {*FIRST_ON_KEY} | {*LISTS} == {*polycast.policy.devices()}

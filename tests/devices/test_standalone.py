@@ -1,4 +1,4 @@
-"""The file that codegen makes for a backend, compiled with torch and called with the backend alone."""
+"""The file that codegen generates for a backend, compiled with PyTorch only and called with the backend only."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ print({"polycast", "codegen"} & {*sys.modules})
 
 
 def run(folder: Path, *command: str) -> str:
-    """Run Python with the backend, and return what it prints and its exit status."""
+    """Run Python with the backend, and return its output and its exit status."""
     environment = {**os.environ, "PYTHONPATH": f"{installed()}{os.pathsep}{folder}", "USE_TORCH_XLA": "0"}
     environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "1"
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -1,4 +1,4 @@
-"""The operators on XLA: where the dispatcher finds them, what they refuse, where they write, and what is kept."""
+"""The operators on XLA: registrations, errors, writes in place, and compiled programs."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ pytestmark = NEEDS_XLA
 
 @pytest.fixture(scope="module")
 def printed_and_programs(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[str]]:
-    """What a process prints that imports torch_xla last, and the programs that XLA compiles for it."""
+    """Return the output of a process that imports torch_xla last, and the programs that XLA compiles for it."""
     code = """
 import sys, torch, polycast
 print("torch_xla" in sys.modules)
@@ -38,15 +38,15 @@ print(steps[0].item())
     return printed, [path.read_text() for path in folder.glob("*cpu_after_optimizations.txt")]
 
 
-def test_torch_xla_may_be_imported_after_polycast_which_does_not_load_it(
+def test_torch_xla_can_be_imported_after_polycast_which_does_not_load_it(
     printed_and_programs: tuple[str, list[str]],
 ) -> None:
-    """The other order is that of training by SPMD."""
+    """The tests of SPMD import it first."""
     assert printed_and_programs[0] == "False\n1.0\n"
 
 
-def test_every_result_takes_its_own_old_buffer(printed_and_programs: tuple[str, list[str]]) -> None:
-    """Otherwise XLA copies every tensor twice: the compiled program says whose buffer each of its results takes."""
+def test_every_result_uses_the_buffer_of_its_input(printed_and_programs: tuple[str, list[str]]) -> None:
+    """Otherwise XLA copies every tensor twice. The compiled program states the buffer of each result."""
     (program,) = [text for text in printed_and_programs[1] if "f32[3,3]" in text]
     assert program.count("may-alias") == 16
     assert " = f32[3,3]{1,0} copy(" not in program
@@ -82,7 +82,7 @@ WRONG: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("title", WRONG)
-def test_bad_input_is_refused_before_anything_is_written(title: str, recorded_error: RecordedError) -> None:
+def test_invalid_input_raises_before_any_write(title: str, recorded_error: RecordedError) -> None:
     param = torch.ones(2, device=xla())
     options = {"lr": torch.tensor(0.1), "weight_decay": 0.0, "momentum": 0.9, "nesterov": False, "maximize": False}
     given = {"params": [param], "grads": [zeros(2)], "momentum_buffers": [zeros(2)], **options}
@@ -109,7 +109,7 @@ def test_an_alias_sees_the_update(alias: str) -> None:
         assert {*other.detach().cpu().flatten().tolist()} == {-float(count)}
 
 
-def test_computations_and_numbers_of_many_groups_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_computations_and_constants_of_many_groups_are_created_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from polycast.xla import computation
 
     built: list[int] = []

@@ -1,4 +1,4 @@
-"""Training on XLA: steps read nothing and compile nothing twice, torch_xla's own functions, and SPMD on two devices."""
+"""Training on XLA: no syncs, no repeated compilation, torch_xla's own functions, and SPMD on two devices."""
 
 import json
 from typing import Any
@@ -30,8 +30,8 @@ COUNTED = {
 
 
 @pytest.mark.parametrize(("kind", "place"), [("SGD", "float"), ("Adam", "xla"), ("AdamW", "float"), ("AdamW", "host")])
-def test_steps_read_nothing_and_compile_twice_at_most(kind: str, place: str) -> None:
-    """Also where the learning rates of two groups stop being equal."""
+def test_steps_do_not_sync_and_compile_at_most_twice(kind: str, place: str) -> None:
+    """Also if the learning rates of two groups are equal at first and differ later."""
     params = clones(parameters((7,), (3, 5), (), (0, 2)), "xla")
     optimizer = OURS[kind]([{"params": params[:2]}, {"params": params[2:]}], **COUNTED[kind])
     set_grads(params, 0)
@@ -52,7 +52,7 @@ def test_steps_read_nothing_and_compile_twice_at_most(kind: str, place: str) -> 
 
 
 def test_optimizer_step_of_torch_xla() -> None:
-    """Seeds 000 and 003: xm.optimizer_step, with its arguments for the step."""
+    """Seeds 000 and 003: xm.optimizer_step passes its arguments to the step."""
     import torch_xla.core.xla_model as xm
 
     params = clones(parameters((3,)), "xla")
@@ -64,8 +64,8 @@ def test_optimizer_step_of_torch_xla() -> None:
         assert (params[0].tolist() == before) == bool(found_inf)
 
 
-def test_expanded_gradients_are_unscaled_and_clipped_each_for_itself() -> None:
-    """Autograd on XLA hands out gradients that are expanded from one element, and here all from the same one."""
+def test_expanded_gradients_are_unscaled_and_clipped_independently() -> None:
+    """On XLA autograd returns gradients that are expanded from one element, here from the same one."""
     params = [nn.Parameter(torch.ones(size, device="xla")) for size in (1, 3, 1)]
     optimizer, scaler = syncfree.SGD(params, lr=1.0), polycast.GradScaler()
     scaler.scale(torch.stack([param.sum() for param in params]).sum()).backward()  # type: ignore[no-untyped-call]
@@ -80,10 +80,10 @@ def test_expanded_gradients_are_unscaled_and_clipped_each_for_itself() -> None:
     ("category", "value", "mask", "result"),
     [("lower_precision_fp", F32, BF16, BF16), (None, BF16, F32, BF16), ("promote", BF16, F32, F32)],
 )
-def test_attention_of_mixed_types(
+def test_attention_with_mixed_dtypes(
     category: str | None, value: torch.dtype, mask: torch.dtype, result: torch.dtype
 ) -> None:
-    """A mask in float32 would widen attention by a rule that promotes, so policy.yaml has none on XLA."""
+    """A rule that promotes would run attention with a float32 mask in float32, so policy.yaml has none on XLA."""
     rule = None if category is None else polycast.Policy({"scaled_dot_product_attention": {"xla": category}})
     query, values, masks = (torch.ones(1, 1, 2, 2, dtype=dtype, device="xla") for dtype in (BF16, value, mask))
     with polycast.autocast("xla", policy=rule):
@@ -101,7 +101,7 @@ train_on_two()
 
 
 def batch(number: int) -> list[Tensor]:
-    """Return the inputs of a step, and what multiplies their losses: once, on the second device, by infinity."""
+    """Return the inputs of a step, and the factors of their losses: one of them, on the second device, is infinite."""
     inputs, factors = torch.randn(8, 8, generator=torch.Generator().manual_seed(number)), torch.ones(8, 1)
     factors[-1] = float("inf") if number == BAD else 1.0
     return [inputs, factors]
@@ -135,7 +135,7 @@ class Training:
 
 
 def train_on_two() -> None:
-    """Print what is trained where the batches and the parameters are split."""
+    """Print the results of training with the batches and the parameters split over two devices."""
     import torch_xla
     from torch_xla.distributed import spmd
 
@@ -158,7 +158,7 @@ def train_on_two() -> None:
 
 
 def test_two_devices_train_as_one_does() -> None:
-    """Nothing syncs, all skip where one device's half overflows, and the state is split as the parameters are."""
+    """No step syncs, all skip if half of the batch overflows, and the state is split like the parameters."""
     reference = Training("cpu", torch.optim.AdamW, torch.amp.grad_scaler.GradScaler)
     for number in range(BATCHES):
         reference.step(*batch(number))

@@ -1,4 +1,4 @@
-"""Every command and snippet of README.md, CONTRIBUTING.md and docs/ runs; slow commands and builds are only parsed."""
+"""Every command and snippet of README.md, CONTRIBUTING.md and docs/ runs; slow commands and builds are parsed only."""
 
 import contextlib
 import fnmatch
@@ -46,7 +46,7 @@ QUICK = {"conv2d", "LSTM", "diff"}  # commands of polycast that take seconds
 
 
 def explained(explain: Callable[[], object]) -> str:
-    """Return the help that a command prints."""
+    """Return the help of a command."""
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
         explain()
@@ -79,13 +79,13 @@ def test_a_command_exists(command: str) -> None:
 
 @pytest.mark.slow
 def test_pip_prepares_the_source_tree() -> None:
-    """A dry run, which installs neither the package nor its requirements."""
+    """A dry run installs neither the package nor its requirements."""
     options = ("--no-build-isolation", "--dry-run", "--no-deps", "--quiet", "--no-index")
     subprocess.run([sys.executable, "-m", "pip", "install", ".", *options], cwd=ROOT, check=True)
 
 
 def path_of(path: str) -> Path:
-    """Return the path that a page names relative to the root, or to the folder of the package."""
+    """Return the path that a page names, relative to the root or to the folder of the package."""
     inside = ROOT / "python" / "polycast" / path
     return inside if inside.exists() else ROOT / path
 
@@ -106,7 +106,7 @@ def test_the_paths_in_the_pages_exist() -> None:
     assert [place for place in paths if not place[1].startswith(later) and not path_of(place[1]).exists()] == []
 
 
-def test_the_readme_is_read_in_two_minutes() -> None:
+def test_the_readme_can_be_read_in_two_minutes() -> None:
     assert len(page("README.md").splitlines()) <= 120
 
 
@@ -123,14 +123,14 @@ WITH_EXAMPLES = [name for name in PAGES if blocks(name, "python")]
 
 @pytest.fixture(scope="module")
 def printed() -> dict[str, list[str] | str]:
-    """The output of the blocks of each page, or their error, for the pages whose packages are installed."""
+    """The output of the code blocks of each page, or their error, for the pages whose packages are installed."""
     sources = {name: [example.source for example in examples(name)] for name in WITH_EXAMPLES}
     return printed_by({name: texts for name, texts in sources.items() if not missing(texts)})
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_the_examples_of_a_page_print_what_it_shows(name: str, printed: dict[str, list[str] | str]) -> None:
-    """Later blocks use names of the earlier ones."""
+    """Later blocks use names of earlier ones."""
     shown = examples(name)
     lacking = missing(example.source for example in shown)
     if lacking:
@@ -142,7 +142,7 @@ def test_the_examples_of_a_page_print_what_it_shows(name: str, printed: dict[str
     assert not text, text
 
 
-def test_a_file_of_rules_that_a_page_shows_has_no_problem(tmp_path: Path) -> None:
+def test_a_policy_file_in_a_page_has_no_problems(tmp_path: Path) -> None:
     for name, text in zip(("ops.yaml", "modules.yaml"), blocks("docs/rules.md", "yaml"), strict=True):
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert polycast_main(["check", str(tmp_path / "ops.yaml")]) == 0
@@ -151,8 +151,8 @@ def test_a_file_of_rules_that_a_page_shows_has_no_problem(tmp_path: Path) -> Non
     assert [*polycast.assign(model, tmp_path / "modules.yaml")] == ["", "encoder.0", "layers.0", "norm"]
 
 
-def test_the_ops_whose_rules_differ_are_those_of_the_table() -> None:
-    """A name in the table may be a pattern. Only PyTorch 2.9 has a record of XLA."""
+def test_the_ops_with_different_rules_match_the_table() -> None:
+    """A name in the table can be a pattern. XLA is recorded with PyTorch 2.9 only."""
     release = torch.__version__.rpartition(".")[0]
     text = page("docs/importing.md").partition("## Ops whose results differ")[2]
     names = {name for cell in re.findall(r"(?m)^\| (`.*?) \|", text) for name in re.findall("`(.*?)`", cell)}
@@ -164,7 +164,7 @@ def test_the_ops_whose_rules_differ_are_those_of_the_table() -> None:
 
 @pytest.mark.parametrize("session", [session for name in PAGES for session in sessions(name)], ids=lambda s: s.source)
 def test_a_command_prints_what_its_page_shows(session: Example) -> None:
-    """The page shows stdout first, and then stderr."""
+    """The page shows stdout before stderr."""
     words = shlex.split(session.source)
     assert words[:2] == ["python", "-m"]
     done = subprocess.run([sys.executable, *words[1:]], cwd=ROOT, capture_output=True, text=True, env=OWN)
@@ -180,7 +180,7 @@ def with_example(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_op_that_contributing_adds_is_generated_with_its_notes(with_example: Path) -> None:
+def test_the_example_op_of_contributing_is_generated_with_its_notes(with_example: Path) -> None:
     before = {op.name for op in read_policy(ROOT / "policy.yaml", "policy.yaml", Schemas.installed()).ops}
     (op,) = [op for op in read_policy(with_example, "p", Schemas.installed()).ops if op.name not in before]
     assert {rule.category for rule in op.rules} == {Category.FP32}
@@ -188,7 +188,7 @@ def test_the_op_that_contributing_adds_is_generated_with_its_notes(with_example:
     assert generator.main(["--policy", str(with_example), "--output", str(with_example.parent / "generated")]) == 0
 
 
-def test_the_mistake_that_contributing_shows_is_reported_as_it_shows_it(
+def test_the_example_mistake_of_contributing_is_reported_as_shown(
     with_example: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (shown,) = [block.strip() for block in blocks("CONTRIBUTING.md", "") if block.startswith("policy.yaml:")]

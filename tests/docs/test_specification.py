@@ -1,4 +1,4 @@
-"""The specification: a test cites each numbered sentence, and every citation names a sentence."""
+"""The specification: a test cites each numbered sentence, and every cited number exists."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ def sentences() -> list[str]:
     return [f"{section}.{number}" for section, number in SENTENCE.findall(page("docs/specification.md"))]
 
 
-def test_the_sentences_are_numbered_in_their_order() -> None:
+def test_the_sentences_are_numbered_in_order() -> None:
     found = sentences()
     assert found == sorted({*found})
     for number in found:

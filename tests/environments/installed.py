@@ -1,11 +1,11 @@
-"""Makes an environment over the packages that a machine already has: `make test TORCH=installed`.
+"""Creates an environment over the packages of a Python: `make test TORCH=installed`.
 
     PYTHON tests/environments/installed.py FOLDER
 
-The environment sees all packages of PYTHON, also where PYTHON is itself of a virtual environment, whose packages
-`--system-site-packages` would not show. Nothing is downloaded, and nothing is written outside of the folder. If PYTHON
-lacks something that the build or the tests need, one line names it. A later run changes nothing, unless PYTHON or its
-torch is another one.
+The environment has all packages of PYTHON, also if PYTHON belongs to a virtual environment, whose packages
+`--system-site-packages` would not include. Nothing is downloaded, and nothing is written outside of the folder. If the
+build or the tests need a package that PYTHON lacks, one line names it. A later run changes nothing, unless PYTHON or
+its torch has changed.
 """
 
 import os
@@ -31,7 +31,7 @@ SCRIPTS = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH",
 
 
 def main(folder: Path) -> None:
-    """Make the environment, unless it is there, or exit saying what is missing."""
+    """Create the environment unless it exists, or exit and name the missing packages."""
     missing = [package for module, package in NEEDED.items() if not is_there(module)]
     if missing:
         sys.exit(
@@ -52,7 +52,7 @@ def main(folder: Path) -> None:
 
 
 def is_there(module: str) -> bool:
-    """Whether this Python has what the build or the tests need, in a version that works."""
+    """Return whether this Python has a package that the build or the tests need, in a version that works."""
     if module == "ninja":
         return shutil.which("ninja", path=SCRIPTS) is not None
     try:

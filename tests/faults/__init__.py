@@ -1,1 +1,4 @@
-"""How many faults the tests catch: a tool, with tests of its own. See ``python -m tests.faults --help``."""
+"""A tool that measures how many faults the tests catch, with tests of its own.
+
+See ``python -m tests.faults --help``.
+"""

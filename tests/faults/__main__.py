@@ -1,12 +1,12 @@
-"""Inject faults, run the tests against each, and write a table: the fault, what the tests made of it, seconds.
+"""Injects faults, runs the tests against each, and writes a table: the fault, the result of the tests, the seconds.
 
-    python -m tests.faults                         # all faults; continues where it was stopped
-    python -m tests.faults scaler                  # those whose names or files contain the word
-    python -m tests.faults --compare before.tsv    # those that an earlier table has as caught, and new ones
+    python -m tests.faults                         # all faults; resumes an interrupted run
+    python -m tests.faults scaler                  # the faults whose names or files contain the word
+    python -m tests.faults --compare before.tsv    # the faults that an earlier table lists as caught, and new ones
 
-The table is in a folder of build/faults/ whose name is that of the state of the source tree: a changed tree has a new
-one. First the suite is run once, to see which tests execute which lines, and then the tests of each area to which
-faults without such tests belong. All takes one to two hours on two cores, and coverage.py.
+The table is in a folder of build/faults/ that is named after the state of the source tree: a changed tree has a new
+one. The suite runs once, to record which tests execute which lines. For faults without such tests, the tests of their
+area run. All faults take one to two hours on two cores. coverage.py is required.
 
 Results: "caught" names the first test that failed, or the build. "crash" counts as caught: the tests could not be
 imported, or their process died. A fault that "survived" changes nothing, or a test is missing for it. A "timeout" is
@@ -33,13 +33,13 @@ Table = dict[str, dict[str, str]]
 
 
 def read(path: Path) -> Table:
-    """Return the rows of a table by the names of their faults."""
+    """Return the rows of a table, by the names of their faults."""
     with path.open(encoding="utf-8", newline="") as file:
         return {row["fault"]: row for row in csv.DictReader(file, delimiter="\t")}
 
 
 def is_caught(row: dict[str, str]) -> bool:
-    """Return whether a row is of a fault that the tests noticed."""
+    """Return whether the tests caught the fault of a row."""
     return row["result"] in ("caught", "crash")
 
 
@@ -69,7 +69,7 @@ def measured(faults: list[Fault], recording: Path, jobs: int, limit: float) -> I
 
 
 def report(table: Table, before: Table) -> int:
-    """Print the faults that are not caught, and those that no longer are; return the exit status."""
+    """Print the faults that are not caught, and the ones that are no longer caught; return the exit status."""
     print(f"{sum(map(is_caught, table.values()))} of {len(table)} faults caught")
     for name, row in table.items():
         if row["result"] != "caught":
@@ -81,7 +81,7 @@ def report(table: Table, before: Table) -> int:
 
 
 def main() -> int:
-    """Measure the faults that the table lacks, and report."""
+    """Measure the faults that the table lacks, and print a report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", help="measure the faults whose names or files contain one of these")
     parser.add_argument("--compare", type=Path, help="an earlier table; what it has as not caught is not measured")

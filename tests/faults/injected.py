@@ -1,8 +1,8 @@
-"""Faults: defects that this project once fixed, and mutants that are drawn by a seed.
+"""Faults: defects that this project once fixed, and mutants that a seed selects.
 
-The first are entries of ``history/*.yaml``: a name, the commit of the fix, a file of today, the consequence for a user,
-and a text that is in the file once, with its faulty form. A mutant changes one token or statement of Python, C++ or a
-template.
+The defects are entries of ``history/*.yaml``: a name, the commit of the fix, a current file, the consequence for a
+user, and a text that occurs once in the file, with its faulty form. A mutant changes one token or statement of Python,
+C++ or a template.
 """
 
 import ast
@@ -58,7 +58,7 @@ def history() -> list[Fault]:
 
 
 def mutants() -> list[Fault]:
-    """Return the mutants of the seed, about as many of each kind of change as of the others."""
+    """Return the mutants of the seed, with about the same number of each kind of change."""
     faults = []
     for (folder, suffixes), number in MUTANTS.items():
         kinds: dict[str, list[Fault]] = {}
@@ -89,7 +89,7 @@ COMPARISONS: dict[type[ast.cmpop], str] = {
 
 
 class _Sites(ast.NodeVisitor):
-    """Finds the changes that a Python file has room for, with their kinds."""
+    """Finds the possible changes of a Python file, with their kinds."""
 
     def __init__(self, text: str) -> None:
         self.found: list[tuple[str, Site]] = []
@@ -158,7 +158,7 @@ _OPPOSITES = {"==": "!=", "!=": "==", "<=": "<", ">=": ">", "&&": "||", "||": "&
 
 
 def _line_sites(text: str) -> Iterator[tuple[str, Site]]:
-    """Find the changes that C++ or a template has room for, by patterns of a line."""
+    """Find the possible changes of C++ or of a template, by patterns of a line."""
     bare = re.sub(r"//.*|/\*.*?\*/|#.*|\"[^\"\n]*\"", lambda found: " " * len(found[0]), text)
     for kind, pattern in _LINES:
         for found in pattern.finditer(bare):

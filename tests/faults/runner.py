@@ -1,6 +1,6 @@
 """Injects faults into a copy of the source tree, one after the other, and runs tests there until one fails.
 
-The tests of a fault run in a fork of a process that has imported all that they need except polycast, which saves
+The tests of a fault run in a fork of a process that has imported everything that they need except polycast, which saves
 seconds.
 """
 
@@ -38,7 +38,7 @@ COMPILED = ("csrc/", "codegen/templates/autocast/")
 
 
 class Outcome(NamedTuple):
-    """The outcome of a fault: caught, crash, survived, timeout or not run, and what says so."""
+    """The outcome of a fault: caught, crash, survived, timeout or not run, with the test that shows it."""
 
     result: str
     by: str
@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
 
 
 def sources() -> list[str]:
-    """Return the files of the tree: those that git tracks, and new ones that it does not ignore."""
+    """Return the files of the tree: the ones that git tracks, and new ones that it does not ignore."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode().splitlines()
     return sorted(name for name in listed if (ROOT / name).is_file())
@@ -60,7 +60,7 @@ def state() -> str:
 
 
 def make_copy(copy: Path) -> None:
-    """Make a copy equal to the tree, and build polycast in place there.
+    """Make a copy of the tree, and build polycast in place there.
 
     Raises:
         RuntimeError: If the build fails.
@@ -80,14 +80,14 @@ def make_copy(copy: Path) -> None:
 
 
 def build(copy: Path) -> bool:
-    """Build in place, and return whether that succeeds. It compiles what changed."""
+    """Build the changed files in place, and return whether the build succeeds."""
     command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
     done = subprocess.run(command, cwd=copy, env=environment(copy), capture_output=True, check=False)
     return done.returncode == 0
 
 
 def outcome_of(status: int, log: str) -> tuple[str, str]:
-    """Return the result of a run of pytest, and the test that says so, from its exit status and its output."""
+    """Return the result of a run of pytest and the test that shows it, from the exit status and the output."""
     found = FAILED.search(log)
     if status == pytest.ExitCode.OK:
         return "survived", ""
@@ -101,13 +101,13 @@ def outcome_of(status: int, log: str) -> tuple[str, str]:
 
 
 class Runner:
-    """One copy, and this process, whose forks run tests in it."""
+    """A copy of the tree, and this process, whose forks run tests in the copy."""
 
     def __init__(self, copy: Path, limit: float) -> None:
         self.copy, self.limit = copy, limit
 
     def run(self, fault: Fault, tests: tuple[str, ...]) -> Outcome:
-        """Inject one fault, build if it is compiled, run its tests, and restore the file."""
+        """Inject one fault, build if it is in a compiled file, run its tests, and restore the file."""
         path, start = self.copy / fault.file, time.monotonic()
         original, is_compiled = path.read_bytes(), fault.file.startswith(COMPILED)
         try:
@@ -120,7 +120,7 @@ class Runner:
         return Outcome(result, by, time.monotonic() - start, len(tests))
 
     def test(self, tests: tuple[str, ...]) -> tuple[str, str]:
-        """Run tests in a process that ends at the first one that fails, or at three times the limit."""
+        """Run tests in a process that ends at the first failure, or at three times the limit."""
         log = self.copy / "build" / "log.txt"
         child = os.fork()
         if child == 0:
@@ -155,7 +155,7 @@ _runner: Runner
 
 
 def begin(numbers: "Queue[int]", folder: Path, limit: float) -> None:
-    """Become the process that runs faults in a copy: the next one of ``numbers``."""
+    """Become the process that runs faults in a copy, whose number is the next one of ``numbers``."""
     global _runner
     copy = folder / f"copy-{numbers.get()}"
     make_copy(copy)

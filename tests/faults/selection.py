@@ -1,7 +1,7 @@
-"""Which tests a fault is run against: the tests that execute its line, tests of its area first.
+"""Selects the tests for a fault: the tests that execute its line, tests of its area first.
 
-``record`` runs the suite once with coverage.py and writes the lines of each test and its duration. No test is known to
-execute a line that runs at import, in another process or in C++: its fault is run against all tests of its area.
+``record`` runs the suite once with coverage.py and writes the lines of each test and its duration. It does not record
+lines that run at import, in another process or in C++: their faults run against all tests of their area.
 """
 
 import os
@@ -64,7 +64,7 @@ def environment(copy: Path) -> dict[str, str]:
 
 
 class Recording:
-    """The lines and durations of the tests in one run of the suite: ``record`` makes the files in a folder."""
+    """The lines and durations of the tests in one run of the suite; ``record`` writes the files into a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._data = coverage.CoverageData(str(folder / "lines"))
@@ -73,7 +73,7 @@ class Recording:
             self.durations = dict(database.execute("select test, seconds from durations"))
 
     def tests_of(self, fault: Fault, seconds: float) -> Chosen:
-        """Return the tests to run for a fault. Recorded ones took no longer than these seconds together."""
+        """Return the tests to run for a fault; the recorded durations add up to at most these seconds."""
         wanted = area(fault.file)
 
         def order(test: str) -> tuple[int, float]:
@@ -99,7 +99,7 @@ class Recording:
 
 
 def record(copy: Path, folder: Path, jobs: int) -> None:
-    """Run the suite of a copy, and write the lines that each test executes, and the time of each that passes."""
+    """Run the suite of a copy, and write the lines that each test executes, and the duration if it passes."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
@@ -116,7 +116,7 @@ def record(copy: Path, folder: Path, jobs: int) -> None:
 
 
 def pytest_configure() -> None:
-    """Begin to record, in a process of pytest-xdist."""
+    """Start to record, in a process of pytest-xdist."""
     global _recording
     worker, folder = os.environ.get("PYTEST_XDIST_WORKER"), os.environ.get("FAULTS_RECORDING")
     if worker and folder:
@@ -127,7 +127,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Record the lines that follow as executed by this test."""
+    """Record the following lines as executed by this test."""
     if _recording is not None:
         _recording.switch_context(item.nodeid)
 
@@ -141,7 +141,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Write the recording: each process its lines, the first one the durations."""
+    """Write the recording: each process its lines, the first one also the durations."""
     if _recording is not None:
         _recording.stop()
         _recording.save()

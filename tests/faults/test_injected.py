@@ -1,4 +1,4 @@
-"""The recorded faults apply to the tree as it is, mutants are drawn, and a run of tests is judged by its status."""
+"""The recorded faults apply to the current tree, mutants are drawn, and the status of a test run is interpreted."""
 
 from collections import Counter
 from pathlib import Path
@@ -17,14 +17,14 @@ def test_every_recorded_fault_applies() -> None:
     assert [fault.name for fault in faults if fault.text == (ROOT / fault.file).read_text(encoding="utf-8")] == []
 
 
-def test_mutants_are_drawn_of_each_folder() -> None:
+def test_mutants_are_drawn_from_each_folder() -> None:
     faults = mutants()
     drawn = Counter(next(folder for folder, _ in MUTANTS if fault.file.startswith(folder)) for fault in faults)
     assert drawn == {"python/polycast": 120, "csrc": 25, "codegen": 25}
     assert [fault.name for fault in faults if Path(fault.file).name in NOT_MUTATED] == []
 
 
-def test_areas_are_of_the_tree() -> None:
+def test_areas_exist_in_the_tree() -> None:
     files = [path.relative_to(ROOT).as_posix() for folder, _ in MUTANTS for path in (ROOT / folder).rglob("*")]
     assert [start for start in AREAS if not any(file.startswith(start) for file in files)] == []
     tests = {*" ".join(AREAS.values()).split(), *LEFT_OUT}
@@ -45,5 +45,5 @@ def test_areas_are_of_the_tree() -> None:
         (5, "no tests ran", ("not run", "pytest ended with 5")),
     ],
 )
-def test_outcome_follows_from_status_and_output(status: int, log: str, outcome: tuple[str, str]) -> None:
+def test_the_outcome_follows_from_status_and_output(status: int, log: str, outcome: tuple[str, str]) -> None:
     assert outcome_of(status, log) == outcome

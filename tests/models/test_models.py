@@ -1,4 +1,4 @@
-"""Real models in training and evaluation: bit for bit what they give with torch's and torch_xla's own kernels."""
+"""Real models in training and evaluation match PyTorch's and torch_xla's own kernels bit for bit."""
 
 from collections.abc import Callable
 from functools import partial
@@ -43,7 +43,7 @@ def compare(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str, wa
     [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW)],
     ids=str,
 )
-def test_a_model_gives_what_it_gives_under_stock_kernels(device: str, name: str, way: Way) -> None:
+def test_a_model_matches_stock_kernels(device: str, name: str, way: Way) -> None:
     if device == "xla" and not HAS_XLA:
         pytest.skip(NO_XLA)
     if name == "recurrent":
@@ -53,5 +53,5 @@ def test_a_model_gives_what_it_gives_under_stock_kernels(device: str, name: str,
 
 @given(name=st.sampled_from(NAMES), way=st.sampled_from(WAYS))
 @examples(4)
-def test_an_architecture_of_transformers_gives_what_it_gives_under_stock_kernels(name: str, way: Way) -> None:
+def test_an_architecture_of_transformers_matches_stock_kernels(name: str, way: Way) -> None:
     compare(partial(of_transformers, name), HOST, way)

@@ -1,4 +1,4 @@
-"""What a user may change between the steps of a program."""
+"""Changes that a user can make between the steps of a program."""
 
 import copy
 from collections import defaultdict
@@ -49,7 +49,7 @@ class Changes:
             pair.theirs.data.mul_(2)
 
     def double_precision(self) -> None:
-        """Do what Module.double does: the parameter changes its dtype and its state does not."""
+        """Convert the parameter but not its state, as Module.double does."""
         pair = self.program.any_pair()
         if not pair.ours.is_complex():
             pair.ours.grad = None
@@ -65,7 +65,7 @@ class Changes:
             optimizer.state = defaultdict(dict, copies)
 
     def looked_at_state(self) -> None:
-        """Read the state, which leaves an empty dict behind."""
+        """Read the state, which creates an empty dict."""
         for pair, _ in self.program.used():
             _ = self.program.ours.state[pair.ours]
 
@@ -78,7 +78,7 @@ class Changes:
             optimizer.load_state_dict(state)
 
     def exchanged_state(self) -> None:
-        """Each side loads the state of the other."""
+        """Load the state of each side into the other."""
         ours, theirs = self.sides
         for optimizer, state in zip((theirs, ours), state_dicts(ours, theirs), strict=True):
             optimizer.load_state_dict(state)
@@ -86,7 +86,7 @@ class Changes:
             values.update({name: usual(value) for name, value in values.items() if isinstance(value, Tensor)})
 
     def copied(self) -> None:
-        """Go on with a copy; saving and loading the whole optimizer goes by the same methods."""
+        """Continue with a copy; saving and loading the whole optimizer uses the same methods."""
         self.program.follow(copy.deepcopy(self.program.ours))
 
 
@@ -94,7 +94,7 @@ CHANGES = [name for name in vars(Changes) if not name.startswith("_")]
 
 
 def state_dicts(*sides: Any) -> list[Any]:
-    """Return copies of each side's state, except that of parameters which are in no group, where torch fails."""
+    """Return copies of each side's state, except for parameters that are in no group, for which torch.optim fails."""
     for side in sides:
         params = set(chain.from_iterable(group["params"] for group in side.param_groups))
         side.state = defaultdict(dict, {param: values for param, values in side.state.items() if param in params})

@@ -1,9 +1,10 @@
-"""Programs of optimizer steps, drawn by hypothesis and run by ours and by torch.optim.
+"""Programs of optimizer steps, drawn by hypothesis and run by polycast and by torch.optim.
 
-A program makes parameters of any dtypes and layouts in a few groups, and then steps. Between the steps it changes what
-a user may: gradients, options, groups, parameters, state. Torch's for-loop does the same in float64, on gradients that
-are unscaled and clipped before, and leaves out the steps to skip. After each step every parameter and all of its
-state are torch's but for one rounding. Torch's side then goes on from ours, so that no rounding is allowed twice.
+A program creates parameters of any dtypes and layouts in a few groups, and then steps. Between the steps it changes
+gradients, options, groups, parameters or state, as a user can. torch.optim runs the same program in float64 with its
+for-loop, on gradients that are already unscaled and clipped, and omits the skipped steps. After each step, all
+parameters and all state equal torch.optim's up to one rounding. torch.optim then continues from our values, so that no
+rounding is allowed twice.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,21 +59,21 @@ GRADS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class Pair(NamedTuple):
-    """A parameter of ours, and the one in float64 that torch.optim steps."""
+    """A parameter of ours, and its float64 counterpart for torch.optim."""
 
     ours: Tensor
     theirs: Tensor
 
 
 def usual(tensor: Tensor) -> Tensor:
-    """Return the numbers of a tensor on the host in double precision, as memory of their own."""
+    """Return a copy of a tensor's values on the CPU, in double precision."""
     dense = tensor.detach().to_dense() if tensor.is_sparse else tensor.detach()
     wide = torch.complex128 if tensor.is_complex() else F64
     return dense.cpu().resolve_conj().resolve_neg().to(wide).clone(memory_format=torch.contiguous_format)
 
 
 class Program:
-    """Two optimizers that go through the same. What is drawn shrinks to the first that it is drawn from."""
+    """Two optimizers that run the same program. A drawn value shrinks to the first of its choices."""
 
     def __init__(self, data: st.DataObject, kernels: Kernels) -> None:
         self.data, self.device = data, kernels.device
@@ -103,7 +104,7 @@ class Program:
         return torch.randn(shape, generator=self.generator, dtype=dtype)
 
     def options(self) -> tuple[Options, Options]:
-        """Draw options, and return them for ours and for torch's; a learning rate may be a tensor."""
+        """Draw options, and return them for ours and for torch.optim; a learning rate can be a tensor."""
         choose = self.choose
         lr = choose("lr", [0.1, 0.01, 1e-3])
         options: Options = {"weight_decay": choose("weight_decay", [0, 0, 0.1])}
@@ -129,7 +130,7 @@ class Program:
         return self.pairs.setdefault(id(ours), Pair(ours, usual(ours).requires_grad_()))
 
     def group(self) -> tuple[Options, Options]:
-        """Make a group of a few parameters, with options of its own or without."""
+        """Create a group of a few parameters, with or without its own options."""
         pairs = [self.pair() for _ in range(self.choose("parameters", [1, 2, 3]))]
         ours, theirs = self.options() if self.choose("own options", [False, True]) else ({}, {})
         return {"params": [each.ours for each in pairs], **ours}, {"params": [each.theirs for each in pairs], **theirs}
@@ -170,7 +171,7 @@ class Program:
             param.grad = grad if plain else GRADS[self.choose("its layout", list(GRADS))](grad)
 
     def scalars(self) -> dict[str, float]:
-        """Draw what a scaler gives to a step."""
+        """Draw the tensors that a scaler passes to a step."""
         drawn = {
             "found_inf": self.choose("found_inf", [None] * 6 + [0.0, 0.0, 1.0, INF, NAN, -2.0]),
             "grad_scale": self.choose("grad_scale", [None, None, 1024.0, 3.0]),
@@ -179,7 +180,7 @@ class Program:
         return {name: value for name, value in drawn.items() if value is not None}
 
     def step(self) -> None:
-        """Step on both sides, and compare what a step may write."""
+        """Step on both sides, and compare everything that a step can write."""
         scalars, used = self.scalars(), self.used()
         for pair, group in used:
             self.set_grad(pair, group)
@@ -205,7 +206,7 @@ class Program:
             self.compare()
 
     def take_step(self, scalars: dict[str, Tensor]) -> None:
-        """Step on our side. Scalars that are arguments go before those that are attributes."""
+        """Step on our side. Tensors that are arguments override tensors that are attributes."""
         vars(self.ours).update(dict.fromkeys(scalars, torch.full((), 7.0)))
         with (
             patch.object(syncfree_step, "step_by_torch", wraps=step_by_torch) as by_torch,
@@ -218,15 +219,16 @@ class Program:
         self.by_torch = {id(call.args[2]) for call in by_torch.call_args_list}
 
     def check_grad(self, found: Tensor | None, before: Tensor, factor: float) -> None:
-        """Assert that a step left a gradient as it was, or has scaled it."""
+        """Assert that a step did not change a gradient, or scaled it."""
         assert found is not None
         tolerance = 4 * torch.finfo(found.dtype).eps
         scaled = self.scales_grads and torch.allclose(usual(found), before * factor, tolerance, tolerance)
         assert scaled or same_bits(usual(found), before), "a gradient has changed"
 
     def give_zeros(self) -> None:
-        """Give amsgrad a maximum of zeros to start with, without which torch.optim fails, and momentum the buffer of
-        zeros that a skipped step has left.
+        """Add the zeros that torch.optim lacks.
+
+        amsgrad gets an initial maximum, without which torch.optim fails, and momentum the buffer of a skipped step.
         """
         for pair, _ in self.used():
             if self.ours.state.get(pair.ours, {}).get("momentum_buffer") is not None:
@@ -238,7 +240,7 @@ class Program:
                     self.theirs.state[param].setdefault("max_exp_avg_sq", torch.zeros_like(param))
 
     def compare(self) -> None:
-        """Compare parameters and their state, and take over ours."""
+        """Compare parameters and their state, and copy ours to the other side."""
         for pair, group in self.used():
             # Torch.optim rounds several times.
             times = 4 if id(group) in self.by_torch else 1
@@ -249,7 +251,7 @@ class Program:
                     assert_close(pair, self.ours.state[pair.ours][name], value, name, times)
 
     def follow(self, copied: Any) -> None:
-        """Go on with a copy of our optimizer and its parameters."""
+        """Continue with a copy of our optimizer and its parameters."""
         params = chain.from_iterable(group["params"] for group in copied.param_groups)
         for (pair, _), param in zip(self.used(), params, strict=True):
             self.pairs[id(param)] = Pair(param, pair.theirs)
@@ -258,7 +260,7 @@ class Program:
 
 
 def assert_close(pair: Pair, found: Tensor, wanted: Tensor, name: str, times: int) -> None:
-    """Compare within so many roundings of the dtype, or of the parameter's arithmetic; give ours to the other side."""
+    """Compare within so many roundings of the dtype, or of the parameter's arithmetic; copy ours to the other side."""
     arithmetic = 1e-12 if pair.theirs.dtype.to_real() is pair.ours.dtype else TOLERANCES[F32]
     tolerance = times * max(TOLERANCES[found.dtype.to_real()], arithmetic)
     size = max(1.0, wanted.detach().abs().max().item()) if wanted.numel() else 1.0

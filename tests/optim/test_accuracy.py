@@ -1,4 +1,4 @@
-"""Errors of 100 steps against float64, next to the errors of torch.optim's for-loop on the same numbers."""
+"""Errors of 100 steps against float64, compared with the errors of torch.optim's for-loop on the same numbers."""
 
 from functools import cache
 from typing import Any
@@ -32,7 +32,7 @@ CASES = [(*row, F32, None) for row in IN_FLOAT32] + [(*row, *dtypes) for row in 
 
 
 def run(make: Any, options: Options, numbers: torch.dtype, dtype: torch.dtype, device: str = "cpu") -> Tensor:
-    """Return the parameter after each tenth step, in float64 on the host; its first values are numbers of a dtype."""
+    """Return the parameter after each tenth step, in float64 on the CPU; a dtype can represent the initial values."""
     generator = torch.Generator().manual_seed(0)
     param = torch.linspace(-2, 2, ELEMENTS).to(numbers).to(device, dtype, copy=True).requires_grad_()
     optimizer, found = make([param], **{"lr": 0.01, **options}), []
@@ -49,14 +49,14 @@ def run(make: Any, options: Options, numbers: torch.dtype, dtype: torch.dtype, d
 
 @cache
 def oracle(name: str, options: tuple[tuple[str, Any], ...], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return what torch.optim's for-loop gives in float64, and its errors in that dtype."""
+    """Return the result of torch.optim's for-loop in float64, and its errors in that dtype."""
     for_loop = {**dict(options), **FOR_LOOP}
     wanted = run(THEIRS[name], for_loop, dtype, F64)
     return wanted, (run(THEIRS[name], for_loop, dtype, dtype) - wanted).abs()
 
 
 @pytest.mark.parametrize(("name", "options", "dtype", "state_dtype"), CASES, ids=str)
-def test_errors_are_those_of_the_for_loop(
+def test_errors_match_the_for_loop(
     name: str, options: Options, dtype: torch.dtype, state_dtype: torch.dtype | None, kernels: Kernels
 ) -> None:
     # Where torch.optim takes the step, its implementation over lists rounds otherwise.

@@ -1,4 +1,4 @@
-"""State that is saved and loaded: torch.optim's, in its dtype, through the users' hooks."""
+"""Saving and loading state: torch.optim's entries, in their dtype, through the hooks of users."""
 
 from typing import Any
 from unittest.mock import patch
@@ -20,8 +20,8 @@ def train(optimizer: Any, params: list[Tensor], *numbers: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["SGD momentum", "SGD dampening", "Adam amsgrad", "AdamW"])
-def test_a_state_dict_is_torchs(kind: str, real_device: str) -> None:
-    """Except for the count of steps, which is on the device, as that of torch's fused optimizers."""
+def test_a_state_dict_matches_torch_optim(kind: str, real_device: str) -> None:
+    """Except for the step count, which is on the device, as in PyTorch's fused optimizers."""
 
     def place(name: str, value: Tensor) -> Any:
         return "the count's" if name == "step" and real_device != "cpu" else value.device
@@ -42,7 +42,7 @@ def test_a_state_dict_is_torchs(kind: str, real_device: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["SGD nesterov", "SGD dampening"])
-def test_a_momentum_buffer_of_none_is_one_that_no_step_has_written(kind: str, real_device: str) -> None:
+def test_a_momentum_buffer_of_none_loads_as_one_that_was_never_written(kind: str, real_device: str) -> None:
     (weight,), (other,) = parameters((3,), device=real_device), parameters((3,))
     optimizer, theirs = make(OURS, kind, [weight]), make(THEIRS, kind, [other])
     optimizer.load_state_dict({**optimizer.state_dict(), "state": {0: {"momentum_buffer": None}}})
@@ -57,7 +57,7 @@ def moments(optimizer: Any) -> list[Tensor]:
 
 @pytest.mark.parametrize("kind", ["SGD momentum", "Adam amsgrad"])
 def test_loaded_state_is_converted_with_one_warning(kind: str) -> None:
-    """From then on it goes from one optimizer to the next in bits of its own, and a warning would be an error."""
+    """Later loads between our optimizers are exact, so a warning would be an error."""
     params = parameters((3,), (2, 2), dtype=BF16)
     saved = make(THEIRS, kind, params)
     train(saved, params, 0, 1)
@@ -78,8 +78,8 @@ def test_loaded_state_is_converted_with_one_warning(kind: str) -> None:
 
 
 @pytest.mark.parametrize("state_dtype", [None, F32])
-def test_what_hooks_make_of_the_state_is_loaded(state_dtype: torch.dtype | None) -> None:
-    """One leaves a parameter out, the other changes an average."""
+def test_load_hooks_can_change_the_state(state_dtype: torch.dtype | None) -> None:
+    """One hook omits a parameter, the other changes an average."""
 
     def first(_: Any, state: dict[str, Any]) -> dict[str, Any]:
         return {"state": {0: state["state"][0]}, "param_groups": [{**state["param_groups"][0], "params": [0]}]}
@@ -98,8 +98,8 @@ def test_what_hooks_make_of_the_state_is_loaded(state_dtype: torch.dtype | None)
     assert optimizer.state[params[0]]["exp_avg"].tolist() == [7.0] * 3
 
 
-def test_state_that_belongs_to_no_parameter_is_kept() -> None:
-    """Upstream's tests put such entries in by hooks; they are saved and loaded, and no step looks at them."""
+def test_state_without_a_parameter_is_preserved() -> None:
+    """PyTorch's tests add such entries by hooks. They are saved and loaded, and steps ignore them."""
     params = parameters((3,))
     optimizer: Any = make(OURS, "AdamW", params)
     optimizer.register_state_dict_pre_hook(lambda it: it.state.update(test=1))
@@ -113,7 +113,7 @@ def test_state_that_belongs_to_no_parameter_is_kept() -> None:
 @pytest.mark.parametrize(
     ("taken", "skipped"), [(0, 0), (2, 1)], ids=["saved before any step", "loaded after a skipped first step"]
 )
-def test_averages_travel_through_torch_distributed_checkpoint(kind: str, taken: int, skipped: int) -> None:
+def test_averages_are_saved_and_loaded_by_torch_distributed_checkpoint(kind: str, taken: int, skipped: int) -> None:
     weights = []
     for library in (OURS, THEIRS):
         models = [nn.ParameterList(parameters(*SHAPES, seed=seed)) for seed in (0, 1)]
@@ -130,8 +130,8 @@ def test_averages_travel_through_torch_distributed_checkpoint(kind: str, taken: 
 
 
 @pytest.mark.parametrize(("first", "maximize"), [(0.0, True), (-0.0, False)])
-def test_a_checkpoint_knows_that_dampened_momentum_has_begun(first: float, maximize: bool) -> None:
-    """Also where the first gradient was zero, and so are the buffers."""
+def test_a_checkpoint_records_that_dampened_momentum_has_started(first: float, maximize: bool) -> None:
+    """Also if the first gradient was zero, and the buffers are zero as well."""
     weights = []
     for library in (OURS, THEIRS):
         params = parameters((3,))
@@ -144,8 +144,8 @@ def test_a_checkpoint_knows_that_dampened_momentum_has_begun(first: float, maxim
     torch.testing.assert_close(*weights)
 
 
-def test_a_step_without_memory_for_its_state_can_be_taken_again() -> None:
-    """The state of a parameter is complete or not there, so checkpoints stay torch.optim's."""
+def test_a_step_without_memory_for_its_state_can_be_repeated() -> None:
+    """The state of a parameter is complete or absent, so torch.optim can load checkpoints."""
     params, others = parameters((3,)), parameters((3,))
     optimizer, peer = make(OURS, "Adam amsgrad", params), make(THEIRS, "Adam amsgrad", others)
     set_grads(params, 0)

@@ -1,4 +1,4 @@
-"""What the optimizers refuse: one error that names it, and nothing is written, loaded or added."""
+"""The errors of the optimizers: one error that names the argument, and nothing is written, loaded or added."""
 
 import copy
 from collections.abc import Callable
@@ -37,14 +37,14 @@ def of_group(name: str, **numbers: float) -> dict[str, Any]:
 
 
 def without(optimizer: Any, name: str) -> dict[str, Any]:
-    """Return an optimizer's state, of which the second parameter lacks a value."""
+    """Return an optimizer's state without one value of the second parameter."""
     state: dict[str, Any] = copy.deepcopy(optimizer.state_dict())
     del state["state"][1][name]
     return state
 
 
 def step_with(optimizer: Any, **options: Any) -> None:
-    """Step with options in the second group."""
+    """Step with these options in the second group."""
     optimizer.param_groups[1].update(options)
     optimizer.step()
 
@@ -57,7 +57,7 @@ def step_and(optimizer: Any, added: Tensor) -> None:
 
 
 def step_from(optimizer: Any, average: Tensor) -> None:
-    """Step with this as a state in the second group."""
+    """Step with this state in the second group."""
     values = optimizer.state[optimizer.param_groups[1]["params"][0]]
     values["momentum_buffer" if "momentum_buffer" in values else "exp_avg"] = average
     optimizer.step()
@@ -70,7 +70,7 @@ def step_sparse(optimizer: Any, **options: Any) -> None:
 
 
 def mixed(optimizer: Any) -> list[Tensor]:
-    """Return tensors of two devices."""
+    """Return tensors on two devices."""
     return [optimizer.param_groups[0]["params"][0].detach(), torch.ones(3, device="meta")]
 
 
@@ -124,7 +124,7 @@ CASES: dict[str, tuple[str, Callable[[Any], object]]] = {
 @pytest.mark.parametrize(
     ("title", "setting"), [(title, each) for title, (settings, _) in CASES.items() for each in settings.split()]
 )
-def test_what_is_refused_changes_nothing(title: str, setting: str, recorded_error: RecordedError) -> None:
+def test_an_error_changes_nothing(title: str, setting: str, recorded_error: RecordedError) -> None:
     kind, path = SETTINGS[setting]
     params = parameters((3,), (2, 3))
     optimizer = make(OURS, kind, [{"params": params[:1]}, {"params": params[1:]}])

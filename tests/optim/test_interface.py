@@ -1,4 +1,4 @@
-"""The sync-free optimizers as optimizers: arguments, closures, scalers, classes of parameters, and no syncs."""
+"""The interface of the sync-free optimizers: arguments, closures, scalers, classes of parameters, and no syncs."""
 
 import inspect
 from typing import Any
@@ -14,8 +14,8 @@ from tests.support.optimizers import OURS, SHAPES, THEIRS, Options, make, parame
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_the_arguments_are_torchs(name: str) -> None:
-    """In torch's order and with torch's defaults; state_dtype is ours."""
+def test_the_arguments_match_torch_optim(name: str) -> None:
+    """The order and the defaults are torch.optim's; state_dtype is added."""
     ours = dict(inspect.signature(OURS[name]).parameters)
     theirs = inspect.signature(THEIRS[name]).parameters
     assert issubclass(OURS[name], THEIRS[name])
@@ -43,10 +43,10 @@ def test_the_arguments_are_torchs(name: str) -> None:
     ],
     ids=str,
 )
-def test_values_are_taken_or_refused_as_torch_does(
+def test_values_are_accepted_or_rejected_as_in_torch_optim(
     name: str, options: Options, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Groups, which checkpoints have, keep a choice of an implementation of torch's; steps are the same."""
+    """Groups, which checkpoints contain, keep the choice of an implementation; steps are the same."""
     monkeypatch.setattr(torch.optim, name, OURS[name])  # as by users who cannot edit the library that makes them
     made: list[Any] = []
     weights = []
@@ -67,8 +67,8 @@ def test_values_are_taken_or_refused_as_torch_does(
     torch.testing.assert_close(weights[:1], weights[1:])
 
 
-def test_quantized_weights_may_be_among_the_parameters() -> None:
-    """They are frozen, get no gradient, and torch.optim passes over them."""
+def test_quantized_weights_can_be_among_the_parameters() -> None:
+    """They are frozen, have no gradient, and torch.optim ignores them."""
     (weight,) = parameters((3,))
     float8 = torch.ones(3).to(torch.float8_e4m3fn)
     frozen = [nn.Parameter(part, requires_grad=False) for part in (torch.arange(3), float8)]
@@ -78,7 +78,7 @@ def test_quantized_weights_may_be_among_the_parameters() -> None:
     assert frozen[0].tolist() == [0, 1, 2]
 
 
-def test_a_step_with_a_closure_is_torchs() -> None:
+def test_a_step_with_a_closure_matches_torch_optim() -> None:
     def losses(library: dict[str, Any]) -> list[float]:
         (weight,) = parameters((3,))
         optimizer: Any = make(library, "SGD", [weight])
@@ -92,7 +92,7 @@ def test_a_step_with_a_closure_is_torchs() -> None:
     assert losses(OURS) == pytest.approx(losses(THEIRS))
 
 
-def test_a_preset_grad_scale_multiplies_that_of_a_scaler() -> None:
+def test_a_preset_grad_scale_multiplies_the_scale_of_a_scaler() -> None:
     found = []
     for optim, options in ((OURS["SGD"], {}), (torch.optim.SGD, {"fused": True})):
         (weight,) = parameters((3,))
@@ -106,7 +106,7 @@ def test_a_preset_grad_scale_multiplies_that_of_a_scaler() -> None:
 
 
 class Strict(torch.Tensor):
-    """Refuses functions that take tensors of unrelated classes, as torchvision's kinds of images do."""
+    """Raises for functions with tensors of unrelated classes, as torchvision's image classes do."""
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -115,7 +115,7 @@ class Strict(torch.Tensor):
         return super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[no-untyped-call]
 
 
-def test_parameters_of_classes_that_refuse_each_other() -> None:
+def test_parameters_of_classes_that_reject_each_other() -> None:
     results = []
     for library in (OURS, THEIRS):
         classes = [type(name, (Strict,), {}) for name in ("Mask", "Image")]
@@ -128,7 +128,7 @@ def test_parameters_of_classes_that_refuse_each_other() -> None:
 
 
 def test_parameters_can_be_swapped_between_steps() -> None:
-    """Torch refuses to swap a tensor that anything else refers to."""
+    """PyTorch does not swap a tensor that has other references."""
     param, other = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.ones(2))
     optimizer = make(OURS, "Adam", [param])
     set_grads([param], 0)
@@ -144,7 +144,7 @@ def test_parameters_can_be_swapped_between_steps() -> None:
 @pytest.mark.parametrize("lr", ["number", "host", "device"])
 @pytest.mark.parametrize("kind", ["SGD nesterov", "Adam amsgrad"])
 def test_steps_do_not_sync(kind: str, lr: str, real_device: str) -> None:
-    """Not the first one either, which makes the state, and whatever the learning rate and the scalars are."""
+    """Not even the first step, which creates the state, for any learning rate and scalars."""
     if not facts_of(real_device).skips_by_itself:
         pytest.skip(f"on {real_device} torch.optim takes the step, after one read")
     params = parameters(*SHAPES, device=real_device)
@@ -160,8 +160,8 @@ def test_steps_do_not_sync(kind: str, lr: str, real_device: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["SGD dampening", "Adam"])
-def test_a_step_by_torch_reads_once(kind: str, real_device: str) -> None:
-    """Whether it is skipped or taken, and however many groups there are; later steps make no state."""
+def test_a_step_of_torch_optim_syncs_once(kind: str, real_device: str) -> None:
+    """Whether or not the step is skipped, and for any number of groups; later steps create no state."""
     if kind == "Adam" and facts_of(real_device).skips_by_itself:
         pytest.skip(f"on {real_device} it does not read")
     params = parameters(*SHAPES, device=real_device)
@@ -175,8 +175,8 @@ def test_a_step_by_torch_reads_once(kind: str, real_device: str) -> None:
         assert len(reads.ops) == 1
 
 
-def test_a_step_by_torch_in_inference_mode(real_device: str) -> None:
-    """What it makes there can be written outside."""
+def test_a_step_of_torch_optim_in_inference_mode(real_device: str) -> None:
+    """The state that it creates can be written outside of inference mode."""
     (weight,), (other,) = parameters((3,), device=real_device), parameters((3,))
     optimizer: Any = make(OURS, "SGD dampening", [weight])
     for number in range(3):

@@ -1,4 +1,4 @@
-"""Lists of tensors of several kinds: torch.optim's values, or an error, where no memory was once read as memory."""
+"""Lists with tensors of several kinds: torch.optim's values or an error, for tensors without plain memory."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -65,7 +65,7 @@ PASSES = {
 
 
 def usual(tensor: Tensor) -> Tensor:
-    """Return the numbers of a tensor in memory of their own; of a subclass, the tensor."""
+    """Return a copy of a tensor's values; for a subclass, the tensor itself."""
     if isinstance(tensor, AsyncCollectiveTensor):
         return tensor.trigger_wait()  # type: ignore[no-any-return, no-untyped-call]
     tensor = tensor.to_dense() if tensor.is_mkldnn else tensor
@@ -82,7 +82,7 @@ def pairs(kind: str) -> list[Pair]:
 
 
 def named(given: list[Pair]) -> list[tuple[str, Tensor]]:
-    """Return leaves with gradients and names, as an optimizer takes them."""
+    """Return leaves with gradients and names, as arguments of an optimizer."""
     params = [param.detach().requires_grad_() for param, _ in given]
     for param, (_, grad) in zip(params, given, strict=True):
         param.grad = grad
@@ -106,7 +106,7 @@ def check_steps(kind: str) -> None:
 
 
 def check_passes(kind: str) -> None:
-    """Look at gradients, multiply them in place, and take their norm."""
+    """Check gradients for non-finite values, multiply them in place, and compute their norm."""
     params = named(pairs(kind))
     optimizer, scaler = syncfree.SGD(params, lr=0.1), polycast.GradScaler(init_scale=2.0)
     scaler.scale(torch.ones(1))

@@ -1,4 +1,4 @@
-"""Memory that is shared, copied on write, or sparse; the other layouts are those of the random programs."""
+"""Memory that is shared, copied on write, or sparse; the random programs cover the other layouts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,10 +25,10 @@ def numbers(*shape: int, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize("case", SHARING)
 @pytest.mark.parametrize(("kind", "dtype", "tolerance"), [("SGD nesterov", BF16, 3e-2), ("AdamW", F32, 3e-6)], ids=str)
-def test_parameters_on_one_storage_step_one_after_the_other(
+def test_parameters_in_one_storage_step_one_after_the_other(
     kind: str, dtype: torch.dtype, tolerance: float, case: str, real_device: str
 ) -> None:
-    """As by torch.optim, also where they have elements in common; what lies between them stays."""
+    """As in torch.optim, also if they share elements; the memory between them does not change."""
 
     def weights(library: dict[str, Any], device: str) -> Tensor:
         memory = numbers(100, 10).to(device, dtype)
@@ -45,8 +45,8 @@ def test_parameters_on_one_storage_step_one_after_the_other(
 
 @pytest.mark.parametrize("kind", ["SGD", "SGD momentum", "AdamW"])
 @pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate parameters")
-def test_a_parameter_that_is_twice_in_a_group(kind: str, real_device: str) -> None:
-    """It takes two steps from one gradient, as by torch.optim's for-loop."""
+def test_a_parameter_that_is_in_a_group_twice(kind: str, real_device: str) -> None:
+    """It steps twice with one gradient, as in torch.optim's for-loop."""
     weights = []
     for library, device in ((OURS, real_device), (THEIRS, "cpu")):
         first, second = parameters((3,), (2, 2), device=device)
@@ -59,7 +59,7 @@ def test_a_parameter_that_is_twice_in_a_group(kind: str, real_device: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["SGD momentum", "AdamW"])
-def test_a_gradient_that_lies_otherwise_is_copied_in_parts(kind: str) -> None:
+def test_a_gradient_with_another_layout_is_copied_in_parts(kind: str) -> None:
     param = numbers(1024, 2048).requires_grad_()
     param.grad = numbers(2048, 1024, seed=1).t()
     optimizer = make(OURS, kind, [param])
@@ -83,7 +83,7 @@ def test_parameters_that_are_copied_on_write(kind: str) -> None:
 
 
 def sparse(dims: int, seed: int) -> Tensor:
-    """Return a gradient with duplicates, and without most places."""
+    """Return a gradient with duplicate indices that covers few elements."""
     generator, shape = torch.Generator().manual_seed(seed), (50, 4, 3)
     indices = torch.stack([torch.randint(size, (6,), generator=generator) for size in shape[:dims]])
     indices[:, 1] = indices[:, 0]
@@ -101,8 +101,8 @@ def sparse(dims: int, seed: int) -> Tensor:
     ],
     ids=str,
 )
-def test_sparse_momentum_is_torchs(dims: int, dtype: torch.dtype, options: dict[str, Any]) -> None:
-    """Steps without momentum are those of the random programs."""
+def test_sparse_momentum_matches_torch_optim(dims: int, dtype: torch.dtype, options: dict[str, Any]) -> None:
+    """The random programs cover steps without momentum."""
     (theirs,) = parameters((50, 4, 3))
     ours = theirs.detach().to(dtype, copy=True).requires_grad_()
     optimizer, peer = OURS["SGD"]([ours], lr=0.1, **options), THEIRS["SGD"]([theirs], lr=0.1, **options)

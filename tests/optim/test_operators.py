@@ -1,4 +1,4 @@
-"""The operators in torch's own checks, on tensors without memory, and on each instruction set."""
+"""The operators in PyTorch's own checks, on fake tensors, and on each instruction set."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -42,14 +42,14 @@ def arguments(name: str, device: str = "cpu") -> tuple[tuple[Any, ...], dict[str
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_an_operator_passes_torchs_checks(name: str) -> None:
+def test_an_operator_passes_pytorchs_checks(name: str) -> None:
     args, kwargs = arguments(name)
     results = torch.library.opcheck(getattr(OP, name).default, args, kwargs)
     assert set(results.values()) == {"SUCCESS"}
 
 
 def without_memory(device: str) -> AbstractContextManager[Any]:
-    """Allow tensors of a device that is not here, none of which can be read."""
+    """Allow tensors of an absent device, none of which can be read."""
     return nullcontext() if device == "meta" else FakeTensorMode(allow_non_fake_inputs=True)
 
 
@@ -59,7 +59,7 @@ RESULTS = {"find_non_finite": [FOUND, WHICH], "norm": [FOUND, FOUND, WHICH], "un
 
 @pytest.mark.parametrize("device", ["meta", "mtia:0"])
 @pytest.mark.parametrize("name", OPERATORS)
-def test_an_operator_on_tensors_without_memory_reads_nothing(name: str, device: str) -> None:
+def test_an_operator_on_fake_tensors_reads_no_values(name: str, device: str) -> None:
     with without_memory(device):
         args, kwargs = arguments(name, device)
         written = args[0] if name.endswith("step_") else []
@@ -73,7 +73,7 @@ def test_an_operator_on_tensors_without_memory_reads_nothing(name: str, device: 
 
 @pytest.mark.parametrize("name", ["adam_step_", "sgd_step_", "unscale_"])
 def test_leaves_that_require_grad_are_written_in_grad_mode(name: str) -> None:
-    """Autograd's keys fall through to the kernel, which computes below them: nothing is recorded."""
+    """The autograd keys fall through to the kernel, which computes below them, so nothing is recorded."""
     (params, *args), kwargs = arguments(name)
     for param in params:
         param.requires_grad_()
@@ -87,10 +87,10 @@ def test_leaves_that_require_grad_are_written_in_grad_mode(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", ["adam_step_", "sgd_step_"])
-def test_gradients_of_another_type_are_those_of_the_parameters_type(
+def test_gradients_of_another_dtype_match_gradients_of_the_parameters_dtype(
     name: str, dtype: torch.dtype, kernels: Kernels
 ) -> None:
-    """An optimizer sees them only where a parameter's ``grad_dtype`` allows them."""
+    """An optimizer sees them only if the ``grad_dtype`` of a parameter allows them."""
     if dtype is torch.float64 and not has_float64(kernels.device):
         pytest.skip(f"{kernels} has no float64")
     results = []
@@ -103,7 +103,7 @@ def test_gradients_of_another_type_are_those_of_the_parameters_type(
 
 @pytest.mark.parametrize("capability", [pytest.param("DEFAULT", marks=pytest.mark.slow), "AVX2"])
 def test_an_older_instruction_set_computes_the_same(capability: str) -> None:
-    """The tests of whole numbers run on it: of steps, of what is not finite, and of norms."""
+    """It runs the tests with whole numbers: steps, non-finite values and norms."""
     code = f"""
 import pytest, torch
 assert torch.backends.cpu.get_cpu_capability() == "{capability}"
@@ -116,8 +116,10 @@ raise SystemExit(pytest.main(["-qq", "-p", "no:cacheprovider", "-k", "fused", *f
 @pytest.mark.parametrize(
     ("first", "lowest", "highest"), [(8.0, 0.0, INF), (3e38, 0.0, INF), (1.5, 1.0, 65536.0), (4e4, 1.0, 65536.0)]
 )
-def test_the_scale_is_torchs_within_its_bounds(first: float, lowest: float, highest: float, operators: Kernels) -> None:
-    """Where it would be infinite, and where the interval is lowered, too."""
+def test_the_scale_matches_pytorchs_within_its_bounds(
+    first: float, lowest: float, highest: float, operators: Kernels
+) -> None:
+    """Also where it would be infinite, and where the interval is lowered."""
 
     def stock(scale: Tensor, *arguments: Any) -> None:
         torch._amp_update_scale_(scale, *arguments[:-2])

@@ -1,4 +1,4 @@
-"""Steps, skips and changes between them in any order, against torch.optim in float64 and against ours without them."""
+"""Steps, skipped steps and changes in any order, compared with torch.optim in float64 and with runs without them."""
 
 import pytest
 import torch
@@ -24,8 +24,8 @@ from tests.support.properties import examples
 
 
 @pytest.mark.filterwarnings("ignore:loaded state of .* is converted")
-def test_programs_do_what_torch_optim_does(kernels: Kernels) -> None:
-    """Their state goes to torch.optim on the host and comes back, too."""
+def test_programs_match_torch_optim(kernels: Kernels) -> None:
+    """Their state is also converted to torch.optim on the CPU and back."""
 
     @given(data=st.data())
     @examples(6 if kernels.device == "xla" else 50, shrinks=kernels.device != "xla")
@@ -43,10 +43,10 @@ def test_programs_do_what_torch_optim_does(kernels: Kernels) -> None:
     ("kind", "state_dtype"),
     [("SGD nesterov", None), ("SGD dampening", None), ("Adam amsgrad", torch.bfloat16), ("AdamW", None)],
 )
-def test_training_with_skipped_steps_is_that_without_them(
+def test_training_with_skipped_steps_equals_training_without_them(
     kind: str, state_dtype: torch.dtype | None, kernels: Kernels
 ) -> None:
-    """No bit differs, also where the first step is skipped. Specification 8.1."""
+    """Bit for bit, also if the first step is skipped. Specification 8.1."""
     skipping, straight = (parameters(*SHAPES, device=kernels.device) for _ in range(2))
     ours, wanted = (make(OURS, kind, params, state_dtype=state_dtype) for params in (skipping, straight))
     for number, skip in enumerate([True, True, False, True, False, None, False, None, True, False]):

@@ -1,4 +1,4 @@
-"""Which way the arrows between the parts of the repository go, and that none of them closes a circle."""
+"""The imports between the parts of the repository follow the allowed directions and have no cycles."""
 
 import ast
 import re
@@ -25,7 +25,7 @@ CSRC = ROOT / "csrc"
 
 
 def modules(part: str) -> dict[str, Path]:
-    """Return the files of a part by the names of their modules."""
+    """Return the files of a part, by the names of their modules."""
     top = ROOT / part
     paths = [path for path in top.rglob("*.py") if "__pycache__" not in path.parts]
     base = top if part == "python" else ROOT
@@ -35,7 +35,7 @@ def modules(part: str) -> dict[str, Path]:
 
 @cache
 def imported(name: str, path: Path, *, only_at_import: bool) -> set[str]:
-    """Return the names that a module imports; with `only_at_import` not those within functions or for types alone."""
+    """Return the names that a module imports; with `only_at_import`, without imports in functions or for types only."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
 
     def visit(node: ast.AST) -> Iterator[str]:
@@ -57,7 +57,7 @@ def imported(name: str, path: Path, *, only_at_import: bool) -> set[str]:
 
 
 def circle(graph: Graph) -> list[str]:
-    """Return the nodes of a circle; empty where there is none."""
+    """Return the nodes of a cycle; empty if there is none."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -66,14 +66,14 @@ def circle(graph: Graph) -> list[str]:
 
 
 @pytest.mark.parametrize("part", MAY_IMPORT)
-def test_a_part_imports_only_what_it_may(part: str) -> None:
+def test_a_part_imports_only_allowed_parts(part: str) -> None:
     for name, path in modules(part).items():
         tops = {origin.partition(".")[0] for origin in imported(name, path, only_at_import=False)}
         assert tops & PARTS - {part} <= MAY_IMPORT[part], path
 
 
 @pytest.mark.parametrize("part", MAY_IMPORT)
-def test_no_modules_of_a_part_import_each_other_in_a_circle(part: str) -> None:
+def test_the_modules_of_a_part_have_no_import_cycle(part: str) -> None:
     found = modules(part)
     graph: Graph = {}
     for name, path in found.items():
@@ -84,13 +84,13 @@ def test_no_modules_of_a_part_import_each_other_in_a_circle(part: str) -> None:
 
 
 def includes(folder: Path) -> Iterator[str]:
-    """Yield the rooms that the files of a folder of csrc include files of."""
+    """Yield the folders whose files a folder of csrc includes."""
     for path in [*folder.rglob("*.h"), *folder.rglob("*.cpp")]:
         for name in re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8")):
             target = CSRC / name if (CSRC / name).exists() else path.parent / name
             yield target.resolve().relative_to(CSRC).parts[0]
 
 
-def test_no_rooms_of_csrc_include_each_other_in_a_circle() -> None:
+def test_the_folders_of_csrc_have_no_include_cycle() -> None:
     rooms = sorted(path for path in CSRC.iterdir() if path.is_dir())
     assert circle({room.name: {*includes(room)} - {room.name} for room in rooms}) == []

@@ -1,4 +1,4 @@
-"""`make test TORCH=installed`: the packages that the machine has, and nothing else."""
+"""`make test TORCH=installed` uses the packages of the machine only."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ def environment(folder: Path, *options: str) -> "subprocess.CompletedProcess[str
     return subprocess.run([sys.executable, *options, SCRIPT, folder], capture_output=True, text=True)
 
 
-def test_an_environment_has_the_packages_of_a_python_until_that_has_another_torch(tmp_path: Path) -> None:
+def test_an_environment_has_the_packages_of_a_python_until_its_torch_changes(tmp_path: Path) -> None:
     made = environment(tmp_path)
     assert (made.returncode, made.stdout, made.stderr) == (0, "", "")
     code = "import sys, torch, yaml, pytest; print(sys.prefix, torch.__version__)"
@@ -30,7 +30,7 @@ def test_an_environment_has_the_packages_of_a_python_until_that_has_another_torc
     assert not mark.exists() and version("torch") in stamp.read_text(encoding="utf-8")
 
 
-def test_what_is_missing_is_named_in_one_line(tmp_path: Path) -> None:
+def test_missing_packages_are_named_in_one_line(tmp_path: Path) -> None:
     done = environment(tmp_path, "-S")  # without the packages of this Python
     run = f"Run: {sys.executable} -m pip install torch 'setuptools>=77' jinja2 pyyaml"
     assert done.returncode == 1 and done.stderr.startswith(f"{sys.executable} lacks what polycast needs. {run}")

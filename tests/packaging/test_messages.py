@@ -1,4 +1,4 @@
-"""What setup.py and the import say where they cannot go on: one line that names the cause and the remedy."""
+"""The errors of setup.py and of the import: one line that states the cause and the fix."""
 
 import subprocess
 import sys
@@ -38,14 +38,14 @@ def run(code: str, folder: Path = ROOT) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.parametrize("wrong", BUILDS)
-def test_a_build_that_cannot_be_says_why_in_one_line(wrong: str) -> None:
+def test_an_impossible_build_states_the_reason_in_one_line(wrong: str) -> None:
     done = run(f"import sys; {wrong}; {SETUP}")
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, BUILDS[wrong])
     assert "Traceback" not in done.stderr
 
 
 def test_a_build_finds_the_torch_that_build_isolation_hides() -> None:
-    """pip runs the Python of the environment without its packages, but with those that the build requires."""
+    """pip runs the environment's Python without its packages, and with the packages that the build requires."""
     code = f"""
 import importlib.util, jinja2, setuptools, sys, yaml
 sys.path = [path for path in sys.path if "site-packages" not in path]
@@ -71,14 +71,14 @@ IMPORTS = {
 
 
 @pytest.mark.parametrize("built_for", IMPORTS)
-def test_the_import_of_what_was_built_for_another_environment_says_how_to_install_it_again(built_for: str) -> None:
+def test_importing_a_build_for_another_environment_prints_the_command_to_reinstall(built_for: str) -> None:
     there = f"sys.modules['polycast._built_for'] = types.SimpleNamespace({built_for})"
     done = run(f"import sys, types; {there}; import polycast")
     assert done.stderr.splitlines()[-1] == f"ImportError: {IMPORTS[built_for]}"
 
 
-def test_the_import_of_a_source_tree_that_is_not_built_says_how_to_build_it(tmp_path: Path) -> None:
-    """A checkout without an installation has only the sources."""
+def test_importing_an_unbuilt_source_tree_prints_the_command_to_build(tmp_path: Path) -> None:
+    """A checkout without an installation has the sources only."""
     for path in (ROOT / "python" / "polycast").iterdir():
         if path.name != "_built_for.py" and path.suffix != ".so":
             target = tmp_path / "polycast" / path.name

@@ -1,4 +1,4 @@
-"""What is built and handed on: the compiled module, the wheel's metadata, the source distribution, the messages."""
+"""The built and distributed files: the compiled module, the wheel's metadata, the source distribution, the messages."""
 
 import fcntl
 import importlib.util
@@ -22,7 +22,7 @@ RELEASE = ".".join(torch.__version__.split(".")[:2])
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a source distribution in dist/, and in lib/ what an older build left and this one copied."""
+    """A folder with a source distribution in dist/; lib/ has the files of an older build and of this one."""
     folder = tmp_path_factory.mktemp("made")
     stale = folder / "lib" / "polycast" / "gone.py"
     stale.parent.mkdir(parents=True)
@@ -34,7 +34,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_compiled_module_holds_no_path_of_its_builder() -> None:
+def test_the_compiled_module_contains_no_path_of_its_build() -> None:
     spec = importlib.util.find_spec("polycast._C")
     assert spec is not None and spec.origin is not None
     binary = Path(spec.origin).read_bytes()
@@ -42,33 +42,33 @@ def test_the_compiled_module_holds_no_path_of_its_builder() -> None:
         assert f"{place}/".encode() not in binary
 
 
-def test_a_wheel_names_the_release_of_torch_that_it_was_built_for_and_requires_it() -> None:
+def test_a_wheel_states_and_requires_the_release_of_torch_that_it_was_built_for() -> None:
     assert f"torch=={RELEASE}.*" in (requires("polycast") or [])
     assert polycast.__version__ == version("polycast")
     assert polycast.__version__.endswith(f"+torch{RELEASE}")
 
 
-def test_a_wheel_holds_the_package_and_nothing_else() -> None:
+def test_a_wheel_contains_only_the_package() -> None:
     built = [*ROOT.glob(f"build/wheel-{torch.__version__.partition('+')[0]}/*.whl")]
     if not built:
         pytest.skip("make build has left no wheel for this torch")
     assert check_wheel(built[0], RELEASE) > 100
 
 
-def test_a_python_file_that_was_removed_does_not_stay(made: Path) -> None:
+def test_a_removed_python_file_is_not_packaged(made: Path) -> None:
     assert files_of(made / "lib" / "polycast") == packaged()
     extra = files_of(INSTALLED) - packaged()
     assert {Path(name).suffix for name in extra - {"_built_for.py"}} == {".so"}
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="git does not say here which files belong to the project")
-def test_a_source_distribution_holds_what_a_build_needs_and_nothing_else(made: Path) -> None:
+def test_a_source_distribution_contains_only_the_files_of_a_build(made: Path) -> None:
     (path,) = (made / "dist").glob("*.tar.gz")
     assert check_source_distribution(path, others=True) > 150
 
 
-def test_a_source_distribution_and_the_wheel_of_one_name_no_torch(made: Path, tmp_path: Path) -> None:
-    """pip demands the version of the source distribution, and may use such a wheel where another torch is."""
+def test_a_source_distribution_and_its_wheel_name_no_torch(made: Path, tmp_path: Path) -> None:
+    """pip requires the version of the source distribution, and can use its cached wheel with another torch."""
     (path,) = (made / "dist").glob("*.tar.gz")
     with tarfile.open(path) as archive:
         archive.extractall(made, filter="data")
@@ -92,10 +92,10 @@ runpy.run_path("setup.py", run_name="__main__")
 
 
 @pytest.mark.parametrize(("options", "place"), [((), "lib/polycast"), (("--inplace",), "python/polycast")])
-def test_what_a_build_was_for_is_written_beside_its_compiled_module(
+def test_the_target_of_a_build_is_written_next_to_its_compiled_module(
     tmp_path: Path, options: tuple[str, ...], place: str
 ) -> None:
-    """An editable install has it among the sources."""
+    """In an editable install it is among the sources."""
     for name in ("setup.py", "pyproject.toml", "policy.yaml", "README.md", "LICENSE"):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     for name in ("codegen", "csrc", "generated", "python"):

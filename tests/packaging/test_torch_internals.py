@@ -1,4 +1,4 @@
-"""The private names of PyTorch are in polycast/torch_internals.py, and the installed PyTorch has each."""
+"""Private names of PyTorch occur in polycast/torch_internals.py only, and the installed PyTorch has each."""
 
 import ast
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ PACKAGE = Path(str(polycast.__file__)).parent
 
 
 def private_names(text: str) -> Iterator[str]:
-    """Yield the private names of torch that a file reads or imports, and what it imports of private modules."""
+    """Yield the private names of torch that a file reads or imports, and all names from private modules."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "torch":
             names = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -37,7 +37,7 @@ def test_no_other_file_has_a_private_name_of_torch() -> None:
     assert {file: found for file, text in texts.items() if (found := [*private_names(text)])} == {}
 
 
-def test_the_installed_torch_has_what_functions_look_up() -> None:
+def test_the_installed_torch_has_the_names_that_functions_look_up() -> None:
     import torch._dynamo
 
     assert torch_internals.guard_manager_class().compile_check_fn

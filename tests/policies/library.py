@@ -1,4 +1,4 @@
-"""A library of custom operators, without kernels: rules ask for their schemas only."""
+"""A library of custom operators without kernels, because rules read their schemas only."""
 
 from torch.library import Library
 

@@ -1,4 +1,4 @@
-"""The parts of a random program, and the dtypes that its ops give by rules that are read from policy.yaml.
+"""The parts of a random program, and the dtypes of its ops by rules that are read from policy.yaml.
 
 The dtypes do not come from polycast: policy.yaml has the category of each op on the device. The precedence is the
 README's: inner module, outer module, inner region, outer region, process, policy.yaml.
@@ -48,7 +48,7 @@ def built_in(device: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class State:
-    """What a thread is in: the dtype and switch of the innermost region, and rules, the inner ones last."""
+    """The state of a thread: the dtype and switch of the innermost region, and the rules, the inner ones last."""
 
     device: str
     dtype: str
@@ -73,7 +73,7 @@ class State:
         return built_in(self.name).get(op, "unlisted")
 
     def computed(self, op: str, given: str) -> str:
-        """Return the dtype that an op gives of the given one."""
+        """Return the dtype of an op's result for an input of the given dtype."""
         given = "float32" if given == "weight" else given
         value = self.value(op) if self.enabled else "unlisted"
         if self.enabled and value == "unlisted" and op in BELOW and (op, self.device) != ("einsum", "xla"):
@@ -91,7 +91,7 @@ class Op(NamedTuple):
 
 
 class Region(NamedTuple):
-    """One of polycast, with a policy or without, or of torch; decorating a function, or around a block."""
+    """A polycast region, with or without a policy, or a PyTorch region, as a decorator or around a block."""
 
     body: "Block"
     rules: Rules | None = None
@@ -105,7 +105,7 @@ class Region(NamedTuple):
         return replace(state, enabled=self.enabled, dtype=self.dtype or state.dtype, regions=regions)
 
     def opened(self, device: str) -> Callable[[], Any]:
-        """Return a function that makes the region."""
+        """Return a function that creates the region."""
         dtype, enabled = getattr(torch, self.dtype) if self.dtype else None, self.enabled
         if self.is_torchs:
             return lambda: torch.autocast(device, dtype=dtype, enabled=enabled)
@@ -114,7 +114,7 @@ class Region(NamedTuple):
 
 
 class Around(NamedTuple):
-    """A block in a module with rules or a copy of one, in `use`, in `keep`, or in what catches its error."""
+    """A block in a module with rules or its copy, in `use`, in `keep`, or in a handler of its error."""
 
     what: Literal["module", "use", "keep", "try"]
     body: "Block"
@@ -128,7 +128,7 @@ class Around(NamedTuple):
 
 
 class Generator(NamedTuple):
-    """A region that a generator enters before a block and leaves after it, or after the module with rules around it."""
+    """A region that a generator enters before a block and leaves after it, or after the enclosing module with rules."""
 
     region: Region
     rest: "Block"
@@ -136,13 +136,13 @@ class Generator(NamedTuple):
 
 
 class Threads(NamedTuple):
-    """A block in a thread each, all at once."""
+    """Several blocks, each in its own thread, at the same time."""
 
     bodies: "tuple[Block, ...]"
 
 
 class Checkpoint(NamedTuple):
-    """A block that backward reruns: its forward in one region, module or `use`, backward in another."""
+    """A block that backward runs again: its forward in one region, module or `use`, its backward in another."""
 
     body: "Block"
     forward: "Region | Around"
@@ -152,7 +152,7 @@ class Checkpoint(NamedTuple):
 
 
 class Custom(NamedTuple):
-    """An autograd function of two blocks: its forward in one region, module or `use`, backward in another."""
+    """An autograd function of two blocks: its forward in one region, module or `use`, its backward in another."""
 
     bodies: "tuple[Block, Block]"
     forward: "Region | Around"
@@ -162,11 +162,11 @@ class Custom(NamedTuple):
 
 
 class Raise(NamedTuple):
-    """The error at the end of a block, which one around it catches."""
+    """An error at the end of a block, which an enclosing block catches."""
 
 
 class Compiled(NamedTuple):
-    """A block that is compiled, called here, in a region, and here again."""
+    """A compiled block, called here, in a region, and here again."""
 
     body: "Block"
     region: Region
@@ -177,7 +177,7 @@ Block: TypeAlias = tuple[Node, ...]
 
 
 class Found(NamedTuple):
-    """An op, the dtype of its first input, and the dtype that it gives."""
+    """An op, the dtype of its first input, and the dtype of its result."""
 
     op: str
     given: str
@@ -196,5 +196,5 @@ def input_of(kind: str, device: str) -> Tensor:
 
 
 def started(device: str, process: Rules) -> State:
-    """Return what a new thread is in."""
+    """Return the state of a new thread."""
     return State(device, str(lower_precision(device)[0]).removeprefix("torch."), process)

@@ -1,8 +1,7 @@
-"""Random programs of nested rules, against dtypes that are computed by hand; TIMES=50 runs 2,000.
+"""Random programs of nested rules, compared with dtypes that are computed by hand; TIMES=50 runs 2,000.
 
-A program is a tree of the parts in tests/policies/program_parts.py. `made` makes it a function that uses the public
-names only, and lists which dtypes its ops give. The values are compared with those of the same ops on inputs that are
-cast by hand.
+A program is a tree of the parts in tests/policies/program_parts.py. `made` converts it to a function that uses public
+names only, and lists the dtypes of its ops. The values are compared with the same ops on inputs that are cast by hand.
 """
 
 import io
@@ -69,7 +68,7 @@ class StoppedError(Exception):
 
 
 class Runs(nn.Module):
-    """A module that runs a function, which a pickle has by its number."""
+    """A module that runs a function, which a pickle stores by its number."""
 
     functions: ClassVar[list[Callable[..., None]]] = []
 
@@ -84,7 +83,7 @@ class Runs(nn.Module):
 
 
 def made(block: Block, state: State, found: list[Found]) -> Run:
-    """Return a function that runs a block, and add the dtype that each of its ops gives."""
+    """Return a function that runs a block, and append the dtype of each of its ops."""
     runs = [made_of(node, state, found) for node in block]
 
     def run(out: list[Tensor]) -> None:
@@ -150,7 +149,7 @@ def copied(module: nn.Module, copy: Callable[[nn.Module], nn.Module]) -> nn.Modu
 
 
 def backward(node: Checkpoint | Custom, device: str, call: Callable[[Tensor, list[Tensor]], Tensor]) -> Run:
-    """Return a function that calls another in one context, and runs backward in another, maybe in another thread."""
+    """Return a function that calls another in one context, and runs backward in a second one, or in a thread."""
 
     def run(out: list[Tensor]) -> None:
         results: list[Tensor] = []

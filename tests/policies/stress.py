@@ -1,6 +1,6 @@
-"""Threads that compile, enter, fork and change the policy of the process, all at once: no error, no hang.
+"""Threads that compile, enter, fork and change the policy of the process at the same time: no error, no hang.
 
-Run as a module, with the seconds that it takes: ``python -m tests.policies.stress 60``.
+Run it as a module, with a duration in seconds: ``python -m tests.policies.stress 60``.
 """
 
 import faulthandler
@@ -22,7 +22,7 @@ KINDS = {"fp32": torch.float32, "float16": torch.float16, "float64": torch.float
 
 
 def drawn(rng: random.Random) -> tuple[Policy, torch.dtype]:
-    """Return one of hundreds of policies, and the dtype that matmul has under it."""
+    """Return one of hundreds of policies, and the dtype of matmul under it."""
     kind = rng.choice(list(KINDS))
     return Policy({"matmul": kind, f"aten::{rng.choice(OPS)}": rng.choice(("fp32", "float64"))}), KINDS[kind]
 
@@ -73,7 +73,7 @@ def calls(_rng: random.Random) -> None:
 
 
 def main(seconds: float) -> None:
-    """Run threads that do one of these each, for so long."""
+    """Run threads that each perform one of these tasks, for this duration."""
     faulthandler.dump_traceback_later(2 * seconds + 300, exit=True)  # a deadlock
     roles = (enters, compiles, forks, uses, calls)
     torch.set_num_threads(1)  # a forked child has no thread pool

@@ -1,4 +1,4 @@
-"""The modules that keys of an assignment stand for, the rules that they get, and how torch is made to call them."""
+"""The modules that the keys of an assignment select, their rules, and how PyTorch is made to call them."""
 
 import copy
 import pickle
@@ -26,7 +26,7 @@ def model() -> nn.Sequential:
 
 
 class Attends(nn.Module):
-    """Has nn.MultiheadAttention, which reads the weights of a module, next to a list, which has no forward."""
+    """Has nn.MultiheadAttention, which reads the weights of a submodule, and a list, which has no forward."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ KEYS: dict[str, tuple[nn.Module, object, list[str]]] = {
 
 
 @pytest.mark.parametrize(("model", "rules", "names"), KEYS.values(), ids=KEYS)
-def test_a_key_of_an_assignment_stands_for_modules(model: nn.Module, rules: Any, names: list[str]) -> None:
+def test_a_key_of_an_assignment_selects_modules(model: nn.Module, rules: Any, names: list[str]) -> None:
     with polycast.assign(model, rules) as assignment:
         assert list(assignment) == list(polycast.assigned(model)) == names
         assert all(name in assignment and assignment[name] for name in names)
@@ -81,7 +81,9 @@ HELD: list[tuple[dict[Any, Any], list[torch.dtype]]] = [
 
 
 @pytest.mark.parametrize(("rules", "types"), HELD)
-def test_keys_for_single_modules_decide_and_then_the_last(rules: dict[Any, Any], types: list[torch.dtype]) -> None:
+def test_keys_of_single_modules_override_patterns_and_later_keys_override_earlier_ones(
+    rules: dict[Any, Any], types: list[torch.dtype]
+) -> None:
     """Specification 3.6."""
     three = nn.ModuleDict({name: nn.Linear(4, 4) for name in "abc"})
     polycast.assign(three, rules)
@@ -107,7 +109,7 @@ models: {linear: fp32}
 
 
 @pytest.mark.parametrize(("kind", "null"), [(str, "null"), (Path, "~")])
-def test_a_file_does_what_the_same_dict_does(
+def test_a_file_is_equivalent_to_the_same_dict(
     kind: type, null: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -128,7 +130,7 @@ def test_a_file_does_what_the_same_dict_does(
     assert [*polycast.assigned(one)] == ["1"]
 
 
-def test_rules_that_are_taken_back_leave_nothing() -> None:
+def test_removed_rules_leave_nothing() -> None:
     blocks = model()
     before = [vars(module).keys() for module in blocks.modules()]
     state, hooks = list(blocks.state_dict()), [len(module._forward_pre_hooks) for module in blocks.modules()]
@@ -139,7 +141,7 @@ def test_rules_that_are_taken_back_leave_nothing() -> None:
     assert [len(module._forward_pre_hooks) for module in blocks.modules()] == hooks
 
 
-def test_a_module_with_two_names_has_both() -> None:
+def test_a_module_with_two_names_has_the_rules_of_both() -> None:
     """Specification 3.6."""
     shared = nn.Linear(4, 4)
     pair = nn.ModuleDict({"one": shared, "two": shared})
@@ -150,7 +152,7 @@ def test_a_module_with_two_names_has_both() -> None:
     assert polycast.assigned(shared)[""] == {"linear": "float16"}
 
 
-def test_what_a_class_calls_of_its_own_is_not_refused() -> None:
+def test_a_module_that_its_class_calls_itself_does_not_raise() -> None:
     class Calls(nn.MultiheadAttention):
         def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
             projected: Tensor = self.out_proj(x)
@@ -168,8 +170,8 @@ def layer() -> nn.TransformerEncoderLayer:
 
 @pytest.mark.parametrize(("name", "masked"), [("linear1", False), ("linear2", False), ("self_attn", True)])
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage:UserWarning")
-def test_evaluation_runs_in_the_types_of_training(name: str, masked: bool) -> None:
-    """In evaluation torch's layer hands its weights to a fused operator, and calls no module in it."""
+def test_evaluation_runs_in_the_dtypes_of_training(name: str, masked: bool) -> None:
+    """In evaluation PyTorch's layer passes its weights to a fused operator, and calls no submodule."""
     encoder = nn.TransformerEncoder(layer(), 2)
     x, mask = torch.randn(2, 3, 8), torch.tensor([[False] * 3, [False, False, True]]) if masked else None
     assert list(polycast.assign(encoder, {f"layers.*{name}": "fp32"})) == [f"layers.{index}.{name}" for index in (0, 1)]
@@ -189,7 +191,7 @@ def is_fused(module: nn.Module) -> bool:
     return "_transformer_encoder_layer_fwd" in [call.site.op for call in trace.calls]
 
 
-def test_a_layer_whose_rules_are_taken_back_takes_torchs_fast_path_again() -> None:
+def test_a_layer_without_its_rules_uses_pytorchs_fast_path_again() -> None:
     one = layer().eval()
     assert is_fused(one)
     for rule in ("fp32", "bfloat16"):

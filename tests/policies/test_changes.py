@@ -1,4 +1,4 @@
-"""use, assign and keep take effect at once, and the handle that they return restores the state from before."""
+"""use, assign and keep take effect at once, and the returned handle restores the earlier state."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ def nothing_changed() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_handle_restores_the_state_before_its_change(name: str) -> None:
+def test_a_handle_restores_the_earlier_state(name: str) -> None:
     make, found, values = CHANGES[name]
     handles = []
     for kind, value in zip(KINDS, values[1:], strict=True):
@@ -60,7 +60,7 @@ def test_a_handle_restores_the_state_before_its_change(name: str) -> None:
     assert found() == values[0]
 
 
-def test_a_change_holds_no_model_and_no_tensor() -> None:
+def test_a_change_does_not_keep_models_and_tensors_alive() -> None:
     model = nn.Linear(4, 4)
     handles = polycast.assign(model, {"": "fp32"}), cast_cache.keep(model)
     reference = torch._C._WeakTensorRef(model.weight)  # type: ignore[attr-defined]
@@ -79,7 +79,7 @@ def test_a_cast_that_was_kept_before_a_block_is_kept_after_it() -> None:
     assert is_kept(LAYER.weight) and not is_kept(other.weight)
 
 
-def test_the_handle_of_a_deleted_tensor_releases_no_other_tensor() -> None:
+def test_the_handle_of_a_deleted_tensor_does_not_release_another_tensor() -> None:
     for _ in range(1000):
         deleted = torch.ones(2)
         address, first = deleted._cdata, cast_cache.keep(module_of(deleted))
@@ -95,7 +95,7 @@ def test_the_handle_of_a_deleted_tensor_releases_no_other_tensor() -> None:
 
 
 def test_a_rule_without_kernels_warns_and_applies_once_they_are_installed() -> None:
-    """A warning says so, and the rules hold from the installation on."""
+    """The warning states that the rules apply after the installation."""
     nothing = "polycast is not installed on any device, so no rule applies until polycast.install"
     with polycast.uninstall():
         with pytest.warns(UserWarning, match=nothing):
@@ -110,7 +110,7 @@ def test_a_rule_without_kernels_warns_and_applies_once_they_are_installed() -> N
     assert dtype_of(lambda x: x @ x) == torch.float32
 
 
-def test_the_policy_of_the_process_is_restored_as_an_object() -> None:
+def test_the_policy_of_the_process_is_restored_as_the_same_object() -> None:
     polycast.use("torch-2.11")
     before = used_policy()
     with polycast.use("fp32") as used:

@@ -1,4 +1,4 @@
-"""Policies under torch.compile: the right casts each time, one compile for each policy, and nothing left behind."""
+"""Policies under torch.compile: correct casts each time, one compilation for each policy, and nothing left behind."""
 
 import json
 import os
@@ -34,7 +34,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    """No compiled code before, and no policy after."""
+    """No compiled code before the test, and no policy after it."""
     torch._dynamo.reset()
     yield
     polycast.use(None)
@@ -55,7 +55,7 @@ def ruled(module: nn.Module, policy: Policy) -> nn.Module:
 
 
 class Compiled:
-    """A function under torch.compile, whose compilations are counted."""
+    """A function under torch.compile that counts its compilations."""
 
     def __init__(self, function: Callable[..., Any], backend: str = "aot_eager", fullgraph: bool = True) -> None:
         self.count = 0
@@ -174,7 +174,7 @@ def test_an_error_leaves_a_region() -> None:
         Compiled(failing, fullgraph=False).run(X)
 
 
-def test_a_region_made_outside_of_compiled_code_applies_and_breaks_the_graph_if_it_has_a_policy() -> None:
+def test_a_region_created_outside_of_compiled_code_applies_and_breaks_the_graph_if_it_has_a_policy() -> None:
     def within(region: AbstractContextManager[object]) -> Callable[[Tensor], tuple[Tensor, ...]]:
         def function(x: Tensor) -> tuple[Tensor, ...]:
             with region:
@@ -193,7 +193,7 @@ def test_a_region_made_outside_of_compiled_code_applies_and_breaks_the_graph_if_
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside a thread"])
-def test_compiled_code_follows_the_policy_of_the_process_and_runs_again(beside: bool) -> None:
+def test_compiled_code_follows_the_policy_of_the_process_and_is_reused(beside: bool) -> None:
     """Specification 6.1."""
     compiled, found, done = Compiled(both), [], threading.Event()
     other = threading.Thread(target=done.wait, daemon=True)
@@ -223,8 +223,8 @@ print(counters["aot_autograd"]["autograd_cache_hit"])
 
 
 @pytest.mark.slow
-def test_a_second_process_takes_from_the_disk_what_its_policy_compiled(tmp_path: os.PathLike[str]) -> None:
-    """In the other order, in which the scopes have other numbers."""
+def test_a_second_process_loads_the_code_of_its_policy_from_the_disk(tmp_path: os.PathLike[str]) -> None:
+    """In reverse order, in which the scopes have other numbers."""
     environment = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1", "TORCH_LOGS": "-all"}
     first, second = "A torch.float16", "B torch.float32"
     assert python(ON_DISK % "AB", **environment).splitlines() == [first, second, "0"]
@@ -273,12 +273,12 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def process() -> list[Any]:
-    """What a process found that changed its policy while a thread imported the compiler."""
+    """The findings of a process that changed its policy while a thread imported the compiler."""
     found: list[Any] = json.loads(python(PROCESS, TORCH_LOGS="-all"))
     return found
 
 
-def test_a_thread_that_entered_before_anything_was_compiled_gets_code_of_its_scope(process: list[Any]) -> None:
+def test_a_thread_that_entered_a_scope_before_the_first_compilation_runs_code_of_its_scope(process: list[Any]) -> None:
     assert process[:2] == ["torch.bfloat16", "torch.float32"]
 
 
@@ -289,7 +289,7 @@ def test_a_function_compiles_once_under_each_of_many_policies(process: list[Any]
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_threads_that_compile_enter_fork_and_use_at_once() -> None:
+def test_threads_that_compile_enter_fork_and_use_at_the_same_time() -> None:
     command = [sys.executable, "-m", "tests.policies.stress", os.environ.get("STRESS", "5")]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr[-3000:]

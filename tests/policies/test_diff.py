@@ -1,4 +1,4 @@
-"""`python -m polycast diff`: what two policies or releases do differently."""
+"""`python -m polycast diff`: the differences of two policies or releases."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Shown = Callable[..., tuple[dict[str, list[str]], str]]
 
 @pytest.fixture
 def diff(capsys: pytest.CaptureFixture[str]) -> Shown:
-    """Print a difference, and return the cells of its rows, by the op, and the text below."""
+    """Print a difference, and return the cells of its rows by the op, and the text below."""
 
     def shown(*words: str) -> tuple[dict[str, list[str]], str]:
         assert main(["diff", *words]) == 0
@@ -41,13 +41,15 @@ def test_diff_names_a_device_without_a_record(diff: Shown) -> None:
     assert below == ""
 
 
-def test_diff_of_the_built_in_policy_has_the_ops_of_the_installed_torch(diff: Shown) -> None:
+def test_diff_of_the_built_in_policy_contains_the_ops_of_the_installed_torch(diff: Shown) -> None:
     rows, _ = diff("built-in", "torch-2.15", "--device", "cpu")
     changed = {"linalg_matrix_sqrth": ["cpu", "absent", "fp32"], "qr": ["cpu", "fp32", "absent"]}
     assert {op: rows[op][:3] for op in changed if op in rows} == (changed if RELEASE < (2, 14) else {})
 
 
-def test_a_file_over_the_base(diff: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_policy_file_is_compared_with_the_built_in_policy(
+    diff: Shown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text("ops: {relu: {cpu: fp32}, linear: lower_precision_fp}\n")
     rows, _ = diff("built-in", "mine.yaml")

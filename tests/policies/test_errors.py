@@ -1,4 +1,4 @@
-"""What policies, rules of modules and comparisons refuse: errors.txt has the text of each."""
+"""The errors of policies, of rules of modules and of comparisons: errors.txt has the text of each."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -171,6 +171,6 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 
 @pytest.mark.parametrize("case", ERRORS)
-def test_an_error_names_the_place_and_the_remedy(case: str, recorded_error: RecordedError) -> None:
+def test_an_error_names_the_location_and_the_fix(case: str, recorded_error: RecordedError) -> None:
     with recorded_error():
         ERRORS[case]()

@@ -1,4 +1,4 @@
-"""A module with rules is copied, wrapped and called as one without. Tracers keep its rules, or raise."""
+"""A module with rules is copied, wrapped and called like any other. Tracers keep its rules, or raise."""
 
 import copy
 import pickle
@@ -55,7 +55,7 @@ def test_a_copy_runs_with_its_own_weights_under_the_rules(copied: Callable[[Any]
     assert (kind(twin), kind(module), type(twin)) == (BF16, HALF, nn.Linear)
 
 
-def test_a_bound_forward_is_as_a_method_but_does_not_keep_its_module() -> None:
+def test_a_bound_forward_is_a_method_that_does_not_keep_its_module_alive() -> None:
     module = ruled()
     forward = module.forward
     assert kind(forward) == HALF and forward.__self__ is module
@@ -74,7 +74,7 @@ class Static(nn.Module):
 
 
 class Listed(nn.Linear):
-    """Its subclasses need an argument."""
+    """A module whose subclasses require an argument."""
 
     def __init_subclass__(cls, name: str) -> None:
         raise AssertionError(name)
@@ -94,7 +94,7 @@ def wrapped_method(module: Any) -> Any:
 
 
 def traced() -> Any:
-    """Return a GraphModule with rules. Each has a class of its own."""
+    """Return a GraphModule with rules. Each has its own class."""
     return ruled(torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 4))))
 
 
@@ -135,7 +135,7 @@ class Doubled(nn.Module):
 
 
 @pytest.mark.parametrize("first", ["rules", "parametrization"])
-def test_parametrizations_come_and_go_beside_rules(first: str) -> None:
+def test_parametrizations_can_be_added_and_removed_on_a_module_with_rules(first: str) -> None:
     module = ruled(nn.Linear(4, 4)) if first == "rules" else nn.Linear(4, 4)
     parametrize.register_parametrization(module, "weight", Doubled())
     if first != "rules":
@@ -170,7 +170,7 @@ def test_a_replica_of_data_parallel_runs_with_its_own_weights() -> None:
         assert torch.equal(twin(X), twin.weight.half())
 
 
-def test_a_module_of_torch_jit_is_refused_by_name() -> None:
+def test_a_module_of_torch_jit_raises_with_its_name() -> None:
     model = nn.Sequential(torch.jit.trace(nn.Linear(4, 4), X), nn.Linear(4, 4))  # type: ignore[no-untyped-call]
     with pytest.raises(polycast.PolicyError, match=r"module '0' is compiled by torch\.jit.*'0': None"):
         polycast.assign(model, {"*": "fp32"})
@@ -208,7 +208,7 @@ def test_a_tracer_that_would_lose_the_rules_of_a_module_raises(name: str, trace:
 
 
 @pytest.mark.parametrize("region", [{"policy": {"linear": "fp32"}}, {}])
-def test_jit_trace_raises_for_a_rule_that_is_active_and_follows_the_built_in_ones(region: Any) -> None:
+def test_jit_trace_raises_for_an_active_rule_and_follows_the_built_in_ones(region: Any) -> None:
     """Specification 6.3."""
     model = outer().requires_grad_(False)
     with polycast.autocast("cpu"):
@@ -222,7 +222,7 @@ def test_jit_trace_raises_for_a_rule_that_is_active_and_follows_the_built_in_one
         jit_trace(model)
 
 
-def test_modules_that_fx_leaves_whole_keep_their_rules() -> None:
+def test_leaf_modules_of_fx_keep_their_rules() -> None:
     model = outer()
     polycast.assign(model, {"inner.linear": "fp32"})
     traced = torch.fx.symbolic_trace(model)
@@ -238,7 +238,7 @@ def test_make_fx_records_the_casts() -> None:
 
 
 @pytest.mark.parametrize("rules", [{"linear": "fp32"}, torch.float32])
-def test_a_compiled_function_assigns(rules: PolicyLike) -> None:
+def test_a_compiled_function_can_assign(rules: PolicyLike) -> None:
     model = outer()
 
     def assigned(x: Tensor, rules: PolicyLike) -> Tensor:
@@ -255,7 +255,7 @@ def test_a_compiled_function_assigns(rules: PolicyLike) -> None:
         torch.compile(assigned, backend="eager", fullgraph=True)(X, rules)
 
 
-def test_a_shallow_copy_runs_the_original_until_it_has_rules_of_its_own() -> None:
+def test_a_shallow_copy_runs_the_original_until_it_has_its_own_rules() -> None:
     module = ruled()
     twin = copy.copy(module)
     twin._parameters = {"weight": nn.Parameter(torch.full((4, 4), 7.0)), "bias": None}

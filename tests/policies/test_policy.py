@@ -1,4 +1,4 @@
-"""A policy as a value: what its rules come to on each device, each spelling of them, and how it joins and prints."""
+"""A policy as an immutable value: its categories on each device, the spellings of rules, merging and printing."""
 
 import json
 from pathlib import Path
@@ -52,7 +52,7 @@ RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize(("rules", "expected"), RULES.values(), ids=RULES)
-def test_rules_come_to_a_category_on_each_device(rules: dict[str, object], expected: dict[str, str]) -> None:
+def test_rules_resolve_to_a_category_on_each_device(rules: dict[str, object], expected: dict[str, str]) -> None:
     """Specification 3.2, 3.3 and 3.4."""
     found = {(rule.device, f"{rule.name} {rule.category}") for rule in Policy(rules).by_overload()}
     assert found == {
@@ -69,7 +69,9 @@ POLICIES: list[object] = [
 
 
 @pytest.mark.parametrize("value", POLICIES, ids=str)
-def test_a_dict_or_a_file_stands_for_a_policy(value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dict_or_a_file_is_accepted_as_a_policy(
+    value: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text("ops: {softmax: fp32}")
     for name in ("flat.yaml", "mine", "torch-2.11"):  # a Path is a file, whatever its name says
@@ -81,7 +83,7 @@ def test_a_dict_or_a_file_stands_for_a_policy(value: object, tmp_path: Path, mon
     ("value", "category"),
     [("bf16", "bfloat16"), (torch.bfloat16, "bfloat16"), ("torch.float", "fp32"), ("input_dtype", "input_dtype")],
 )
-def test_a_category_or_a_dtype_is_for_every_op(value: str, category: str) -> None:
+def test_a_category_or_a_dtype_applies_to_every_op(value: str, category: str) -> None:
     assert {rule.category for rule in Policy(value).by_overload()} == {category}
 
 
@@ -116,7 +118,7 @@ def test_an_op_is_found_by_each_of_its_names(key: object, op: str) -> None:
     assert policy.rules(key) == policy.rules(op)  # type: ignore[arg-type]
 
 
-def test_a_custom_operator_is_its_own_key() -> None:
+def test_a_custom_operator_is_listed_under_its_own_name() -> None:
     @torch.library.custom_op("keys::twice", mutates_args=())
     def twice(x: torch.Tensor) -> torch.Tensor:
         return 2 * x
@@ -134,7 +136,7 @@ DTYPES: list[tuple[torch.dtype, str, str]] = [
 
 
 @pytest.mark.parametrize(("dtype", "shown", "texts"), DTYPES, ids=[shown for _, shown, _ in DTYPES])
-def test_a_dtype_is_taken_in_every_spelling(dtype: torch.dtype, shown: str, texts: str, tmp_path: Path) -> None:
+def test_a_dtype_is_accepted_in_every_spelling(dtype: torch.dtype, shown: str, texts: str, tmp_path: Path) -> None:
     spelled = [f" {texts.split()[0]} ", *texts.split()]
     cast = {"mv": shown, "mm": {"cpu": shown}}
     for text in (*spelled, dtype):
@@ -143,7 +145,7 @@ def test_a_dtype_is_taken_in_every_spelling(dtype: torch.dtype, shown: str, text
         assert Policy.load(tmp_path / "mine.yaml").rules == cast
 
 
-def test_a_policy_reads_as_a_dict() -> None:
+def test_a_policy_converts_to_a_dict() -> None:
     assert len(MINE) == 2 and [*MINE] == [*READ] and [*MINE.items()] == [*READ.items()]
     assert {**MINE} == READ == MINE.rules == json.loads(json.dumps(MINE.rules))
     assert MINE["softmax"] == MINE["torch.softmax"] == MINE.get("F.softmax") == "fp32"
@@ -151,7 +153,7 @@ def test_a_policy_reads_as_a_dict() -> None:
     assert MINE.get("nonsense") is None and MINE.get("gelu", "none") == "none"
 
 
-def test_a_policy_equals_what_does_the_same() -> None:
+def test_a_policy_equals_an_equivalent_one() -> None:
     assert MINE == READ == MINE == Policy(MINE) == {"torch.softmax": "float32", "pow.Scalar": {"cuda": "fp16"}}
     assert Policy({"pow.Scalar": {"cuda": "fp16"}, "torch.softmax": torch.float32}) == MINE  # in another order
     assert MINE != {"softmax": "fp32"} and MINE != {"sofmax": "fp32"} and MINE != {} and MINE != "fp32"
@@ -159,13 +161,13 @@ def test_a_policy_equals_what_does_the_same() -> None:
     assert bool(MINE) and not Policy() and Policy(None) == Policy({}) == Policy()
 
 
-def test_the_category_of_an_op_is_asked_of_a_policy_over_the_built_in_one() -> None:
+def test_the_category_of_an_op_under_a_policy_and_the_built_in_one() -> None:
     assert MINE.category("pow.Scalar", "cuda") == "float16"
     assert MINE.category("softmax")["xla"] == "fp32" and MINE.category("mm", "cpu") == "lower_precision_fp"
     assert Policy({"mm": "unlisted"}).category("mm", "cpu") == "unlisted" == MINE.category("add", "cpu")
 
 
-def test_sources_are_no_part_of_what_a_policy_is(tmp_path: Path) -> None:
+def test_sources_do_not_affect_equality(tmp_path: Path) -> None:
     made = Policy({"mv": "fp32"})
     made.save(tmp_path / "mine.yaml")
     read = Policy.load(tmp_path / "mine.yaml")
@@ -184,7 +186,7 @@ JOINED: dict[str, tuple[dict[str, object], dict[str, object], dict[str, object]]
 
 
 @pytest.mark.parametrize(("one", "two", "both"), JOINED.values(), ids=JOINED)
-def test_joined_policies_have_the_rules_of_both(
+def test_merged_policies_have_the_rules_of_both(
     one: dict[str, object], two: dict[str, object], both: dict[str, object]
 ) -> None:
     """Specification 3.5."""
@@ -192,7 +194,7 @@ def test_joined_policies_have_the_rules_of_both(
     assert Policy(one) | None == one
 
 
-def test_a_policy_cannot_change() -> None:
+def test_a_policy_is_immutable() -> None:
     made = Policy({"mv": "fp32"})
     for name in ("digest", "rules", "note"):
         with pytest.raises(AttributeError):
@@ -224,7 +226,7 @@ def test_a_policy_and_a_difference_print_as_tables() -> None:
     assert made.diff(made) == Policy().diff() == "" and "stack" in MINE.diff("torch-2.11")
 
 
-def test_a_policy_for_everything_that_the_built_in_policy_lists() -> None:
+def test_a_policy_for_every_op_that_the_built_in_policy_lists() -> None:
     """Specification 3.2 and 3.4."""
     made = {rule.key: rule.category for rule in Policy("fp32").by_overload()}
     assert set(made.values()) == {"fp32"}

@@ -1,4 +1,4 @@
-"""Policies from outside of a process and in those that it starts, and the modules that a process imports for them."""
+"""Policies from the environment of a process, in its child processes, and the modules that they import."""
 
 import os
 import pickle
@@ -37,7 +37,7 @@ def test_torchgen_and_the_dispatcher_allow_every_overload_the_same_categories() 
 
 
 def test_another_process_reads_a_policy_without_its_library_and_imports_yaml_for_files_only(tmp_path: Path) -> None:
-    """And its digest is the same."""
+    """The digest of the policy is the same."""
     mine, pickled = Policy({"softmax": {"cuda": "fp32"}}), pickle.dumps(Policy({"library::attention": "fp32"}))
     mine.save(tmp_path / "mine.yaml")
     made = f"polycast.Policy({mine.rules}).digest", f"pickle.loads({pickled!r}).rules"
@@ -68,7 +68,7 @@ print(polycast.policy.current().rules)
 """
 
 
-def test_a_file_may_name_an_operator_once_its_library_is_imported(tmp_path: Path) -> None:
+def test_a_file_can_name_an_operator_after_its_library_is_imported(tmp_path: Path) -> None:
     path = str(tmp_path / "mine.yaml")
     Path(path).write_text("ops: {nobody::asked: fp32}\n", encoding="utf-8")
     assert python(FILE, POLYCAST_POLICY=path).splitlines() == [
@@ -107,7 +107,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_forked_worker_inherits_its_policies_and_a_spawned_one_has_that_of_the_variable(tmp_path: Path) -> None:
+def test_a_forked_worker_inherits_its_policies_and_a_spawned_one_has_the_policy_of_the_variable(tmp_path: Path) -> None:
     """Specification 5.4."""
     (tmp_path / "workers.py").write_text(WORKERS, encoding="utf-8")
     Policy({"matmul": "float64"}).save(tmp_path / "mine.yaml")
@@ -140,5 +140,5 @@ done.set()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_child_that_was_forked_while_a_thread_compiled_changes_its_policy() -> None:
+def test_a_child_that_was_forked_during_a_compilation_can_change_its_policy() -> None:
     assert python(FORKED) == "7\n"

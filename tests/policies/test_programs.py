@@ -1,6 +1,6 @@
 """Random programs of nested rules have the dtypes and values that are computed by hand; TIMES=50 runs 2,000.
 
-tests/policies/program_parts.py has the parts of a program, and programs.py runs one. Their strategies are here.
+tests/policies/program_parts.py has the parts of a program, and programs.py runs one. Their strategies are in this file.
 """
 
 import re
@@ -45,7 +45,7 @@ def _values(op: str) -> st.SearchStrategy[str]:
 
 @st.composite
 def drawn_rules(draw: st.DrawFn) -> Rules:
-    """Draw rules for some of the ops: for all devices, for the CPU, or for others than it."""
+    """Draw rules for some of the ops: for all devices, for the CPU, or for other devices."""
     made: Rules = {}
     for op in draw(st.lists(st.sampled_from(sorted(CALLS)), max_size=3, unique=True)):
         value, form = draw(_values(op)), draw(st.sampled_from(["all", "all", "cpu", "cuda", "others"]))
@@ -65,7 +65,7 @@ ops = st.builds(Op, st.sampled_from(sorted(CALLS)), st.sampled_from(GIVEN))
 
 @st.composite
 def regions(draw: st.DrawFn, body: st.SearchStrategy[Block], *, has_rules: bool = False) -> Region:
-    """Draw a region; torch's own where it has no policy, now and then."""
+    """Draw a region; sometimes a PyTorch region, which has no policy."""
     rules = draw(drawn_rules() if has_rules else st.none() | drawn_rules())
     dtype = draw(st.sampled_from([None, None, "bfloat16", "float16"]))
     enabled = draw(st.sampled_from([True, True, True, False]))
@@ -74,8 +74,9 @@ def regions(draw: st.DrawFn, body: st.SearchStrategy[Block], *, has_rules: bool 
 
 
 def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[Block]:
-    """Draw a block. The letters allow `use`, threads, generators, raised errors, `keep`, backward (d: also in threads),
-    and compiling.
+    """Draw a block.
+
+    The letters allow `use`, threads, generators, raised errors, `keep`, backward (d: also in threads), and compiling.
     """
     if depth == 0:
         return st.lists(ops, min_size=1, max_size=2).map(tuple)
@@ -136,7 +137,7 @@ def check(program: Block, device: str) -> None:
 
 @examples(40)
 @given(program=blocks(3, "utgrkbd"))
-def test_ops_run_in_the_dtypes_that_nested_rules_give_them(real_device: str, program: Block) -> None:
+def test_ops_run_in_the_dtypes_of_nested_rules(real_device: str, program: Block) -> None:
     """Specification 2.6, 2.7, 3.1, 3.7, 4.1, 4.2, 4.3, 5.1 and 7.2."""
     regions = set(re.findall(r"dtype='(\w+)'", repr(program)))
     assume(regions <= {str(dtype).removeprefix("torch.") for dtype in lower_precision(real_device)})
@@ -145,7 +146,7 @@ def test_ops_run_in_the_dtypes_that_nested_rules_give_them(real_device: str, pro
 
 @examples(5)
 @given(blocks(2, "utgrkbdc"))
-def test_ops_of_compiled_programs_run_in_the_dtypes_that_nested_rules_give_them(program: Block) -> None:
+def test_ops_of_compiled_programs_run_in_the_dtypes_of_nested_rules(program: Block) -> None:
     """Specification 6.1."""
     check(program, "cpu")
     torch._dynamo.reset()

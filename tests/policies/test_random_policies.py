@@ -1,4 +1,4 @@
-"""Rules of any form, valid and broken: they come to rules that fit, or each problem names its place."""
+"""Random rules, valid and invalid: they resolve to rules that fit, or each problem names its location."""
 
 import copy
 import pickle
@@ -27,7 +27,7 @@ STRANGE += ["", "\ud800", "\x07", "fp\n32", "é", "a" * 9999, "::", "aten::", "t
 
 @st.composite
 def names(draw: st.DrawFn) -> str:
-    """Draw a name of an operator; now and then a misspelt one."""
+    """Draw a name of an operator; sometimes a misspelled one."""
     name = draw(st.sampled_from(draw(st.sampled_from((LISTED, LISTED, LISTED, PUBLIC, OPERATORS)))))
     if "::" in name:
         spelled = f"torch.ops.{name.replace('::', '.', 1)}"
@@ -41,7 +41,7 @@ DEVICE_KEYS: list[object] = [*[*DEVICES, "others"] * 3, torch.device("cuda", 1),
 
 
 def values() -> st.SearchStrategy[object]:
-    """Return what a rule may give an op, or something like it."""
+    """Draw a value of a rule, or something similar."""
     several = st.lists(CATEGORY, min_size=1, max_size=3)
     value: st.SearchStrategy[object] = CATEGORY | several | several.map(tuple)
     for _ in range(2):
@@ -56,7 +56,7 @@ RULES = st.dictionaries(
 
 @given(given_rules=RULES)
 @examples(40)
-def test_rules_fit_their_ops_or_each_problem_has_its_place(tmp_path: Path, given_rules: dict[Any, object]) -> None:
+def test_rules_fit_their_ops_or_each_problem_names_its_location(tmp_path: Path, given_rules: dict[Any, object]) -> None:
     try:
         mine = Policy(given_rules)
     except PolicyError as error:

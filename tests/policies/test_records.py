@@ -1,4 +1,4 @@
-"""The records of PyTorch's releases: their file, the policy of each, policy.yaml, and the release that is installed."""
+"""The records of PyTorch's releases: their file, the policy of each, policy.yaml, and the installed release."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ RECORDS = list(releases().values())
 RUNNING = f"torch-{RELEASE[0]}.{RELEASE[1]}"
 
 
-def test_every_release_up_to_the_newest_is_recorded_from_a_wheel_with_cuda() -> None:
+def test_every_release_up_to_the_newest_is_recorded_from_a_cuda_wheel() -> None:
     assert [record.number for record in RECORDS] == [(2, minor) for minor in range(9, 16)]
     for record in RECORDS:
         assert "+cu" in record.packages["torch"]
@@ -29,7 +29,7 @@ def test_every_release_up_to_the_newest_is_recorded_from_a_wheel_with_cuda() -> 
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
-def test_the_policy_differs_from_a_release_only_where_it_has_a_note(record: Release) -> None:
+def test_the_policy_differs_from_a_release_only_in_rules_with_a_note(record: Release) -> None:
     """Specification 3.8."""
     here = [rule for rule in POLICY.rules() if record.number in rule.torch]
     rules = {(rule.schema_name, rule.device): rule for rule in here}
@@ -46,7 +46,7 @@ def test_the_policy_differs_from_a_release_only_where_it_has_a_note(record: Rele
 
 
 @pytest.mark.slow
-def test_the_installed_release_does_what_is_recorded() -> None:
+def test_the_installed_release_matches_its_record() -> None:
     command = [sys.executable, "-W", "ignore", "-m", "tests.support.release_probe"]  # without our kernels
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -60,7 +60,7 @@ def test_the_installed_release_does_what_is_recorded() -> None:
 
 
 def lines_that_differ(record: Release, found: dict[str, Any]) -> list[str]:
-    """Return the lines of releases.yaml for the overloads that do not do what a release is recorded with."""
+    """Return the lines of releases.yaml for the overloads that differ from the record of a release."""
     lines = []
     for name in sorted({*record.ops, *(name for rules in found["devices"].values() for name in rules)}):
         seen, wanted = {}, {}
@@ -81,7 +81,7 @@ def flow(values: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
-def test_every_rule_is_that_of_the_release(record: Release) -> None:
+def test_every_rule_equals_the_rule_of_the_release(record: Release) -> None:
     resolved = {
         device: polycast.policy.resolved(polycast.Policy(record.name), device=device) for device in record.devices
     }
@@ -94,7 +94,7 @@ def test_every_rule_is_that_of_the_release(record: Release) -> None:
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
-def test_a_device_without_a_record_keeps_its_built_in_categories(record: Release) -> None:
+def test_a_device_without_a_record_has_its_built_in_categories(record: Release) -> None:
     built_in = {rule.key: rule.category for rule in BUILT_IN}
     rules = [rule for rule in polycast.Policy(record.name).by_overload() if rule.device not in record.devices]
     assert all(rule.category == built_in.get(rule.key, "unlisted") for rule in rules)
@@ -102,7 +102,7 @@ def test_a_device_without_a_record_keeps_its_built_in_categories(record: Release
     assert {rule.device for rule in rules} <= {*DEVICES} - {*record.devices, "xla", "tpu"}  # like none, like the CPU
 
 
-def test_a_device_that_stays_as_it_is_beside_one_that_it_is_like_is_saved_so() -> None:
+def test_an_unchanged_device_that_is_like_a_changed_one_is_saved_explicitly() -> None:
     ops: dict[str, dict[str, str] | str] = {"mm": {"cuda": "fp32", "mtia": "lower_precision_fp"}}
     release = polycast.Policy._with(rows_of(Release("torch-2.9", {}, ("cuda", "mtia"), ops, {})))
     held = {rule.device: rule.category for rule in release.by_overload() if rule.name == "mm"}
@@ -121,6 +121,6 @@ def test_the_policy_of_a_release_is_a_policy() -> None:
     assert {rule.source for rule in release.by_overload()} == {"torch-2.11"}
 
 
-def test_what_the_built_in_policy_keeps_stock_has_no_rule() -> None:
+def test_ops_with_a_built_in_stock_category_have_no_rule() -> None:
     stock = {rule.key for rule in BUILT_IN if rule.category == STOCK}
     assert all(rule.key not in stock for record in RECORDS for rule in polycast.Policy(record.name).by_overload())

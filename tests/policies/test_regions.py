@@ -49,14 +49,14 @@ def test_a_region_shows_the_first_rules_of_its_policy() -> None:
     assert shown == region.format("{'bmm': 'fp32', 'dot': 'fp32', 'mm': 'fp32', 'mv': 'fp32', ...}")
 
 
-def test_leaving_a_region_that_this_thread_is_not_in_does_nothing() -> None:
+def test_leaving_a_region_that_this_thread_did_not_enter_does_nothing() -> None:
     region = polycast.autocast("cpu", policy=HALVES)
     with region, ThreadPoolExecutor(1) as pool:
         pool.submit(region.__exit__).result()
         assert both() == (HALF, HALF)
 
 
-def test_regions_of_two_generators_that_take_turns() -> None:
+def test_regions_of_two_interleaved_generators() -> None:
     def items(policy: Policy) -> Iterator[tuple[torch.dtype, torch.dtype]]:
         with polycast.autocast("cpu", policy=policy):
             yield both()
@@ -65,7 +65,7 @@ def test_regions_of_two_generators_that_take_turns() -> None:
     assert list(pairs) == [((F32, F32), (F32, HALF))]
 
 
-def test_hundreds_of_scopes_cost_what_ten_do() -> None:
+def test_hundreds_of_scopes_are_as_fast_as_ten() -> None:
     rules = ({"matmul": "fp16", f"aten::{op}": kind} for op in polycast.policy.ops("cpu", "fp32") for kind in KINDS)
     regions = [polycast.autocast("cpu", policy=one) for one in rules]
 
@@ -135,7 +135,7 @@ def state() -> tuple[object, ...]:
 
 
 def states(rules: dict[str, str] | None, reentrant: bool) -> list[tuple[object, ...]]:
-    """Return the states in a module outside of regions, in a checkpoint in it, and where the checkpoint runs again."""
+    """Return the states in a module outside of regions, in a checkpoint inside it, and in the rerun of it."""
     found = []
 
     def segment(x: torch.Tensor) -> torch.Tensor:
@@ -155,7 +155,7 @@ def states(rules: dict[str, str] | None, reentrant: bool) -> list[tuple[object, 
 
 
 @pytest.mark.parametrize("reentrant", [False, True])
-def test_a_module_with_rules_outside_of_regions_is_as_one_without(reentrant: bool) -> None:
+def test_a_module_with_rules_outside_of_regions_behaves_like_any_other(reentrant: bool) -> None:
     """Specification 3.7."""
     torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
     ours, stock = states({"matmul": "fp32"}, reentrant), states(None, reentrant)
@@ -164,7 +164,7 @@ def test_a_module_with_rules_outside_of_regions_is_as_one_without(reentrant: boo
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_a_policy_that_a_checkpointed_function_uses_applies_in_both_runs(reentrant: bool) -> None:
-    """The policy around the checkpoint as well. Specification 7.1."""
+    """The policy around the checkpoint applies as well. Specification 7.1."""
     found = []
 
     def segment(x: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Ops under rules made at run time, on every device: listed ones, what those run, and ops of other libraries."""
+"""Ops under run-time rules on every device: listed ops, the ops that they run, and ops of other libraries."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,7 +64,7 @@ LIBRARY = torch.library.Library("customs", "DEF")  # type: ignore[no-untyped-cal
 
 @contextmanager
 def under(device: str, rules: dict[str, object]) -> Iterator[None]:
-    """Be in a region of the device, with its kernels and these rules."""
+    """Enter a region of the device, with its kernels and these rules."""
     lower = DEVICES[device].lower_precision[0]
     with kernels_of(device), tensors_of(device), region(device, lower), in_force(Policy(rules)):
         yield
@@ -74,7 +74,7 @@ seen: list[torch.dtype | None] = []
 
 
 def _record(*values: Any) -> Tensor:
-    """Remember the dtypes of all tensors, and the dtype that was passed, and return a new tensor."""
+    """Record the dtypes of all tensors and the dtype argument, and return a new tensor."""
     items = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
     seen.extend(item if isinstance(item, torch.dtype) else item.dtype for item in items if item is not None)
     return torch.empty_like(items[0])
@@ -95,7 +95,7 @@ def tensor(device: str, dtype: torch.dtype) -> Tensor:
 
 
 def called(name: str, *args: object, **kwargs: object) -> list[torch.dtype | None]:
-    """Return the dtypes that the kernel of an operator is handed."""
+    """Return the dtypes that the kernel of an operator receives."""
     seen.clear()
     getattr(torch.ops.customs, name)(*args, **kwargs)
     return [*seen]
@@ -108,7 +108,7 @@ def called(name: str, *args: object, **kwargs: object) -> list[torch.dtype | Non
         *(("cpu", value) for value in ("fp32", "promote", "input_dtype", "float64", "float16")),
     ],
 )
-def test_a_custom_operator_has_lists_and_optional_tensors(device: str, value: str) -> None:
+def test_lists_and_optional_tensors_of_a_custom_operator_are_cast(device: str, value: str) -> None:
     """Specification 1.3."""
     lower = EXPLICIT.get(value, DEVICES[device].lower_precision[0])
     category = "lower_precision_fp" if value in EXPLICIT else value
@@ -121,7 +121,7 @@ def test_a_custom_operator_has_lists_and_optional_tensors(device: str, value: st
 
 
 @pytest.mark.parametrize("device", REACHABLE)
-def test_a_custom_operators_dtype_argument_is_set_and_a_banned_call_raises(device: str) -> None:
+def test_the_dtype_argument_of_a_custom_operator_is_set_and_a_banned_call_raises(device: str) -> None:
     with under(device, {"customs::mean": "fp32_set_opt_dtype", "customs::gather": "banned"}):
         assert called("mean", tensor(device, HALF)) == [HALF, F32]
         assert called("mean", tensor(device, HALF), dtype=F64) == [HALF, F64]
@@ -130,7 +130,7 @@ def test_a_custom_operators_dtype_argument_is_set_and_a_banned_call_raises(devic
             called("gather", tensor(device, F32), [])
 
 
-def test_an_operator_with_an_autocast_kernel_of_its_own_is_refused() -> None:
+def test_a_rule_for_an_operator_with_its_own_autocast_kernel_raises() -> None:
     LIBRARY.define("own(Tensor self) -> Tensor")  # type: ignore[no-untyped-call]
     LIBRARY.impl("own", torch.library.fallthrough_kernel, "AutocastCPU")  # type: ignore[no-untyped-call]
     region = polycast.autocast("cpu", policy=Policy({"customs::own": "fp32"}))
@@ -155,7 +155,7 @@ def test_gradients_pass_through_a_cast_of_a_custom_operator() -> None:
 
 
 @pytest.mark.parametrize("run", [Tensor.norm, torch.norm, torch.nn.functional.normalize, lambda x: x.norm(dim=1)])
-def test_a_rule_for_norm_reaches_the_ops_that_functions_of_this_name_run(run: Callable[[Tensor], Tensor]) -> None:
+def test_a_rule_for_norm_applies_to_the_ops_that_functions_named_norm_run(run: Callable[[Tensor], Tensor]) -> None:
     with polycast.autocast("cpu", policy={"norm": "fp32"}):
         assert run(torch.ones(3, 3, dtype=torch.bfloat16)).dtype == torch.float32
     assert polycast.Policy({"aten::norm": "fp32"}).rules == {"aten::norm": "fp32"}

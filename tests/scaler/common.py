@@ -1,4 +1,4 @@
-"""What the tests of the scaler share: optimizers of three kinds, looks at their gradients, and iterations."""
+"""Helpers for the tests of the scaler: optimizers of three kinds, views of their gradients, and iterations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,14 +29,14 @@ LOOKS: dict[str, Look] = {
 
 
 def started(scaler: Any = None, **options: Any) -> Any:
-    """Return a scaler, ours unless another is given, that has scaled."""
+    """Return a scaler, ours by default, that has scaled a loss."""
     scaler = scaler or polycast.GradScaler(**{"init_scale": SCALE} | options)
     scaler.scale(torch.ones(1))
     return scaler
 
 
 def give(params: list[Tensor], seed: int, bad: float | None = None, scale: float = SCALE) -> None:
-    """Give scaled gradients; one of the last is not finite if asked."""
+    """Set scaled gradients; optionally one element of the last is non-finite."""
     set_grads(params, seed, scale)
     if bad is not None:
         assert params[-1].grad is not None
@@ -44,7 +44,7 @@ def give(params: list[Tensor], seed: int, bad: float | None = None, scale: float
 
 
 class Wrapper(torch.optim.Optimizer):
-    """Has an optimizer, as the wrappers of trainers do, and the scaler that steps it, if any."""
+    """Wraps an optimizer, as the wrappers of trainers do, and the scaler that steps it, if any."""
 
     def __init__(self, optimizer: Any, scaler: Any = None) -> None:
         self.optimizer, self.scaler = optimizer, scaler
@@ -58,7 +58,7 @@ class Wrapper(torch.optim.Optimizer):
 
 
 class Loop:
-    """A scaler and an optimizer of one parameter; an iteration is told which gradient it finds."""
+    """A scaler and an optimizer of one parameter; the caller passes the gradient of each iteration."""
 
     def __init__(self, scaler: Any, library: Any = syncfree, lr: float = 0.0) -> None:
         self.param = torch.ones((), requires_grad=True)

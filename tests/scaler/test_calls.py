@@ -1,7 +1,7 @@
-"""What an iteration costs: calls of operators, and no reads.
+"""The cost of an iteration: the number of operator calls, and no device syncs.
 
-A call is one operator of torch that launches work, whatever it calls in turn; views, allocations and conversions that
-convert nothing are none, nor is the value of a learning rate on the host.
+A call is one operator of PyTorch that launches work, including the operators that it calls. Views, allocations, and
+conversions without an effect do not count, and neither does the value of a learning rate on the CPU.
 """
 
 import math
@@ -28,7 +28,7 @@ IDLE = {"aten::" + name for name in (*VIEWS, "empty", "empty_like", "new_empty",
 
 
 def calls(event: Any) -> Counter[str]:
-    """Return the calls that an event is, or that it makes where it is none of torch's."""
+    """Return the calls of an event: the event itself, or its children if it is not PyTorch's."""
     launches = event.name not in IDLE and (
         event.name != "aten::to" or any(child.name == "aten::_to_copy" for child in event.cpu_children)
     )
@@ -38,7 +38,7 @@ def calls(event: Any) -> Counter[str]:
 
 
 def counted(number: int, groups: int, is_ours: bool = True, dtype: torch.dtype = torch.float32) -> Counter[str]:
-    """Return the calls of the second iteration, when all state is there, as on accelerators without kernels of ours."""
+    """Return the calls of the second iteration, when all state exists, as on accelerators without kernels of ours."""
     params = [torch.ones(8, 4, dtype=dtype).requires_grad_() for _ in range(number * groups)]
     for param in params:
         param.grad = torch.ones_like(param, requires_grad=False)
@@ -63,10 +63,10 @@ def counted(number: int, groups: int, is_ours: bool = True, dtype: torch.dtype =
 @pytest.mark.parametrize(
     ("dtype", "groups", "more"), [(torch.float32, 1, 0), (torch.float32, 2, 2), (torch.bfloat16, 1, 3)], ids=str
 )
-def test_calls_do_not_grow_with_the_parameters_and_are_no_more_than_torchs(
+def test_calls_do_not_grow_with_the_parameters_and_do_not_exceed_pytorchs(
     dtype: torch.dtype, groups: int, more: int
 ) -> None:
-    """States of another dtype, which torch has not, are copied; torch 2.13 saves two calls for the second group."""
+    """PyTorch does not support states of another dtype, so they are copied; 2.13 saves two calls for group two."""
     one, few = (counted(number, groups, dtype=dtype) for number in (1, 2))
     assert one.total() <= few.total()
     assert few == counted(161, groups, dtype=dtype)
@@ -74,7 +74,7 @@ def test_calls_do_not_grow_with_the_parameters_and_are_no_more_than_torchs(
 
 
 class Ops(TorchDispatchMode):
-    """Counts the operators that are called, and raises where one makes a tensor of float64 on MPS, which has none."""
+    """Counts the operator calls, and raises for float64 tensors on MPS, which does not support them."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -89,7 +89,7 @@ class Ops(TorchDispatchMode):
 
 
 def fakes(device: str) -> list[Tensor]:
-    """Return parameters with gradients; torch cannot record autograd on fake leaves of a device that is not here."""
+    """Return parameters with gradients, because PyTorch cannot record autograd on fake leaves of an absent device."""
     params = [torch.empty(shape, device=f"{device}:0", requires_grad=True) for shape in ((4, 3), (4,), ())]
     for param in params:
         param.grad = torch.empty_like(param, requires_grad=False)
@@ -104,8 +104,8 @@ def fakes(device: str) -> list[Tensor]:
         ("AdamW", "unscale_", {"sgd_step_": 2, "adam_step_": 2, "unscale_": 1, "find_non_finite": 3}),
     ],
 )
-def test_whole_iterations_on_cuda_read_nothing(kind: str, look: str, wanted: dict[str, int]) -> None:
-    """On fake tensors, where any read raises."""
+def test_whole_iterations_on_cuda_do_not_sync(kind: str, look: str, wanted: dict[str, int]) -> None:
+    """On fake tensors, any sync raises."""
     with FakeTensorMode(), Ops() as ops:
         optimizer, other = getattr(syncfree, kind)(fakes("cuda"), lr=0.1), syncfree.SGD(fakes("cuda"), lr=0.1)
         scaler = polycast.GradScaler()
@@ -125,8 +125,8 @@ def test_whole_iterations_on_cuda_read_nothing(kind: str, look: str, wanted: dic
     assert found == {**wanted, "update_scale_": 2}
 
 
-def test_mps_has_no_float64() -> None:
-    """All but the step, which reads and is torch.optim's there."""
+def test_no_float64_on_mps() -> None:
+    """Except for the step, which syncs and is torch.optim's on MPS."""
     with FakeTensorMode(), Ops():
         optimizer, scaler = syncfree.SGD(fakes("mps"), lr=0.1), polycast.GradScaler()
         scaler.scale(torch.ones(1, device="mps:0"))

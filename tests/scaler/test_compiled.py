@@ -1,4 +1,4 @@
-"""A training step under torch.compile: a scaler stays out of the graphs, without a warning, and changes nothing."""
+"""A training step under torch.compile: the scaler is not in the graphs, does not warn, and changes no result."""
 
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def _no_code_yet() -> None:
-    """Dynamo, which warns once of each function, does so anew."""
+    """Reset dynamo, so that it warns again for each function."""
     torch._dynamo.reset()
 
 
@@ -41,7 +41,7 @@ def train(model: nn.Module, scaler: Any, optimizer: Any, look: Any, together: bo
         ("for-loop", "step", False, True),
     ],
 )
-def test_compiled_it_trains_as_it_does_without(kind: str, look: str, together: bool, skip_on_host: bool) -> None:
+def test_compiled_training_equals_eager_training(kind: str, look: str, together: bool, skip_on_host: bool) -> None:
     results = []
     for is_compiled in (False, True):
         torch.manual_seed(0)
@@ -57,8 +57,8 @@ def test_compiled_it_trains_as_it_does_without(kind: str, look: str, together: b
 
 
 @pytest.mark.parametrize("kind", ["sync-free", "fused"])
-def test_a_compiled_step_of_an_optimizer_is_silent(kind: str) -> None:
-    """Whatever steps it: each step is followed by a look at the cast cache."""
+def test_a_compiled_optimizer_step_does_not_warn(kind: str) -> None:
+    """For any optimizer: a hook checks the cast cache after each step."""
     weight = torch.ones(2, requires_grad=True)
     optimizer, weight.grad = OPTIMIZERS[kind]([weight]), torch.ones(2)
     step = torch.compile(lambda: optimizer.step(), backend="eager")

@@ -1,4 +1,4 @@
-"""What a gradient scaler refuses, in torch's words or by names of its own."""
+"""The errors of a gradient scaler, with PyTorch's wording where PyTorch raises the same."""
 # ruff: noqa: ARG005 -- all calls of the table take the same arguments
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ SkipAwareLR: Any = polycast.SkipAwareLR
 
 
 class Given:
-    """Optimizers that have gradients, one inside of a wrapper, and a model."""
+    """Optimizers with gradients, one of them in a wrapper, and a model."""
 
     def __init__(self) -> None:
         self.optimizer, self.other = (syncfree.SGD([weight()], lr=0.5) for _ in range(2))
@@ -84,7 +84,7 @@ CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
 
 
 @pytest.mark.parametrize("title", CALLS)
-def test_what_is_wrong_is_named(title: str, recorded_error: RecordedError) -> None:
+def test_an_error_names_the_argument(title: str, recorded_error: RecordedError) -> None:
     given = Given()
     with recorded_error():
         CALLS[title](started(), given.optimizer, given)

@@ -1,4 +1,4 @@
-"""find_non_finite, norm and unscale_: what is not finite is found wherever it is, nothing else is; norms are right."""
+"""find_non_finite, norm and unscale_: every non-finite element is found, no finite one is, and norms are correct."""
 
 import itertools
 import math
@@ -24,7 +24,7 @@ def needs(dtype: torch.dtype, operators: Kernels) -> None:
 
 @pytest.mark.parametrize("dtype", [F32, F64, BF16, HALF], ids=str)
 def test_one_element_is_found_at_every_position(dtype: torch.dtype, operators: Kernels) -> None:
-    """One tensor for each position, unaligned ones too; the answer names each of them, and not the finite ones."""
+    """One tensor for each position, also unaligned; the result names each of them, but not the finite ones."""
     needs(dtype, operators)
     is_fused, is_host = operators == Kernels("cpu"), operators.device == "cpu"
     sizes, offsets = SIZES if is_fused else (1, 9, 17) if is_host else (9,), (0, 1, 3) if is_host else (0,)
@@ -87,7 +87,7 @@ NUMBERS: dict[str, Callable[[torch.dtype], list[Tensor]]] = {
     ids=str,
 )
 def test_norms(numbers: str, dtype: torch.dtype, norm_type: float, operators: Kernels) -> None:
-    """They have the range of their type, too, and are infinite beyond it, where all elements are finite."""
+    """Norms use the range of their dtype, and are infinite beyond it although all elements are finite."""
     needs(dtype, operators)
     if numbers[:4] in ("huge", "tiny") and operators not in (Kernels("cpu"), Kernels("xla")):
         pytest.skip(f"{operators} has torch's own kernels, of less range")
@@ -110,9 +110,9 @@ def test_norms(numbers: str, dtype: torch.dtype, norm_type: float, operators: Ke
 
 @pytest.mark.parametrize("dtype", [F32, F64, BF16, HALF], ids=str)
 def test_unscaling(dtype: torch.dtype, operators: Kernels) -> None:
-    """In any layout; versions rise, and what was found stays found.
+    """In any layout; versions rise, and earlier findings remain.
 
-    A factor of float64, of which float32 has the first 8 digits, is not rounded for gradients of float64.
+    A float64 factor, of which float32 has the first 8 digits, is not rounded for float64 gradients.
     """
     needs(dtype, operators)
     torch.manual_seed(0)

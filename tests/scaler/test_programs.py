@@ -1,8 +1,8 @@
-"""Random programs of scaler calls do what they do with torch's scaler, on any device; torch's runs on the host.
+"""Random programs of scaler calls match PyTorch's scaler, on any device; PyTorch's scaler runs on the CPU.
 
-A program is a list of calls, most of them in an order that trains, some dropped, doubled or strewn in. Both sides make
-the same calls. After each the parameters, the scale, its tracker and the counts of steps and skipped steps are equal,
-or both sides have raised the same error.
+A program is a list of calls, most of them in an order that trains; some are dropped, repeated or inserted. Both sides
+make the same calls. After each call the parameters, the scale, its growth tracker, and the counts of steps and skipped
+steps are equal, or both sides raise the same error.
 """
 
 import pickle
@@ -43,7 +43,7 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
 
 
 class Call(NamedTuple):
-    """A call by its name, and which optimizer it is for."""
+    """The name of a call, and its optimizer."""
 
     name: str
     optimizer: int = 0
@@ -73,11 +73,11 @@ class Side:
         self.skips: list[list[bool]] = [[] for _ in kinds]  # of each optimizer's steps, those by torch's scaler
 
     def turn(self, call: Call) -> Any:
-        """Return the optimizer of a call; a wrapped one is in turn its wrapper, itself, and the wrapper's wrapper."""
+        """Return the optimizer of a call; a wrapped one rotates among itself, its wrapper and the wrapper's wrapper."""
         return next(self.turns[call.optimizer])
 
     def state(self, number: int) -> Any:
-        """Return how far torch's scaler is with an optimizer since the last update, and what it has found."""
+        """Return the stage of PyTorch's scaler for an optimizer since the last update, and its found_inf."""
         return self.scaler._per_optimizer_states[id(self.optimizers[number])]
 
     def backward(self, call: Call) -> None:
@@ -93,7 +93,7 @@ class Side:
         self.models[call.optimizer].zero_grad()
 
     def unscale_(self, call: Call) -> None:
-        """Unscale; with torch's scaler that is done once an optimizer is clipped."""
+        """Unscale; with PyTorch's scaler, clipping an optimizer has already done so."""
         number = call.optimizer
         is_done = not self.ours and (CLIP, number) in self.looks and (UNSCALE, number) not in self.looks
         if not is_done or self.state(number)["stage"] is not OptState.UNSCALED:
@@ -101,7 +101,7 @@ class Side:
         self.looks.append((UNSCALE, number))
 
     def clip_grad_norm(self, call: Call) -> Tensor:
-        """Clip once; with torch's scaler that is unscale_, but for gradients that are unscaled, and clip_grad_norm_."""
+        """Clip once; with PyTorch's scaler, unscale_ unless the gradients are unscaled, and then clip_grad_norm_."""
         number, optimizer = call.optimizer, self.turn(call)
         if self.ours:
             norm: Tensor = self.scaler.clip_grad_norm(optimizer, *call[2:])
@@ -119,7 +119,7 @@ class Side:
         return result
 
     def step_together(self, _: Call) -> None:
-        """Step both optimizers or none; torch's scaler is told of what it has found in the other one."""
+        """Step both optimizers or none; PyTorch's scaler gets the found_inf of the other optimizer."""
         if self.ours:
             self.scaler.step_together(*map(next, self.turns))
             return
@@ -134,12 +134,12 @@ class Side:
             self.step(Call("step", number))
 
     def step_by_closure(self, call: Call) -> float | None:
-        """Give a closure by position, which torch's scaler passes on, and which sees unscaled gradients."""
+        """Pass a closure by position. PyTorch's scaler passes it on, and it sees unscaled gradients."""
         params = self.models[call.optimizer].parameters()
         return self.step(call, lambda: sum(param.grad.sum().item() for param in params if param.grad is not None))
 
     def update(self, _: Call, *new_scale: float) -> None:
-        """Update the scale; gradients go, as those of sync-free optimizers are left scaled."""
+        """Update the scale and remove the gradients, because sync-free optimizers leave them scaled."""
         self.scaler.update(*new_scale)
         self.looks = []
         for model in self.models:
@@ -159,7 +159,7 @@ class Side:
         self.skips = [[] for _ in self.skips]  # a copy counts anew
 
     def values(self) -> list[Tensor]:
-        """Return what has to be equal: also whether each optimizer's last step was skipped, and how many were."""
+        """Return all values that must be equal, also whether the last step was skipped, and the skip counts."""
         scale = torch.tensor([self.scaler.get_scale(), self.scaler._get_growth_tracker()])
         counts: list[Any] = [count for skips in self.skips for count in (skips[-1:] == [True], sum(skips))]
         if self.ours:
@@ -192,7 +192,7 @@ LOOKS: tuple[list[str], ...] = ([], [UNSCALE], [CLIP], [CLIP, CLIP], [UNSCALE, C
 
 @st.composite
 def iterations(draw: st.DrawFn) -> list[Call]:
-    """Draw the calls of an iteration as one would write them; the batch may be dropped after a look at it."""
+    """Draw the calls of an iteration in a usual order; the batch may be dropped after its gradients are checked."""
     which, looks = draw(st.sampled_from([(0,), (0,), (1,), (0, 1), (0, 1)])), draw(st.sampled_from(LOOKS))
     batches = [[Call("backward", number, draw(VALUES))] * draw(st.sampled_from([1, 1, 2])) for number in which]
     looked = [[Call(look, number, draw(NORMS), draw(NORM_TYPES)) for look in looks] for number in which]
@@ -208,7 +208,7 @@ def iterations(draw: st.DrawFn) -> list[Call]:
 
 @st.composite
 def programs(draw: st.DrawFn) -> list[Call]:
-    """Draw the calls of a few iterations, some of them lost, doubled or strewn in."""
+    """Draw the calls of a few iterations, some of them dropped, repeated or inserted."""
     found = sum(draw(st.lists(iterations(), min_size=1, max_size=6)), [Call("backward")])
     for call in draw(st.lists(st.one_of(ANY_CALL, ANY_CALL, ANY_CALL, st.none()), max_size=6)):
         place = draw(st.integers(1, len(found)))
@@ -217,7 +217,7 @@ def programs(draw: st.DrawFn) -> list[Call]:
 
 
 def outcome(call: Callable[[Call], object], argument: Call) -> object:
-    """Return what a call returns or raises."""
+    """Return the result of a call, or its error."""
     try:
         return call(argument)
     except Exception as error:  # the comparison is the test
@@ -257,7 +257,7 @@ def compare(kinds: tuple[str, str], precision: str, program: list[Call], device:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_programs_do_what_torchs_scaler_does(real_device: str) -> None:
+def test_programs_match_pytorchs_scaler(real_device: str) -> None:
     """Specification 8.1 and 8.3."""
     kinds = [kind for kind in KINDS if kind != "fused" or isinstance(facts_of(real_device), Fused)]
     # Other devices than the host, on which torch's scaler runs, have other rules for float16.

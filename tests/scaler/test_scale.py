@@ -1,6 +1,6 @@
-"""The scale and what is kept of it: bounds, states, devices, and a scaler that is disabled.
+"""The scale and its state: bounds, checkpoints, devices, and a disabled scaler.
 
-The scale's rule and copies of a scaler are in the random programs.
+The random programs cover the update of the scale and copies of a scaler.
 """
 
 import json
@@ -37,7 +37,7 @@ def test_the_scale_stays_within_its_bounds(bounds: dict[str, Any], grads: list[f
 @pytest.mark.parametrize(
     "change", [{"scale": 0.0}, {"scale": NAN}, {"growth_factor": "a"}, {"_growth_tracker": "a"}], ids=str
 )
-def test_of_a_state_that_cannot_be_loaded_nothing_is(change: dict[str, Any]) -> None:
+def test_an_invalid_state_is_not_loaded_in_part(change: dict[str, Any]) -> None:
     scaler = started(polycast.GradScaler("cpu"))
     state = scaler.state_dict()
     with pytest.raises((TypeError, ValueError), match="expected"):
@@ -46,14 +46,14 @@ def test_of_a_state_that_cannot_be_loaded_nothing_is(change: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("change", [lambda it: it.set_growth_factor(0.5), lambda it: it.set_growth_interval(0)])
-def test_a_scale_that_will_not_rise_again_warns(change: Callable[[Any], None]) -> None:
+def test_a_scale_that_cannot_grow_again_warns(change: Callable[[Any], None]) -> None:
     loop = Loop(polycast.GradScaler(init_scale=8.0))
     change(loop.scaler)
     with pytest.warns(UserWarning, match="the scale cannot rise again"):
         assert loop.iterate(1.0) == 8.0
 
 
-def test_a_state_is_text_and_numbers_as_torchs() -> None:
+def test_a_state_has_pytorchs_names_and_numbers() -> None:
     ours, theirs = started(polycast.GradScaler("cpu")), started(Scaler("cpu"))
     ours.update(128)
     theirs.update(128.0)
@@ -61,7 +61,7 @@ def test_a_state_is_text_and_numbers_as_torchs() -> None:
 
 
 @pytest.mark.parametrize("device", [None, "cpu:0"])
-def test_the_device_is_given_or_taken_from_the_first_outputs(device: str | None) -> None:
+def test_the_device_is_an_argument_or_the_device_of_the_first_outputs(device: str | None) -> None:
     scaler, theirs = polycast.GradScaler(device), Scaler("cpu")
     outputs: Any = [torch.ones(1), (torch.full((1,), 2.0), [torch.full((1,), 3.0)])]
     assert scaler.scale(outputs) == theirs.scale(outputs)
@@ -70,7 +70,7 @@ def test_the_device_is_given_or_taken_from_the_first_outputs(device: str | None)
 
 
 @pytest.mark.parametrize("device", ["cuda:0", torch.device("cuda", 1)])
-def test_cuda_without_cuda_is_disabled_as_torchs_is_and_xpu_is_not(
+def test_cuda_without_cuda_is_disabled_as_in_pytorch_and_xpu_is_not(
     device: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda.amp.common, "amp_definitely_not_available", lambda: True)
@@ -84,7 +84,7 @@ def test_cuda_without_cuda_is_disabled_as_torchs_is_and_xpu_is_not(
 
 
 @pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
-def test_a_disabled_scaler_does_nothing_and_steps(library: Any) -> None:
+def test_a_disabled_scaler_has_no_effect_and_steps(library: Any) -> None:
     loop, theirs = Loop(polycast.GradScaler(enabled=False), library, lr=0.5), Scaler("cpu", enabled=False)
     scaler, optimizer, param, loss = loop.scaler, loop.optimizer, loop.param, object()
     assert scaler.scale(loss) is loss
@@ -127,8 +127,8 @@ UNSCALE, CHECK, STEP = "_unscale_grads_", "_check_inf_per_device", "_maybe_opt_s
         ("for-loop", False, [UNSCALE, STEP]),
     ],
 )
-def test_what_torchs_scaler_calls_within_itself_may_be_overridden(kind: str, unscales: bool, calls: list[str]) -> None:
-    """As trainers do in subclasses."""
+def test_methods_that_pytorchs_scaler_calls_can_be_overridden(kind: str, unscales: bool, calls: list[str]) -> None:
+    """Subclasses in trainers override them."""
     scaler, param, called = started(), torch.ones(2, requires_grad=True), mock.Mock()
     for name in (UNSCALE, CHECK, STEP):
         setattr(scaler, name, mock.Mock(wraps=getattr(scaler, name)))

@@ -1,4 +1,4 @@
-"""SkipAwareLR: learning rates as LambdaLR's, which do not advance at skipped steps."""
+"""SkipAwareLR: the learning rates of LambdaLR, which do not advance at skipped steps."""
 
 import math
 from collections.abc import Callable
@@ -28,7 +28,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Any], Callable[[int], float]]] = {
 
 
 class Loop:
-    """Two groups of one parameter, and iterations that skip or do not."""
+    """Two groups of one parameter each, and iterations that skip or do not."""
 
     def __init__(self, kind: str = "sync-free", device: str = "cpu", lr: Any = 0.1) -> None:
         self.params = [torch.ones(1, device=device, requires_grad=True) for _ in range(2)]
@@ -62,7 +62,7 @@ def halving(loop: Loop) -> polycast.SkipAwareLR:
         pytest.param("cosine", "sync-free", "xla", 0.1, marks=NEEDS_XLA),
     ],
 )
-def test_it_is_lambda_lr_stepped_at_steps_taken(name: str, kind: str, device: str, lr: Any) -> None:
+def test_it_equals_lambda_lr_that_advances_only_after_taken_steps(name: str, kind: str, device: str, lr: Any) -> None:
     ours, theirs = Loop(kind, device, lr), Loop("for-loop", lr=float(lr))
     function, of_numbers = FUNCTIONS[name]
     schedule = polycast.SkipAwareLR(ours.optimizer, [function, lambda n: 0.9**n], ours.scaler)
@@ -86,7 +86,7 @@ def test_it_is_lambda_lr_stepped_at_steps_taken(name: str, kind: str, device: st
 
 
 @NEEDS_XLA
-def test_on_xla_rates_compile_nothing_and_read_nothing() -> None:
+def test_learning_rates_on_xla_compile_nothing_and_do_not_sync() -> None:
     loop = Loop(device="xla")
     schedule = polycast.SkipAwareLR(loop.optimizer, FUNCTIONS["cosine"][0], loop.scaler)
     traffic, counts = Traffic(), []
@@ -99,8 +99,8 @@ def test_on_xla_rates_compile_nothing_and_read_nothing() -> None:
 
 
 @pytest.mark.parametrize("optimizer_first", [False, True])
-def test_a_checkpoint_goes_on_where_it_was(optimizer_first: bool) -> None:
-    """So does a copy, by itself."""
+def test_a_checkpoint_resumes_the_schedule(optimizer_first: bool) -> None:
+    """A copy continues independently."""
     first, second = Loop(), Loop()
     schedule = halving(first)
     for number in range(6):
@@ -132,8 +132,8 @@ def test_a_checkpoint_goes_on_where_it_was(optimizer_first: bool) -> None:
         (False, [(False, 2), (False, 4)]),
     ],
 )
-def test_each_call_counts_but_after_a_skipped_step(enabled: bool, counts: list[tuple[bool | None, int]]) -> None:
-    """As stock's schedulers count: a trainer may call once for each of its processes, and before the first step."""
+def test_every_call_counts_except_after_a_skipped_step(enabled: bool, counts: list[tuple[bool | None, int]]) -> None:
+    """As with PyTorch's schedulers: a trainer may call once for each of its processes, and before the first step."""
     loop = Loop()
     if not enabled:
         loop.scaler = polycast.GradScaler(enabled=False)
@@ -146,7 +146,7 @@ def test_each_call_counts_but_after_a_skipped_step(enabled: bool, counts: list[t
         assert loop.rates() == pytest.approx([0.1 * 0.5**count, 0.02 * 0.5**count])
 
 
-def test_it_follows_a_wrapped_optimizer_whose_first_group_may_be_empty() -> None:
+def test_it_follows_a_wrapped_optimizer_whose_first_group_can_be_empty() -> None:
     weight, scaler = torch.nn.Parameter(torch.ones(1)), started()
     groups: list[dict[str, Any]] = [{"params": []}, {"params": [weight]}]
     optimizer = polycast.syncfree.SGD(groups, lr=1.0)

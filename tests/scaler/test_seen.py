@@ -1,4 +1,4 @@
-"""Gradients that somebody can see within a sync-free step: they are what stock shows, unscaled and clipped."""
+"""Gradients that user code can read within a sync-free step are unscaled and clipped, as with stock PyTorch."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,7 +20,7 @@ See = Callable[..., None]
 
 
 def subclass(optimizer: Any, see: See) -> Any:
-    """Return the optimizer, now of a subclass whose step looks."""
+    """Change the class of the optimizer to a subclass whose step reads gradients, and return it."""
     base: Any = type(optimizer)
 
     class Seeing(base):  # type: ignore[misc]
@@ -33,7 +33,7 @@ def subclass(optimizer: Any, see: See) -> Any:
 
 
 def replace(optimizer: Any, see: See) -> None:
-    """Give the optimizer a step of its own, that passes for the one it calls."""
+    """Replace the step of the optimizer by a function with the metadata of the original."""
     step = optimizer.step
 
     def seeing(*args: Any, **kwargs: Any) -> Any:
@@ -58,7 +58,7 @@ SEERS: dict[str, Callable[[Any, See], Any]] = {
 
 
 def trained(scaler: Any, library: Any, seer: str, look: str) -> list[Tensor]:
-    """Return what is seen, and parameters after three steps, one of them skipped; who sees gradients clips them."""
+    """Return the gradients that were read, and parameters after three steps, one skipped; the reader clips."""
     params, seen = parameters(*SHAPES), list[Tensor]()
 
     def see(*_: Any) -> None:
@@ -92,7 +92,7 @@ def trained(scaler: Any, library: Any, seer: str, look: str) -> list[Tensor]:
         ("a hook of all after the step", "step"),
     ],
 )
-def test_who_sees_gradients_within_the_step_sees_and_clips_what_stock_shows(seer: str, look: str) -> None:
+def test_code_within_a_step_reads_and_clips_the_gradients_of_stock_pytorch(seer: str, look: str) -> None:
     found = trained(started(), syncfree, seer, look)
     wanted = trained(started(Scaler("cpu", init_scale=SCALE)), torch.optim, seer, look)
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
@@ -109,7 +109,7 @@ def test_who_sees_gradients_within_the_step_sees_and_clips_what_stock_shows(seer
     ids=["alone", "a schedule", "a schedule of real steps", "watch"],
 )
 @pytest.mark.parametrize("look", ["step", "clip_grad_norm"])
-def test_gradients_that_nobody_sees_stay_as_they_are(look: str, use: Callable[[Any], Any]) -> None:
+def test_gradients_that_no_code_reads_do_not_change(look: str, use: Callable[[Any], Any]) -> None:
     """Specification 8.2."""
     params = parameters(*SHAPES)
     optimizer, scaler = syncfree.AdamW(params, lr=0.1), started()

@@ -1,4 +1,4 @@
-"""How a gradient scaler calls the step of an optimizer, and what it knows of optimizers and their gradients."""
+"""How a gradient scaler calls the step of an optimizer, and its state for optimizers and their gradients."""
 
 import gc
 import weakref
@@ -24,7 +24,7 @@ from tests.support.optimizers import clones, parameters, same_bits, set_grads
         ("for-loop", "clip_grad_norm", True),
     ],
 )
-def test_parameters_that_are_not_finite_are_named(kind: str, look: str, named: bool) -> None:
+def test_parameters_with_non_finite_gradients_are_named(kind: str, look: str, named: bool) -> None:
     params = parameters((2,), (3,), (), (2, 2))
     names = [f"param_groups[{group}]['params'][{index}]" for group in range(2) for index in range(2)]
     if named:
@@ -49,8 +49,8 @@ def test_parameters_that_are_not_finite_are_named(kind: str, look: str, named: b
     ("kind", "on_host"),
     [("sync-free", True), ("sync-free", False), ("fused", True), ("fused", False), ("for-loop", False)],
 )
-def test_a_trainer_may_watch_for_calls_of_step(kind: str, on_host: bool) -> None:
-    """Fused and sync-free steps skip by themselves, so they are called unless skip_on_host is asked for."""
+def test_a_trainer_can_check_whether_step_was_called(kind: str, on_host: bool) -> None:
+    """Fused and sync-free steps skip on the device, so they are always called, except with skip_on_host."""
     params, calls = parameters(*SHAPES), list[int]()
     scaler, optimizer = started(skip_on_host=on_host), OPTIMIZERS[kind](params)
     optimizer.register_step_pre_hook(lambda *_: calls.append(number))
@@ -65,8 +65,8 @@ def test_a_trainer_may_watch_for_calls_of_step(kind: str, on_host: bool) -> None
 
 
 @pytest.mark.parametrize("library", [syncfree, torch.optim], ids=["sync-free", "torch"])
-def test_an_optimizer_is_not_kept_alive_and_may_be_equal_to_others_and_have_no_hash(library: Any) -> None:
-    """Its step may return something."""
+def test_an_optimizer_is_not_kept_alive_and_can_be_equal_to_others_and_unhashable(library: Any) -> None:
+    """Its step can return a value."""
 
     class Equal(library.SGD):  # type: ignore[misc]
         def step(self, *args: Any, **kwargs: Any) -> float:
@@ -93,7 +93,7 @@ def test_an_optimizer_is_not_kept_alive_and_may_be_equal_to_others_and_have_no_h
     assert [scaler.skip_count(each).item() for each in optimizers] == [1]
 
 
-def test_what_holds_an_optimizer_of_other_groups_is_not_taken_for_its_wrapper() -> None:
+def test_an_object_with_an_optimizer_of_other_groups_is_not_its_wrapper() -> None:
     loop = Loop(started())
     holder: Any = deepcopy(loop.optimizer)
     holder.optimizer = loop.optimizer
@@ -112,8 +112,8 @@ CHANGES: dict[str, Callable[[Any, Any], None]] = {
 
 
 @pytest.mark.parametrize("title", CHANGES)
-def test_a_change_between_look_and_step_is_seen(title: str) -> None:
-    """The step is that of the gradients as they are, whatever was gathered before."""
+def test_a_change_between_check_and_step_takes_effect(title: str) -> None:
+    """The step uses the current gradients, whatever was gathered before."""
     stepped = []
     for look in (True, False):
         params = parameters((3,), (2, 2), (2,), (4,))
@@ -153,8 +153,8 @@ USES: dict[str, Callable[[Any, Any], object]] = {
     ("use", "library"),
     [*((use, syncfree) for use in USES), ("clipped", torch.optim), ("gone within a closure", torch.optim)],
 )
-def test_no_gradient_is_kept(use: str, library: Any) -> None:
-    """A gradient that was checked is freed by zero_grad, as in torch."""
+def test_gradients_are_not_kept_alive(use: str, library: Any) -> None:
+    """zero_grad frees a gradient that was checked, as in PyTorch."""
     (weight,) = parameters((3,))
     optimizer, scaler = library.SGD([weight], lr=0.1), started()
     set_grads([weight], 0)

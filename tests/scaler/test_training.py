@@ -1,4 +1,4 @@
-"""Training with a gradient scaler on every device: whole iterations do not sync, and skipped steps change no bit."""
+"""Training with a gradient scaler on every device: iterations do not sync, and skipped steps change no bit."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.support.optimizers import on_host, same_bits, tensors
 
 
 class Training:
-    """A model with two optimizers, of which one has a schedule."""
+    """A model with two optimizers, one of them with a schedule."""
 
     def __init__(self, device: str) -> None:
         torch.manual_seed(0)
@@ -28,7 +28,7 @@ class Training:
         self.schedule = polycast.SkipAwareLR(self.optimizers[0], lambda steps: 0.99**steps, self.scaler)
 
     def step(self, factor: Tensor) -> None:
-        """Go forward and backward, clip, step and update; the factor multiplies the loss."""
+        """Run forward, backward, clip, step and update; the factor multiplies the loss."""
         for optimizer in self.optimizers:
             optimizer.zero_grad()
         with polycast.autocast(self.device):
@@ -55,7 +55,7 @@ def test_thirty_iterations_do_not_sync(real_device: str) -> None:
     assert all(tensor.isfinite().all().item() for tensor in run.tensors())
 
 
-def test_a_captured_iteration_does_what_the_iteration_does(real_device: str) -> None:
+def test_a_captured_iteration_equals_an_eager_one(real_device: str) -> None:
     module: Any = getattr(torch, real_device, None)
     kind = getattr(module, f"{real_device.upper()}Graph", None)
     if kind is None:
@@ -80,7 +80,7 @@ def test_a_captured_iteration_does_what_the_iteration_does(real_device: str) -> 
 
 
 def scaled_steps(look: str, device: str = "cpu", optim: Any = syncfree) -> list[Any]:
-    """Return norms, and a complex parameter after each of three steps; the gradient of the second is not finite."""
+    """Return norms, and a complex parameter after each of three steps; the second gradient is non-finite."""
     weight = torch.ones(2, device=device, dtype=torch.complex64)
     optimizer, scaler = optim.SGD([weight], lr=0.5, momentum=0.9), polycast.GradScaler(init_scale=4.0)
     seen: list[Any] = []
@@ -96,7 +96,7 @@ def scaled_steps(look: str, device: str = "cpu", optim: Any = syncfree) -> list[
 
 @pytest.mark.parametrize("look", ["unscale_", "clip_grad_norm"])
 def test_complex_parameters_and_inference_mode(look: str, real_device: str) -> None:
-    """Torch's optimizers step in it, too, whether parameters were made there or not."""
+    """PyTorch's optimizers also step in inference mode, whether or not parameters were created in it."""
     wanted = scaled_steps(look, optim=torch.optim)
     with torch.inference_mode():
         torch.testing.assert_close(scaled_steps(look, real_device), wanted, equal_nan=True)
@@ -108,7 +108,7 @@ def test_complex_parameters_and_inference_mode(look: str, real_device: str) -> N
     ("look", "coalesced"),
     [("step", False), ("unscale_", False), ("clip_grad_norm", False), ("clip_grad_norm", True)],
 )
-def test_sparse_gradients_train_as_dense_ones(look: str, coalesced: bool) -> None:
+def test_sparse_gradients_train_like_dense_ones(look: str, coalesced: bool) -> None:
     trained = []
     for is_sparse in (True, False):
         weight, scaler = torch.ones(5, 3, requires_grad=True), started()
@@ -127,7 +127,7 @@ def test_sparse_gradients_train_as_dense_ones(look: str, coalesced: bool) -> Non
 
 
 def test_float16_gradients_are_unscaled_in_registers() -> None:
-    """In float16 the scaled gradients are multiples of 2 ** -14, the unscaled ones would be too small to tell apart."""
+    """In float16 the scaled gradients are multiples of 2 ** -14; the unscaled ones would not be distinguishable."""
     weight = torch.zeros(4, dtype=torch.float16, requires_grad=True)
     optimizer = syncfree.SGD([weight], lr=2.0**20, state_dtype=torch.float32)
     weight.grad = torch.tensor([1, 2, 3, -4], dtype=torch.float16) * 2**-14

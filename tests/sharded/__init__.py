@@ -1,1 +1,1 @@
-"""Sharded parameters (DTensors), in a world of two processes."""
+"""Tests of sharded parameters (DTensors), in a world of two processes."""

@@ -1,8 +1,8 @@
-"""Random programs of a scaler and optimizers over two ranks do what torch's optimizers do with all that is known.
+"""Random programs of a scaler and optimizers over two ranks match torch.optim with the gradients of all ranks.
 
-Each rank draws the same program. Beside its sharded parameters it has its shards of them, which torch's optimizer steps
-with unscaled gradients. These are clipped by the norm of all shards, unless a gradient of any rank is not finite.
-TIMES=100 runs 100 times as many.
+Both ranks draw the same program. Each has its shards twice: as sharded parameters, and as plain tensors that
+torch.optim steps with unscaled gradients. The plain gradients are clipped by the norm of all shards. The step is
+skipped if a gradient of any rank is non-finite. TIMES=100 runs 100 times as many programs.
 """
 
 from random import Random
@@ -35,14 +35,14 @@ Part = tuple[int, ...]  # the index of a parameter, and where the part lies; rep
 
 
 def gathered(values: dict[Part, Tensor]) -> dict[Part, Tensor]:
-    """Return what the ranks have together."""
+    """Return the values of all ranks."""
     each: list[Any] = [None] * size()
     distributed.all_gather_object(each, values)
     return {part: value for values in each for part, value in values.items()}
 
 
 class Optimized:
-    """Parameters in some layouts with their optimizer, and this rank's shards with torch's."""
+    """Parameters in some layouts with their optimizer, and this rank's shards with torch.optim."""
 
     def __init__(self, random: Random, is_sharded: bool) -> None:
         kind = random.choice(["SGD", "AdamW", "AdamW", "for-loop", "foreach", "fused"])
@@ -67,7 +67,7 @@ class Optimized:
         return result.detach()
 
     def part(self, index: int, number: int | None = None) -> Part:
-        """Return which part of a parameter a rank has, this one unless another is given."""
+        """Return the part of a parameter on a rank, by default on this one."""
         number, param = rank() if number is None else number, self.params[index]
         if self.layouts[index] is None:
             return index, number
@@ -76,7 +76,7 @@ class Optimized:
         return index, *splits
 
     def give(self, random: Random, scale: float, factor: float, bad: float | None) -> None:
-        """Give gradients, of which parts are missing, and one may not be finite; not all are missing."""
+        """Set gradients. Some may be missing, but not all, and one may be non-finite."""
         kept, lone = random.choice(self.parts), random.randrange(size())
         some = {part for part in self.parts if random.random() < random.choice([0.0, 0.5])}
         if random.random() < 0.3:  # this rank has none
@@ -98,7 +98,7 @@ class Optimized:
         self.named = [f"param_groups[0]['params'][{kept[0]}]"] if here else []
 
     def clip(self, max_norm: float, norm_type: float) -> Tensor:
-        """Clip the shards by the norm of what all ranks have, of plain parameters what this rank has, and return it."""
+        """Clip the shards, and return the norm: of all ranks for shards, of this rank for plain parameters."""
         grads = {self.part(index): shard.grad for index, shard in enumerate(self.shards) if shard.grad is not None}
         known = gathered(grads)
         parts = [known[part].double() for part in known if self.layouts[part[0]] or part == self.part(part[0])]
@@ -112,7 +112,7 @@ class Optimized:
 
 
 class Program:
-    """One or two optimizers and a scaler, and the scale as it has to be."""
+    """One or two optimizers and a scaler, and the expected scale."""
 
     def __init__(self, seed: int) -> None:
         torch.manual_seed(seed)
@@ -161,7 +161,7 @@ class Program:
 
 
 @pytest.mark.parametrize("seed", range(20 * TIMES))
-def test_programs_over_ranks_do_what_torch_does_with_all_that_is_known(seed: int) -> None:
+def test_programs_over_ranks_match_torch_optim_with_the_gradients_of_all_ranks(seed: int) -> None:
     """Specification 8.4."""
     program = Program(seed)
     for _ in range(program.random.randint(3, 6)):

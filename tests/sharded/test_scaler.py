@@ -1,4 +1,4 @@
-"""A scaler over two ranks: training of FSDP2's and FSDP1's models, its collectives, and sums of what ranks find."""
+"""A scaler over two ranks: training of FSDP1 and FSDP2 models, its collectives, and reductions of found_inf."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ on_both_ranks = pytest.mark.usefixtures("on_both_ranks")
 
 
 def poison(layers: nn.Module) -> None:
-    """Put an infinity where only the last rank sees it, if it has elements there."""
+    """Set an infinity where only the last rank sees it, if it has elements there."""
     grads = [param.grad for param in layers.parameters() if param.grad is not None]
     shards = [shard for grad in grads if (shard := getattr(grad, "_local_tensor", grad)).numel()]
     if rank() == size() - 1 and shards:
@@ -42,7 +42,7 @@ def poison(layers: nn.Module) -> None:
         ("for-loop", "clip_grad_norm", False),
     ],
 )
-def test_a_fully_sharded_model_trains_as_in_stock(kind: str, look: str, skip_on_host: bool) -> None:
+def test_a_fully_sharded_model_trains_as_with_stock_pytorch(kind: str, look: str, skip_on_host: bool) -> None:
     layers, reference, called = model(), model(), list[int]()
     optimizer, theirs = OPTIMIZERS[kind](layers.parameters()), OPTIMIZERS["for-loop"](reference.parameters())
     if skip_on_host:  # a hook sees gradients, so that they are unscaled in place
@@ -70,7 +70,7 @@ def test_a_fully_sharded_model_trains_as_in_stock(kind: str, look: str, skip_on_
 
 
 def collectives(call: Callable[[], object]) -> list[str]:
-    """Return the reductions of a call, which makes no other collective."""
+    """Return the reductions of a call, and assert that it makes no other collective."""
     reductions = mock.Mock(wraps=distributed.all_reduce)
     with CommDebugMode() as mode, mock.patch.object(distributed, "all_reduce", reductions):  # type: ignore[no-untyped-call]
         call()
@@ -94,8 +94,8 @@ SUBJECTS: dict[str, tuple[Callable[[], Any], int]] = {
 @on_both_ranks
 @pytest.mark.parametrize("subject", SUBJECTS)
 @pytest.mark.parametrize("clipping", [None, (1.0, 2.0), (1.0, INF)], ids=str)
-def test_an_iteration_is_one_sum_for_each_mesh(subject: str, clipping: tuple[float, float] | None) -> None:
-    """What is found and the norm are one sum."""
+def test_an_iteration_has_one_reduction_for_each_mesh(subject: str, clipping: tuple[float, float] | None) -> None:
+    """found_inf and the norm are reduced together."""
     params, count = SUBJECTS[subject]
     optimizer, scaler = syncfree.AdamW(params(), lr=0.05), started()
 
@@ -111,7 +111,7 @@ def test_an_iteration_is_one_sum_for_each_mesh(subject: str, clipping: tuple[flo
 @on_both_ranks
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("second", ["a plain one", "another of the mesh"])
-def test_what_another_optimizer_finds_is_one_more_sum(second: str, together: bool) -> None:
+def test_another_optimizer_adds_one_reduction(second: str, together: bool) -> None:
     models = (model(), nn.Linear(8, 1) if second == "a plain one" else model(1))
     optimizers, scaler = [syncfree.AdamW(backward(layers)) for layers in models], started()
 
@@ -127,7 +127,7 @@ def test_what_another_optimizer_finds_is_one_more_sum(second: str, together: boo
 
 @on_both_ranks
 def test_a_sum_that_overflows_is_found() -> None:
-    """Each rank's share of a pending sum is finite, the sum is not."""
+    """Each rank's part of a pending sum is finite, but the sum is not."""
     param = placed(torch.ones(4, 3), "R").requires_grad_()
     optimizer, scaler = syncfree.SGD([param]), started()
     param.grad = partial(torch.full((4, 3), 3e38))
@@ -138,7 +138,7 @@ def test_a_sum_that_overflows_is_found() -> None:
 
 @on_both_ranks
 @pytest.mark.parametrize("look", [(), ("unscale_",), ("clip_grad_norm", 1.0)], ids=str)
-def test_without_a_gradient_on_any_rank_a_step_is_refused_as_in_stock(look: tuple[Any, ...]) -> None:
+def test_without_a_gradient_on_any_rank_a_step_raises_as_in_stock_pytorch(look: tuple[Any, ...]) -> None:
     optimizer, scaler = syncfree.SGD([placed(torch.ones(4, 3), "0").requires_grad_()]), started()
     if look:
         getattr(scaler, look[0])(optimizer, *look[1:])
@@ -158,7 +158,7 @@ def fsdp1(use_orig_params: bool = True) -> Any:
 )
 @pytest.mark.usefixtures("freed", "on_both_ranks")
 @pytest.mark.filterwarnings("ignore")
-def test_ranks_of_a_process_group_agree_as_with_torchs_sharded_scaler(
+def test_ranks_of_a_process_group_skip_together_as_with_pytorchs_sharded_scaler(
     kind: str, clip: bool, use_orig_params: bool
 ) -> None:
     """Specification 8.4."""
@@ -187,7 +187,7 @@ def test_ranks_of_a_process_group_agree_as_with_torchs_sharded_scaler(
 
 @pytest.mark.usefixtures("freed", "on_both_ranks")
 @pytest.mark.filterwarnings("ignore")
-def test_the_scaler_clips_no_shards_of_fsdp1() -> None:
+def test_the_scaler_does_not_clip_shards_of_fsdp1() -> None:
     optimizer = syncfree.AdamW(fsdp1().parameters(), lr=0.1)
     with pytest.raises(RuntimeError, match=r"^clip_grad_norm\(\) is not supported with a process_group"):
         started().clip_grad_norm(optimizer, 1.0)
@@ -195,7 +195,7 @@ def test_the_scaler_clips_no_shards_of_fsdp1() -> None:
 
 @on_both_ranks
 @pytest.mark.parametrize("is_group", [True, False])
-def test_stages_of_a_pipeline_skip_together_by_a_process_group_and_alone_without(is_group: bool) -> None:
+def test_stages_of_a_pipeline_skip_together_with_a_process_group_and_separately_without(is_group: bool) -> None:
     stage = torch.ones(2, requires_grad=True)
     stage.grad = torch.full((2,), INF if rank() == 0 else 1.0)
     optimizer = syncfree.SGD([stage], lr=1.0)
@@ -208,7 +208,7 @@ def test_stages_of_a_pipeline_skip_together_by_a_process_group_and_alone_without
 
 
 class Mesh:
-    """One of two ranks, as far as the findings ask."""
+    """One of two ranks, with the attributes that the reductions use."""
 
     ndim = 1
     size = staticmethod(lambda _dim=0: 2)
@@ -217,8 +217,8 @@ class Mesh:
 
 
 @pytest.mark.parametrize("device", ["cuda:0", "xpu:0"])
-def test_findings_are_brought_together_without_a_read(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On fake tensors any read raises. This rank has sharded gradients and others."""
+def test_found_inf_is_reduced_without_a_sync(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On fake tensors any sync raises. This rank has sharded and plain gradients."""
     reductions: list[torch.Size] = []
     monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor, *_, **__: reductions.append(tensor.shape))
     place, mesh, params = torch.device(device), Mesh(), [torch.ones(1) for _ in range(3)]

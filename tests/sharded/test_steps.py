@@ -1,4 +1,4 @@
-"""Steps and states: fully sharded models, and parameters placed in every other way, change as under torch.optim."""
+"""Steps and states of fully sharded models, and of parameters with every other placement, match torch.optim."""
 
 import copy
 from collections.abc import Callable
@@ -20,7 +20,7 @@ GRAD = torch.arange(12.0).reshape(4, 3)
 
 
 @pytest.mark.parametrize("kind", ["SGD", "SGD nesterov", "SGD dampening", "Adam amsgrad", "AdamW"])
-def test_placements_meshes_and_plain_tensors_mixed(kind: str) -> None:
+def test_mixed_placements_meshes_and_plain_tensors(kind: str) -> None:
     params, others = leaves(), [whole(param).clone().requires_grad_() for param in leaves()]
     ours, theirs = make(OURS, kind, params), make(THEIRS, kind, others)
     for number in range(6):
@@ -40,7 +40,7 @@ def test_placements_meshes_and_plain_tensors_mixed(kind: str) -> None:
 
 
 def pending() -> Any:
-    """Return a gradient that a collective still computes."""
+    """Return a gradient that a collective is still computing."""
     result = placed(GRAD, "R")
     result._local_tensor = AsyncCollectiveTensor(result._local_tensor)
     return result
@@ -56,15 +56,15 @@ GRADS: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("place", ["0", "1", "R"])
 @pytest.mark.parametrize("grad", GRADS)
-def test_gradients_placed_otherwise(grad: str, place: str) -> None:
+def test_gradients_with_other_placements(grad: str, place: str) -> None:
     param = placed(torch.ones(4, 3), place).requires_grad_()
     param.grad = GRADS[grad]()
     syncfree.SGD([param], lr=0.1).step()
     assert_same([param, param.grad], [1 - 0.1 * GRAD, GRAD])
 
 
-def test_a_gradient_on_another_mesh_is_refused() -> None:
-    """By torch.optim, which takes the step."""
+def test_a_gradient_on_another_mesh_raises() -> None:
+    """torch.optim runs the step and raises."""
     param = placed(GRAD, "0").requires_grad_()
     before, param.grad = whole(param).clone(), placed(GRAD, "0R", 0, 1)
     with pytest.raises(RuntimeError, match="mesh"):
@@ -99,8 +99,8 @@ def test_a_stale_backward_raises(place: tuple[Any, ...]) -> None:
         ("AdamW", "theirs to ours", {"full_state_dict": True}),
     ],
 )
-def test_checkpoints_travel_both_ways(kind: str, libraries: str, options: dict[str, bool] | None) -> None:
-    """By state_dict, and by torch.distributed's functions, which save shards or the whole."""
+def test_checkpoints_load_in_both_directions(kind: str, libraries: str, options: dict[str, bool] | None) -> None:
+    """Through state_dict, and through torch.distributed's functions, which save shards or whole tensors."""
     before, after = ({"ours": OURS, "theirs": THEIRS}[name] for name in libraries.split(" to "))
     layers, others = model(), model()
     first, reference = make(before, kind, layers.parameters()), make(THEIRS, kind, others.parameters())
@@ -118,7 +118,7 @@ def test_checkpoints_travel_both_ways(kind: str, libraries: str, options: dict[s
     assert_same(layers.parameters(), others.parameters(), tolerance=3e-6)
 
 
-def test_fused_state_and_steps_that_are_dtensors() -> None:
+def test_fused_state_and_steps_as_dtensors() -> None:
     params, others = leaves()[:3], leaves()[:3]
     first, second = torch.optim.AdamW(others, fused=True), syncfree.AdamW(params)
     for param, other in zip(params, others, strict=True):
@@ -139,7 +139,7 @@ def test_fused_state_and_steps_that_are_dtensors() -> None:
         assert_same([second.state[param]["exp_avg"]], [first.state[other]["exp_avg"]])
 
 
-def test_shards_that_are_replaced() -> None:
+def test_replaced_shards() -> None:
     param, other = placed(torch.ones(4, 3), "0").requires_grad_(), torch.ones(4, 3).requires_grad_()
     optimizer, reference = syncfree.AdamW([param], **ADAM), torch.optim.AdamW([other], **ADAM)
     for number in range(4):
@@ -157,7 +157,7 @@ def test_shards_that_are_replaced() -> None:
 
 
 @pytest.mark.parametrize("state_dtype", [None, torch.float64])
-def test_a_module_that_changes_its_type_and_a_state_of_another_type(state_dtype: torch.dtype | None) -> None:
+def test_a_module_that_changes_its_dtype_and_a_state_of_another_dtype(state_dtype: torch.dtype | None) -> None:
     layers, others = model(), model()
     ours: Any = syncfree.AdamW(layers.parameters(), **ADAM, state_dtype=state_dtype)
     for optimizer, module in ((ours, layers), (torch.optim.AdamW(others.parameters(), **ADAM), others)):

@@ -1,4 +1,4 @@
-"""watch in data parallel training: each process looks for findings by itself."""
+"""watch in data parallel training: each process has its own findings."""
 
 import polycast
 import pytest
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("on_both_ranks")
 
 
 class Reduced(nn.Module):
-    """A layer whose output is summed over the processes; it overflows in the second."""
+    """A layer whose output is summed over the processes, and overflows in the second one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class Reduced(nn.Module):
         return h * (100 if distributed.get_rank() == 1 else 1)
 
 
-def test_a_process_names_its_own_overflow_and_tells_which_came_from_another() -> None:
+def test_a_process_names_its_own_overflow_and_reports_values_from_another() -> None:
     torch.manual_seed(0)
     is_second = distributed.get_rank() == 1
     model = DistributedDataParallel(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)))
@@ -41,8 +41,8 @@ def test_a_process_names_its_own_overflow_and_tells_which_came_from_another() ->
     assert (own if is_second else sent) in finding.remedy
 
 
-def test_a_call_that_communicates_is_not_made_again() -> None:
-    """The other process does not make it again: it would be paired with the next call there."""
+def test_a_collective_is_not_called_again() -> None:
+    """The other process would not call it again, and would pair it with its next collective."""
     model = Reduced()
     with polycast.debug.watch(model) as found, polycast.autocast("cpu", torch.float16):
         model(torch.ones(1, 4))

@@ -1,4 +1,4 @@
-"""Makes what a release hands out, in build/dist/, and installs and uses each file: `make dist`.
+"""Makes the distributed files in build/dist/, installs each and uses it: `make dist`.
 
     python -m tests.slow.dist 2.9.0 2.13.0
 
@@ -40,7 +40,7 @@ print(polycast.__version__)
 
 
 def main(releases: list[str]) -> None:
-    """Take the steps and print a line for each; the first that fails ends the program."""
+    """Run the stages and print a line for each; the first failure ends the program."""
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir(parents=True)
     minors = {release: release.rpartition(".")[0] for release in releases}
@@ -61,7 +61,7 @@ def main(releases: list[str]) -> None:
 
 
 def use(release: str, folder: Path, wanted: str, *named: Any) -> None:
-    """Install the package into a new environment over the packages of the Makefile's, and use it there."""
+    """Install the package into a new environment over the packages of the Makefile's environment, and use it there."""
     base = ROOT / (".venv" if release == "2.9.0" else f".venv-{release}")
     run([base / "bin" / "python", "-m", "venv", folder])
     (own,) = folder.glob("lib/python*/site-packages")
@@ -80,7 +80,7 @@ def report(path: Path, count: int) -> None:
 
 
 def run(command: Iterable[Any], folder: Path | None = None) -> str:
-    """Run a command without the caller's environment, and return what it prints."""
+    """Run a command without the caller's environment variables, and return its output."""
     variables = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
     words = [str(word) for word in command]
     done = subprocess.run(words, cwd=folder, env=variables, capture_output=True, text=True)

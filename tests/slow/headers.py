@@ -1,7 +1,7 @@
 """Checks the C++ against PyTorch releases that are not installed: `python -m tests.slow.headers 2.12.0 newest`.
 
-The headers come from the wheels for macOS, which are the small ones, and stay in build/headers/. What only CUDA has is
-not among them, and nothing here includes it.
+The headers come from the wheels for macOS, which are the smallest, and are stored in build/headers/. They do not
+contain CUDA's headers, which our code does not include.
 """
 
 import json
@@ -40,7 +40,7 @@ def main(versions: list[str]) -> int:
 
 
 def standard(headers: Path) -> str:
-    """Return the C++ standard that torch compiles extensions with; `headers` is the folder that holds torch/."""
+    """Return the C++ standard with which PyTorch compiles extensions; `headers` is the folder that contains torch/."""
     match = re.search(r"common_cflags \+= \['-std=(c\+\+\d+)'", (headers / EXTENSION).read_text(encoding="utf-8"))
     assert match is not None, f"{EXTENSION} of torch {headers.name} does not say the C++ standard"
     return match[1]
@@ -53,7 +53,7 @@ def newest() -> str:
 
 
 def fetch(version: str) -> Path:
-    """Return the folder with the headers of a release, downloaded the first time it is asked for."""
+    """Return the folder with the headers of a release, downloaded on the first call."""
     folder = HEADERS / version
     if not folder.exists():
         HEADERS.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def fetch(version: str) -> Path:
 
 
 def errors_of(source: Path, headers: Path) -> str:
-    """Return what the compiler says of a file that it refuses; warnings in our own code are errors."""
+    """Return the compiler's errors for a file; warnings in our own code are errors."""
     include = headers / "torch" / "include"
     system = [include, include / "torch" / "csrc" / "api" / "include", sysconfig.get_path("include")]
     command = ["g++", *OPTIONS, f"-std={standard(headers)}", *(f"-isystem{path}" for path in system), str(source)]

@@ -55,7 +55,7 @@ SANITIZERS = {
         (
             "--capture=no",
             "tests/cast_cache/test_threads.py",
-            "--deselect=tests/cast_cache/test_threads.py::test_the_table_has_no_data_race",  # compiles without preload
+            "--deselect=tests/cast_cache/test_threads.py::test_the_table_has_no_data_races",  # compiles without preload
             "tests/policies/test_processes.py",
             *(f"tests/debug/test_trace.py::test_{name}" for name in TRACES),
         ),
@@ -64,7 +64,7 @@ SANITIZERS = {
 
 
 def main(arguments: list[str]) -> int:
-    """Build and test with each sanitizer, or with the one that is named first, and return pytest's exit status."""
+    """Build and test with each sanitizer, or with the one named first, and return pytest's exit status."""
     names = [arguments.pop(0)] if arguments and arguments[0] in SANITIZERS else [*SANITIZERS]
     return max(run(name, arguments) for name in names)
 

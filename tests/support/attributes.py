@@ -1,4 +1,4 @@
-"""What torch and the process hold, and what of it has changed since."""
+"""The state of PyTorch's modules and of the process, and its changes."""
 
 import atexit
 import builtins
@@ -38,7 +38,7 @@ class Attributes:
         self.values = dict(_values())
 
     def changed(self) -> list[str]:
-        """Return the places that hold another object since, that are gone, or that are new."""
+        """Return the attributes that changed, disappeared or are new."""
         now, missing = dict(_values()), object()
         return [
             place
@@ -77,7 +77,7 @@ def _values() -> Iterator[tuple[str, Any]]:
 
 
 def _parts(place: str, value: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    """Yield what a value holds, by its place, and what the parts hold in turn."""
+    """Yield the parts of a value by their paths, recursively."""
     if id(value) in seen:
         return
     seen.add(id(value))

@@ -1,7 +1,9 @@
-"""What arrives below autocast, on any device, without the device. Imports torch alone: it runs with any release.
+"""The arguments that arrive below autocast, on any device, without the device.
 
-Fake tensors of a device carry its autocast key, so a call goes through the real C++ kernels. A Python kernel on the key
-right below, the autograd key of the device, catches it there: the op itself never runs, so the arguments need no sense.
+Imports torch only: it runs with any release.
+
+Fake tensors of a device have its autocast key, so a call runs the real C++ kernels. A Python kernel on the key right
+below, the autograd key of the device, intercepts it: the op never runs, so the arguments need not be valid.
 """
 
 import warnings
@@ -16,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 
 class ReachedError(Exception):
-    """Raised by the probe: a call arrived below autocast."""
+    """Raised by the probe when a call arrives below autocast."""
 
     def __init__(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         super().__init__(name)
@@ -28,7 +30,7 @@ class ReachedError(Exception):
 
 @contextmanager
 def probes(key: str, names: Iterable[str]) -> Iterator[None]:
-    """Put a probe below an autocast key on each overload named, as in "conv1d.padding"."""
+    """Put a probe below an autocast key on each named overload, as in "conv1d.padding"."""
     below = key.replace("Autocast", "Autograd")
     with overriding() as library:
         for name in sorted(set(names)):
@@ -39,7 +41,7 @@ def probes(key: str, names: Iterable[str]) -> Iterator[None]:
 
 @contextmanager
 def overriding() -> Iterator[torch.library.Library]:
-    """Yield a library of kernels that take the place of torch's, which warns of it once."""
+    """Yield a library of kernels that replace PyTorch's, and suppress the warning about it."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*Overriding a previously registered kernel", category=UserWarning)
         library = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
@@ -51,7 +53,7 @@ def overriding() -> Iterator[torch.library.Library]:
 
 @contextmanager
 def fake_tensors(device_type: str, mode: FakeTensorMode | None = None) -> Iterator[None]:
-    """Have tensors of a device type be fake; they ask its module, which a backend outside of torch registers."""
+    """Make tensors of a device type fake; they use its module, which a backend outside of PyTorch registers."""
     stand_in = not hasattr(torch, device_type)
     if stand_in:
         module = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: True, current_device=int)
@@ -66,7 +68,7 @@ def fake_tensors(device_type: str, mode: FakeTensorMode | None = None) -> Iterat
 
 @contextmanager
 def autocasting(device_type: str, dtype: torch.dtype) -> Iterator[None]:
-    """Autocast on a device type without torch's question whether the device is there."""
+    """Autocast on a device type without PyTorch's check whether the device is present."""
     enabled, previous = torch.is_autocast_enabled(device_type), torch.get_autocast_dtype(device_type)
     torch.set_autocast_enabled(device_type, True)
     torch.set_autocast_dtype(device_type, dtype)
@@ -86,7 +88,7 @@ def _probe(name: str) -> Callable[..., None]:
 
 
 def _parsable(key: str, name: str) -> str:
-    """Return an autograd key, or where it has no name in Python the alias that decides what runs there."""
+    """Return an autograd key, or, if it has no name in Python, the alias that determines its kernels."""
     try:
         torch._C._dispatch_key_parse(key)
     except RuntimeError:

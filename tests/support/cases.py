@@ -1,4 +1,4 @@
-"""The built-in rules as test cases: generated/policy_cases.jsonl, narrowed to the installed torch."""
+"""The built-in rules as test cases: generated/policy_cases.jsonl, limited to the installed PyTorch."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ DEVICES = devices()
 
 
 class Case(NamedTuple):
-    """What happens to one overload on one device, and the overload that a call arrives at below autocast."""
+    """The rule of one overload on one device, and the overload that is called below autocast."""
 
     op: str
     overload: str
@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
     @property
     def is_named(self) -> bool:
-        """Whether the overload names dimensions."""
+        """Return whether the overload has named dimensions."""
         return "name" in self.overload.lower()
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ def _holds(case: Case) -> bool:
 
 
 def _is_in(device: str, spelled: set[str]) -> bool:
-    """Return whether a device is in a set that is spelled as in "cuda xpu -npu": see codegen.model.Policy.spell."""
+    """Return whether a device is in a set with a spelling such as "cuda xpu -npu": see codegen.model.Policy.spell."""
     like = _extension.DEVICES_LIKE[device]
     return f"-{device}" not in spelled and (device in spelled or (like is not None and _is_in(like, spelled)))
 

@@ -1,4 +1,4 @@
-"""The devices on which tensors run for real here, and what a test needs of one. Data is made on the host and moved."""
+"""The devices on which tensors run for real here, and helpers for them. Data is created on the CPU and moved."""
 
 import warnings
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ RESIZES = pytest.mark.filterwarnings("ignore:An output with one or more elements
 
 
 def real_devices() -> list[str]:
-    """Return the torch device types on which tensors run for real in this process, the host first."""
+    """Return the device types on which tensors run for real in this process, the CPU first."""
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     private = torch._C._get_privateuse1_backend_name()
     found = [devices.HOST]
@@ -32,19 +32,19 @@ def real_devices() -> list[str]:
 
 
 def lower_precision(device: str) -> tuple[torch.dtype, ...]:
-    """Return the lower precisions that the policy lists for a device type here, the default first."""
+    """Return the lower precisions that the policy lists for a device type, the default first."""
     return _extension.DEVICES[devices.device_of(device)].lower_precision
 
 
 def for_scaling(device: str) -> torch.dtype:
-    """Return the dtype of training with a scaler: float16, where the device has it."""
+    """Return the dtype for training with a scaler: float16, if the device supports it."""
     listed = lower_precision(device)
     return torch.float16 if torch.float16 in listed else listed[0]
 
 
 @cache
 def casts_by_itself(device: str) -> bool:
-    """Return whether torch, or the backend, registers kernels for autocasting on a device type."""
+    """Return whether PyTorch, or the backend, registers autocast kernels on a device type."""
     key = _extension.DEVICES[devices.device_of(device)].dispatch_key
     with polycast.uninstall():
         registered = torch._C._dispatch_get_registrations_for_dispatch_key(key)
@@ -70,7 +70,7 @@ def has_float64(device: str) -> bool:
 
 
 def seed(device: str, number: int = 0) -> None:
-    """Seed the generators of the host and of the device."""
+    """Seed the generators of the CPU and of the device."""
     torch.manual_seed(number)
     if device == devices.XLA_TYPE:
         import torch_xla
@@ -79,7 +79,7 @@ def seed(device: str, number: int = 0) -> None:
 
 
 def synchronize(device: str) -> None:
-    """Have the device run what it was given."""
+    """Wait until the device has finished its work."""
     if device == devices.XLA_TYPE:
         import torch_xla
 
@@ -89,7 +89,7 @@ def synchronize(device: str) -> None:
 
 
 class Reads(TorchDispatchMode):
-    """Collects the ops whose results depend on values that the host must read, and the copies from a device."""
+    """Collects the ops whose results depend on values that the CPU must read, and the copies from a device."""
 
     def __init__(self, device: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -111,7 +111,7 @@ class Reads(TorchDispatchMode):
 
 @contextmanager
 def no_syncs(device: str) -> Iterator[None]:
-    """Raise if the host waits for the device in this block; where no device reports it, if an op depends on values."""
+    """Raise for a device sync in this block; if the device does not report syncs, for an op that depends on values."""
     if device == devices.XLA_TYPE:
         from tests.support.xla import Traffic
 
@@ -135,13 +135,13 @@ def no_syncs(device: str) -> Iterator[None]:
 
 
 def no_syncs_of_steps(device: str) -> AbstractContextManager[None]:
-    """Raise if the host waits for the device in this block, where steps on the device skip by themselves."""
+    """Raise for a device sync in this block, if steps on the device skip without one."""
     return no_syncs(device) if devices.facts_of(device).skips_by_itself else nullcontext()
 
 
 @contextmanager
 def required(device: str) -> Iterator[None]:
-    """Skip the test if a device other than the host does not run this block, which uses nothing that is tested."""
+    """Skip the test if a device other than the CPU cannot run this block, which uses nothing under test."""
     try:
         yield
     except Exception as error:

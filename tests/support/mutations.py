@@ -1,4 +1,4 @@
-"""Damages a YAML text, as hypothesis draws it."""
+"""Damages a YAML text, with changes that hypothesis draws."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ Mutation = Callable[[st.DrawFn, str, Sequence[str]], str]
 
 
 def replace_characters(draw: st.DrawFn, text: str, _: Sequence[str]) -> str:
-    """Replace a few characters, or none, by nothing or by some that mean something."""
+    """Replace a few characters, or none, by nothing or by characters with a meaning in YAML."""
     at, removed = draw(st.integers(0, len(text))), draw(st.sampled_from((0, 1, 1, 2, 8, 64)))
     new: str = draw(st.sampled_from(["", *CHARACTERS])) * draw(st.sampled_from((1, 1, 1, 2, 40)))
     return text[:at] + new + text[at + removed :]
@@ -29,7 +29,7 @@ def swap_characters(draw: st.DrawFn, text: str, _: Sequence[str]) -> str:
 
 
 def move_line(draw: st.DrawFn, text: str, _: Sequence[str]) -> str:
-    """Delete a line, repeat it, or put it elsewhere."""
+    """Delete a line, repeat it, or move it."""
     lines = text.splitlines(keepends=True) or [""]
     line = lines.pop(draw(st.integers(0, len(lines) - 1)))
     at = draw(st.integers(0, len(lines)))
@@ -57,7 +57,7 @@ def truncate(draw: st.DrawFn, text: str, _: Sequence[str]) -> str:
 
 
 def _replaced(draw: st.DrawFn, pattern: re.Pattern[str], text: str, new: str) -> str:
-    """Replace a match of the pattern by a text in which the match is called $."""
+    """Replace a match of the pattern by a text in which $ is the match."""
     match = pattern.search(text, draw(st.integers(0, len(text))))
     if match is None:
         return text
@@ -70,7 +70,7 @@ MUTATIONS += [indent_line, replace_word, wrap_node]
 
 @st.composite
 def damaged(draw: st.DrawFn, text: str, words: Sequence[str]) -> bytes:
-    """Draw a text with a few mutations; it may no longer be UTF-8. The words mean something in it."""
+    """Draw a text with a few mutations; it may no longer be UTF-8. The words have a meaning in it."""
     known = [*WORD.findall(text), *words, *VERSIONS]
     for mutation in draw(st.lists(st.sampled_from(MUTATIONS), min_size=1, max_size=3)):
         text = mutation(draw, text, known)

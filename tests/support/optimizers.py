@@ -1,4 +1,4 @@
-"""What the tests of the optimizers share: the kernels to run on, models of a few parameters, and steps."""
+"""Helpers for the tests of the optimizers: the kernels to run on, models of a few parameters, and steps."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -26,7 +26,7 @@ _ELSEWHERE = torch._C.DispatchKeySet(torch._C.DispatchKey.XPU)
 
 @contextmanager
 def composition() -> Iterator[None]:
-    """Run on CPU tensors what a device runs that has fused kernels of torch's and none of ours."""
+    """Run on CPU tensors the code for a device with PyTorch's fused kernels and none of ours."""
     with torch.library._scoped_library("polycast", "IMPL") as library:
         for name in OPERATORS:
             operator = getattr(torch.ops.polycast, name).default
@@ -36,7 +36,7 @@ def composition() -> Iterator[None]:
 
 
 def _whole_fused_sgd(*lists: list[Tensor], **options: Any) -> None:
-    """Step as an accelerator does: on the CPU, torch's SGD leaves out every other half vector of 16-bit elements."""
+    """Step as an accelerator does: on the CPU, PyTorch's fused SGD omits every other half vector of 16-bit elements."""
     wide = [[tensor.to(torch.promote_types(tensor.dtype, torch.float32)) for tensor in tensors] for tensors in lists]
     fused_sgd_(*wide, **options)
     for tensor, value in zip(chain(*lists), chain(*wide), strict=True):
@@ -45,7 +45,7 @@ def _whole_fused_sgd(*lists: list[Tensor], **options: Any) -> None:
 
 @contextmanager
 def by_torch() -> Iterator[None]:
-    """Run on CPU tensors what a device without such kernels runs: a read, and the step of torch.optim."""
+    """Run on CPU tensors the code for a device without such kernels: a sync, and the step of torch.optim."""
     with patch.multiple(devices.Fused, skips_by_itself=False, has_float64=False), composition():
         yield
 
@@ -58,7 +58,7 @@ PATHS: dict[str, Callable[[], AbstractContextManager[None]]] = {
 
 
 class Kernels(NamedTuple):
-    """The kernels that steps run on: a device's own, or on the CPU one of PATHS."""
+    """The kernels of a step: a device's own, or on the CPU one of PATHS."""
 
     device: str  # torch's device type
     path: str = "fused"
@@ -68,7 +68,7 @@ class Kernels(NamedTuple):
 
 
 def kernels_on(device_types: Iterable[str], paths: Iterable[str] = tuple(PATHS)) -> list[Kernels]:
-    """Return all kernels of these device types; those of the CPU by several paths."""
+    """Return all kernels of these device types; on the CPU, of several paths."""
     return [Kernels(each, path) for each in device_types for path in (paths if each == devices.HOST else ["fused"])]
 
 
@@ -87,7 +87,7 @@ KINDS: dict[str, tuple[str, Options]] = {
 
 
 def make(library: dict[str, Any], kind: str, params: Any, **more: Any) -> torch.optim.Optimizer:
-    """Return an optimizer of one of KINDS, torch's as the for-loop."""
+    """Return an optimizer of one of KINDS; torch.optim's uses the for-loop."""
     name, options = KINDS[kind]
     given = {**options, **(FOR_LOOP if library is THEIRS else {}), **more}
     optimizer: torch.optim.Optimizer = library[name](params, **given)
@@ -97,13 +97,13 @@ def make(library: dict[str, Any], kind: str, params: Any, **more: Any) -> torch.
 def parameters(
     *shapes: tuple[int, ...], dtype: torch.dtype = torch.float32, seed: int = 0, device: str = "cpu"
 ) -> list[Tensor]:
-    """Return leaves of random numbers: the same ones on each device."""
+    """Return leaves with random numbers, the same on each device."""
     generator = torch.Generator().manual_seed(seed)
     return [torch.randn(shape, generator=generator).to(device, dtype).requires_grad_() for shape in shapes]
 
 
 def set_grads(params: Iterable[Tensor], seed: int, factor: float = 1.0) -> None:
-    """Give each parameter a gradient: the same ones for the same seed."""
+    """Set a gradient for each parameter, the same for the same seed."""
     generator = torch.Generator().manual_seed(1000 + seed)
     for param in params:
         real = torch.randn(param.shape, generator=generator) * factor
@@ -119,7 +119,7 @@ def on_host(params: Iterable[Tensor]) -> list[Tensor]:
 
 
 def tensors(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """Return all that a step may write: the parameters and their state."""
+    """Return all tensors that a step can write: the parameters and their state."""
     state = [value for values in optimizer.state.values() for value in values.values() if isinstance(value, Tensor)]
     return [param for group in optimizer.param_groups for param in group["params"]] + state
 

@@ -1,4 +1,4 @@
-"""What a source distribution and a wheel must hold and say, by the checkout that they are made of."""
+"""The required contents and metadata of a source distribution and a wheel, by their checkout."""
 
 import re
 import subprocess
@@ -22,13 +22,13 @@ NEEDED = [
 
 
 def version() -> str:
-    """Return the version of the source distribution, which setup.py holds."""
+    """Return the version of the source distribution, which setup.py defines."""
     (found,) = re.findall(r'(?m)^VERSION = "(.+)"$', page("setup.py"))
     return str(found)
 
 
 def files_of(folder: Path) -> set[str]:
-    """Return the paths of the files below a folder, but what Python and setuptools write there."""
+    """Return the paths of the files below a folder, except for files that Python and setuptools write there."""
     paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     return {path.as_posix() for path in paths if "__pycache__" not in path.parts and "egg-info" not in str(path)}
 
@@ -40,7 +40,7 @@ def packaged() -> set[str]:
 
 
 def check_wheel(path: Path, release: str) -> int:
-    """Raise unless the wheel holds the package and nothing else, for a minor release of torch; return its files."""
+    """Raise unless the wheel contains only the package, for a minor release of PyTorch; return its files."""
     _, named, _, (tag,) = parse_wheel_filename(path.name)
     wanted = f"{version()}+torch{release}"
     assert str(named) == wanted, named
@@ -57,10 +57,10 @@ def check_wheel(path: Path, release: str) -> int:
 
 
 def check_source_distribution(path: Path, *, others: bool = False) -> int:
-    """Raise unless it holds the files that a build needs, and nothing else; return how many.
+    """Raise unless it contains only the files that a build needs; return their number.
 
     Args:
-        others: Whether files may be there that git could be given.
+        others: Whether untracked files may be present.
     """
     assert str(parse_sdist_filename(path.name)[1]) == version(), path
     command = ["git", "ls-files", "--cached", *(["--others", "--exclude-standard"] if others else []), *NEEDED]
@@ -77,7 +77,7 @@ def check_source_distribution(path: Path, *, others: bool = False) -> int:
 
 
 def check_metadata(text: bytes, wanted: str, torch: str) -> None:
-    """Raise unless the metadata are valid by the standard, and are those of this package for a torch."""
+    """Raise unless the metadata are valid by the standard, and match this package and a PyTorch."""
     facts = Metadata.from_email(text)  # raises for fields that are not valid
     needed = {str(needed) for needed in facts.requires_dist or [] if needed.marker is None}
     found = (facts.name, str(facts.version), needed, facts.license_expression, facts.license_files)

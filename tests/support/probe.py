@@ -1,4 +1,4 @@
-"""The kernels, regions and tensors of each device of the policy, and what arrives below its kernels: see below.py."""
+"""The kernels, regions and tensors of each device of the policy, and the calls below its kernels: see below.py."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -35,13 +35,13 @@ NO_XLA = "torch_xla is not installed beside this torch, or USE_TORCH_XLA=0 leave
 
 
 def is_here(device: str) -> bool:
-    """Whether real tensors of the device can be made."""
+    """Return whether real tensors of the device can be created."""
     return device_type_of(device) == "cpu" or (device_type_of(device) == "xla" and HAS_XLA)
 
 
 @cache
 def is_reachable(device: str) -> bool:
-    """Whether tensors of the device, real or fake, carry its autocast key."""
+    """Return whether tensors of the device, real or fake, have its autocast key."""
     with tensors_of(device):
         tensor = torch.empty(1, device=device_type_of(device))
         return torch._C._dispatch_keys(tensor).has(_extension.DEVICES[device].dispatch_key)
@@ -49,7 +49,7 @@ def is_reachable(device: str) -> bool:
 
 @contextmanager
 def kernels_of(device: str) -> Iterator[None]:
-    """Have the kernels of one device installed, whatever hardware it is for, and only those on its key."""
+    """Install the kernels of one device, whatever its hardware, and only those on its key."""
     before = polycast.installed()
     polycast.uninstall()
     with installation.changing():
@@ -65,18 +65,18 @@ def kernels_of(device: str) -> Iterator[None]:
 
 @contextmanager
 def stock_kernels() -> Iterator[None]:
-    """Uninstall the policy's kernels on every device, and install those that were there again at the end."""
+    """Uninstall the policy's kernels on every device, and reinstall them at the end."""
     with polycast.uninstall():
         yield
 
 
 def tensors_of(device: str, mode: FakeTensorMode | None = None) -> AbstractContextManager[None]:
-    """Allow tensors of the device: real ones where the device is here, else fake ones."""
+    """Allow tensors of the device: real ones if the device is present, otherwise fake ones."""
     return nullcontext() if is_here(device) else fake_tensors(device_type_of(device), mode)
 
 
 def region_with_gradients(device: str, dtype: torch.dtype) -> AbstractContextManager[None]:
-    """Autocast on a device of the policy without torch's question whether the device is there."""
+    """Autocast on a device of the policy without PyTorch's check whether the device is present."""
     return autocasting(device_type_of(device), dtype)
 
 
@@ -89,19 +89,19 @@ def region(device: str, dtype: torch.dtype) -> Iterator[None]:
 
 @contextmanager
 def in_force(policy: polycast.Policy) -> Iterator[None]:
-    """Have a policy hold as in a region, on devices that no region can be opened on, too."""
+    """Apply a policy as in a region, also on devices on which no region can be entered."""
     with scopes.over(policy):
         yield
 
 
 def probes(device: str, names: Iterable[str]) -> AbstractContextManager[None]:
-    """Put a probe below autocast on each op named, as in "conv1d.padding"."""
+    """Put a probe below autocast on each named op, as in "conv1d.padding"."""
     return below.probes(_extension.DEVICES[device].dispatch_key, names)
 
 
 @contextmanager
 def recorded(device: str, names: Iterable[str]) -> Iterator[set[str]]:
-    """Collect which of the overloads named a call comes to where autocasting would handle them, and let it go on."""
+    """Record which of the named overloads a call reaches at its autocast key, and run the call."""
     found: set[str] = set()
     key = _extension.DEVICES[device].dispatch_key
     autocast = torch._C.DispatchKeySet(torch._C._dispatch_key_parse(key))
@@ -125,14 +125,14 @@ def recorded(device: str, names: Iterable[str]) -> Iterator[set[str]]:
 
 @contextmanager
 def transparent(device: str, name: str) -> Iterator[None]:
-    """Have autocasting pass an overload on a device by: the ops that it runs autocast by themselves."""
+    """Make an overload transparent for autocast on a device: only the ops that it runs autocast."""
     with overriding() as library:
         library.impl(name, torch.library.fallthrough_kernel, _extension.DEVICES[device].dispatch_key)  # type: ignore[no-untyped-call]
         yield
 
 
 def reach(call: Callable[[], object]) -> ReachedError:
-    """Return what the probe saw of a call."""
+    """Return the record of the probe for a call."""
     try:
         call()
     except ReachedError as reached:

@@ -1,4 +1,4 @@
-"""Runs code in a fresh Python process, or in forks of one."""
+"""Runs code in a new Python process, or in forks of one."""
 
 import json
 import os
@@ -15,9 +15,9 @@ def dump():
 
 
 def python(code: str, **environment: str) -> str:
-    """Run code in a fresh process and return what it prints. In there `dump()` returns the dispatcher's state.
+    """Run code in a new process and return its output. In this code `dump()` returns the dispatcher's state.
 
-    Anything on stderr fails, and warnings are errors, but for torch's own where NumPy is not installed.
+    Output on stderr raises, and warnings are errors, except for PyTorch's own if NumPy is not installed.
     """
     run = subprocess.run(
         [sys.executable, "-W", "error", "-W", "ignore:Failed to initialize NumPy", "-c", DUMP + code],
@@ -66,6 +66,6 @@ print(json.dumps({name: json.loads(text or '"the process died"') for name, text 
 
 
 def printed_by(programs: dict[str, list[str]], **environment: str) -> dict[str, list[str] | str]:
-    """Return what the blocks of each program print, or their error."""
+    """Return the output of each program's blocks, or their error."""
     found: dict[str, list[str] | str] = json.loads(python(f"PROGRAMS = {programs!r}\n{FORKS}", **environment))
     return found

@@ -1,4 +1,4 @@
-"""The settings of properties: `make test` draws the same examples each time, TIMES=100 draws 100 times as many."""
+"""The settings of property tests: `make test` draws the same examples each time, TIMES=100 draws 100 times as many."""
 
 import os
 from typing import TYPE_CHECKING
@@ -10,10 +10,10 @@ TIMES = int(os.environ.get("TIMES", "1"))
 
 
 def examples(count: int, *, shrinks: bool = True) -> "settings":
-    """Return the settings of a property that has this many examples in `make test`.
+    """Return the settings of a property test with this many examples in `make test`.
 
-    With TIMES=100 in the environment it has 100 times as many. Only those of `make test` are the same at each run.
-    An example that fails is made smaller first; leave that out where it takes minutes.
+    With TIMES=100 in the environment it has 100 times as many. Only the examples of `make test` are the same in each
+    run. A failing example is shrunk first; disable that if it takes minutes.
     """
     from hypothesis import HealthCheck, Phase, settings  # tests without properties run where it is not installed
 

@@ -1,7 +1,7 @@
-"""The errors that tests expect, with their whole texts: one file for each folder of tests, ``errors.txt``.
+"""The errors that tests expect, with their full texts: one file for each folder of tests, ``errors.txt``.
 
-``pytest --rewrite-errors FOLDER`` writes what the tests of the folder raise. Read the difference before you commit it.
-A text that depends on the release of torch is no case for this: ``pytest.raises(match=...)`` is.
+``pytest --rewrite-errors FOLDER`` writes the errors that the tests of the folder raise. Read the diff before you commit
+it. For a text that depends on the PyTorch release, use ``pytest.raises(match=...)`` instead.
 """
 
 import re
@@ -28,7 +28,7 @@ def read(path: Path) -> dict[str, str]:
 
 
 class RecordedError:
-    """The error that one test raises, as its folder's file has it. A second one is recorded as ``name #2``."""
+    """The recorded error of one test. A second one is recorded as ``name #2``."""
 
     def __init__(self, request: pytest.FixtureRequest) -> None:
         self._path = request.path.with_name(NAME)
@@ -61,7 +61,7 @@ class RecordedError:
 
 
 def rewrite(items: list[pytest.Item]) -> None:
-    """Write the errors of this run. Those of tests that did not run stay, those of tests that are gone do not."""
+    """Write the errors of this run. Errors of tests that did not run remain, errors of deleted tests do not."""
     tests = {(item.path.with_name(NAME), f"{item.path.name}::{item.name}") for item in (*items, *deselected)}
     files = {(path, name.partition("::")[0]) for path, name in tests}
     for path in {path for path, _ in tests}:

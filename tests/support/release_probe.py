@@ -1,9 +1,9 @@
-"""What stock torch does to each op inside of autocast, found by what arrives below its kernels; printed as JSON.
+"""Finds how stock PyTorch casts each op in a region, by the dtypes below its kernels, and prints JSON.
 
     python -m tests.support.release_probe
 
-Imports torch and no polycast: it runs in the environment of any release.
-The category of an op is the one that every call of it agrees with.
+It imports torch but not polycast, so it runs in the environment of any release. The category of an op is the one that
+is consistent with every call.
 """
 
 import functools
@@ -28,7 +28,7 @@ _KEY = re.compile(r"^Autocast(\w+?)(?:\[alias\])?: (?!fallthrough)", re.MULTILIN
 
 
 class Seen(NamedTuple):
-    """A call: the dtypes that it was given in a region of a lower precision, and what arrived."""
+    """A call: its input dtypes, in a region of a lower precision, and the dtypes below autocast."""
 
     given: tuple[torch.dtype, ...]
     lower: torch.dtype
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
 
 
 def registered() -> dict[str, list[str]]:
-    """Return the overloads of ATen's that have a kernel on each device's autocast key, as in "pow.Tensor_Scalar"."""
+    """Return the ATen overloads that have a kernel on each device's autocast key, as in "pow.Tensor_Scalar"."""
     found: dict[str, list[str]] = {}
     for name in overloads():
         for key in _KEY.findall(torch._C._dispatch_dump(f"aten::{name}")):
@@ -52,7 +52,7 @@ def overloads() -> list[str]:
 
 
 def probe(key: str, names: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield each overload with its category on a device: "unseen" where no call of it can be made from Python."""
+    """Yield each overload with its category on a device: "unseen" if Python cannot call it."""
     ops = {name.partition(".")[0] for name in names}
     everything = [name for name in overloads() if name.partition(".")[0] in ops]
     with fake_tensors(key.lower()), probes(f"Autocast{key}", everything):
@@ -77,7 +77,7 @@ def category(key: str, name: str) -> str:
 
 
 class Unmakeable(Exception):  # noqa: N818  # nothing is wrong
-    """Raised where a call cannot be made."""
+    """Raised if a call cannot be created."""
 
 
 def _call(key: str, name: str, given: tuple[torch.dtype, ...], lower: torch.dtype) -> Seen:
@@ -96,7 +96,7 @@ def _call(key: str, name: str, given: tuple[torch.dtype, ...], lower: torch.dtyp
 
 
 def _fits(kind: str, name: str, call: Seen) -> bool:
-    """Return whether a call gave its op what a kernel of a category gives it."""
+    """Return whether a call has the dtypes of a category."""
     eligible = {dtype for dtype in call.given if dtype.is_floating_point and dtype != F64}
     widest = functools.reduce(torch.promote_types, eligible) if eligible else None
     to = {"lower_precision_fp": call.lower, "fp32": F32, "promote": widest}.get(kind)
@@ -114,13 +114,13 @@ def _overload(name: str) -> Any:
 
 @functools.cache
 def _carries_key(key: str) -> bool:
-    """Whether fake tensors of a device carry its keys of autocast and autograd."""
+    """Return whether fake tensors of a device have its autocast and autograd keys."""
     with fake_tensors(key.lower()):
         return torch._C._dispatch_keys(torch.empty(1, device=key.lower())).has(f"Autocast{key}")
 
 
 def _keys_of(key: str) -> AbstractContextManager[None]:
-    """Have every call carry a device's keys, where its fake tensors do not; the guard leaves nothing behind."""
+    """Add a device's keys to every call if its fake tensors do not have them; the guard restores the state."""
     if _carries_key(key):
         return nullcontext()
     include = torch._C._dispatch_tls_local_include_set()
@@ -132,7 +132,7 @@ def _keys_of(key: str) -> AbstractContextManager[None]:
 
 
 def main() -> int:
-    """Print what this environment's torch does, on every device that it has kernels for."""
+    """Print the categories of this environment's PyTorch, on every device with autocast kernels."""
     packages = {"torch": str(torch.__version__)}
     with suppress(ImportError):
         packages["torch_xla"] = importlib.import_module("torch_xla").__version__

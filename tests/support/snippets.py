@@ -33,26 +33,26 @@ def page(name: str) -> str:
 
 
 def blocks(name: str, language: str) -> list[str]:
-    """Return the fenced blocks of a page in a language; "" is none."""
+    """Return the fenced blocks of a page in a language; "" means none."""
     return [dedent(text) for kind, text in _BLOCK.findall(page(name)) if kind == language]
 
 
 class Example(NamedTuple):
-    """Something that a page has its reader run, and what the page says that it prints."""
+    """Code or a command on a page, and the output that the page shows."""
 
     source: str
     output: str
 
 
 def examples(name: str) -> list[Example]:
-    """Return the Python blocks of a page; the output of one is the next block, where that is a block of text."""
+    """Return the Python blocks of a page; the output of one is the next block, if that is a text block."""
     found = [(kind, dedent(text)) for kind, text in _BLOCK.findall(page(name))]
     outputs = [text if kind == "text" else "" for kind, text in [*found[1:], ("", "")]]
     return [Example(text, output) for (kind, text), output in zip(found, outputs, strict=True) if kind == "python"]
 
 
 def missing(sources: Iterable[str]) -> list[str]:
-    """Return the packages that Python blocks import and that are not here."""
+    """Return the packages that Python blocks import and that are not installed."""
     statements = [node for source in sources for node in ast.walk(ast.parse(source))]
     names = [alias.name for node in statements if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module for node in statements if isinstance(node, ast.ImportFrom) and node.module]
@@ -60,16 +60,16 @@ def missing(sources: Iterable[str]) -> list[str]:
 
 
 def sessions(name: str) -> list[Example]:
-    """Return the commands that a page shows behind a `$`, each with the lines that follow it."""
+    """Return the commands that a page shows after a `$`, each with the lines that follow it."""
     parts = [part for block in blocks(name, "console") for part in re.split(r"(?m)^\$ ", block)[1:]]
     return [Example(command, output) for command, _, output in (part.partition("\n") for part in parts)]
 
 
 def difference(output: str, shown: str) -> str:
-    """Return where an output differs from what a page shows; empty if it does not.
+    """Return the first difference between an output and the page; empty if there is none.
 
-    `...` stands for any text. Words and whole numbers are the same. Decimals agree to 5 %, and within a factor of two
-    where they are times or have an exponent, as rounding errors do.
+    `...` matches any text. Words and whole numbers must be equal. Decimals must agree to 5 %, or within a factor of two
+    if they are times or have an exponent, because rounding errors differ.
     """
     pattern = r"\s+".join(map(_word_pattern, shown.split()))
     match = re.fullmatch(rf"\s*{pattern}\s*", output)
@@ -91,7 +91,7 @@ def _word_pattern(word: str) -> str:
 
 
 def commands(name: str) -> set[str]:
-    """Return what a page has its reader type: lines of blocks that are not code, and code in the text."""
+    """Return the commands for the reader of a page: lines of blocks that are not code, and code in the text."""
     lines = [
         line.removeprefix("$ ")
         for kind in ("", "console")
@@ -107,7 +107,7 @@ def inline(name: str) -> list[str]:
 
 
 def added_op(policy: str) -> str:
-    """Return a policy with the op that CONTRIBUTING.md adds, where its name belongs."""
+    """Return a policy with the example op of CONTRIBUTING.md in its alphabetical position."""
     (line,) = blocks("CONTRIBUTING.md", "yaml")
     head, ops = policy.split("\nops:\n")
     texts = re.split(r"(?m)^(?=  \w)", ops)

@@ -1,4 +1,4 @@
-"""Counts the Python functions that a task passes through, for the walkthroughs in CONTRIBUTING.md.
+"""Counts the Python functions that a task calls, for the walkthroughs in CONTRIBUTING.md.
 
 python -m tests.support.walkthroughs
 """
@@ -23,23 +23,23 @@ class Walkthrough(NamedTuple):
 
     @property
     def functions(self) -> int:
-        """The number of different functions, comprehensions included."""
+        """Return the number of different functions, including comprehensions."""
         return len(set(self.calls))
 
     @property
     def files(self) -> int:
-        """The number of different files."""
+        """Return the number of different files."""
         return len({code.co_filename for code in self.calls})
 
     @property
     def changes(self) -> int:
-        """How often a call is in another file than the call before."""
+        """Return how often a call is in another file than the previous call."""
         pairs = zip(self.calls, self.calls[1:], strict=False)
         return sum(before.co_filename != after.co_filename for before, after in pairs)
 
 
 def walkthrough(task: Callable[[], object], prepare: Callable[[], object] = list) -> Walkthrough:
-    """Return the calls of a task, after it ran once without being counted. Each time it is prepared first."""
+    """Return the calls of a task, after a run that is not counted. Each run is prepared first."""
     folders = tuple(str(Path(str(module.__file__)).parent) for module in (polycast, codegen))
     calls: list[CodeType] = []
 

@@ -1,4 +1,4 @@
-"""What the tests on XLA share: marks, its device, and counting compiles and syncs of torch_xla."""
+"""Helpers for the tests on XLA: marks, the device, and counters of torch_xla's compilations and syncs."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def sync() -> None:
 
 
 class Traffic:
-    """Counts compiles and device-to-host transfers since it was made."""
+    """Counts compilations and device-to-host transfers since it was created."""
 
     def __init__(self) -> None:
         from torch_xla.debug import metrics

@@ -1,7 +1,8 @@
-"""What works with what: each feature is put on a tiny model, each way runs it, and docs/works_with.md has the verdicts.
+"""Each feature on a tiny model, in each environment; docs/works_with.md has the results.
 
-A value tells the dtype in which it was computed: the weight is another number in float32, float16 and bfloat16, and its
-products with small whole numbers are exact. So a forward and a backward tell their dtypes wherever they run.
+A value reveals the dtype in which it was computed: the weight rounds differently in float32, float16 and bfloat16, and
+its products with small whole numbers are exact. A forward and a backward therefore reveal their dtypes wherever they
+run.
 """
 
 import sys
@@ -29,7 +30,7 @@ RULES = {polycast: polycast.Policy(dict.fromkeys(("linear", "matmul", "mm", "add
 
 
 class Net(nn.Module):
-    """A model whose forward may enter a region, and may compute by another function than linear."""
+    """A model whose forward can enter a region, and can use another function than linear."""
 
     def __init__(self, region: Callable[[], Any] = nullcontext, compute: Callable[..., Any] | None = None) -> None:
         super().__init__()
@@ -55,7 +56,9 @@ def backward(forward: Any, x: Tensor, scale: Any = same, step: Any = same) -> Te
 
 
 def data_parallel(model: nn.Module, _: Tensor) -> Callable[[Tensor], Tensor]:
-    """Run what nn.DataParallel runs: torch's replicas, in threads. A region around has each thread enter torch's.
+    """Run the model like nn.DataParallel:
+
+    PyTorch's replicas, in threads. Each thread enters PyTorch's enclosing region.
 
     Specification 5.2.
     """
@@ -77,7 +80,7 @@ def data_parallel(model: nn.Module, _: Tensor) -> Callable[[Tensor], Tensor]:
 
 
 def in_a_hook(*args: Any) -> Tensor:
-    """Run the step in a hook of another backward, which is in the thread that autograd has for a device.
+    """Run the step in a hook of another backward, in the thread that autograd has for a device.
 
     Specification 5.3.
     """
@@ -94,7 +97,7 @@ def with_compiled_step(forward: Any, x: Tensor, scale: Any = same, step: Any = s
 
 
 def transformed(model: nn.Module, x: Tensor, scale: Any = same, step: Any = same) -> Any:
-    """Take the gradients of each sample: vmap of grad."""
+    """Compute the gradients of each sample: vmap of grad."""
 
     def loss(params: dict[str, Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
         y = torch.func.functional_call(model, params, x[None])[0]
@@ -110,7 +113,7 @@ def transformed(model: nn.Module, x: Tensor, scale: Any = same, step: Any = same
 
 
 class Way(NamedTuple):
-    """How a model is wrapped, and how a step runs: forward, backward and what follows."""
+    """How a model is wrapped, and how a step runs: forward, backward and the rest."""
 
     wrap: Callable[[nn.Module, Tensor], Any] = same
     run: Callable[..., Tensor] = backward
@@ -144,7 +147,7 @@ def region(way: Way, library: Any, inner: polycast.Policy | None = None) -> Any:
 
 
 def leave(thread: int, stack: ExitStack, loss: Tensor) -> Tensor:
-    """Leave the region that is around a forward before the backward, unless another thread runs both."""
+    """Leave the region around a forward before the backward, unless another thread runs both."""
     if get_ident() == thread:
         stack.close()
     return loss
@@ -184,7 +187,7 @@ def assigned(way: Way, library: Any) -> object:
 
 
 def kept(way: Way, library: Any) -> object:
-    """Return the outputs before writes to the weight, after one that is not seen, and after one that is."""
+    """Return the outputs before writes to the weight, after an unnoticed one, and after a noticed one."""
     net = Net(partial(region, way, library)).to(way.device)
     weight = net.linear.weight.requires_grad_(False)
 
@@ -202,13 +205,13 @@ def kept(way: Way, library: Any) -> object:
 
 
 def multiply_backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-    """Double the gradient, so that another backward is known."""
+    """Double the gradient, so that a replaced backward is detectable."""
     x, weight = ctx.saved_tensors
     return 2 * grad.float().mm(weight), 2 * grad.float().t().mm(x)
 
 
 def custom(way: Way, library: Any) -> object:
-    """Have a backward that runs outside of the region compute in that of its forward."""
+    """Use a backward that runs outside of the region but computes in the region of its forward."""
     wrap = library.custom_fwd(device_type=way.device)
 
     class Multiply(torch.autograd.Function):
@@ -222,7 +225,7 @@ def custom(way: Way, library: Any) -> object:
 
 
 def trained(way: Way, make: Callable[[Any], torch.optim.Optimizer], scaler: Any) -> list[float]:
-    """Return the outputs and the scales of four steps, the second of which overflows where there is a scaler."""
+    """Return the outputs and the scales of four steps; the second overflows if there is a scaler."""
     net, seen = Net().to(way.device), []
     forward = way.wrap(net, way.batch())
     optimizer = make((forward if isinstance(forward, nn.Module) else net).parameters())
@@ -264,7 +267,7 @@ FEATURES: dict[str, tuple[Callable[[Way, Any], object], object]] = {
 
 
 def verdict(feature: str, way: Way) -> str:
-    """Return "yes", "as stock", "raises: " with the error, or "no" where a region holds and its rules do not."""
+    """Return "yes", "as stock", "raises: " with the error, or "no" if a region applies and its rules do not."""
     see, works = FEATURES[feature]
     torch._dynamo.reset()
     try:

@@ -1,4 +1,4 @@
-"""Each example of examples/ runs, with few steps. Those in other packages' trainers have a file of their own."""
+"""Each example of examples/ runs with few steps. test_integrations.py runs the examples in other packages' trainers."""
 
 import os
 import signal
@@ -29,13 +29,13 @@ PLAIN = {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that the examples run in."""
+    """The folder in which the examples run."""
     return tmp_path_factory.mktemp("examples")
 
 
 @pytest.fixture(scope="module")
 def printed(folder: Path) -> dict[str, list[str] | str]:
-    """What each example prints, or its error; of those whose packages are here."""
+    """The output of each example whose packages are installed, or its error."""
     programs = {}
     for name, options in OPTIONS.items():
         source = page(f"examples/{name}")
@@ -56,27 +56,27 @@ def test_an_example_runs(name: str, printed: dict[str, list[str] | str], folder:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "digits.py"])
-def test_an_example_is_short_and_in_the_index(name: str) -> None:
+def test_an_example_is_short_and_listed_in_the_index(name: str) -> None:
     assert len(page(f"examples/{name}").splitlines()) <= 75
     assert f"]({name})" in page("examples/README.md")
 
 
 def start(*options: str) -> "subprocess.Popen[str]":
-    """Start the example that is killed."""
+    """Start the example that will be killed."""
     environment = {**os.environ, **PLAIN, "PYTHONWARNINGS": "error,ignore:Failed to initialize NumPy"}
     command, pipe = [sys.executable, "resume.py", *options], subprocess.PIPE
     return subprocess.Popen(command, cwd=FOLDER, env=environment, stdout=pipe, stderr=pipe, text=True)
 
 
 def end(process: "subprocess.Popen[str]") -> str:
-    """Wait for the example, and return what it printed."""
+    """Wait for the example, and return its output."""
     printed, errors = process.communicate()
     assert (process.returncode, errors) == (0, ""), errors
     return printed
 
 
 @pytest.mark.skipif(bool(missing([page("examples/resume.py")])), reason="resume.py needs matplotlib and tqdm")
-def test_a_training_that_is_killed_ends_bit_for_bit_as_one_that_is_not(tmp_path: Path) -> None:
+def test_a_killed_training_run_resumes_bit_for_bit(tmp_path: Path) -> None:
     def options(name: str) -> list[str]:
         place = tmp_path / name
         return ["--steps", "400", "--every", "20", "--checkpoint", f"{place}.pt", "--output", f"{place}.png"]

@@ -1,4 +1,4 @@
-"""The examples in other packages' trainers, where those are installed: `make ecosystem` has an environment of them."""
+"""The examples in other packages' trainers, if these are installed: `make ecosystem` installs all of them."""
 
 import importlib
 import os
@@ -30,21 +30,21 @@ def test_an_example_is_killed_and_resumes(name: str) -> None:
 
 @pytest.fixture
 def accelerate() -> Iterator[tuple[Any, Any]]:
-    """Accelerate and our integration, without a trace of the accelerators that a test makes."""
+    """Accelerate and our integration; the global state of Accelerator is reset at the end."""
     integration = pytest.importorskip("polycast.integrations.accelerate", exc_type=ModuleNotFoundError)
     yield importlib.import_module("accelerate"), integration
     importlib.import_module("accelerate.state").AcceleratorState._reset_state(True)
 
 
 @pytest.mark.parametrize("precision", ["no", "bf16"])
-def test_an_accelerator_that_needs_no_scaler_is_refused(accelerate: tuple[Any, Any], precision: str) -> None:
+def test_an_accelerator_without_a_scaler_raises(accelerate: tuple[Any, Any], precision: str) -> None:
     package, integration = accelerate
     with pytest.raises(ValueError, match=f"mixed_precision is '{precision}', which needs no gradient scaler"):
         integration.use(package.Accelerator(cpu=True, mixed_precision=precision))
 
 
-def test_an_accelerators_handlers_configure_ours(accelerate: tuple[Any, Any]) -> None:
-    """The scaler takes the options of ``GradScalerKwargs``, its regions those of ``AutocastKwargs``."""
+def test_the_handlers_of_an_accelerator_configure_polycast(accelerate: tuple[Any, Any]) -> None:
+    """The scaler uses the options of ``GradScalerKwargs``, its regions the options of ``AutocastKwargs``."""
     package, integration = accelerate
     handlers = [package.GradScalerKwargs(init_scale=64.0, growth_interval=7), package.AutocastKwargs(enabled=False)]
     accelerator = package.Accelerator(cpu=True, mixed_precision="fp16", kwargs_handlers=handlers)
@@ -83,8 +83,8 @@ print(next(model.parameters()).device.type)
 """
 
 
-def test_the_trainer_that_takes_xla_trains_there_and_on_the_host_if_told(tmp_path: Path) -> None:
-    """The Trainer's own optimizer, fused, raises on XLA; ``optimizer_cls_and_kwargs`` is made after the model moves."""
+def test_the_trainer_that_prefers_xla_trains_there_and_on_the_cpu_on_request(tmp_path: Path) -> None:
+    """The Trainer's own fused optimizer raises on XLA; ``optimizer_cls_and_kwargs`` applies after the model moves."""
     for name in ("accelerate", "transformers", "torch_xla"):
         pytest.importorskip(name, reason=f"{name} is not installed")
     weights = []
@@ -101,8 +101,8 @@ def test_the_trainer_that_takes_xla_trains_there_and_on_the_host_if_told(tmp_pat
         torch.testing.assert_close(xla, host, rtol=0.02, atol=0.02)
 
 
-def test_timm_makes_the_optimizers_that_it_names() -> None:
-    """What the integration relies on: these names are torch's classes, and an alias replaces a name silently."""
+def test_timm_creates_polycast_optimizers_by_name() -> None:
+    """The integration relies on these names for PyTorch's classes, and on aliases that replace a name silently."""
     optim = pytest.importorskip("timm.optim", reason="timm is not installed")
     integration = importlib.import_module("polycast.integrations.timm")
     registry = integration.default_registry
@@ -123,7 +123,7 @@ def test_timm_makes_the_optimizers_that_it_names() -> None:
         registry._optimizers.update(before)
 
 
-def test_timms_scaler_holds_torchs_under_the_name_that_ours_takes() -> None:
+def test_timms_scaler_stores_pytorchs_under_the_name_that_ours_uses() -> None:
     utils = pytest.importorskip("timm.utils", reason="timm is not installed")
     assert type(utils.NativeScaler("cpu")._scaler) is torch.amp.grad_scaler.GradScaler
     integration = importlib.import_module("polycast.integrations.timm")
@@ -134,7 +134,7 @@ def test_timms_scaler_holds_torchs_under_the_name_that_ours_takes() -> None:
 
 
 @pytest.mark.parametrize("name", ["pytorch_lightning", "lightning.pytorch"])
-def test_the_plugin_is_of_the_lightning_that_was_imported(name: str) -> None:
+def test_the_plugin_belongs_to_the_imported_lightning_package(name: str) -> None:
     if find_spec(name.partition(".")[0]) is None:
         pytest.skip(f"{name} is not installed")
     code = f"import {name} as lightning; from polycast.integrations.lightning import Precision\n"

@@ -1,4 +1,4 @@
-"""Each cell of the table of docs/works_with.md is what its program shows. ``--rewrite-works-with`` writes the table."""
+"""Each cell of the table in docs/works_with.md is the result of a program. ``--rewrite-works-with`` writes it."""
 
 import re
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def written(verdicts: Verdicts) -> str:
 
 @pytest.fixture(scope="module")
 def recorded(request: pytest.FixtureRequest) -> Iterator[Verdicts]:
-    """The verdicts of the page, which is written at the end if that is asked for."""
+    """The results on the page, which is rewritten at the end on request."""
     verdicts = dict.fromkeys([(way, feature) for way in WAYS for feature in FEATURES], "not measured") | read()
     yield verdicts
     if request.config.getoption(REWRITE):
@@ -49,7 +49,7 @@ def recorded(request: pytest.FixtureRequest) -> Iterator[Verdicts]:
 
 @pytest.mark.parametrize("way", EACH_WAY)
 @pytest.mark.parametrize("feature", FEATURES)
-def test_a_feature_has_its_verdict_in_the_table(
+def test_a_feature_has_the_result_in_the_table(
     feature: str, way: str, recorded: Verdicts, request: pytest.FixtureRequest
 ) -> None:
     """Specification 5.1, 5.2, 5.3, 6.1, 6.2, 6.3 and 7.1."""

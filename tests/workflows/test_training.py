@@ -1,4 +1,4 @@
-"""The training loops of the AMP, XLA and XPU documents, against the same in float32 without scaler."""
+"""The training loops of the AMP, XLA and XPU documents, compared with float32 training without a scaler."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -27,7 +27,7 @@ loss_fn = nn.MSELoss()
 
 
 def data(device: str, steps: int = 8, same: bool = False) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield batches of a linear problem on the device, and have XLA run each step, as its loaders do."""
+    """Yield batches of a linear problem on the device, and run each step on XLA, as its loaders do."""
     generator = torch.Generator().manual_seed(1)
     weight = torch.randn(8, 2, generator=generator)
     inputs = torch.randn(steps, 16, 8, generator=generator)
@@ -43,7 +43,7 @@ def network(device: str, seed: int = 0) -> nn.Module:
 
 
 class Amp(NamedTuple):
-    """What a loop takes from a package: ours on a device, or torch in float32 on the CPU to compare with."""
+    """The classes that a loop uses: ours on a device, or PyTorch's in float32 on the CPU as the reference."""
 
     device: str
     optim: Any
@@ -66,7 +66,7 @@ def float32() -> Amp:
 
 
 class Run(NamedTuple):
-    """What a training leaves: losses, the dtype of the outputs, and what it trained with."""
+    """The results of a training run: losses, the dtype of the outputs, and the optimizer and scaler."""
 
     losses: list[Tensor]
     dtype: torch.dtype
@@ -93,7 +93,7 @@ def train(
     same: bool = False,
     steps: int = 8,
 ) -> Run:
-    """Train as the documents' typical loop does; step is what comes after the forward pass."""
+    """Train with the typical loop of the documents; step is the code after the forward pass."""
     model = model or network(amp.device)
     optimizer = amp.optim.SGD(model.parameters(), lr=0.1)
     scaler = amp.GradScaler(init_scale)
@@ -113,7 +113,7 @@ def typical(amp: Amp) -> list[Tensor]:
 
 
 def without_scaler(amp: Amp) -> list[Tensor]:
-    """The loop of the XPU document: bfloat16 needs no scaler."""
+    """Run the loop of the XPU document, because bfloat16 needs no scaler."""
     return train(amp, step=plain_step).losses
 
 
@@ -152,7 +152,7 @@ LOOPS: dict[Callable[[Amp], list[Tensor]], float] = {
 
 
 def compare(found: list[Tensor], wanted: list[Tensor], dtype: torch.dtype, fall: float = 0.5) -> None:
-    """The losses fall as they do in float32, to a share of the first at least."""
+    """Assert that the losses fall as in float32, at least to a fraction of the first."""
     losses, reference = torch.stack(found).tolist(), torch.stack(wanted).tolist()
     assert losses == pytest.approx(reference, rel=TOLERANCE[dtype], abs=TOLERANCE[dtype] * reference[0] / 4)
     assert losses[-1] < fall * losses[0]
@@ -160,7 +160,7 @@ def compare(found: list[Tensor], wanted: list[Tensor], dtype: torch.dtype, fall:
 
 @OPTIMIZERS
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_loop_of_the_documents_trains_as_in_float32(
+def test_a_loop_of_the_documents_trains_like_float32(
     real_device: str, optim: Any, loop: Callable[[Amp], list[Tensor]]
 ) -> None:
     if real_device == "xla" and optim is torch.optim and loop is not typical:
@@ -169,8 +169,8 @@ def test_a_loop_of_the_documents_trains_as_in_float32(
     compare(loop(ours(real_device, optim, dtype)), loop(float32()), dtype, LOOPS[loop])
 
 
-def test_a_training_finds_its_scale(real_device: str) -> None:
-    """With a first scale too large for float16 it trains as without the skipped steps, whose losses come again."""
+def test_a_training_run_finds_its_scale(real_device: str) -> None:
+    """With an initial scale too large for float16 it equals training without the skipped steps, whose losses repeat."""
     losses, _, scaler, optimizer = train(ours(real_device), init_scale=2.0**24, same=True, steps=16)
     skips = int(scaler.skip_count(optimizer))
     assert (3 < skips < 10) if for_scaling(real_device) is torch.float16 else skips == 0
@@ -194,7 +194,7 @@ def all_reduced_step(scaler: Any, optimizer: Any, loss: Any) -> None:
 
 @NEEDS_XLA
 @OPTIMIZERS
-def test_a_step_whose_gradients_are_all_reduced_as_in_the_xla_document(optim: Any) -> None:
+def test_a_step_with_all_reduced_gradients_as_in_the_xla_document(optim: Any) -> None:
     import torch_xla.core.xla_model as xm
 
     amp = ours("xla", optim)._replace(autocast=lambda: polycast.autocast(xm.xla_device()))

@@ -1,5 +1,5 @@
-"""The package in the trainers that people use: a table of trainers and recipes, compared with PyTorch.
+"""The package in popular trainers: a table of trainers and recipes, compared with PyTorch.
 
-``recipes`` has what is trained and how, ``cells`` the table and the processes it runs in, and ``trainers`` one module
-for each package. `make ecosystem` makes an environment of them all and prints the table.
+``recipes`` defines the tasks, ``cells`` the table and its processes, and ``trainers`` has one module for each package.
+`make ecosystem` creates an environment with all packages and prints the table.
 """

@@ -1,6 +1,6 @@
-"""The table: which trainer runs which recipe, and what came of it. Trainers keep state for the life of a process.
+"""The table: each trainer with each recipe, and the result. Trainers have state that lives as long as the process.
 
-Each training therefore runs in a process of its own.
+Each training run therefore has its own process.
 """
 
 import datetime
@@ -48,7 +48,7 @@ class Cell:
 
 
 class Outcome(NamedTuple):
-    """What came of a cell: the difference is that of weights and losses, by the largest of each."""
+    """The result of a cell: the larger of the differences of weights and losses."""
 
     verdict: str  # "unchanged", "one line" or "no"
     difference: float
@@ -67,12 +67,12 @@ def trainer(
     needs_line: bool = False,
     recipes: Iterable[Recipe] = RECIPES,
 ) -> None:
-    """Register a trainer with its recipes; it is called in a process of its own."""
+    """Register a trainer with its recipes; it is called in its own process."""
     CELLS.extend(Cell(package, recipe, train, beside or train, line, needs_line) for recipe in recipes)
 
 
 def outcome(cell: Cell) -> Outcome:
-    """Run a cell: against stock with our parts alone, then with the one line, if it is needed."""
+    """Run a cell: compare with stock PyTorch, first without changes, then with the one line if it is needed."""
     found = Outcome("no", float("nan"), "")
     for verdict in ["one line"] if cell.needs_line else ["unchanged", "one line"] if cell.line else ["unchanged"]:
         try:
@@ -105,7 +105,7 @@ def difference(ours: Trained, stock: Trained) -> float:
 
 
 def mismatch(recipe: Recipe, ours: Trained, stock: Trained, differs: float) -> str:
-    """Return why a training differs too much from stock's, or nothing."""
+    """Return the reason why a training run differs too much from stock PyTorch, or nothing."""
     if ours.dtype != str(recipe.dtype):
         return f"the model ran in {ours.dtype}, not in {recipe.dtype}"
     if abs(ours.rate - stock.rate) > 1e-6 * stock.rate:
@@ -122,7 +122,7 @@ def trained(train: Train, kit: Kit) -> Trained:
 def in_ranks(kit: Kit, train: Train, size: int) -> Trained:
     """Train in several processes of one world, over gloo on the CPU.
 
-    Return what rank 0 has trained, which all have, with the mean of the losses of all ranks' shares.
+    Return the result of rank 0, which all ranks have, with the mean of the losses over all ranks.
     """
     trained = _apart(RANKS, [partial(_as_rank, train, kit, rank, size) for rank in range(size)])
     for other in trained[1:]:
@@ -132,7 +132,7 @@ def in_ranks(kit: Kit, train: Train, size: int) -> Trained:
 
 
 def _apart(context: BaseContext, trainings: list[Callable[[], Trained]]) -> list[Trained]:
-    """Run each training in a process of its own."""
+    """Run each training run in its own process."""
     with ProcessPoolExecutor(len(trainings), context) as pool:
         return [pickle.loads(done) for done in pool.map(_pickled, trainings)]
 

@@ -1,4 +1,4 @@
-"""What is trained, how, and with whose parts: the same small problem for every trainer."""
+"""The tasks of the table: the same small problem for every trainer, with polycast's or PyTorch's classes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ SCALE = 2.0**12
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is trained, beyond batch after batch."""
+    """How a model is trained, in addition to batch after batch."""
 
     name: str
     precision: str = "float16"
@@ -51,12 +51,12 @@ RECIPES = (
 
 
 def named(*names: str) -> list[Recipe]:
-    """Return recipes of the table."""
+    """Return the recipes with these names."""
     return [recipe for name in names for recipe in RECIPES if recipe.name == name]
 
 
 class Trained(NamedTuple):
-    """What a training leaves."""
+    """The results of a training run."""
 
     weights: list[Tensor]
     losses: list[float]
@@ -66,7 +66,7 @@ class Trained(NamedTuple):
 
 @dataclass(frozen=True)
 class Kit:
-    """A recipe and whose parts it is trained with."""
+    """A recipe, and whether its classes are polycast's or PyTorch's."""
 
     recipe: Recipe
     ours: bool
@@ -85,7 +85,7 @@ class Kit:
         return make("cpu", init_scale=SCALE, enabled=self.recipe.scales)
 
     def schedule(self, optimizer: Any, scaler: Any = None) -> Any:
-        """Return a schedule that goes down with each step, if the recipe has one: ours where we have a scaler."""
+        """Return a schedule that decreases with each step, if the recipe has one: ours if the scaler is ours."""
         if not self.recipe.schedule:
             return None
         if self.ours and scaler is not None:
@@ -108,7 +108,7 @@ class Kit:
 
 
 class Task(nn.Module):
-    """A model with its loss; it writes down what passes, so that no trainer need be asked for it."""
+    """A model with its loss. It records all values itself, so no trainer needs to expose them."""
 
     def __init__(self, kit: Kit) -> None:
         super().__init__()
@@ -126,9 +126,9 @@ class Task(nn.Module):
 
 
 class Batches(torch.utils.data.Dataset[dict[str, Tensor]]):
-    """The batches of all steps in their order, or of some: an item is a batch.
+    """The batches of all steps in order, or of some: an item is a batch.
 
-    Where ranks share them, each part of the ranks has its part of every batch.
+    If the ranks share the batches, each rank has its part of every batch.
     """
 
     def __init__(self, recipe: Recipe, first: int = 0, last: int = STEPS, ranks_for_a_part: int = 0) -> None:

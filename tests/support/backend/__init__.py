@@ -1,14 +1,14 @@
-"""A device outside of torch (PrivateUse1) for the tests, and an example for vendors of such devices.
+"""A device outside of PyTorch (PrivateUse1) for the tests, and an example for vendors of such devices.
 
-setup.py, mimic/ and csrc/ are a package as vendors have one, which torch imports by itself. It computes on the host. To
-torch it is another device, with two indices: tensors do not mix with the host's or with those of the other index,
-autograd runs in a thread of its own, the generators are its own, and a sync can be made an error, as on cuda.
+setup.py, mimic/ and csrc/ form a package like a vendor's, which torch imports automatically. It computes on the CPU.
+For PyTorch it is another device, with two indices: tensors do not mix with CPU tensors or with the other index,
+autograd runs in its own thread, the generators are its own, and a sync can be turned into an error, as on cuda.
 
-Autocasting is added by codegen's file for backends, or by polycast.install. Without either ops raise
+The autocast kernels come from codegen's file for backends, or from polycast.install. Without either, ops raise
 NotImplementedError in a region.
 
-It lacks page-locked memory, profilers, graphs, torch.compile with inductor, named tensors, and processes that share
-tensors. It has one stream for each index.
+It does not support page-locked memory, profilers, graphs, torch.compile with inductor, named tensors, and processes
+that share tensors. It has one stream for each index.
 """
 
 NAME = "mimic"

@@ -1,6 +1,6 @@
 """`python -m tests.support.backend FILE|-m MODULE [ARGUMENT ...]` runs Python with the device, without XLA.
 
-The package is built and installed once for each torch, in build/.
+The package is built and installed once for each PyTorch, in build/.
 """
 
 import fcntl
@@ -17,7 +17,7 @@ BUILD = SOURCES.parents[2] / "build"
 
 
 def installed() -> Path:
-    """Return the folder that the package is installed in, for PYTHONPATH, after building it where it is not."""
+    """Return the folder of the installed package for PYTHONPATH, after building it if necessary."""
     folder = BUILD / f"mimic-{version('torch')}-{sys.implementation.cache_tag}"
     BUILD.mkdir(exist_ok=True)
     with (BUILD / "mimic.lock").open("w") as lock:

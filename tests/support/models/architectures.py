@@ -12,13 +12,13 @@ _TRANSFORMER = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads"
 
 
 def resnet() -> tuple[nn.Module, list[Tensor]]:
-    """A ResNet of a block for each width, whose ReLUs work in place."""
+    """A ResNet with one block for each width and in-place ReLUs."""
     resnet = pytest.importorskip("torchvision.models.resnet")
     return resnet.ResNet(resnet.BasicBlock, [1, 1, 1, 1], num_classes=10), _images()
 
 
 def faster_rcnn() -> tuple[nn.Module, list[Any]]:
-    """A detector of two stages, with proposals, non-maximum suppression and pooled regions."""
+    """A detector with two stages, proposals, non-maximum suppression and pooled regions."""
     detection = pytest.importorskip("torchvision.models.detection")
     body = nn.Sequential(nn.Conv2d(3, 16, 3, stride=4), nn.BatchNorm2d(16), nn.ReLU(inplace=True))
     body.out_channels = 16  # type: ignore[assignment]
@@ -32,7 +32,7 @@ def faster_rcnn() -> tuple[nn.Module, list[Any]]:
 
 
 class _Targets(nn.Module):
-    """Has a detector find the same two boxes in each image while it trains."""
+    """Makes a detector find the same two boxes in each image while it trains."""
 
     def __init__(self, detector: nn.Module) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ def llama() -> tuple[nn.Module, list[Tensor]]:
 
 
 def recurrent() -> tuple[nn.Module, list[Tensor]]:
-    """A bidirectional LSTM, a GRU and a plain RNN behind one another."""
+    """A bidirectional LSTM, a GRU and a plain RNN in sequence."""
     return _Recurrent(), _words(20)
 
 

@@ -1,4 +1,4 @@
-"""What a model gives in autocast regions on a device: outputs, gradients, buffers and weights, each by its name."""
+"""The results of a model in autocast regions on a device: outputs, gradients, buffers and weights, by name."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -28,9 +28,9 @@ WAYS = [Way(train, one_region) for train in (True, False) for one_region in (Tru
 
 
 def run(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str, way: Way, region: Regions) -> Results:
-    """Return what a model, made from a fixed seed, gives for its batches, and the dtypes that its modules returned.
+    """Run a model from a fixed seed; return the results for its batches, and the dtypes that its modules returned.
 
-    In training the weights take a step after each region, and keep still inside one.
+    In training the weights step after each region, and do not change inside one.
     """
     torch.manual_seed(0)
     model, batches = build()
@@ -65,7 +65,7 @@ def run(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str, way: W
 
 
 def named_tensors(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
-    """Yield the tensors in nested containers, each with its place."""
+    """Yield the tensors in nested containers, with their paths."""
     if isinstance(value, Tensor):
         yield name, value
     elif isinstance(value, dict):
@@ -77,12 +77,12 @@ def named_tensors(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
 
 
 def loss(outputs: dict[str, Tensor]) -> Tensor:
-    """Return a number that every output with a gradient adds to."""
+    """Return a number to which every output with a gradient contributes."""
     return torch.stack([output.float().square().mean() for output in outputs.values() if output.requires_grad]).sum()
 
 
 def different(ours: Results, stock: Results) -> list[str]:
-    """Return the names of what differs, in dtype or bits."""
+    """Return the names of the results that differ in dtype or bits."""
     if list(ours) != list(stock):
         return [name for name in {**ours, **stock} if (name in ours) != (name in stock)]
     return [name for name in ours if not _same(ours[name], stock[name])]

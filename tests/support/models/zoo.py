@@ -24,7 +24,7 @@ SIZES = {
 
 
 class _Seq2Seq(nn.Module):
-    """Gives an encoder and its decoder the same words."""
+    """Passes the same words to the encoder and the decoder."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

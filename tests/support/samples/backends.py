@@ -1,6 +1,6 @@
-"""What backends outside of torch register for autocasting, as their own files have it: overloads by categories.
+"""The autocast registrations of backends outside of PyTorch, from their own sources: overloads by category.
 
-The files are those that policy.yaml names as each device's `backend`.
+The sources are the files that policy.yaml names as each device's `backend`.
 """
 
 NPU = {

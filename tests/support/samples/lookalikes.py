@@ -1,7 +1,7 @@
-"""ATen overloads that look like a listed op and are unlisted, by the reason.
+"""ATen overloads that are similar to a listed op and are unlisted, by the reason.
 
-An overload looks like a listed op if it is another functional overload of it, or if its name is the op's with `_`,
-`native_` or `_forward` about it.
+An overload is similar to a listed op if it is another functional overload of it, or if its name is the op's name with
+`_`, `native_` or `_forward` added.
 """
 
 EXCUSED: dict[str, str] = {

@@ -1,7 +1,7 @@
-"""How each public name of the policy is called.
+"""Sample calls of each public name of the policy.
 
-Most names take a sample of their op: `torch.acos(*args)`, `torch.Tensor.acos(*args)`. A module takes as much of it as
-its forward requires, after it is built with the arguments in _BUILT. ARGUMENTS holds what other names take instead.
+Most names use a sample of their op: `torch.acos(*args)`, `torch.Tensor.acos(*args)`. A module uses as many arguments as
+its forward requires, and is constructed with the arguments in _BUILT. ARGUMENTS has the arguments of other names.
 
 >>> prepare("conv2d", "torch.nn.Conv2d", ["conv2d"], Make("cpu"))[0]().shape
 torch.Size([1, 3, 3, 3])
@@ -19,9 +19,9 @@ from torch import nn
 
 
 def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> list[Callable[[], Any]]:
-    """Return the calls of an op under a public name; AttributeError where torch has nothing of that name.
+    """Return the calls of an op under a public name; raise AttributeError if PyTorch does not have the name.
 
-    The arguments are made at once: those in ARGUMENTS, or those of every sample of the op's `overloads` that fits.
+    The arguments are created at once: from ARGUMENTS, or from every sample of the op's `overloads` that fits.
     """
     function = attrgetter(name.removeprefix("torch."))(torch)
     if (op, name) in ARGUMENTS:
@@ -40,7 +40,7 @@ def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> list[Ca
 
 
 def composites(make: Make) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield calls of the composites of the policy, in the ways in which they come to different ops."""
+    """Yield calls of the composites of the policy, which reach their ops in different ways."""
     F = nn.functional  # noqa: N806
     x, classes = make(5, 2, 4), make.index(3, 2)
 
@@ -66,14 +66,14 @@ def composites(make: Make) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def _module(kind: type[nn.Module], make: Make, build: Arguments) -> tuple[nn.Module, dict[str, torch.Tensor]]:
-    """Build a module for evaluation; return it with a state made by `make`."""
+    """Create a module for evaluation; return it with a state created by `make`."""
     with torch.device("meta"):
         module = kind(*build.args, **build.kwargs).eval()
     return module, {name: make(*tensor.shape) for name, tensor in module.state_dict().items()}
 
 
 def _required(forward: Callable[..., object]) -> int:
-    """Return how many arguments a module's forward requires."""
+    """Return the number of arguments that a module's forward requires."""
     parameters = inspect.signature(forward).parameters.values()
     return sum(parameter.default is parameter.empty for parameter in parameters)
 

@@ -14,19 +14,19 @@ PLACES: tuple[tuple[Any, ...], ...] = (("0",), ("1",), ("R",), ("R0", 1, 0), ("0
 
 
 def placed(tensor: Tensor, text: str, *shape: int) -> Any:
-    """Return a DTensor of a tensor that all ranks have; "0R" is split by rows along the first dimension of the mesh."""
+    """Return a DTensor of a tensor that all ranks have; "0R" splits its rows over the first mesh dimension."""
     package = distributed.tensor
     placements = [package.Replicate() if letter == "R" else package.Shard(int(letter)) for letter in text]
     return package.distribute_tensor(tensor, mesh(*shape or (0,)), placements)
 
 
 def partial(share: Tensor) -> Any:
-    """Return a DTensor that is the sum of what the ranks give."""
+    """Return a DTensor that is the sum of the ranks' tensors."""
     return distributed.tensor.DTensor.from_local(share, mesh(0), [distributed.tensor.Partial()])
 
 
 def whole(tensor: Any) -> Tensor:
-    """Return the whole of a DTensor, or a tensor as it is."""
+    """Return the full value of a DTensor, or a tensor unchanged."""
     result: Tensor = (tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor).detach()
     return result
 
@@ -50,7 +50,7 @@ def give(params: list[Any], seed: int) -> None:
 
 
 def model(seed: int = 0) -> nn.Module:
-    """Return a fully sharded model. Its last bias has one element, so that in a larger world a rank has none of it."""
+    """Return a fully sharded model. Its last bias has one element, so a rank of a larger world has none of it."""
     torch.manual_seed(seed)
     layers = nn.Sequential(nn.Linear(8, 5), nn.LayerNorm(5), nn.Tanh(), nn.Linear(5, 1))
     for layer in (layers[0], layers[3], layers):
@@ -59,7 +59,7 @@ def model(seed: int = 0) -> nn.Module:
 
 
 def loss(layers: nn.Module, number: int) -> Tensor:
-    """Return the loss of a batch that is another one on each rank."""
+    """Return the loss of a batch that differs between ranks."""
     generator = torch.Generator().manual_seed(100 * number + rank())
     result: Tensor = layers(torch.randn(4, 8, generator=generator)).square().mean()
     return result

@@ -1,4 +1,4 @@
-"""Worlds of torch.distributed: one that this process is all of, and one of this process and another."""
+"""Worlds of torch.distributed: one with this process only, and one with this process and another."""
 
 import datetime
 import functools
@@ -37,12 +37,12 @@ def size() -> int:
 
 @functools.cache
 def mesh(*shape: int) -> Any:
-    """Return a mesh of all ranks; a dimension of 0 is as long as the world."""
+    """Return a mesh of all ranks; a dimension of 0 has the size of the world."""
     return distributed.device_mesh.init_device_mesh("cpu", tuple(length or size() for length in shape))
 
 
 class Other:
-    """The other process of a world of two, which makes the given calls one after the other."""
+    """The other process of a world of two, which runs the given calls in order."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "tests.support.sharded.world"]
@@ -53,7 +53,7 @@ class Other:
         self.process.stdin.flush()
 
     def error(self) -> str:
-        """Return what went wrong in the call that began last, or nothing."""
+        """Return the error of the last call, or nothing."""
         return str(pickle.load(self.process.stdout))
 
 

@@ -1,4 +1,4 @@
-"""A module for each package, of trainers that the table lists in this order."""
+"""One module for each package with trainers. The table lists them in this order."""
 
 from tests.slow.ecosystem.trainers import plain  # isort: skip
 from tests.slow.ecosystem.trainers import accelerated, distributed, lightnings, timms, transformer

@@ -17,7 +17,7 @@ PRECISIONS = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 
 
 class Accelerated:
-    """A loop of Accelerate's documents."""
+    """The training loop of Accelerate's documentation."""
 
     def __init__(self, kit: Kit) -> None:
         self.kit, recipe = kit, kit.recipe

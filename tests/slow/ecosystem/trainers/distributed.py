@@ -1,4 +1,4 @@
-"""Torch with several processes: DDP, FSDP2, tensor parallelism, and checkpoints of another world."""
+"""PyTorch with several processes: DDP, FSDP2, tensor parallelism, and checkpoints of another world size."""
 
 from collections.abc import Callable
 from functools import partial
@@ -28,10 +28,10 @@ FLAT = StateDictOptions(flatten_optimizer_state_dict=True)
 
 
 class Sharded(Loop):
-    """A loop on this rank's share, whose checkpoints are torch.distributed's."""
+    """A loop on this rank's batches, with checkpoints of torch.distributed."""
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds: the model and the optimizer by the names of parameters, and the rest."""
+        """Return the contents of a checkpoint: the model and the optimizer by the names of parameters, and the rest."""
         saved: dict[str, Any] = get_optimizer_state_dict(self.task, self.optimizer, options=FLAT)
         # A schedule makes a tensor of the learning rate, and a checkpoint is loaded before that.
         optimizer = {name: float(value) if name.endswith(".lr") else value for name, value in saved.items()}
@@ -56,7 +56,7 @@ class Sharded(Loop):
 
 
 def on_ranks(size: int, place: Callable[[Task], Any], ranks_for_a_part: int = 1, **halves: Any) -> Any:
-    """Return the training of so many ranks, each with its share of the batches."""
+    """Return a training run on so many ranks, each with its part of the batches."""
     batches = partial(Batches, ranks_for_a_part=ranks_for_a_part)
     train = partial(loop, make=partial(Sharded, wrap=place), batches=batches, **halves)
     return partial(in_ranks, train=train, size=size)
@@ -75,7 +75,7 @@ def two_dimensional(task: Task) -> Any:
 
 
 def resharded(kit: Kit) -> Trained:
-    """Train the first half on two ranks, and the other on four from its checkpoint on."""
+    """Train the first half on two ranks, and resume the second half on four ranks from its checkpoint."""
     first = on_ranks(2, fully_sharded, halves=(True, False))(kit)
     (kit.folder / "store").unlink()
     last = on_ranks(4, fully_sharded, halves=(False, True))(kit)

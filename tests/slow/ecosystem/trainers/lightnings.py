@@ -1,4 +1,4 @@
-"""Lightning: its Trainer."""
+"""Lightning: its ``Trainer``."""
 
 import logging
 import warnings
@@ -19,7 +19,7 @@ PRECISIONS: dict[str, Any] = {"bfloat16": "bf16-mixed", "float16": "16-mixed"}
 
 
 class Module(lightning.LightningModule):  # type: ignore[misc]
-    """The task as Lightning has it."""
+    """The task as a LightningModule."""
 
     def __init__(self, kit: Kit) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]
 
 
 class Loader:
-    """Batches, and where their iteration stands: Lightning saves it, and restores it within an epoch."""
+    """Batches, and the position of their iteration: Lightning saves it, and restores it within an epoch."""
 
     def __init__(self, batches: Batches) -> None:
         self.batches, self.position = batches, 0
@@ -60,7 +60,7 @@ class Loader:
 
 
 def fit(kit: Kit, module: Module, steps: int, resume: Any = None) -> lightning.Trainer:
-    """Train up to that many steps in all, from a checkpoint on if there is one."""
+    """Train for up to that many steps in total, from a checkpoint if there is one."""
     recipe, plugin = kit.recipe, Precision()
     if recipe.precision != "float32":
         kind = PRECISIONS[recipe.precision]

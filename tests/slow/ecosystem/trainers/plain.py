@@ -1,4 +1,4 @@
-"""Torch alone: the loop of its documents."""
+"""PyTorch only: the loop of its documentation."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.slow.ecosystem.recipes import STEPS, Batches, Kit, Task, Trained
 
 
 class Loop:
-    """A model, its optimizer, its scaler and its schedule, made again as in a process that restarts."""
+    """A model, its optimizer, its scaler and its schedule, created again as in a process that restarts."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ def loop(
 ) -> Trained:
     """Train with an object that runs, saves and loads; a resumed run continues in a new one that loads the saved state.
 
-    Of a resumed training these halves are run.
+    These halves of a resumed run are executed.
     """
     recipe, path = kit.recipe, kit.folder / "checkpoint"
     run = make(kit)

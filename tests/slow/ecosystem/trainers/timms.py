@@ -1,4 +1,4 @@
-"""Timm: its scaler, and its registry of optimizers."""
+"""timm: its scaler, and its registry of optimizers."""
 
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ NATIVE = named("float16", *(f"float16, {rest}" for rest in ("clipped", "accumula
 
 
 class Native(Loop):
-    """With timm's scaler, which makes torch's within itself."""
+    """A run with timm's scaler, which creates PyTorch's scaler."""
 
     def __init__(self, kit: Kit) -> None:
         super().__init__(kit)
@@ -41,7 +41,7 @@ class Native(Loop):
 
 
 class Named(Loop):
-    """With an optimizer that timm makes by its name, in groups with and without weight decay."""
+    """A run with an optimizer that timm creates by its name, in groups with and without weight decay."""
 
     def __init__(self, kit: Kit, name: str) -> None:
         super().__init__(kit)

@@ -1,4 +1,4 @@
-"""Transformers: its ``Trainer``."""
+"""transformers: its ``Trainer``."""
 
 import logging
 import warnings
@@ -16,7 +16,7 @@ from tests.slow.ecosystem.trainers.plain import plain
 
 
 class Sequential(transformers.Trainer):  # type: ignore[misc]
-    """Takes the batches in their order, and the loss as the model computes it."""
+    """Uses the batches in order, and the loss that the model computes."""
 
     model_accepts_loss_kwargs = False
 

@@ -1,7 +1,7 @@
-"""mimic: a device outside of torch whose memory is that of the host, and the module torch.mimic.
+"""mimic: a device outside of PyTorch whose memory is CPU memory, and the module torch.mimic.
 
-Importing torch imports it and calls `register` (setup.py); do not import it first. The functions below are those that
-torch looks for in the module of a device, by what looks for them.
+Importing torch imports it and calls `register` (setup.py); do not import it first. The functions below are the ones
+that PyTorch looks up in the module of a device, grouped by their caller.
 """
 
 import sys
@@ -21,7 +21,7 @@ _Device = int | str | torch.device | None
 
 
 def register() -> None:
-    """Make the device known to torch, which calls this at the end of its own import."""
+    """Register the device with PyTorch, which calls this at the end of its own import."""
     rename_privateuse1_backend(NAME)
     torch._register_device_module(NAME, sys.modules[__name__])  # type: ignore[no-untyped-call]
     generate_methods_for_privateuse1_backend(for_storage=True)
@@ -49,7 +49,7 @@ def set_device(device: _Device) -> None:
 
 @contextmanager
 def device(device: _Device) -> Iterator[None]:
-    """Have a device be the current one in a block."""
+    """Make a device the current one in a block."""
     previous = _C.exchange_device(_index(device))
     try:
         yield
@@ -58,7 +58,7 @@ def device(device: _Device) -> Iterator[None]:
 
 
 def synchronize(device: _Device = None) -> None:
-    """Return: each op has run before its call returned."""
+    """Return at once, because each op has run before its call returned."""
     _index(device)
 
 
@@ -105,5 +105,5 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 
 def set_sync_debug_mode(debug_mode: str) -> None:
-    """Choose what happens where the host waits for the device: nothing by "default", or an "error"."""
+    """Choose the effect of a device sync: none by "default", or an "error"."""
     _C.raise_at_syncs({"default": False, "error": True}[debug_mode])

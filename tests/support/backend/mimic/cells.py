@@ -1,4 +1,4 @@
-"""The cells of LSTM and GRU, which torch asks a device for as one op each. Here they are compositions of other ops."""
+"""The cells of LSTM and GRU, which PyTorch expects from a device as one op each. Here they are compositions of ops."""
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ def plus(gates: Tensor, bias: Tensor | None) -> Tensor:
 def lstm_cell(
     inputs: Tensor, hiddens: Tensor, cell: Tensor, input_bias: Tensor | None = None, hidden_bias: Tensor | None = None
 ) -> tuple[Tensor, ...]:
-    """Return the hidden state, the cell state, and the gates, which backward works on."""
+    """Return the hidden state, the cell state, and the gates, which backward needs."""
     gates = plus(inputs, input_bias) + plus(hiddens, hidden_bias)
     taken, forgotten, candidate, output = gates.chunk(4, 1)
     state = forgotten.sigmoid() * cell + taken.sigmoid() * candidate.tanh()
@@ -33,7 +33,7 @@ def lstm_cell_backward(
 def gru_cell(
     inputs: Tensor, hiddens: Tensor, hidden: Tensor, input_bias: Tensor | None = None, hidden_bias: Tensor | None = None
 ) -> tuple[Tensor, ...]:
-    """Return the hidden state, and what backward works on: both gates and the state before."""
+    """Return the hidden state, and the values that backward needs: both gates and the previous state."""
     inputs, hiddens = plus(inputs, input_bias), plus(hiddens, hidden_bias)
     (reset, update, new), (own_reset, own_update, own_new) = inputs.chunk(3, 1), hiddens.chunk(3, 1)
     candidate = (new + (reset + own_reset).sigmoid() * own_new).tanh()
