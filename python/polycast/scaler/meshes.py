@@ -69,7 +69,7 @@ def agree(
 def agree_on_all(found_inf: Tensor, all_meshes: Sequence[Meshes]) -> Tensor:
     """Return the joint finding of several optimizers on all ranks, by one more sum if their meshes differ.
 
-    A rank whose plain optimizers have no gradients takes part, so all ranks must step the same optimizers.
+    A rank whose plain optimizers have no gradients participates, so all ranks must step the same optimizers.
     """
     meshes = {mesh: shards for each in all_meshes for mesh, shards in each.items()}
     device = found_inf.device

@@ -15,7 +15,7 @@ from polycast.syncfree.step import SyncFreeOptimizer
 from polycast.syncfree.tensor_lists import Group, name_of
 from polycast.torch_internals import global_post_hooks, global_pre_hooks
 
-# Modules of PyTorch that wrap a step and leave gradients alone: one calls hooks, the other counts steps.
+# Modules of PyTorch that wrap a step and do not use gradients: one calls hooks, the other counts steps.
 _AROUND = ("torch.optim.optimizer", "torch.optim.lr_scheduler")
 
 
@@ -64,7 +64,7 @@ class OptimizerState:
             total = torch.ops.polycast.norm([total, *others], norm_type)[0]
         if self.of_torch["stage"] is OptState.READY:
             total, self.of_torch["found_inf_per_device"] = total / scale, found_infs
-        # As torch.nn.utils.clip_grad_norm_ computes it: ``max_norm / tensor`` takes the reciprocal as well.
+        # torch.nn.utils.clip_grad_norm_ rounds in the same way: ``max_norm / tensor`` computes the reciprocal as well.
         self.clip_coef = ((total + 1e-6).reciprocal() * max_norm).clamp_max(1.0)
         return total
 
@@ -75,7 +75,7 @@ class OptimizerState:
         grad_scale = getattr(optimizer, "grad_scale", None)
         if self.of_torch["stage"] is OptState.READY:
             grad_scale = scale if grad_scale is None else scale * grad_scale
-        # Torch's protocol for fused steps: attributes, since the step of a subclass may have a signature of its own.
+        # PyTorch's protocol for fused steps: attributes, because the step of a subclass may have another signature.
         given = {"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": self.clip_coef}
         vars(optimizer).update(given)
         try:

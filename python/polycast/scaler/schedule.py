@@ -42,7 +42,7 @@ class SkipAwareLR(LRScheduler):
         self.base_lrs = [float(group.setdefault("initial_lr", group["lr"])) for group in groups]
         self.load_state_dict({"steps_taken": 0, "base_lrs": self.base_lrs})
 
-    def step(self) -> None:  # type: ignore[override]  # the host knows no epoch
+    def step(self) -> None:  # type: ignore[override]  # the CPU does not know the epoch
         """Advance the learning rates, unless the last step of the optimizer was skipped. Call it once for each step."""
         skipped = self._scaler.step_was_skipped(self.optimizer)
         self.last_epoch, self._step_count = self.last_epoch + 1, self._step_count + 1

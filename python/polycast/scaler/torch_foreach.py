@@ -73,7 +73,7 @@ def _norms(tensors: list[Tensor], norm_type: float, dtype: torch.dtype | None = 
     """Return the norm of each tensor, as one vector: NaN or infinite where an element is."""
     norms = dict.fromkeys(range(len(tensors)), tensors[0])
     for places in _by_dtype(tensors):
-        filled = [place for place in places if tensors[place].numel()]  # there is no maximum of nothing
+        filled = [place for place in places if tensors[place].numel()]  # an empty tensor has no maximum
         found = foreach_norm([tensors[place] for place in filled], norm_type, dtype) if filled else ()
         norms.update(zip(filled, found, strict=True))
         norms.update((place, tensors[place].new_zeros(())) for place in places if not tensors[place].numel())

@@ -78,7 +78,8 @@ class SGD(SyncFreeOptimizer, torch.optim.SGD):
     def _plan(self, group: Group) -> tuple[StateNames, Arguments] | None:
         has_momentum = group["momentum"] != 0
         if has_momentum and group["dampening"] != 0:
-            return None  # PyTorch's first step takes the gradient whole, which a buffer of zeros cannot tell.
+            # PyTorch does not dampen the first gradient, and a buffer of zeros does not show which one is the first.
+            return None
         options = {
             "weight_decay": group["weight_decay"],
             "momentum": group["momentum"],

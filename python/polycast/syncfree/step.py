@@ -93,8 +93,8 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
             grad_scale: One floating-point element by which the gradients are divided as they are read.
             clip_coef: One floating-point element by which the gradients are multiplied as they are read.
 
-        Any of the three that is not given is taken from the optimizer's attribute of that name where there is one:
-        torch's protocol for fused steps, by which a gradient scaler calls steps of any signature.
+        If one of the three is None, the step uses the optimizer's attribute of this name, if it has one. This is
+        PyTorch's protocol for fused steps, with which a gradient scaler can call a step of any signature.
 
         Returns:
             The result of the closure, or None.
@@ -256,7 +256,7 @@ class SyncFreeOptimizer(torch.optim.Optimizer):
 
 @cache
 def _facts_of(device: torch.device) -> devices.DeviceType:
-    """Return what is known of a device. It is cached, because ``device.type`` makes a text each time, in 0.3 us."""
+    """Return what is known of a device. It is cached, because ``device.type`` makes a string each time, in 0.3 us."""
     return devices.facts_of(device.type)
 
 

@@ -15,7 +15,7 @@ Operator: TypeAlias = Any  # a torch._ops.OpOverload
 Arguments: TypeAlias = dict[str, Any]  # the arguments of an operator after its lists
 
 NOTHING: Arguments = {}
-# The arguments of one element. Their order is that of the operator.
+# The arguments of one element, in the order of the operator's schema.
 _SCALARS = ("lr", "found_inf", "grad_scale", "clip_coef", "inv_scale")
 
 
@@ -27,7 +27,7 @@ class TensorLists:
     params: list[Tensor]  # the optimizer's parameters
     lists: list[list[Tensor]]  # for the operator: shards of DTensors, and values of sparse gradients
     wholes: Sequence[Tensor] = ()  # the DTensors whose shards an operator may write
-    mesh: Any = None  # the mesh of the parameters, if the lists have gradients alone
+    mesh: Any = None  # the mesh of the parameters, if the lists have only gradients
     split_dims: tuple[int, ...] = ()  # the dimensions of the mesh along which the shards are different parts
 
     def call(self, operator: Operator, param_groups: list[Group], arguments: Arguments = NOTHING) -> Any:
