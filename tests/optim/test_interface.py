@@ -173,18 +173,3 @@ def test_a_step_of_torch_optim_syncs_once(kind: str, real_device: str) -> None:
         with Reads(real_device) as reads:
             optimizer.step(found_inf=flag)
         assert len(reads.ops) == 1
-
-
-def test_a_step_of_torch_optim_in_inference_mode(real_device: str) -> None:
-    """The state that it creates can be written outside of inference mode."""
-    (weight,), (other,) = parameters((3,), device=real_device), parameters((3,))
-    optimizer: Any = make(OURS, "SGD dampening", [weight])
-    for number in range(3):
-        set_grads([weight], number, factor=2.0)
-        with torch.inference_mode(number < 2):
-            optimizer.step(grad_scale=torch.tensor(2.0))
-    peer = make(THEIRS, "SGD dampening", [other])
-    for number in range(3):
-        set_grads([other], number)
-        peer.step()
-    torch.testing.assert_close(weight.detach().cpu(), other.detach())

@@ -139,23 +139,6 @@ def test_fused_state_and_steps_as_dtensors() -> None:
         assert_same([second.state[param]["exp_avg"]], [first.state[other]["exp_avg"]])
 
 
-def test_replaced_shards() -> None:
-    param, other = placed(torch.ones(4, 3), "0").requires_grad_(), torch.ones(4, 3).requires_grad_()
-    optimizer, reference = syncfree.AdamW([param], **ADAM), torch.optim.AdamW([other], **ADAM)
-    for number in range(4):
-        param.grad, other.grad = placed(torch.ones(4, 3), "0"), torch.ones(4, 3)
-        if number == 1:
-            param._local_tensor = param._local_tensor.clone() * 2
-            other.data = other.data * 2
-        if number == 2:
-            average: Any = optimizer.state[param]["exp_avg"]
-            average._local_tensor = average._local_tensor * 3
-            reference.state[other]["exp_avg"] *= 3
-        optimizer.step()
-        reference.step()
-        assert_same([param], [other])
-
-
 @pytest.mark.parametrize("state_dtype", [None, torch.float64])
 def test_a_module_that_changes_its_dtype_and_a_state_of_another_dtype(state_dtype: torch.dtype | None) -> None:
     layers, others = model(), model()
