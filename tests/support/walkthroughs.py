@@ -6,42 +6,23 @@ python -m tests.support.walkthroughs
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import polycast
 import torch
 
 from codegen import __main__ as codegen
 
-
-class Walkthrough(NamedTuple):
-    """The calls of polycast's own functions in one task."""
-
-    calls: list[CodeType]
-
-    @property
-    def functions(self) -> int:
-        """Return the number of different functions, including comprehensions."""
-        return len(set(self.calls))
-
-    @property
-    def files(self) -> int:
-        """Return the number of different files."""
-        return len({code.co_filename for code in self.calls})
-
-    @property
-    def changes(self) -> int:
-        """Return how often a call is in another file than the previous call."""
-        pairs = zip(self.calls, self.calls[1:], strict=False)
-        return sum(before.co_filename != after.co_filename for before, after in pairs)
+Walkthrough = list[CodeType]  # the calls of polycast's own functions in one task
 
 
 def walkthrough(task: Callable[[], object], prepare: Callable[[], object] = list) -> Walkthrough:
     """Return the calls of a task, after a run that is not counted. Each run is prepared first."""
     folders = tuple(str(Path(str(module.__file__)).parent) for module in (polycast, codegen))
-    calls: list[CodeType] = []
+    calls: Walkthrough = []
 
     def note(frame: FrameType, event: str, _argument: Any) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(folders):
@@ -50,13 +31,12 @@ def walkthrough(task: Callable[[], object], prepare: Callable[[], object] = list
     prepare()
     task()
     prepare()
-    before = sys.getprofile()
     sys.setprofile(note)
     try:
         task()
     finally:
-        sys.setprofile(before)
-    return Walkthrough(calls)
+        sys.setprofile(None)
+    return calls
 
 
 def _rule_to_cast() -> torch.Tensor:
@@ -96,8 +76,10 @@ def walkthroughs() -> dict[str, Walkthrough]:
 def main() -> None:
     """Print the counts of each task."""
     print(f"{'task':<52}{'calls':>7}{'functions':>11}{'files':>7}{'changes':>9}")
-    for name, found in walkthroughs().items():
-        print(f"{name:<52}{len(found.calls):>7}{found.functions:>11}{found.files:>7}{found.changes:>9}")
+    for name, calls in walkthroughs().items():
+        files = [code.co_filename for code in calls]
+        changes = sum(before != after for before, after in pairwise(files))
+        print(f"{name:<52}{len(calls):>7}{len(set(calls)):>11}{len(set(files)):>7}{changes:>9}")
 
 
 if __name__ == "__main__":
