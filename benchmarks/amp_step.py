@@ -2,22 +2,24 @@
 
     python -m benchmarks.amp_step                 # AdamW in float32 on the CPU
     python -m benchmarks.amp_step --workload 64x1M 4000x64 --rounds 12
-    python -m benchmarks.amp_step --route composition    # by torch's own kernels for lists, as on cuda
+    python -m benchmarks.amp_step --route composition    # by PyTorch's own kernels for lists, as on cuda
     python -m benchmarks.amp_step --device cuda
 
-What comes after backward: unscale, look for infinities and NaNs, clip the norm, step, update the scale. Forward and
-backward are left out; gradients are preset. polycast: clip_grad_norm, step and update of its GradScaler with
-syncfree.AdamW. torch's best: unscale_, clip_grad_norm_, step and update of torch.amp.GradScaler with a fused AdamW, the
-clipping by its foreach implementation. torch for-loop is the same with an AdamW that is neither fused nor foreach.
+Measured is the part after backward: unscale, check for non-finite values, clip the norm, step, update the scale. The
+gradients are preset. polycast: clip_grad_norm, step and update of its GradScaler with syncfree.AdamW. PyTorch's best:
+unscale_, clip_grad_norm_, step and update of torch.amp.GradScaler with a fused AdamW, clipping by its foreach
+implementation. The for-loop of torch.optim is the same with an AdamW that is neither fused nor foreach.
 
-torch's unscale_ and clip_grad_norm_ write the gradients, so each contestant has its own, and each starts where the last
-iteration of it left off. The scale is 1 and grows never, so no gradient leaves the range of its dtype; the largest norm
-is a thousandth below that of the first gradients, so that all clip in the first iteration, and after it torch
-multiplies by 1 or just about, as it does whenever there is nothing to clip. Its work does not depend on the values.
+PyTorch's unscale_ and clip_grad_norm_ write the gradients, so each implementation has its own, and each iteration
+starts with the gradients of the previous one. The scale is 1 and never grows, so no gradient overflows. The largest
+norm is a thousandth below the norm of the first gradients, so all implementations clip in the first iteration.
+Afterwards PyTorch multiplies by about 1, as it does whenever there is nothing to clip. Its work does not depend on the
+values.
 
-GB/s counts the bytes that the least work moves: gradients read once for the norm, 4 bytes in float32, and 28 bytes for
-the step, which unscales and clips in registers: 32 for each element. What else is counted: benchmarks/optimizers.py.
-Another route than that of the CPU is put in its place by Python, which hands each list over once more.
+GB/s counts the bytes of the least possible work: gradients are read once for the norm (4 bytes in float32), and the
+step moves 28 bytes, because it unscales and clips in registers. The sum is 32 bytes for each element. See
+benchmarks/optimizers.py for the rest of the counting rules. A route other than the CPU's runs through Python, which
+passes each list once more.
 """
 
 from collections.abc import Callable
@@ -68,7 +70,7 @@ def torch_step(params: list[nn.Parameter], max_norm: float, **implementation: An
 
 
 def report(workload: Workload, rounds: int, device: str) -> dict[str, Spread]:
-    """Measure polycast's iteration and torch's, and print the table of one workload."""
+    """Measure the iterations of polycast and PyTorch, and print the table of one workload."""
     grads = workload.random(device)
     max_norm = 0.999 * torch.nn.utils.get_total_norm(grads).item()
 

@@ -1,6 +1,6 @@
 """The overhead of polycast's autocast kernels compared with PyTorch's, of policies, and of the import.
 
-How it is measured: benchmarks/side_by_side.py. Where the control is not near 1, the machine was too busy to tell.
+benchmarks/side_by_side.py has the method. If the control is not near 1, the machine was too busy.
 
     python -m benchmarks.autocast_overhead
 """
@@ -44,7 +44,10 @@ POLICY_CASES = {
 
 
 def tensors() -> dict[str, object]:
-    """Return what the cases name. The weight is a leaf, whose cast is kept; full is none, and is cast every time."""
+    """Return the tensors of the cases.
+
+    The weight is a leaf, whose cast is shared; full is not, and is cast each time.
+    """
     weight = torch.rand(8, 8, requires_grad=True)
     full, low = weight * 1, torch.rand(8, 8, dtype=torch.bfloat16)
     return {"torch": torch, "weight": weight, "full": full, "low": low, "mixed": [low, full.detach()]}
@@ -65,7 +68,7 @@ def loops(
 
 
 def kernels(case: str, named: dict[str, object]) -> dict[str, Measure]:
-    """Return a case under torch's kernels and under polycast's."""
+    """Return a case under PyTorch's kernels and under polycast's."""
 
     def region(switch: Callable[..., object]) -> AbstractContextManager[Any]:
         switch("cpu")
@@ -76,7 +79,7 @@ def kernels(case: str, named: dict[str, object]) -> dict[str, Measure]:
 
 
 def policies(case: str, named: dict[str, object]) -> dict[str, Measure]:
-    """Return a case under no policy and under the rule."""
+    """Return a case without a policy and under the rule."""
     statement, op, _, is_in_region = POLICY_CASES[case]
     policy = polycast.Policy({op: "lower_precision_fp"})
     none = partial(polycast.autocast, "cpu", enabled=is_in_region)
@@ -94,7 +97,7 @@ def verdict(value: float, target: float) -> str:
 
 
 def added(more: Record, less: Record) -> float:
-    """Return the median over the rounds of what one took more than the other."""
+    """Return the median over the rounds of the difference of the two times."""
     return median(one - other for one, other in zip(more, less, strict=True))
 
 

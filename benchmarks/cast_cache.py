@@ -1,8 +1,8 @@
 """The speed of the cast cache: polycast, with and without kept casts, compared with stock autocast and the pure model.
 
-Inference and evaluation of an MLP, of a network like ResNet-18 and of a transformer with 6 layers; training of low-rank
-adapters over frozen weights; ordinary training. All ways of a case run in turn: benchmarks/side_by_side.py. `pure` is
-the model in bfloat16, without autocast.
+Inference and evaluation of an MLP, of a model like ResNet-18 and of a transformer with 6 layers; training of low-rank
+adapters over frozen weights; ordinary training. All variants of a case run interleaved: benchmarks/side_by_side.py.
+`pure` is the model in bfloat16, without autocast.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def inputs(name: str, batch: int) -> Tensor:
 
 
 class AdaptedLinear(nn.Module):
-    """A frozen linear layer plus a trainable low-rank one."""
+    """A frozen linear layer with a trainable low-rank one added."""
 
     def __init__(self, base: nn.Linear, rank: int = 8) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class AdaptedLinear(nn.Module):
 
 
 def adapted(model: nn.Module) -> nn.Module:
-    """Freeze a model, and put adapters to its linear layers."""
+    """Freeze a model, and add adapters to its linear layers."""
     model.requires_grad_(False)
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
@@ -75,7 +75,7 @@ def adapted(model: nn.Module) -> nn.Module:
 
 
 def inference(name: str, batch: int, device: str, one_region: bool) -> Case:
-    """A region for each batch, without gradients, or one over many with frozen weights: a call is the whole region."""
+    """A region for each batch, without gradients, or one for many with frozen weights: a call is the whole region."""
     model = MODELS[name]().eval().requires_grad_(not one_region).to(device)
     low, kept = deepcopy(model).bfloat16(), deepcopy(model)
     cast_cache.keep(kept)
@@ -111,7 +111,7 @@ def step(model: nn.Module, x: Tensor, device: str) -> Callable[[], object]:
 
 
 def training(name: str, batch: int, device: str, adapters: bool = False) -> Case:
-    """Ordinary training, every weight of it, or low-rank adapters over the frozen weights of every linear layer."""
+    """Ordinary training of every weight, or low-rank adapters over the frozen weights of every linear layer."""
     model, x = MODELS[name](), inputs(name, batch).to(device)
     models = {way: deepcopy(model).to(device) for way in ("stock", "polycast")}
     if adapters:
@@ -123,7 +123,7 @@ def training(name: str, batch: int, device: str, adapters: bool = False) -> Case
 
 
 def cases(device: str) -> Iterator[Callable[[], Case]]:
-    """Yield what makes each case, so that one model lives at a time."""
+    """Yield a function that creates each case, so that one model exists at a time."""
     for name in MODELS:
         for batch in (1, 16, 128) if device == "cpu" else (1,):
             yield partial(inference, name, batch, device, False)
@@ -134,7 +134,7 @@ def cases(device: str) -> Iterator[Callable[[], Case]]:
 
 
 def seconds(run: Callable[[], object], way: str, device: str, number: int) -> float:
-    """Return how long one call of a way takes, after one that warms up."""
+    """Return the time of one call of a variant, after a warm-up call."""
     if way == "stock":
         _extension.uninstall_kernels(device)
     try:
@@ -152,7 +152,7 @@ def seconds(run: Callable[[], object], way: str, device: str, number: int) -> fl
 
 
 def measure(case: Case, rounds: int, device: str) -> None:
-    """Run all ways in every round, and print the medians, and their ratios."""
+    """Run all variants in every round, and print the medians and their ratios."""
     name, runs = case
     loops = {way: partial(seconds, run, way, device) for way, run in runs.items()}
     records = interleave({way: looped(loop, LOOP_SECONDS) for way, loop in loops.items()}, rounds)
@@ -164,7 +164,7 @@ def measure(case: Case, rounds: int, device: str) -> None:
 
 
 def main() -> None:
-    """Measure case after case, and print each."""
+    """Measure one case after the other, and print each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cpu", "xla"), default="cpu")
     parser.add_argument("--rounds", type=int, default=15, help="rounds of each case (default: 15)")

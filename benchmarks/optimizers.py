@@ -1,18 +1,18 @@
-"""The time of a step of polycast's optimizers, compared with torch.optim's and torch_xla's.
+"""The time of a step of polycast's optimizers, compared with torch.optim and torch_xla.
 
     python -m benchmarks.optimizers                 # AdamW on the CPU
     python -m benchmarks.optimizers --workload 64x1M 4000x64 --rounds 12
-    python -m benchmarks.optimizers --device cuda   # or another device type of torch
-    python -m benchmarks.optimizers --device xla    # on the CPU, unless PJRT_DEVICE says otherwise
+    python -m benchmarks.optimizers --device cuda   # or another device type of PyTorch
+    python -m benchmarks.optimizers --device xla    # on the CPU, unless PJRT_DEVICE names another device
 
-`optimizer.step()` alone, with gradients that stand ready. No step is told of found_inf, but on XLA polycast's and
-torch_xla's are, because torch_xla's step without it is torch.optim's. Short steps are repeated within a measurement, so
-what fits into the cache is found there, by everyone.
+Only `optimizer.step()` is measured, with preset gradients. Steps have no found_inf, except for polycast's and
+torch_xla's steps on XLA, because torch_xla's step without it is torch.optim's. Short steps are repeated within a
+measurement, so tensors that fit into the cache are in the cache, for every implementation.
 
-GB/s counts the bytes that a step has to move, whatever it does move: each element of the parameter and of the state is
-read and written once, and that of the gradient is read once: 28 bytes for AdamW in float32. Copy counts 8 bytes (a read
-and a write), triad, a = b + 3 c, counts 12; that a cache reads a line before it is written over is not counted. A step
-writes only what it has read, so it may exceed both.
+GB/s counts the bytes that a step has to move, not the bytes that it does move: each element of the parameter and of the
+state is read and written once, and each element of the gradient is read once, which is 28 bytes for AdamW in float32.
+Copy counts 8 bytes (a read and a write), and triad, a = b + 3 c, counts 12. The count omits that a cache reads a line
+before it is overwritten. A step writes only elements that it has read, so it can exceed both.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ ALGORITHMS: dict[str, tuple[str, int, dict[str, float]]] = {
 
 
 def report(workload: Workload, algorithm: str, rounds: int, device: str) -> dict[str, Spread]:
-    """Measure polycast's step and the others', and print the table of one workload."""
+    """Measure the steps of polycast and the others, and print the table of one workload."""
     grads = workload.random(device)  # which all contestants share and only read
     name, moved, settings = ALGORITHMS[algorithm]
 

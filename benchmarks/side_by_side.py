@@ -1,8 +1,8 @@
-"""What the benchmarks share: interleaved rounds, medians, ratios, workloads, the machine's bandwidth, tables.
+"""Helpers of the benchmarks: interleaved rounds, medians, ratios, workloads, the machine's bandwidth, tables.
 
-In a round everyone runs once, in an order that changes from round to round, so that whatever else the machine does
-meets all alike. A ratio is the median of the ratios of the rounds. Next to it is the middle half of them: where that is
-wide, the machine was too busy to tell.
+In a round each implementation runs once, in an order that changes from round to round, so that background load affects
+all of them equally. A ratio is the median of the ratios of the rounds. The middle half of these ratios is printed next
+to it: if that range is wide, the machine was too busy.
 """
 
 import gc
@@ -42,13 +42,13 @@ class Spread(NamedTuple):
 
 
 def ratio(dividend: Record, divisor: Record) -> Spread:
-    """Return how many times longer the first took than the second, round by round; both ran in the same rounds."""
+    """Return the ratio of the first time to the second, round by round; both ran in the same rounds."""
     low, middle, high = quantiles([a / b for a, b in zip(dividend, divisor, strict=True)], method="inclusive")
     return Spread(middle, low, high)
 
 
 def finish(device: str) -> None:
-    """Wait until the device has done all that it was given."""
+    """Wait until the device has finished its work."""
     if device == "xla":
         import torch_xla
 
@@ -58,10 +58,10 @@ def finish(device: str) -> None:
 
 
 def timed(call: Callable[[], object], device: str = "cpu") -> Measure:
-    """Return a measurement of the call: the mean of as many as last about LOOP_SECONDS. It is warmed up here.
+    """Return a measurement of the call: the mean of as many calls as last about LOOP_SECONDS, after a warm-up.
 
-    The device takes the calls one after the other, and the host waits for the last one only; on XLA for each, which
-    would otherwise become one program.
+    The device runs the calls in order, and the CPU waits for the last one only. On XLA it waits for each one, because
+    they would otherwise become one program.
     """
 
     def loop(number: int) -> float:
@@ -80,16 +80,16 @@ def timed(call: Callable[[], object], device: str = "cpu") -> Measure:
 
 
 def looped(loop: Callable[[int], float], seconds: float, trial: int = 1) -> Measure:
-    """Return the measurement by a function that runs something so many times, and returns the seconds of one.
+    """Return a measurement with a function that runs the code so many times, and returns the seconds of one run.
 
-    A trial of so many tells how many last as long as asked for.
+    A trial run determines the number of repetitions for the requested duration.
     """
     number = max(1, int(seconds / loop(trial)))
     return lambda: loop(number)
 
 
 def interleave(measures: Mapping[str, Measure], rounds: int) -> dict[str, Record]:
-    """Measure everyone once per round, each first equally often, without the garbage collector in between."""
+    """Measure each implementation once per round, each first equally often, with the garbage collector off."""
     records: dict[str, Record] = {name: [] for name in measures}
     names = list(measures)
     gc.collect()
@@ -105,7 +105,7 @@ def interleave(measures: Mapping[str, Measure], rounds: int) -> dict[str, Record
 
 
 def machine(device: str = "cpu") -> str:
-    """Say what the figures were taken on."""
+    """Print the machine of the measurements."""
     cores, load = os.cpu_count() or 1, os.getloadavg()[0]
     busy = " (too busy for figures to rely on)" if load > cores / 2 else ""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if sys.platform == "linux" else []
@@ -141,7 +141,10 @@ class Workload(NamedTuple):
         return f"{self.title}, {dtype}: {len(self.shapes)} tensors, {self.elements / 1e6:.1f}M elements"
 
     def random(self, device: str) -> list[Tensor]:
-        """Return normally distributed tensors; XLA gets the CPU's: it would compile a program for each shape."""
+        """Return normally distributed tensors.
+
+        They are created on the CPU, because XLA would compile a program for each shape.
+        """
         drawn = "cpu" if device == "xla" else device
         return [torch.randn(shape, device=drawn).to(device, self.dtype) for shape in self.shapes]
 
@@ -168,7 +171,7 @@ def gpt(vocabulary: int = 50257, context: int = 1024, width: int = 768, layers: 
     """Return the shapes of a GPT-2, its smallest by default; the output shares the weight of the embedding.
 
     Source: Alec Radford and others: Language models are unsupervised multitask learners, 2019, table 2, and the code
-    released with it, whose linear layers hold their weights transposed.
+    released with it, whose linear layers store transposed weights.
     """
     norm: Shapes = ((width,), (width,))
     attention: Shapes = ((width, 3 * width), (3 * width,), (width, width), (width,))
@@ -204,7 +207,7 @@ def new_parser(description: str | None) -> ArgumentParser:
 
 
 def parse(parser: ArgumentParser) -> tuple[Namespace, list[Workload]]:
-    """Return the options and the workloads that they choose, or exit saying what is wrong."""
+    """Return the options and the selected workloads, or exit with an error."""
     options = parser.parse_args()
     known = XLA_WORKLOADS if options.device == "xla" else WORKLOADS
     for name in options.workload or ():
@@ -225,12 +228,12 @@ def parse(parser: ArgumentParser) -> tuple[Namespace, list[Workload]]:
 def measure(
     workload: Workload, contestants: Contestants, elements_moved: int, rounds: int, device: str
 ) -> dict[str, Spread]:
-    """Measure one workload and print its table: medians, ratios to torch's best, bandwidths; return the ratios.
+    """Measure one workload and print its table: medians, ratios to PyTorch's best, bandwidths; return the ratios.
 
-    The contestants are "polycast", and torch's with the best first; each has to move so many elements for each of the
-    workload's. The bandwidth of copy and triad over three tensors stands for the machine's. Source: John D. McCalpin:
-    STREAM, sustainable memory bandwidth in high performance computers, whose count this is: a write counts once,
-    although a cache may read the line before.
+    The implementations are "polycast", and PyTorch's with the best first. Each has to move so many elements for each
+    element of the workload. The bandwidths of copy and triad over three tensors represent the machine's. Source: John
+    D. McCalpin: STREAM, sustainable memory bandwidth in high performance computers, whose count this is: a write counts
+    once, although a cache may read the line before.
     """
     measures = {name: timed(make(), device) for name, make in contestants.items()}
     if device != "xla":
@@ -253,7 +256,7 @@ def measure(
 
 
 def compare(title: str, targets: Mapping[str, float], reports: Mapping[str, Callable[[], dict[str, Spread]]]) -> None:
-    """Run the report of each workload, which prints a table, then print all ratios, and whether polycast's suffices."""
+    """Run the report of each workload, which prints a table, then print all ratios, and whether they suffice."""
     torch.manual_seed(0)
     results = {label: report() for label, report in reports.items()}
     names = list(next(iter(results.values())))

@@ -19,7 +19,7 @@ from tests.support.recorded_errors import RecordedError
 from tests.support.sharded import world
 
 if find_spec("numpy") is None:
-    os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # which torch says in the processes of a test
+    os.environ["PYTHONWARNINGS"] = "ignore:Failed to initialize NumPy"  # issued in the processes of a test
 os.environ.pop("COLUMNS", None)  # which the processes of a test run in parallel are given
 # A shell has the jobs in its background ignore these, which tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)

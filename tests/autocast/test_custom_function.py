@@ -15,7 +15,7 @@ from tests.support.xla import NEEDS_XLA
 F64, F32, BF16, HALF, INT = torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64
 
 Function = Any  # a subclass of torch.autograd.Function; the latter's apply has no types
-# What backward of the latest call saw: autocasting on, in which dtype, and the dtypes of what forward saved.
+# The state in the latest backward: whether autocast is on, its dtype, and the dtypes of the saved tensors.
 seen: list[tuple[bool, torch.dtype, list[torch.dtype]]] = []
 
 
@@ -129,7 +129,7 @@ def test_the_default_device_is_the_accelerator_of_the_inputs() -> None:
         host, accelerator, shape = (torch.ones(2, device=device) for device in ("cpu", "xpu", "meta"))
         assert forward(host, accelerator) == (F32, HALF)
         assert forward(shape, accelerator) == (F32, HALF)
-        assert forward(host, shape) == (F32, F32)  # no region on the host
+        assert forward(host, shape) == (F32, F32)  # no region on the CPU
 
 
 def test_setup_context_gets_the_output_that_forward_returned() -> None:

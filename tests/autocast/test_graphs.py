@@ -92,7 +92,7 @@ def _graph(op: Traced, leaves: list[int]) -> Graph | str:
     sample = arguments(op.case.name, Make(HOST, *op.given))
     # With an environment for sizes, as torch.compile always has one, tracing goes through the Python dispatcher.
     mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=not op.dynamic, allow_non_fake_inputs=True)
-    mode.cache_clear()  # what a backward returns twice it may return once where it comes from the cache
+    mode.cache_clear()  # a tensor that a backward returns twice may be returned once if it comes from the cache
 
     def call(*inputs: torch.Tensor) -> Any:
         fresh = iter(inputs)
@@ -109,7 +109,7 @@ def _graph(op: Traced, leaves: list[int]) -> Graph | str:
     except _EndError as traced:
         found: Graph = traced.args[0]
         return found
-    except Exception as error:  # whatever a tracer raises of what it cannot trace
+    except Exception as error:  # any error of a tracer
         return f"{type(error).__name__}: {error}".splitlines()[0]
     raise AssertionError(f"{op} was not traced")
 

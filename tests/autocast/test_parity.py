@@ -43,7 +43,7 @@ GIVEN = ((F32,), (BF16, F32), (HALF,), (BF16,), (HALF, F32), (F32, BF16), (HALF,
 PROMOTE_RAISES = "Unexpected floating ScalarType in at::autocast::prioritize"
 # The samples that only a GPU, or a fake one, can run.
 WITHOUT_CPU_KERNEL = {"_cudnn_rnn", "_scaled_dot_product_flash_attention", "_thnn_fused_lstm_cell"}
-# What a backend cannot run, in a region or out of it.
+# Calls that a backend cannot run, in a region or outside of one.
 CANNOT_RUN = {
     ("xla", "named"): "torch_xla has no named tensors",
     ("xla", "conv_tbc"): "torch_xla returns the bias of conv_tbc, whatever the input",
@@ -56,7 +56,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.* does not have a deterministic implementation:UserWarning"),
     pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning"),
 ]
-Cell = tuple[torch.dtype, tuple[torch.dtype, ...]]  # a region's lower precision, and the dtypes of the inputs by turns
+Cell = tuple[torch.dtype, tuple[torch.dtype, ...]]  # a region's lower precision, and the rotated dtypes of the inputs
 
 
 def test_the_values_equal_the_values_of_stock_pytorch(real_device: str, real_case: Case) -> None:

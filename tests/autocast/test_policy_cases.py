@@ -28,7 +28,7 @@ from tests.support.samples.lookalikes import EXCUSED
 
 F64, F32, INT = torch.float64, torch.float32, torch.int64
 HALF, BF16 = torch.float16, torch.bfloat16
-# The dtypes of the inputs, by turns.
+# The dtypes of the inputs, in rotation.
 FEW = [[F32], [HALF, BF16], [BF16, F32], [HALF, F32]]
 MORE = [[HALF], [BF16], [F64], [F64, BF16, F32], [INT], [INT, F32], [torch.complex64]]
 

@@ -25,7 +25,7 @@ from tests.support.probe import (
 )
 from tests.support.samples.public import ARGUMENTS, composites, prepare
 
-HERE = {case.op for case in ALL_CASES}  # some ops are those of other releases
+HERE = {case.op for case in ALL_CASES}  # some ops belong to other releases
 SAMPLED = {name.partition(".")[0] for name in SAMPLES}
 # An op without a sample goes by its own name, by which test_policy_cases.py calls it.
 NAMES = [(op.name, name) for op in POLICY.ops if op.name in HERE & SAMPLED for name in op.public]
@@ -98,7 +98,7 @@ def test_documented_aliases_of_public_names_are_listed() -> None:
         for name, value in vars(place).items():
             document = getattr(value, "__doc__", None)
             target = alias.search(document) if isinstance(document, str) else None
-            if target and target[1] in public and not name.endswith("_"):  # what ends so is in place
+            if target and target[1] in public and not name.endswith("_"):  # names with this ending are in place
                 found.add(f"{'torch.Tensor' if place is torch.Tensor else place.__name__}.{name}")
     assert "torch.arccos" in found
     assert found <= public

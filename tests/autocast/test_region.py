@@ -51,7 +51,7 @@ def an_xpu(monkeypatch: pytest.MonkeyPatch) -> None:
     ("device", "kind"),
     [
         (torch.device("cpu"), "cpu"),
-        ("xpu", "xpu"),  # bfloat16, where torch's own default is float16
+        ("xpu", "xpu"),  # bfloat16, although PyTorch's own default is float16
         (torch.device("xpu:1"), "xpu"),
         (None, "xpu"),
         pytest.param(torch.device("xla:0"), "xla", marks=NEEDS_XLA),
@@ -64,7 +64,7 @@ def test_a_device_is_a_string_a_device_or_the_current_accelerator(device: str | 
     assert state(kind) == before
 
 
-# What is typed, and the dtype of a product.
+# The argument, and the dtype of a product.
 SPELLINGS: list[tuple[str, torch.dtype]] = [
     ("polycast.autocast('cpu', torch.bfloat16, True, None)", BF16),
     ("polycast.autocast(device_type='cpu', dtype=torch.float16)", HALF),
@@ -101,7 +101,7 @@ def test_the_repr_of_a_region_shows_its_settings() -> None:
     opened = polycast.autocast("cpu", HALF, False, False, policy=policy)
     found = (opened.device, opened.dtype, opened.enabled, opened.cache_enabled, opened.policy)
     assert found == ("cpu", HALF, False, False, policy)
-    assert (opened.fast_dtype, opened._enabled, opened._cache_enabled) == (HALF, False, False)  # torch's own names
+    assert (opened.fast_dtype, opened._enabled, opened._cache_enabled) == (HALF, False, False)  # PyTorch's own names
     assert repr(polycast.autocast("cpu")) == "polycast.autocast('cpu', dtype=torch.bfloat16)"
     settings = "dtype=torch.float16, enabled=False, cache_enabled=False"
     assert repr(polycast.autocast("cpu", HALF, False, False)) == f"polycast.autocast('cpu', {settings})"

@@ -37,7 +37,7 @@ def differ():
     return before.changed() + [op.partition(chr(10))[0] for op in {{*dump()}} ^ {{*kernels}}]
 import polycast
 """
-# What is done between an installation and an uninstallation.
+# Uses of the package between an installation and an uninstallation.
 USES = {
     "nothing": "",
     "rules, and one device after the other": """

@@ -90,7 +90,7 @@ def test_a_kept_weight_is_saved_and_copied_like_any_other() -> None:
             for _ in range(3):
                 weight @ weight.detach().data  # reading .data does not change the weight
 
-    assert count_casts(use) == 1 + 3  # that of the weight, and those of its detached tensor
+    assert count_casts(use) == 1 + 3  # one for the weight, and one for its detached tensor
 
 
 def test_a_weight_that_moves_within_its_storage_is_cast_again(real_device: str) -> None:

@@ -49,7 +49,7 @@ def viewed(device: str) -> Callable[[], object]:
     return lambda: [x @ (view if turn else weight * 1) for turn in range(6)]
 
 
-# What puts a layer on a device and returns what uses it several times.
+# Functions that put a layer on a device and return a function that uses it several times.
 PROGRAMS: dict[str, Callable[[str], Callable[[], object]]] = {
     "weights": repeated(nn.Linear(4, 4)),
     "frozen weights": repeated(nn.Linear(4, 4).requires_grad_(False)),
@@ -112,7 +112,7 @@ def test_the_cache_switches_of_torch_apply(off: str) -> None:
     assert count_casts(in_region) == expected
 
 
-# What ends the life of a region's casts before the region ends.
+# Events that drop a region's casts before the region ends.
 ENDS: dict[str, Callable[[], object]] = {
     "the region": lambda: None,
     "torch.clear_autocast_cache": torch.clear_autocast_cache,
@@ -143,7 +143,7 @@ def test_no_activation_stays_alive_without_gradients() -> None:
             layer(activation)
 
     with torch.no_grad(), torch.autocast("cpu", BF16):
-        use()  # casts the weights, which are held
+        use()  # casts the weights, which stay alive
         assert count_allocated(use) == 0
 
 

@@ -69,7 +69,7 @@ def test_a_kept_weight_is_cast_once_for_all_threads() -> None:
 
     with ThreadPoolExecutor(THREADS) as pool:
         first, *others = pool.map(serve, range(THREADS))
-    assert count_casts(lambda: serve(0)) == 1  # that of the input
+    assert count_casts(lambda: serve(0)) == 1  # the cast of the input
     assert all(torch.equal(first, other) for other in others)
     cast_cache.release(model)
 

@@ -63,7 +63,7 @@ def frozen(module: nn.Module) -> Tensor:
         return result
 
 
-# What runs over regions, and what it should give.
+# Transforms and compilers that run over regions, and the expected values.
 RUNS: dict[str, tuple[Callable[[nn.Module], Any], Callable[[nn.Module], Tensor]]] = {
     "vmap": (lambda module: vmap(lambda x: in_region(module, x[None])[0], randomness="error")(X), eager),
     "grad": (differentiated, lambda module: gradient(module, "3.weight")),

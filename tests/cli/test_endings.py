@@ -59,7 +59,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-# A script under `polycast trace`; the words before and after it; its status, what it prints, and what is said of it.
+# A script under `polycast trace`; the words before and after it; its status, its output, and the error.
 CASES = {
     "with arguments": (SCRIPT, "", "--lr 3", 3, "['--lr', '3'] True\n", "linear  lower_precision_fp  1      3"),
     "a table": (

@@ -70,7 +70,7 @@ def test_an_unreadable_release_is_reported_without_the_exceptions_of_devices(tmp
     assert problems(tmp_path, text) == f"policy.yaml:16:44: error: {expected}"
 
 
-# What makes a file that the table cannot hold.
+# Functions that make a file that the table cannot contain.
 FILES: dict[str, Callable[[Path], object]] = {
     "missing": lambda _: None,
     "a folder": Path.mkdir,

@@ -141,7 +141,7 @@ def test_the_file_of_a_backend_is_written_and_compared(backend: Workplace) -> No
     assert (status, printed) == (1, "") and "\n-  KERNEL_PRIVATEUSEONE(bend, fp32)\n" in error
 
 
-# What the owner of a backend types.
+# Arguments of a backend maintainer.
 MISTAKES = {
     "no file": "--backend mine",
     "an unknown device": "--backend mime --standalone ops.cpp",

@@ -132,7 +132,7 @@ def calls(folder: Path, count: int) -> int:
     torch = Schemas(functions, (2, 9), SCHEMAS.autocast_keys)
     found: list[str] = []
     before = sys.getprofile()
-    gc.disable()  # what other tests have left is finalized by calls, too
+    gc.disable()  # finalizing objects of other tests makes calls as well
     sys.setprofile(lambda _, event, __: found.append(event) if event in ("call", "c_call") else None)
     try:
         render(read_policy(path, path.name, torch))

@@ -29,7 +29,7 @@ def test_a_note_is_a_one_line_comment_and_releases_are_separate_only_if_rules_di
     assert "torch/version.h" not in registration
 
 
-# The overloads for which a backend's own file has another category or none, and the policy a note that says why.
+# The overloads for which a backend's own file has another category or none, and the policy a note with the reason.
 NOTED = {"conv1d.padding", "conv2d.padding", "conv3d.padding", "linalg_matrix_norm", "linalg_matrix_norm.str_ord"}
 DIFFERENT = {"npu": NOTED, "musa": set(), "mlu": NOTED | {"_cudnn_rnn"}, "tpu": set()}
 
@@ -41,7 +41,7 @@ def test_a_registration_equals_the_backends_own_except_for_notes(device: str) ->
     rules = [rule for rule in policy.rules() if schemas.release in rule.torch and rule.category is not Category.STOCK]
     made = {rule.schema_name: rule.category.value for rule in rules if rule.device == device}
     own = {name: category for category, names in LISTS[device].items() for name in names.split()}
-    names = own.keys() if device == "musa" else made.keys() | own.keys()  # whose file has the macros of torch, too
+    names = own.keys() if device == "musa" else made.keys() | own.keys()  # whose file also has PyTorch's macros
     mine = {name for name in names if made.get(name) != own.get(name)}
     # A backend's torch may have overloads that the installed one lacks.
     pairs = {name: split_name(name) for name in mine}

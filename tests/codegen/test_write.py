@@ -78,7 +78,7 @@ def test_a_file_in_the_path_of_a_folder_or_a_folder_in_the_path_of_a_file_is_not
     assert _content(folder) == _bytes(OLD)
 
 
-# What the folder holds below the mark, what is generated there, and the diff below its two lines of names.
+# The contents of the folder below the mark, the files that are generated there, and the diff below its two file names.
 DIFFERENCES: dict[str, tuple[bytes | None, str | None, str]] = {
     "the same": (b"one\n", "one\n", ""),
     "a line": (b"one\ntwo\nthree\n", "one\n2\nthree\n", f"@@ -1,4 +1,4 @@\n {HEAD} one\n-two\n+2\n three\n"),

@@ -29,7 +29,7 @@ OPS: dict[str, Callable[[], Tensor]] = {
     "softmax": lambda: torch.softmax(ONES, -1),
 }
 GOOD = dict.fromkeys(["linear", "matmul", "bmm", "addmm", "conv2d"], "fp32")
-BAD = {"softmax": LOWER}  # a rule of the user's, beside the built-in ones
+BAD = {"softmax": LOWER}  # a rule of the user, in addition to the built-in ones
 
 
 class Node(nn.Module):

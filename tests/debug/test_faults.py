@@ -153,7 +153,7 @@ def test_advice_for_branches_of_a_float32_residual_avoids_the_findings(
         advised = findings[0].site, findings[0].shows
         why, _, code = findings[0].remedy.partition("polycast.")
         assert why == "a GradScaler with a smaller init_scale avoids it; tried, and finite: "
-        assert not findings[0].skipped  # there is no scaler
+        assert not findings[0].skipped  # without a scaler
         given = eval(f"polycast.{code}", {"polycast": polycast, "model": model})
         rules |= given if isinstance(given, polycast.Policy) else {}
     pytest.fail(str(findings))

@@ -74,7 +74,7 @@ def make() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 8))
 
 
-# Those that XLA runs in ``make test``: it compiles each, and refuses others below any dispatch mode.
+# The programs that XLA runs in ``make test``: it compiles each, and others do not run under a dispatch mode.
 ON_XLA = ("per-sample", "a custom operator with random numbers", "checkpointing", "a region of another dtype")
 
 
@@ -100,7 +100,7 @@ def test_a_program_gives_the_same_results(
     torch.testing.assert_close(result(real_device, name, around), plain, rtol=0, atol=0)
 
 
-# The other's operator refuses what the reference gives it.
+# Its operator does not accept the inputs of the reference run.
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "a custom operator of one dtype"])
 def test_a_program_can_be_compared(name: str) -> None:
     model = make()

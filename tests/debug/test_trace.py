@@ -32,7 +32,7 @@ def traced(call: Callable[[], object]) -> trace:
 
 ONES = torch.ones(2, 2)
 HALF, WIDE = ONES.to(BF16), ONES.double()
-# A call; of the traced call the op, the rule, what it was given and computed in, and the number of casts; and why.
+# A call; the op, rule, given and computed dtypes and number of casts of the traced call; and the reason.
 CALLS: list[tuple[Callable[[], object], tuple[object, ...], str]] = [
     (lambda: linear(ONES, ONES), ("linear", "lower_precision_fp", (F32, F32), (BF16, BF16), 2), "its rule is lower"),
     (lambda: linear(HALF, HALF), ("linear", "lower_precision_fp", (BF16, BF16), (BF16, BF16), 0), "need no cast"),

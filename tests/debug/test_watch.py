@@ -36,7 +36,7 @@ def run_on_fakes(model: nn.Module) -> str:
         return str(model(torch.ones(3, 4)).shape)
 
 
-# What traces a program only.
+# Ways to trace a program only.
 REHEARSALS: list[Callable[[nn.Module], str]] = [
     run_on_fakes,
     lambda model: str(torch.export.export(model, (torch.ones(2, 4),)).graph),
@@ -156,7 +156,7 @@ MEANT: list[Callable[[Tensor], Tensor]] = [
 # A program, and the ops that are found in it.
 FOUND: list[tuple[Callable[[Tensor], Tensor], list[str]]] = [
     *((function, []) for function in MEANT),
-    # What follows from a finding is none of its own.
+    # Consequences of a finding are not findings.
     (lambda x: torch.exp(x + 20).square() * 0, ["exp"]),  # whose backward reads the infinities that were saved
     (lambda x: (torch.exp(x + 20).view(4, 2).t() * 0).reshape(2, 4), ["exp"]),
     (lambda x: torch.softmax((x + 300).mul(300).narrow(0, 0, 2), -1), ["mul"]),

@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-# By the names of modules, what pip installs them by. All else that the tests use is optional.
+# The names of modules, and the requirements by which pip installs them. All other packages of the tests are optional.
 NEEDED = {
     "torch": "torch",
     "setuptools": "'setuptools>=77'",

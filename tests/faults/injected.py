@@ -20,7 +20,7 @@ SEED = 20261124
 MUTANTS = {("python/polycast", ".py"): 120, ("csrc", ".cpp .h"): 25, ("codegen", ".py .j2"): 25}
 NOT_MUTATED = ("_built_for.py", "op_samples.py")  # a generated file; a table of shapes
 
-Site = tuple[int, int, str]  # where a text begins and ends, and what replaces it
+Site = tuple[int, int, str]  # where a text begins and ends, and its replacement
 
 
 @dataclass(frozen=True)

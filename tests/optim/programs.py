@@ -25,7 +25,7 @@ from tests.support.optimizers import FOR_LOOP, OURS, THEIRS, Kernels, Options, s
 
 F32, F64, BF16, HALF, C64 = torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.complex64
 NAN, INF = float("nan"), float("inf")
-# One rounding; that of a value in float32 is of several operations.
+# One rounding; a value in float32 is rounded by several operations.
 TOLERANCES = {F64: 1e-12, F32: 2e-6, BF16: 2.0**-7, HALF: 2.0**-10}
 
 T = TypeVar("T")
@@ -77,14 +77,14 @@ class Program:
 
     def __init__(self, data: st.DataObject, kernels: Kernels) -> None:
         self.data, self.device = data, kernels.device
-        # Our kernels of the host and torch.optim's step know that a step is skipped.
+        # Our CPU kernels and torch.optim's step report a skipped step.
         self.knows_skips = kernels.device == "cpu" and kernels.path != "composition"
         # Torch's fused kernels may write the gradients that they have unscaled.
         self.scales_grads = kernels.path == "composition" or (
             self.device != "cpu" and isinstance(facts_of(self.device), Fused)
         )
         self.dtypes = [F32, F32, BF16, HALF, *([F64] if has_float64(self.device) else [])]
-        if self.device != "xla":  # it loses the imaginary part of what is written to a view
+        if self.device != "xla":  # a write to a view loses its imaginary part
             self.dtypes.append(C64)
         self.generator = torch.Generator().manual_seed(0)
         self.name = self.choose("optimizer", ["SGD", "SGD", "Adam", "AdamW"])
@@ -150,7 +150,7 @@ class Program:
     def set_grad(self, pair: Pair, group: Options) -> None:
         """Remove the gradient, keep it, write to it, or set a new one of any layout or a sparse one."""
         param, old = pair.ours, pair.ours.grad
-        # A momentum buffer that is sparse takes no dense gradient.
+        # A sparse momentum buffer does not accept a dense gradient.
         takes_sparse = self.device == "cpu" and self.name == "SGD" and bool(param.dim())
         takes_sparse = takes_sparse and not group["weight_decay"] and not group["momentum"]
         kinds = ["new", "new", "new", "none"]
@@ -166,7 +166,7 @@ class Program:
         elif kind == "new":
             wide = self.numbers(*param.shape, dtype=C64 if param.is_complex() else F32)
             grad = torch.empty_like(param.detach()).copy_(wide * self.choose("times", [1.0, 1.0, 1e-2, 30.0]))
-            # Torch.optim's Adam refuses a gradient that is a view of its conjugate.
+            # torch.optim's Adam raises for a gradient that is a view of its conjugate.
             plain = self.device == "xla" or (param.is_complex() and self.name != "SGD")
             param.grad = grad if plain else GRADS[self.choose("its layout", list(GRADS))](grad)
 
@@ -187,7 +187,7 @@ class Program:
         skips = scalars.get("found_inf", 0.0) != 0.0
         factor = float(torch.tensor(scalars.get("clip_coef", 1.0))) / scalars.get("grad_scale", 1.0)
         grads = [None if pair.ours.grad is None else usual(pair.ours.grad) for pair, _ in used]
-        synchronize(self.device)  # XLA computes what is pending anew in each graph, and may round it otherwise
+        synchronize(self.device)  # XLA computes pending values again in each graph, and may round them differently
         before = [(tensor, usual(tensor), tensor._version) for tensor in tensors(self.ours)]
         self.give_zeros()
         self.take_step({name: torch.tensor(value, device=self.device) for name, value in scalars.items()})

@@ -59,7 +59,7 @@ def oracle(name: str, options: tuple[tuple[str, Any], ...], dtype: torch.dtype) 
 def test_errors_match_the_for_loop(
     name: str, options: Options, dtype: torch.dtype, state_dtype: torch.dtype | None, kernels: Kernels
 ) -> None:
-    # Where torch.optim takes the step, its implementation over lists rounds otherwise.
+    # If torch.optim runs the step, its foreach implementation rounds differently.
     given = {**options, "state_dtype": state_dtype, "foreach": False}
     wanted, theirs = oracle(name, tuple(options.items()), dtype)
     ours = (run(OURS[name], given, dtype, dtype, kernels.device) - wanted).abs()

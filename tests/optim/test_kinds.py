@@ -48,7 +48,7 @@ KINDS: dict[str, Callable[[], Pair]] = {
 NO_MEMORY = (
     r"layer1\): expected memory, got the sizes \[3\] and none; its storage was resized to nothing, so restore its"
 )
-# What steps and passes over gradients raise; the others are right.
+# The errors of steps and of passes over gradients; the other kinds give correct values.
 STEPS = {
     "conjugate": "view_as_real doesn't work on unresolved conjugated tensors",  # by Adam; torch.optim raises the same
     "zero": "ZeroTensors are immutable",

@@ -120,7 +120,7 @@ def test_sparse_momentum_matches_torch_optim(dims: int, dtype: torch.dtype, opti
         buffers = [side.state[param]["momentum_buffer"] for side, param in ((optimizer, ours), (peer, theirs))]
         assert all(buffer.is_sparse for buffer in buffers)
         torch.testing.assert_close((ours, buffers[0].to_dense()), (theirs, buffers[1].to_dense()), **tolerance)
-        if number == 2:  # each goes on with the other's
+        if number == 2:  # each continues with the other's
             states = [side.state_dict() for side in (peer, optimizer)]
             optimizer.load_state_dict(states[0])
             peer.load_state_dict(states[1])

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 Graph = dict[str, set[str]]
-# What each part of the repository may import of the others; `polycast` is the package as it is installed.
+# The parts that each part of the repository may import; `polycast` is the installed package.
 MAY_IMPORT = {
     "python": {"polycast"},
     "codegen": set(),  # it runs before the package is built

@@ -24,7 +24,7 @@ LIBRARY = torch.library.Library("programs", "DEF")  # type: ignore[no-untyped-ca
 LIBRARY.define("product(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]
 LIBRARY.impl("product", lambda x: x @ x, "CompositeImplicitAutograd")  # type: ignore[no-untyped-call]
 
-# The op that each runs where it is unlisted. XLA has an einsum of its own.
+# The op that each runs if it is unlisted. XLA has its own einsum.
 BELOW = {"matmul": "mm", "einsum": "bmm", "programs::product": "matmul"}
 CALLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "bmm": lambda x, _: torch.bmm(x[None], x[None]),
@@ -37,7 +37,7 @@ CALLS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 ONE_TENSOR = ("relu", "programs::product")  # which do not promote
 GIVEN = ("float32", "bfloat16", "float64", "weight")
-VALUES = torch.tensor([[173, -182], [282, 231]]) / 256  # bfloat16 holds them, but not their products
+VALUES = torch.tensor([[173, -182], [282, 231]]) / 256  # bfloat16 can represent them, but not their products
 WEIGHT = nn.Linear(2, 2, bias=False)  # whose casts a program may keep
 
 

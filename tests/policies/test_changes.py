@@ -24,7 +24,7 @@ def dtype_of(call: Callable[[torch.Tensor], torch.Tensor]) -> torch.dtype:
         return call(X).dtype
 
 
-# What makes a change, what it changes, and the values before and after one of each kind.
+# A function that makes a change, its target, and the values before and after one change of each kind.
 CHANGES: dict[str, tuple[Callable[[str], Handle], Callable[[], object], list[object]]] = {
     "use": (lambda kind: polycast.use({"matmul": kind}), lambda: dtype_of(lambda x: x @ x), IN_FORCE),
     "assign": (lambda kind: polycast.assign(LAYER, {"": {"linear": kind}}), lambda: dtype_of(LAYER), IN_FORCE),

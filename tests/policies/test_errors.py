@@ -71,7 +71,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "a rule of a dtype that nothing is cast to": lambda: Policy({"softmax": torch.int8}),
     "values that say nothing": lambda: Policy({"softmax": None, "relu": 3, "gelu": {"cuda": [b"fp32"]}, "exp": {1}}),
     "a value in itself": lambda: Policy(ITSELF),
-    # What an op can take
+    # The categories that an op can have
     "promotion of one tensor": lambda: Policy({"relu": "promote"}),
     "no argument for a dtype": lambda: Policy({"torch.nn.ReLU": {"cpu": "fp32_set_opt_dtype"}}),
     "no overload for a dtype": lambda: Policy({"library::attention": "fp32_append_dtype"}),

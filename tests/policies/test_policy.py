@@ -18,7 +18,7 @@ LIKE_CUDA = "cuda xla_gpu mtia maia hpu privateuse1 npu musa mlu"
 CPU = "cpu tpu"  # which is like it
 ALL = " ".join(DEVICES)
 CROSS_ENTROPY = "cross_entropy_loss promote, nll_loss promote, nll_loss2d promote"
-# Rules, and what devices get of them. An op stands for all overloads that are listed with it.
+# Rules, and the resulting categories on devices. An op represents all overloads that are listed with it.
 RULES: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     "an op": ({"layer_norm": "input_dtype"}, {ALL: "layer_norm input_dtype"}),
     "an overload": ({"pow.Tensor_Scalar": "bfloat16"}, {ALL: "pow.Tensor_Scalar bfloat16"}),
@@ -60,7 +60,7 @@ def test_rules_resolve_to_a_category_on_each_device(rules: dict[str, object], ex
     }
 
 
-# What stands for a policy that gives softmax fp32.
+# Values that are accepted as a policy with softmax in fp32.
 POLICIES: list[object] = [
     {"ops": {"softmax": "fp32"}},
     {"torch.softmax": torch.float32},
@@ -74,7 +74,7 @@ def test_a_dict_or_a_file_is_accepted_as_a_policy(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text("ops: {softmax: fp32}")
-    for name in ("flat.yaml", "mine", "torch-2.11"):  # a Path is a file, whatever its name says
+    for name in ("flat.yaml", "mine", "torch-2.11"):  # a Path is a file, whatever its name
         Path(name).write_text("softmax: fp32")
     assert Policy(value) == Policy({"softmax": "fp32"})  # type: ignore[arg-type]
 

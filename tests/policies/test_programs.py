@@ -101,7 +101,7 @@ def blocks(depth: int, kinds: str = "utgrkbdc") -> st.SearchStrategy[Block]:
     if "t" in kinds:
         threads = blocks(depth - 1, "".join(set(kinds) - {*"uc"}))  # `use` would be seen by the others
         nodes.append(st.builds(Threads, st.lists(threads, min_size=1, max_size=2).map(tuple)))
-    if "g" in kinds:  # torch's own region would stay entered after the module
+    if "g" in kinds:  # PyTorch's own region would stay entered after the module
         nodes.append(st.builds(Generator, regions(blocks(0)), within, st.none()))
         nodes.append(st.builds(Generator, regions(blocks(0), has_rules=True), within, drawn_rules()))
     if "r" in kinds:

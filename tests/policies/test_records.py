@@ -38,7 +38,7 @@ def test_the_policy_differs_from_a_release_only_in_rules_with_a_note(record: Rel
     for name, device in [*rules, *((name, device) for name in record.ops for device in record.devices)]:
         rule = rules.get((name, device))
         held = "unlisted" if rule is None else rule.category.value
-        # A note stands with what is listed, be it as input_dtype.
+        # A note belongs to a listed op, even with the category input_dtype.
         told = record.category(name, device)
         if device in record.devices and not (rule and rule.note) and told not in (held, ABSENT):
             different.add(f"{device}-{name}")

@@ -26,7 +26,7 @@ F64, F32, INT, HALF, BF16 = torch.float64, torch.float32, torch.int64, torch.flo
 REACHABLE = [device for device in FIRST_ON_KEY if is_reachable(device)]
 CATEGORIES = ("lower_precision_fp", "fp32", "promote", "input_dtype", "banned", *SETS_A_DTYPE)
 
-# Torch's own kernel, which no rule changes, and what takes names, which cannot be passed from Python, are left out.
+# Omitted: PyTorch's own kernel, which no rule changes, and overloads with dimension names, which Python cannot pass.
 _STOCK = {(rule.op, rule.overload, rule.device) for rule in BUILT_IN if rule.category == "stock"}
 _SCHEMAS = Schemas.installed()
 LISTED = [

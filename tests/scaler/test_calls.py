@@ -99,7 +99,7 @@ def fakes(device: str) -> list[Tensor]:
 @pytest.mark.parametrize(
     ("kind", "look", "wanted"),
     [
-        # What was clipped is not looked at again.
+        # Clipped gradients are not checked again.
         ("SGD", "clip_grad_norm", {"sgd_step_": 4, "norm": 1, "find_non_finite": 3}),
         ("AdamW", "unscale_", {"sgd_step_": 2, "adam_step_": 2, "unscale_": 1, "find_non_finite": 3}),
     ],

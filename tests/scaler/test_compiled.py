@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tests.scaler.common import INF, LOOKS, OPTIMIZERS, started
 
-# What compiling stock's loss in `scaler.scale(loss).backward()` warns of, too, and torch 2.13 of its own optimizers.
+# Warnings of compiling a loss with PyTorch's scaler as well, and, in torch 2.13, its own optimizers.
 # Every other warning is an error.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"),

@@ -35,7 +35,7 @@ class Given:
         self.model = nn.Linear(1, 1)
 
 
-# Calls of a scaler that has scaled, an optimizer, and more that is given. The random programs have other orders, too.
+# Calls of a scaler that has scaled, an optimizer, and further arguments. The random programs have other orders.
 CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
     # Arguments of the constructor.
     "a number for the device": lambda s, o, it: GradScaler(2.0**10),

@@ -70,7 +70,7 @@ class Side:
         self.scaler: Any = (polycast.GradScaler if ours else Scaler)(device, **OPTIONS)
         self.batches = 0
         self.looks: list[tuple[str, int]] = []  # calls of unscale_ and clip_grad_norm since the last update
-        self.skips: list[list[bool]] = [[] for _ in kinds]  # of each optimizer's steps, those by torch's scaler
+        self.skips: list[list[bool]] = [[] for _ in kinds]  # the number of steps of each optimizer by PyTorch's scaler
 
     def turn(self, call: Call) -> Any:
         """Return the optimizer of a call; a wrapped one rotates among itself, its wrapper and the wrapper's wrapper."""
@@ -156,7 +156,7 @@ class Side:
 
     def copy(self, _: Call) -> None:
         self.scaler = pickle.loads(pickle.dumps(self.scaler))
-        self.skips = [[] for _ in self.skips]  # a copy counts anew
+        self.skips = [[] for _ in self.skips]  # a copy counts from 0
 
     def values(self) -> list[Tensor]:
         """Return all values that must be equal, also whether the last step was skipped, and the skip counts."""
@@ -233,7 +233,7 @@ def compare(kinds: tuple[str, str], precision: str, program: list[Call], device:
         if call.name in ("backward", "zero_grad") and call.optimizer in scaled:
             continue
         found, wanted = (outcome(getattr(side, call.name), call) for side in (ours, theirs))
-        if isinstance(wanted, AttributeError):  # torch's steps no fused optimizer that was unscaled without gradients
+        if isinstance(wanted, AttributeError):  # PyTorch's scaler raises for a fused optimizer without gradients
             break
         if isinstance(found, Exception) or isinstance(wanted, Exception):
             same_text = call.name == "clip_grad_norm" or str(wanted) in str(found)
@@ -260,7 +260,7 @@ def compare(kinds: tuple[str, str], precision: str, program: list[Call], device:
 def test_programs_match_pytorchs_scaler(real_device: str) -> None:
     """Specification 8.1 and 8.3."""
     kinds = [kind for kind in KINDS if kind != "fused" or isinstance(facts_of(real_device), Fused)]
-    # Other devices than the host, on which torch's scaler runs, have other rules for float16.
+    # PyTorch's scaler runs on the CPU; other devices have other rules for float16.
     has = {"single": True, "double": has_float64(real_device), "half": real_device == "cpu"}
     kind, precision = st.sampled_from(kinds), st.sampled_from([each for each in has if has[each]])
 
@@ -270,7 +270,7 @@ def test_programs_match_pytorchs_scaler(real_device: str) -> None:
     def run(kinds: tuple[str, str], precision: str, program: list[Call]) -> None:
         compare(kinds, precision, program, real_device)
 
-    if "fused" in kinds:  # torch's fused optimizers skip for a found_inf of 1, and not for 2
+    if "fused" in kinds:  # PyTorch's fused optimizers skip for a found_inf of 1, but not of 2
         overflows = [Call("backward", number, INF) for number in (0, 1)]
         both = [*overflows, Call("step_together"), Call("update")]
         reloaded = [Call(name) for name in ("backward", "step", "update", "reload")]  # with a growth tracker of 1

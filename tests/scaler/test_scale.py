@@ -136,6 +136,6 @@ def test_methods_that_pytorchs_scaler_calls_can_be_overridden(kind: str, unscale
     optimizer, param.grad = OPTIMIZERS[kind]([param]), torch.ones(2)
     if unscales:
         scaler.unscale_(optimizer)
-    scaler.step(optimizer, None)  # no closure, by position, as Accelerate says it
+    scaler.step(optimizer, None)  # not a closure, but a positional argument of Accelerate
     assert [call[0] for call in called.mock_calls] == calls
     assert param.tolist() != [1.0, 1.0]

@@ -80,7 +80,7 @@ def test_it_equals_lambda_lr_that_advances_only_after_taken_steps(name: str, kin
     assert isinstance(schedule, lr_scheduler.LRScheduler)
     assert (schedule.optimizer, schedule.last_epoch, schedule.base_lrs) == (ours.optimizer, 17, [float(lr), 0.02])
     assert schedule.state_dict() == {"steps_taken": 12, "base_lrs": [float(lr), 0.02]}
-    # What is compiled, or captured in a graph, goes on with the same tensors. That of the user is not written.
+    # Compiled or captured code continues with the same tensors. The user's tensor is not written.
     assert all(group["lr"] is rate for group, rate in zip(ours.optimizer.param_groups, tensors, strict=True))
     assert float(lr) == pytest.approx(0.1)
 
@@ -117,7 +117,7 @@ def test_a_checkpoint_resumes_the_schedule(optimizer_first: bool) -> None:
     third, copied = deepcopy((first, schedule))
     started(third.scaler)
     rates = [type(group["lr"]) for loop in (first, second) for group in loop.optimizer.param_groups]
-    assert len({*rates}) == 1  # torch's distributed checkpoints are loaded into what a fresh optimizer has
+    assert len({*rates}) == 1  # PyTorch's distributed checkpoints are loaded into the state of a new optimizer
     for number in range(5):
         for loop, each in ((first, schedule), (second, resumed), (third, copied)):
             loop.iterate(skip=number == 1)

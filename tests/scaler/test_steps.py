@@ -136,7 +136,7 @@ def failed(scaler: Any, optimizer: Any) -> None:
         scaler.step(optimizer)
 
 
-# What may be done with a gradient before, or while, zero_grad lets go of it.
+# Operations on a gradient before zero_grad releases it, or at that time.
 USES: dict[str, Callable[[Any, Any], object]] = {
     "dropped": lambda scaler, it: (scaler.unscale_(it), scaler.update()),
     "clipped": lambda scaler, it: (scaler.clip_grad_norm(it, 1.0), scaler.step(it)),

@@ -31,7 +31,7 @@ KINDS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "foreach": (torch.optim.AdamW, torch.optim.AdamW, ADAM | {"foreach": True}),
     "fused": (torch.optim.AdamW, torch.optim.AdamW, ADAM | {"fused": True}),
 }
-Part = tuple[int, ...]  # the index of a parameter, and where the part lies; replicas are the same part
+Part = tuple[int, ...]  # the index of a parameter, and the offset of the part; replicas have the same part
 
 
 def gathered(values: dict[Part, Tensor]) -> dict[Part, Tensor]:
@@ -49,7 +49,7 @@ class Optimized:
         ours, theirs, options = KINDS[kind]
         choice = LAYOUTS if is_sharded else [None]
         self.layouts = [random.choice(choice[: -1 if is_sharded and not index else None]) for index in range(3)]
-        if kind in ("foreach", "fused"):  # torch's take no lists of several meshes
+        if kind in ("foreach", "fused"):  # torch.optim does not accept lists over several meshes
             self.layouts = self.layouts[:1] * 3
         self.dtypes = [layout and random.choice([torch.float32, torch.float64]) for layout in self.layouts]
         wholes = [torch.randn(random.randint(1, 6), random.randint(1, 5), dtype=dtype) for dtype in self.dtypes]
@@ -130,7 +130,7 @@ class Program:
         for each, bad in zip(self.all, bads, strict=True):
             each.give(self.random, self.scale, self.random.choice([1.0, 1e20]) if look == "clip" else 1.0, bad)
         self.look(look)
-        if look == "step" or self.random.random() < 0.9:  # else the batch is dropped
+        if look == "step" or self.random.random() < 0.9:  # otherwise the batch is dropped
             self.step(self.random.random() < 0.5, is_bad)
         self.scaler.update()
         self.good = 0 if is_bad else self.good + 1

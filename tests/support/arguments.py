@@ -37,7 +37,7 @@ class Maker:
             return [self.value(item), self.value(item)]
         if kind == "Tensor":
             return self.tensor(next(self.dtypes))
-        # A name of a dimension is a text too, of this form; what any text means is never asked.
+        # A dimension name is also a string of this form; the meaning of a string does not matter.
         return {"int": 1, "SymInt": 1, "number": 1, "float": 1.0, "bool": False, "str": "dimname::same"}[kind]
 
     def tensor(self, dtype: torch.dtype) -> torch.Tensor:

@@ -27,7 +27,7 @@ RESET = (
     "torch._higher_order_ops.triton_kernel_wrap.kernel_side_table.",
     "torch._higher_order_ops.wrap.inductor_code_side_table.",
 )
-# What Python remembers of functions of ours that have overloads.
+# Python's registry of our functions with overloads.
 OVERLOADS = "_overload_registry.polycast."
 
 

@@ -55,7 +55,7 @@ def _is_in(device: str, spelled: set[str]) -> bool:
 
 def _read() -> list[Case]:
     lines = (ROOT / "generated" / "policy_cases.jsonl").read_text(encoding="utf-8").splitlines()
-    groups = [json.loads(line) for line in lines[1:]]  # the first says where they come from
+    groups = [json.loads(line) for line in lines[1:]]  # the first line states their source
     spelled = [set(group.pop("devices").split()) for group in groups]
     # Device by device, each named by one object: pytest then sets a device up once for all its cases.
     return [

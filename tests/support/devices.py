@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 
 from tests.support.probe import HAS_XLA
 
-# Torch's kernel of mse_loss resizes its result on a device that runs it by torch's fallback to the host.
+# PyTorch's kernel of mse_loss resizes its result on a device that runs it by the CPU fallback.
 RESIZES = pytest.mark.filterwarnings("ignore:An output with one or more elements was resized:UserWarning")
 
 

@@ -60,7 +60,7 @@ PATHS: dict[str, Callable[[], AbstractContextManager[None]]] = {
 class Kernels(NamedTuple):
     """The kernels of a step: a device's own, or on the CPU one of PATHS."""
 
-    device: str  # torch's device type
+    device: str  # PyTorch's device type
     path: str = "fused"
 
     def __str__(self) -> str:

@@ -12,9 +12,9 @@ from packaging.utils import parse_sdist_filename, parse_wheel_filename
 from tests.support.snippets import ROOT, page
 
 DIST_INFO = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE", "top_level.txt"}
-# What setuptools adds to the files of the checkout.
+# Files that setuptools adds to the checkout.
 ADDED = {"PKG-INFO", "setup.cfg"}
-# What a build needs of the checkout.
+# Files of the checkout that a build needs.
 NEEDED = [
     *("MANIFEST.in", "codegen", "csrc", "generated", "python", "policy.yaml", "pyproject.toml", "setup.py"),
     *("README.md", "LICENSE"),

@@ -30,7 +30,7 @@ def python(code: str, **environment: str) -> str:
     return run.stdout
 
 
-# Runs the blocks of each program one after the other, in a fork, since importing torch takes longer than most of them.
+# Runs the blocks of each program in order, in a fork, because importing torch takes longer than most of them.
 # It prints what the blocks of each printed, or the error. A warning fails, but one that the block prints as well.
 FORKS = """
 import contextlib, io, json, os, sys, traceback, warnings

@@ -15,7 +15,7 @@ def examples(count: int, *, shrinks: bool = True) -> "settings":
     With TIMES=100 in the environment it has 100 times as many. Only the examples of `make test` are the same in each
     run. A failing example is shrunk first; disable that if it takes minutes.
     """
-    from hypothesis import HealthCheck, Phase, settings  # tests without properties run where it is not installed
+    from hypothesis import HealthCheck, Phase, settings  # tests without properties run if it is not installed
 
     left_out = {Phase.explain} if shrinks else {Phase.explain, Phase.shrink}
     return settings(

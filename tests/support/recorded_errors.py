@@ -18,7 +18,7 @@ _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 _NUMBER = re.compile(r" #\d+$")
 _found: dict[Path, dict[str, str]] = {}  # the errors that the tests of this run raised
 _ran: set[tuple[Path, str]] = set()  # the tests of this run that expect errors
-deselected: list[pytest.Item] = []  # the tests that this run collected and left out
+deselected: list[pytest.Item] = []  # the tests that this run collected and deselected
 
 
 def read(path: Path) -> dict[str, str]:

@@ -23,7 +23,7 @@ from tests.support.below import ReachedError, autocasting, fake_tensors, probes
 F32, F64, INT, LOWERS = torch.float32, torch.float64, torch.int64, (torch.bfloat16, torch.float16)
 STOCK, UNSEEN = "stock", "unseen"
 KINDS = ("unlisted", "lower_precision_fp", "fp32", "promote", "fp32_set_opt_dtype", "fp32_append_dtype")
-_BANNED = ("unsafe to autocast", "is banned on")  # torch's words, and those of a rule
+_BANNED = ("unsafe to autocast", "is banned on")  # PyTorch's terms, and the terms of a rule
 _KEY = re.compile(r"^Autocast(\w+?)(?:\[alias\])?: (?!fallthrough)", re.MULTILINE)
 
 

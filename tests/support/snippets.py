@@ -22,7 +22,7 @@ PAGES = (
         if path.name not in ("changelog.md", "cli.md", "releases.md")
     ),
 )
-# The language of a directive of MyST is its name in braces, and what follows it.
+# The language of a MyST directive is its name in braces, and its arguments.
 _BLOCK = re.compile(r"^ *```([^`\n]*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _DECIMAL = re.compile(r"\d+\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+")
 _COMMAND = re.compile(r"(?:make|pip|uv pip|python -m|polycast) [^`#\n]*[^`#\s]")

@@ -253,7 +253,7 @@ def optimized(way: Way, library: Any) -> object:
 
 AMP: Any = torch.amp
 HALF, REGION = {("float16", "float16")}, {("bfloat16", "bfloat16")}
-# How each is seen, and what is seen where it works; None is what eager stock shows.
+# How each feature is tested, and the result if it works; None stands for the result of eager stock PyTorch.
 FEATURES: dict[str, tuple[Callable[[Way, Any], object], object]] = {
     "`polycast.use`": (used, HALF),
     "a region with `policy=` around the call": (around, HALF),

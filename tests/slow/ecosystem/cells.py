@@ -39,9 +39,9 @@ class Cell:
     package: str
     recipe: Recipe
     train: Train
-    beside: Train  # stock, of the same seed and data: the trainer itself, or torch's loop where it cannot
-    line: str  # what a user adds to a training that runs on stock torch, in addition to our optimizer and scaler
-    needs_line: bool  # there is no way without
+    beside: Train  # stock, with the same seed and data: the trainer itself, or PyTorch's loop where it cannot
+    line: str  # the line that a user adds to training with stock PyTorch, in addition to our optimizer and scaler
+    needs_line: bool  # whether the line is always required
 
     def __str__(self) -> str:
         return f"{self.package}, {self.recipe.name}"
@@ -143,7 +143,7 @@ def _pickled(training: Callable[[], Trained]) -> bytes:
 
 def _alone(train: Train, kit: Kit) -> Trained:
     torch.set_num_threads(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what C++ prints, too
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # also the output of C++
     if not kit.ours:
         polycast.uninstall()
     return train(kit)
@@ -151,7 +151,7 @@ def _alone(train: Train, kit: Kit) -> Trained:
 
 def _as_rank(train: Train, kit: Kit, rank: int, size: int) -> Trained:
     world: Any = torch.distributed
-    warnings.filterwarnings("ignore", "TypedStorage is deprecated")  # by torch's own checkpoints
+    warnings.filterwarnings("ignore", "TypedStorage is deprecated")  # by PyTorch's own checkpoints
     store, timeout = f"file://{kit.folder / 'store'}", datetime.timedelta(seconds=60)
     world.init_process_group("gloo", init_method=store, rank=rank, world_size=size, timeout=timeout)
     done = train(kit)

@@ -23,8 +23,8 @@ class Recipe:
     precision: str = "float16"
     clip: float = 0.0  # the largest norm of the gradients, 0 for any
     accumulate: int = 1  # batches for a step
-    schedule: bool = False  # multiplies the learning rate by 0.8 with each step that is taken
-    bad: int | None = None  # the step whose first batch holds an infinity
+    schedule: bool = False  # multiplies the learning rate by 0.8 with each step that is not skipped
+    bad: int | None = None  # the step whose first batch contains an infinity
     resume: int = 0  # the step after which all is saved, dropped, and loaded into new objects
 
     @property

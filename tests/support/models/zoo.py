@@ -10,7 +10,7 @@ from tests.support.models.architectures import BATCHES
 
 NAMES = ["Albert", "Bart", "Bert", "Bloom", "DistilBert", "Electra", "Falcon", "GPT2", "GPTNeoX", "Gemma"]
 NAMES += ["Llama", "Mistral", "MPNet", "OPT", "Phi", "Qwen2", "Roberta", "T5", "ViT"]
-# Configurations name their sizes differently, so each gets those that it has.
+# Configurations name their sizes differently, so each gets the ones that it has.
 SIZES = {
     0: "pad_token_id decoder_start_token_id",
     1: "num_key_value_heads",

@@ -28,7 +28,7 @@ NPU = {
     "banned": "binary_cross_entropy",
 }
 
-# It has the overloads with names too, and one kernel of its own.
+# It also has the overloads with names, and one kernel of its own.
 MLU = NPU | {
     category: f"{NPU.get(category, '')} {more}"
     for category, more in {

@@ -92,7 +92,7 @@ _RESIZED |= {
 _RESIZED |= {f"upsample_nearest{kind}": (*image, "nearest") for kind, image in _IMAGES.items()}
 _PADDED = {"1d": ((1, 2, 4), [1, 2]), "2d": ((1, 2, 3, 4), [1, 2, 1, 0]), "3d": ((1, 1, 2, 3, 4), [1, 2, 1, 0, 0, 1])}
 
-# What the modules of torch.nn that need any arguments are built with, fit for the samples of their ops.
+# The arguments for modules of torch.nn that require any, matching the samples of their ops.
 _BUILT: dict[tuple[int, ...], str] = {
     (1,): """
         LogSoftmax ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d
@@ -112,7 +112,7 @@ _BUILT: dict[tuple[int, ...], str] = {
 _MODULES: dict[str, tuple[object, ...]] = {
     f"torch.nn.{name}": build for build, names in _BUILT.items() for name in names.split()
 }
-# The same where it is another one for an op.
+# The same for one op, if it differs.
 _MODULES_OF: dict[tuple[str, str], tuple[object, ...] | Arguments] = {
     **{(op, "torch.nn.Upsample"): (size, None, mode) for op, (_, size, mode) in _RESIZED.items()},
     ("kl_div", "torch.nn.KLDivLoss"): Arguments((), {"reduction": "batchmean"}),
@@ -128,7 +128,7 @@ def _of(shape: tuple[int, ...], *options: object, **named: object) -> Sample:
     return lambda make: Arguments((make(*shape), *options), named)
 
 
-# What the names take that do not take a sample of their op.
+# The arguments of the names that do not use a sample of their op.
 ARGUMENTS: dict[tuple[str, str], Sample] = {
     **{
         (f"_upsample_{mode}2d_aa", "torch.nn.functional.interpolate"): _of((1, 1, 4, 4), 3, mode=mode, antialias=True)

@@ -96,7 +96,7 @@ def lightning_trainer(kit: Kit) -> Trained:
     return kit.trained(module.task, runner.optimizers[0])
 
 
-# Lightning's own steps its schedules in skipped steps too; torch's loop does not.
+# Lightning advances its schedules at skipped steps as well; PyTorch's loop does not.
 LINE = "`plugins=Precision(...)`"
 trainer("lightning.Trainer", lightning_trainer, plain, line=LINE)
 trainer("lightning.Trainer, our plugin", lightning_trainer, plain, line=LINE, needs_line=True)

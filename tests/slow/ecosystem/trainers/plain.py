@@ -52,7 +52,7 @@ class Loop:
         self.scaler.step(self.optimizer)
         scale = self.scaler.get_scale()
         self.scaler.update()
-        # What stock users write to keep a schedule where it is; ours needs no such read.
+        # The check with which stock users do not advance a schedule; ours needs no such sync.
         if self.schedule is not None and (self.kit.ours or self.scaler.get_scale() >= scale):
             self.schedule.step()
         self.optimizer.zero_grad()

@@ -84,7 +84,7 @@ def transformers_trainer(kit: Kit) -> Trained:
     return kit.trained(runner.model, runner.optimizer)
 
 
-# The Trainer runs float16 on the CPU in float32, so it is compared with torch's own loop.
+# The Trainer runs float16 on the CPU in float32, so it is compared with PyTorch's own loop.
 for each in RECIPES:
     beside = plain if each.scales else transformers_trainer
     line = "`class Mine(ScalerMixin, Trainer)`"
