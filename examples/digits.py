@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-if __name__ == "__main__":  # before the imports, which take seconds, so that Ctrl-C prints one line during them too
+if __name__ == "__main__":  # before the imports, which take seconds, so that Ctrl-C prints one line during them as well
     signal.signal(signal.SIGINT, lambda *_: sys.exit("\nStopped."))
 
 import polycast

@@ -1,7 +1,7 @@
 """Draws the figures of README.md and the pages, from real runs: `python docs/figures/draw.py [FOLDER]`.
 
-Each is light on a light page and dark on a dark one, and narrow enough to be read on a phone. The broken model is that
-of the page about debugging.
+Each follows the light or dark mode of the page, and is narrow enough for a phone. The broken model is the first one
+on the page about debugging.
 """
 
 import io

@@ -1,4 +1,4 @@
-// The search and the filters of the list of ops. Their state is the query of the address, so each state has a link.
+// The search and the filters of the list of ops. The query of the URL stores their state, so each state can be linked.
 (() => {
   const form = document.getElementById("ops-filter");
   const search = document.getElementById("ops-search");

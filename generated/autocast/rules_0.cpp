@@ -84,7 +84,7 @@ void rules_0(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names) {
   add_rules(rules, "cuda xla xpu cpu mps", {"binary_cross_entropy_with_logits", "default", Category::fp32, kernel<ops::binary_cross_entropy_with_logits>});
   names.push_back({"cat", "torch.cat torch.concat torch.concatenate torch.hstack torch.vstack torch.row_stack torch.dstack torch.column_stack"});
   add_rules(rules, "xla cpu -tpu", {"cat", "default", Category::promote, kernel<ops::cat>});
-  add_rules(rules, "xpu", {"cat", "default", Category::promote, kernel<ops::cat>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch leaves the promotion to the op."});
+  add_rules(rules, "xpu", {"cat", "default", Category::promote, kernel<ops::cat>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; in PyTorch the op itself promotes."});
   names.push_back({"cholesky", "torch.cholesky torch.Tensor.cholesky"});
 #if TORCH_VERSION_MAJOR * 1000 + TORCH_VERSION_MINOR < 2014
   add_rules(rules, "xla cpu", {"cholesky", "default", Category::fp32, kernel<ops::cholesky>});
@@ -103,13 +103,13 @@ void rules_0(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names) {
   add_rules(rules, "xla cpu", {"cross_entropy_loss", "default", Category::fp32, kernel<ops::cross_entropy_loss>});
   add_rules(rules, "xpu", {"cross_entropy_loss", "default", Category::fp32, kernel<ops::cross_entropy_loss>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch casts only the ops of its decomposition."});
   names.push_back({"fft_fft2", "torch.fft.fft2"});
-  add_rules(rules, "xpu", {"fft_fft2", "default", Category::fp32, kernel<ops::fft_fft2>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_fft2", "default", Category::fp32, kernel<ops::fft_fft2>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not cast it and raises in a lower precision."});
   add_rules(rules, "cpu", {"fft_fft2", "default", Category::fp32, kernel<ops::fft_fft2>});
   names.push_back({"fft_ifft", "torch.fft.ifft"});
-  add_rules(rules, "xpu", {"fft_ifft", "default", Category::fp32, kernel<ops::fft_ifft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_ifft", "default", Category::fp32, kernel<ops::fft_ifft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not cast it and raises in a lower precision."});
   add_rules(rules, "cpu", {"fft_ifft", "default", Category::fp32, kernel<ops::fft_ifft>});
   names.push_back({"fft_ihfft", "torch.fft.ihfft"});
-  add_rules(rules, "xpu", {"fft_ihfft", "default", Category::fp32, kernel<ops::fft_ihfft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_ihfft", "default", Category::fp32, kernel<ops::fft_ihfft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not cast it and raises in a lower precision."});
   add_rules(rules, "cpu", {"fft_ihfft", "default", Category::fp32, kernel<ops::fft_ihfft>});
   names.push_back({"fractional_max_pool2d", "torch.nn.functional.fractional_max_pool2d torch.nn.FractionalMaxPool2d"});
   add_rules(rules, "cpu", {"fractional_max_pool2d", "default", Category::fp32, kernel<ops::fractional_max_pool2d>});

@@ -107,13 +107,13 @@ void rules_3(std::vector<BuiltInRule>& rules, std::vector<PublicNames>& names) {
   names.push_back({"expm1", "torch.expm1 torch.Tensor.expm1 torch.special.expm1"});
   add_rules(rules, "cuda xpu mps", {"expm1", "default", Category::fp32, kernel<ops::expm1>});
   names.push_back({"fft_fft", "torch.fft.fft"});
-  add_rules(rules, "xpu", {"fft_fft", "default", Category::fp32, kernel<ops::fft_fft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_fft", "default", Category::fp32, kernel<ops::fft_fft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not cast it and raises in a lower precision."});
   add_rules(rules, "cpu", {"fft_fft", "default", Category::fp32, kernel<ops::fft_fft>});
   names.push_back({"fft_fftn", "torch.fft.fftn"});
-  add_rules(rules, "xpu", {"fft_fftn", "default", Category::fp32, kernel<ops::fft_fftn>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_fftn", "default", Category::fp32, kernel<ops::fft_fftn>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not cast it and raises in a lower precision."});
   add_rules(rules, "cpu", {"fft_fftn", "default", Category::fp32, kernel<ops::fft_fftn>});
   names.push_back({"fft_irfft", "torch.fft.irfft"});
-  add_rules(rules, "xpu", {"fft_irfft", "default", Category::fp32, kernel<ops::fft_irfft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not and raises in a lower precision."});
+  add_rules(rules, "xpu", {"fft_irfft", "default", Category::fp32, kernel<ops::fft_irfft>, "Intel: auto mixed precision on GPU, torch.xpu.amp lists it; PyTorch does not cast it and raises in a lower precision."});
   add_rules(rules, "cpu", {"fft_irfft", "default", Category::fp32, kernel<ops::fft_irfft>});
   names.push_back({"geqrf", "torch.geqrf torch.Tensor.geqrf"});
   add_rules(rules, "cpu", {"geqrf", "default", Category::fp32, kernel<ops::geqrf>});
