@@ -24,7 +24,7 @@ ERRORS: dict[str, Callable[[], object]] = {
     "a view": lambda: cast_cache.keep(module_of(torch.ones(2)[:1])),
     "an inference tensor": lambda: cast_cache.keep(module_of(torch.inference_mode()(torch.ones)(2))),
     "a subclass": lambda: cast_cache.keep(module_of(torch.nested.nested_tensor([torch.ones(2)], layout=torch.jagged))),
-    "what FSDP manages": lambda: cast_cache.keep(managed()),
+    "a module that FSDP manages": lambda: cast_cache.keep(managed()),
     "a DTensor": lambda: cast_cache.keep(module_of(managed()[0].get_parameter("weight"))),  # type: ignore[index]
 }
 

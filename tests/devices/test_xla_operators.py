@@ -74,10 +74,10 @@ def zeros(*shape: int, device: str = "xla", dtype: torch.dtype = torch.float32) 
 WRONG: dict[str, Callable[[], dict[str, Any]]] = {
     "two for found_inf": lambda: {"found_inf": zeros(2)},
     "an integer for found_inf": lambda: {"found_inf": zeros(dtype=torch.int32)},
-    "found_inf on the host": lambda: {"found_inf": zeros(device="cpu")},
-    "grad_scale on the host": lambda: {"grad_scale": zeros(device="cpu")},
+    "found_inf on the CPU": lambda: {"found_inf": zeros(device="cpu")},
+    "grad_scale on the CPU": lambda: {"grad_scale": zeros(device="cpu")},
     "gradients of other sizes": lambda: {"grads": [zeros(3)]},
-    "state on the host": lambda: {"momentum_buffers": [zeros(2, device="cpu")]},
+    "state on the CPU": lambda: {"momentum_buffers": [zeros(2, device="cpu")]},
 }
 
 

@@ -85,7 +85,7 @@ CASES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "state_dtype of no name": ("SGD", lambda _: SGD(three(), state_dtype=32)),
     "differentiable": ("Adam", lambda _: AdamW(three(), differentiable=True)),
     "Adam's state in float16, of a parameter": ("Adam", lambda _: Adam(three(HALF))),
-    "Adam's state in float16, asked for": ("Adam", lambda _: AdamW(three(), state_dtype=HALF)),
+    "Adam's state in float16 by state_dtype": ("Adam", lambda _: AdamW(three(), state_dtype=HALF)),
     "Adam's state in float16, of an added group": ("Adam", lambda it: it.add_param_group({"params": three(HALF)})),
     "state of SGD": ("Adam", lambda it: it.load_state_dict(of_group("SGD", momentum=0))),
     "state of Adam": ("SGD", lambda it: it.load_state_dict(of_group("Adam", eps=0.1))),

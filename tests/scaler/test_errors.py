@@ -39,7 +39,7 @@ class Given:
 CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
     # Arguments of the constructor.
     "a number for the device": lambda s, o, it: GradScaler(2.0**10),
-    "a text for init_scale": lambda s, o, it: GradScaler("cpu", "1024"),
+    "a string for init_scale": lambda s, o, it: GradScaler("cpu", "1024"),
     "init_scale below min_scale": lambda s, o, it: GradScaler(init_scale=8.0, min_scale=9.0, max_scale=16.0),
     "init_scale above max_scale": lambda s, o, it: GradScaler(init_scale=8.0, max_scale=7.0),
     "init_scale of 0": lambda s, o, it: GradScaler(init_scale=0.0),
@@ -49,9 +49,9 @@ CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
     "two new scales": lambda s, o, it: s.update(torch.ones(2)),
     "a new scale with a gradient": lambda s, o, it: s.update(torch.ones(1, requires_grad=True)),
     "a NaN for a new scale": lambda s, o, it: s.update(NAN),
-    "a text for a new scale": lambda s, o, it: s.update("128"),
+    "a string for a new scale": lambda s, o, it: s.update("128"),
     # Numbers of clipping.
-    "a text for norm_type": lambda s, o, it: s.clip_grad_norm(o, 1.0, "l2"),
+    "a string for norm_type": lambda s, o, it: s.clip_grad_norm(o, 1.0, "l2"),
     "-1 for max_norm, disabled": lambda s, o, it: GradScaler(enabled=False).clip_grad_norm(o, -1.0),
     # The order of calls.
     "an optimizer and its wrapper": lambda s, o, it: s.step_together(it.wrapped, o),
@@ -78,7 +78,7 @@ CALLS: dict[str, Callable[[Any, Any, Any], object]] = {
     "the state of Apex": lambda s, o, it: s.load_state_dict({"loss_scaler0": {"loss_scale": 65536.0}}),
     "a negative scale in a state": lambda s, o, it: s.load_state_dict({**s.state_dict(), "scale": -4.0}),
     # Schedules.
-    "a schedule of too few functions": lambda s, o, it: SkipAwareLR(o, [], s),
+    "a schedule with a missing function": lambda s, o, it: SkipAwareLR(o, [], s),
     "no state of a schedule": lambda s, o, it: SkipAwareLR(o, lambda n: 0.5**n, s).load_state_dict({}),
 }
 
