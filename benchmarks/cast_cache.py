@@ -1,6 +1,6 @@
 """The speed of the cast cache: polycast, with and without kept casts, compared with stock autocast and the pure model.
 
-Inference and evaluation of an MLP, of a model like ResNet-18 and of a transformer with 6 layers; training of low-rank
+Inference of an MLP, of a model like ResNet-18 and of a transformer with 6 layers; training of low-rank
 adapters over frozen weights; ordinary training. All variants of a case run interleaved: benchmarks/side_by_side.py.
 `pure` is the model in bfloat16, without autocast.
 """
@@ -22,7 +22,6 @@ from torchvision.models.resnet import resnet18
 from benchmarks.side_by_side import finish, interleave, looped, ratio
 
 LOOP_SECONDS = 0.05
-BATCHES = 40  # in one region
 Case = tuple[str, dict[str, Callable[[], object]]]  # what is done, and each way to do it
 
 
@@ -74,26 +73,20 @@ def adapted(model: nn.Module) -> nn.Module:
     return model
 
 
-def inference(name: str, batch: int, device: str, one_region: bool) -> Case:
-    """A region for each batch, without gradients, or one for many with frozen weights: a call is the whole region."""
-    model = MODELS[name]().eval().requires_grad_(not one_region).to(device)
+def inference(name: str, batch: int, device: str) -> Case:
+    """A region for each batch, without gradients."""
+    model = MODELS[name]().eval().to(device)
     low, kept = deepcopy(model).bfloat16(), deepcopy(model)
     cast_cache.keep(kept)
     x = inputs(name, batch).to(device)
 
     def call(module: nn.Module, x: Tensor, enabled: bool) -> object:
         with torch.no_grad(), torch.autocast(device, torch.bfloat16, enabled=enabled):
-            if not one_region:
-                return module(x)
-            for _ in range(BATCHES):
-                out = module(x)  # XLA computes only what a variable holds
-                finish(device)
-                del out
-            return None
+            return module(x)
 
     runs: dict[str, Callable[[], object]] = {"pure": partial(call, low, x.bfloat16(), False)}
     runs |= {way: partial(call, each, x, True) for way, each in (("stock", model), ("polycast", model), ("kept", kept))}
-    return f"{'one region' if one_region else 'inference'}, {name}, batch {batch}", runs
+    return f"inference, {name}, batch {batch}", runs
 
 
 def step(model: nn.Module, x: Tensor, device: str) -> Callable[[], object]:
@@ -126,8 +119,7 @@ def cases(device: str) -> Iterator[Callable[[], Case]]:
     """Yield a function that creates each case, so that one model exists at a time."""
     for name in MODELS:
         for batch in (1, 16, 128) if device == "cpu" else (1,):
-            yield partial(inference, name, batch, device, False)
-        yield partial(inference, name, 1, device, True)
+            yield partial(inference, name, batch, device)
         yield partial(training, name, 16, device)
     yield partial(training, "mlp", 16, device, True)
     yield partial(training, "transformer", 1, device, True)

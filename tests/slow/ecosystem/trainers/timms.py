@@ -1,16 +1,14 @@
-"""timm: its scaler, and its registry of optimizers."""
+"""timm: its scaler. `tests/workflows/test_integrations.py` has its registry of optimizers."""
 
 from functools import partial
 from typing import Any
 
-import polycast
-import timm.optim
 import torch
 from polycast.integrations import timm as integration
 from timm.utils import NativeScaler
 
 from tests.slow.ecosystem.cells import trainer
-from tests.slow.ecosystem.recipes import LR, SCALE, Kit, named
+from tests.slow.ecosystem.recipes import SCALE, Kit, named
 from tests.slow.ecosystem.trainers.plain import Loop, loop
 
 NATIVE = named("float16", *(f"float16, {rest}" for rest in ("clipped", "accumulated", "a skip", "resumed")))
@@ -40,23 +38,7 @@ class Native(Loop):
                 self.optimizer.zero_grad()
 
 
-class Named(Loop):
-    """A run with an optimizer that timm creates by its name, in groups with and without weight decay."""
-
-    def __init__(self, kit: Kit, name: str) -> None:
-        super().__init__(kit)
-        if kit.ours:
-            integration.use()
-        options = {"eps": 1e-3} if name.startswith("adam") else {}
-        self.optimizer = timm.optim.create_optimizer_v2(self.task, name, lr=LR, weight_decay=0.05, **options)
-        library: Any = polycast.syncfree if kit.ours else torch.optim
-        assert isinstance(self.optimizer, (library.SGD, library.Adam)), f"timm made a {type(self.optimizer)}"
-
-
 native = partial(loop, make=Native)
 trainer("timm.NativeScaler, unchanged", native, recipes=NATIVE)
 LINE = "`from polycast.integrations.timm import NativeScaler`"
 trainer("timm.NativeScaler, ours", native, line=LINE, needs_line=True, recipes=NATIVE)
-for name, recipes in {"adamw": NATIVE, "adam": NATIVE[1:3], "sgd": NATIVE[1:3], "momentum": NATIVE[1:3]}.items():
-    by_name, line = partial(loop, make=partial(Named, name=name)), "`polycast.integrations.timm.use()`"
-    trainer(f'timm.optim "{name}"', by_name, line=line, needs_line=True, recipes=recipes)
