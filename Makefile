@@ -52,7 +52,7 @@ DEVICE ?= $(shell $(RUN) -c 'import torch; print(torch.accelerator.current_accel
 gpu: build
 	timeout 420 $(RUN) -m pytest $(PARALLEL) --real-devices $(DEVICE)
 	timeout 90 $(RUN) -m benchmarks.optimizers --device $(DEVICE)
-	timeout 90 $(RUN) -m benchmarks.amp_step --device $(DEVICE)
+	timeout 90 $(RUN) -m benchmarks.optimizers --whole --device $(DEVICE)
 
 lint: $(VENV)/installed
 	$(RUN) -m ruff check

@@ -1,6 +1,8 @@
 """The time of a step of polycast's optimizers, compared with torch.optim and torch_xla.
 
     python -m benchmarks.optimizers                 # AdamW on the CPU
+    python -m benchmarks.optimizers --whole         # with all that follows backward in mixed precision training
+    python -m benchmarks.optimizers --whole --route composition    # by PyTorch's own kernels for lists, as on cuda
     python -m benchmarks.optimizers --workload 64x1M 4000x64 --rounds 12
     python -m benchmarks.optimizers --device cuda   # or another device type of PyTorch
     python -m benchmarks.optimizers --device xla    # on the CPU, unless PJRT_DEVICE names another device
@@ -9,25 +11,38 @@ Only `optimizer.step()` is measured, with preset gradients. Steps have no found_
 torch_xla's steps on XLA, because torch_xla's step without it is torch.optim's. Short steps are repeated within a
 measurement, so tensors that fit into the cache are in the cache, for every implementation.
 
+With `--whole`, polycast runs clip_grad_norm, step and update of its GradScaler. PyTorch runs unscale_, clip_grad_norm_
+with foreach, step and update of torch.amp.GradScaler. unscale_ and clip_grad_norm_ write the gradients, so each
+contestant has its own. The scale is 1 and never grows, so no gradient leaves the range of its dtype. The largest norm
+is a thousandth below that of the first gradients: all clip in the first iteration, and later PyTorch multiplies by
+about 1. The work does not depend on the values.
+
 GB/s counts the bytes that a step has to move, not the bytes that it does move: each element of the parameter and of the
-state is read and written once, and each element of the gradient is read once, which is 28 bytes for AdamW in float32.
-Copy counts 8 bytes (a read and a write), and triad, a = b + 3 c, counts 12. The count omits that a cache reads a line
-before it is overwritten. A step writes only elements that it has read, so it can exceed both.
+state is read and written once, and each element of the gradient is read once, or twice with `--whole`. That is 28 bytes
+for a step of AdamW in float32, and 32 with `--whole`. Copy counts 8 bytes (a read and a write), and triad, a = b + 3 c,
+counts 12. The count omits that a cache reads a line before it is overwritten. A step writes only elements that it has
+read, so it can exceed both.
 """
 
+from argparse import Namespace
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import polycast
 import torch
 from polycast import syncfree
+from polycast.syncfree.step import SyncFreeOptimizer
 from torch import nn
+from torch.amp.grad_scaler import GradScaler
 
 from benchmarks.side_by_side import Contestants, Spread, Workload, compare, finish, machine, measure, new_parser, parse
+from tests.support.optimizers import PATHS
 
 TARGETS = {"64 x 1M": 1.0, "ResNet-50": 1.0, "GPT-2 small": 1.0, "4000 x 64": 20.0}
+WHOLE_TARGETS = {"64 x 1M": 1.35, "GPT-2 small": 1.35, "4000 x 64": 20.0}
 XLA_TARGET = 1.0
-IMPLEMENTATIONS = {
+IMPLEMENTATIONS: dict[str, dict[str, Any]] = {
     "torch fused": {"fused": True},
     "torch foreach": {"foreach": True},
     "torch for-loop": {"foreach": False},
@@ -40,18 +55,40 @@ ALGORITHMS: dict[str, tuple[str, int, dict[str, float]]] = {
 }
 
 
-def report(workload: Workload, algorithm: str, rounds: int, device: str) -> dict[str, Spread]:
-    """Measure the steps of polycast and the others, and print the table of one workload."""
-    grads = workload.random(device)  # which all contestants share and only read
-    name, moved, settings = ALGORITHMS[algorithm]
+def iteration(optimizer: torch.optim.Optimizer, params: list[nn.Parameter], max_norm: float) -> Callable[[], None]:
+    """Return the calls after backward: of polycast's scaler for its optimizers, else of PyTorch's scaler."""
+    is_ours, device = isinstance(optimizer, SyncFreeOptimizer), params[0].device
+    scaler: Any = (polycast.GradScaler if is_ours else GradScaler)(
+        device.type, init_scale=1.0, growth_interval=2**31 - 1
+    )
+    scaler.scale(torch.ones(1, device=device))
+
+    def iterate() -> None:
+        if is_ours:
+            scaler.clip_grad_norm(optimizer, max_norm)
+        else:
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(params, max_norm, foreach=True)
+        scaler.step(optimizer)
+        scaler.update()
+
+    return iterate
+
+
+def report(workload: Workload, options: Namespace) -> dict[str, Spread]:
+    """Measure the steps of polycast and the others, or whole iterations, and print the table of one workload."""
+    device = options.device
+    grads = workload.random(device)  # steps only read them, so all contestants share them
+    max_norm = 0.999 * torch.nn.utils.get_total_norm(grads).item() if options.whole else 0.0
+    name, moved, settings = ALGORITHMS[options.optimizer]
 
     def make(package: Any, signal: dict[str, Any], **implementation: bool) -> Callable[[], object]:
         params = [nn.Parameter(tensor) for tensor in workload.random(device)]
         for param, grad in zip(params, grads, strict=True):
-            param.grad = grad
-        step: Callable[..., object] = getattr(package, name)(params, lr=1e-3, **settings, **implementation).step
+            param.grad = grad.clone() if options.whole else grad
+        optimizer = getattr(package, name)(params, lr=1e-3, **settings, **implementation)
         finish(device)
-        return partial(step, **signal)
+        return iteration(optimizer, params, max_norm) if options.whole else partial(optimizer.step, **signal)
 
     contestants: Contestants = {"polycast": partial(make, syncfree, {})}
     contestants |= {title: partial(make, torch.optim, {}, **choice) for title, choice in IMPLEMENTATIONS.items()}
@@ -61,19 +98,24 @@ def report(workload: Workload, algorithm: str, rounds: int, device: str) -> dict
         signal = {"found_inf": torch.zeros((), device=device)}
         contestants = {"polycast": partial(make, syncfree, signal), "torch_xla": partial(make, xla_syncfree, signal)}
         contestants |= {"torch.optim": partial(make, torch.optim, {})}
-    return measure(workload, contestants, moved, rounds, device)
+    return measure(workload, contestants, moved + options.whole, options.rounds, device)
 
 
 def main() -> None:
     parser = new_parser(__doc__)
     parser.add_argument("--optimizer", choices=ALGORITHMS, default="adamw", help="(default: adamw)")
+    parser.add_argument("--whole", action="store_true", help="unscale, clip, step and update the scale")
+    parser.add_argument("--route", choices=PATHS, default="fused", help="the kernels that polycast runs on the CPU")
     options, workloads = parse(parser)
+    if options.device == "xla" and options.whole:
+        parser.error("--device xla: torch has no scaler to compare with there; leave --whole out")
     print(machine(options.device), flush=True)
     of_xla = {workload.title: XLA_TARGET for workload in workloads}
-    targets = {"cpu": TARGETS, "xla": of_xla}.get(options.device, {})
-    rest = (options.optimizer, options.rounds, options.device)
-    reports = {workload.title: partial(report, workload, *rest) for workload in workloads}
-    compare(f"A step of {ALGORITHMS[options.optimizer][0]}", targets, reports)
+    targets = {"cpu": WHOLE_TARGETS if options.whole else TARGETS, "xla": of_xla}.get(options.device, {})
+    reports = {workload.title: partial(report, workload, options) for workload in workloads}
+    title = ALGORITHMS[options.optimizer][0]
+    with PATHS[options.route]():
+        compare(f"Unscale, clip, {title}, update" if options.whole else f"A step of {title}", targets, reports)
 
 
 if __name__ == "__main__":
