@@ -16,30 +16,36 @@ from polycast.policy.policy import Policy
 from polycast.scope.process import ENVIRONMENT_POLICY
 
 _ENDING = """
-The command is any program that imports polycast. It runs under rules between those of GOOD and BAD. As for git bisect
-run, its status tells how it is: 0 is good, 1 to 127 is bad, but 125 cannot be tested. A status above 127, of a command
-that a signal killed, ends the search; to count it as bad: sh -c 'COMMAND || exit 1'.
+COMMAND must import polycast. It runs repeatedly under mixes of the GOOD and BAD policies. Its exit status has the
+meaning that it has for git bisect run:
+  0          good
+  125        cannot be tested
+  1 to 127   bad
+  above 127  killed by a signal, which ends the search; to count it as bad: sh -c 'COMMAND || exit 1'
 
-Rules are bad if any of their N runs is. If the command fails in a share p of its runs, bad rules count as good with a
-probability of (1 - p) ** N: with p of one in three and N = 12, 0.8 %.
+With --repeat N, rules are bad if any of N runs is bad. If the command fails in a share p of its runs, bad rules count
+as good with a probability of (1 - p) ** N: 0.8 % for p = 1/3 and N = 12.
 
-It finds ops. At its end it prints the call of polycast.debug.bisect that finds the module as well.
+The search finds ops. The last line of its output is the call of polycast.debug.bisect that finds the module as well.
 
-The status is 0 if the rules in FILE make the command good, 1 if the last run shows that they do not, 2 if there is
-nothing to search for or the command fails at random, and 130 after Ctrl-C."""
+Exit status:
+  0    the rules in FILE make the command good
+  1    the last run shows that they do not
+  2    there is nothing to search for, or the command fails at random
+  130  interrupted by Ctrl-C"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.usage = "polycast bisect [OPTIONS] -- COMMAND..."
     parser.epilog = _ENDING
-    policy = "a category, a release of torch, a policy file, or built-in (default: %(default)s)"
+    policy = "a category, a PyTorch release, a policy file, or built-in (default: %(default)s)"
     parser.add_argument("--good", help=policy, default="fp32")
     parser.add_argument("--bad", help=policy, default=BUILT_IN)
     parser.add_argument("--repeat", type=int, metavar="N", default=1, help="run the command N times (default: 1)")
-    output = "the rules that make the command good (default: %(default)s)"
+    output = "write the rules that make the command good to FILE (default: %(default)s)"
     parser.add_argument("--output", metavar="FILE", type=Path, default=Path("polycast-bisect.yaml"), help=output)
-    log = "each run (default: %(default)s)"
+    log = "write each run to FILE (default: %(default)s)"
     parser.add_argument("--log", metavar="FILE", type=Path, default=Path("polycast-bisect.jsonl"), help=log)
     parser.add_argument("--resume", action="store_true", help="continue the search of an earlier log")
     parser.add_argument("command", nargs=REMAINDER, metavar="COMMAND")
@@ -58,7 +64,9 @@ def run(options: Namespace) -> int:
     elif command and command[0].startswith("-"):
         options.parser.error(f"unrecognized arguments: {command[0]}")
     if not command:
-        options.parser.error("there is no command; write it after --, as in: polycast bisect -- python train.py")
+        options.parser.error(
+            "COMMAND: expected a command, got none; write it after --, as in: polycast bisect -- python train.py"
+        )
     if log.is_file() and log.stat().st_size and not options.resume:
         raise ValueError(f"{log} exists; add --resume to continue its search, or name another file with --log")
     for file in (options.output, log):

@@ -29,7 +29,7 @@ def run(options: Namespace) -> int:
     """Run the script; return its exit status.
 
     Raises:
-        ValueError: If there is no such script or module, or an argument is wrong.
+        ValueError: If the script or module does not exist, or an argument is wrong.
         SystemExit: Of the script.
     """
     script = options.script
@@ -37,7 +37,7 @@ def run(options: Namespace) -> int:
     if not (_is_module(script) if options.module else Path(script).is_file()):
         raise ValueError(f"there is no {'module' if options.module else 'script'} '{script}'")
     record = trace(lines=options.lines, limit=options.limit)
-    if hasattr(signal, "SIGPIPE"):  # a closed pipe is an error in the script, as Python has it
+    if hasattr(signal, "SIGPIPE"):  # in the script, a closed pipe raises BrokenPipeError, as in any Python program
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     sys.argv = [script, *options.arguments]
     run_it = partial(runpy.run_module, alter_sys=True) if options.module else runpy.run_path
@@ -53,7 +53,7 @@ def run(options: Namespace) -> int:
         else:
             error.__traceback__ = _of_script(error.__traceback__)
             sys.excepthook(type(error), error, error.__traceback__)
-        if record.calls:  # a script that fails before its first call has nothing to sum up
+        if record.calls:  # a script that fails before its first call has no calls to report
             _report(record, options)
         return 130 if isinstance(error, KeyboardInterrupt) else 1
     _report(record, options)
@@ -63,12 +63,12 @@ def run(options: Namespace) -> int:
 def _is_module(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except (ImportError, ValueError):  # of a package that is not there, and of a name that cannot be one
+    except (ImportError, ValueError):  # of a package that does not exist, and of a name that is not valid
         return False
 
 
 def _of_script(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without the frames that lead to the script: ours, and those of runpy and of imports."""
+    """Return a traceback without the frames before the script: the frames of polycast, runpy and imports."""
     while trace is not None and (
         trace.tb_frame.f_code.co_filename in (__file__, runpy.__file__)
         or trace.tb_frame.f_code.co_filename.startswith("<frozen ")

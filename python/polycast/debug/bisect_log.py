@@ -25,7 +25,7 @@ class Log:
 
     Args:
         path: The file; None writes none. The runs of an existing file are replayed.
-        search: What is searched for, as JSON has it. That of an existing file must be the same.
+        search: The description of the search, as JSON. An existing file must have the same one.
 
     Raises:
         ValueError: If the file is not a log, or the log of another search.
@@ -44,10 +44,10 @@ class Log:
         if different:
             what = [f"{name} is {_text(before.get(name))} there and {_text(search[name])} here" for name in different]
             raise ValueError(f"{path} is the log of another search: {'; '.join(what)}")
-        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)  # without the line that a killed process did not end
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)  # without a line that a killed process has not finished
 
     def _read(self, path: Path) -> dict[str, Any]:
-        """Read the runs; return what the search is for."""
+        """Read the runs, and return the description of the search."""
         try:
             lines = path.read_text("utf-8").splitlines(keepends=True)
             search, *runs = [json.loads(line) for line in lines if line.endswith("\n")]
@@ -57,7 +57,7 @@ class Log:
         except OSError as error:
             raise ValueError(f"{path} cannot be read: {(error.strerror or str(error)).lower()}") from None
         except (ValueError, TypeError):
-            raise ValueError(f"{path} is no log of polycast bisect; name one that it wrote") from None
+            raise ValueError(f"{path} is not a log of polycast bisect; pass a file that it wrote") from None
 
     def replay(self, digest: str) -> Run | None:
         """Return the next run of the file under rules with a digest."""

@@ -24,10 +24,11 @@ from polycast.scope.process import ENVIRONMENT_POLICY, use
 BUILT_IN = "built-in"
 _GOOD, _SKIP, _MOST = 0, 125, 127  # as for git bisect run
 # Note [The chance of a wrong result]
-# A result is right if a few answers are: each set is bad alone, it is good without any one of its rules, and the fix
-# is good. Such an answer, the answer of "good" and the answer of "bad" are each found n times. If runs under good rules
-# fail with a chance p, a false "bad" is found n times, and "good" passes n times, with a chance of p**n * (1 - p)**n.
-# That is at most 1 / 4**n for every p, and so it is if runs under bad rules pass by accident.
+# A result is right if a few answers are right: each set is bad alone, the program is good without any one rule of a
+# set, and the fix is good. The search repeats the run for each of these answers, for "good" and for "bad" until it has
+# found them n times. If runs under good rules fail with a probability p, the probability that a false "bad" is found n
+# times and that "good" passes n times is p**n * (1 - p)**n, at most 1 / 4**n for every p. The same bound applies if
+# runs under bad rules pass by accident.
 _TIMES = 3
 _CHANCE = (
     f"The result rests on answers that were found {_TIMES} times each, without a difference. If the program fails at "
@@ -47,13 +48,13 @@ def bisect(
 ) -> Bisection:
     """Find a smallest set of rules that makes a program bad.
 
-    The program runs under candidates between a good policy and a bad one: single ops have the rule of one or of the
-    other; with a model, single ops in single modules of it. Each set that is found is minimal: with any one of its
-    rules as in `good`, and all that are not in the set, the program is good. Sets are searched until the program is
-    good with the rules of all of them as in `good`, and all others as in `bad`. The fix has as few of them as possible.
+    The program runs under mixes of a good and a bad policy: each op has its rule from one of them. With a model, each
+    op in each module has its rule from one of them. Each set that is found is minimal: if any one of its
+    rules, and all rules outside of the set, are as in `good`, the program is good. Sets are searched until the program
+    is good with the rules of all sets as in `good`, and all others as in `bad`. The fix has as few rules as possible.
 
-    The first run is recorded, and ops and modules of recorded calls are searched first. The answers that the result
-    rests on are found three times each. Child processes that import polycast follow the policy of the process.
+    The first run is recorded, and ops and modules of recorded calls are searched first. Each answer on which
+    the result depends is found three times. Child processes that import polycast follow the policy of the process.
 
     Args:
         check: Runs the program, and returns a true value if it is good, a false one if it is bad. An exception is bad
@@ -100,7 +101,7 @@ def bisect(
             except Exception as error:
                 result, message = False, f"check raised {type(error).__name__}: {error}"
         if result is None:
-            raise TypeError("check returned None; return a true value if the program is good, and else a false one")
+            raise TypeError("check returned None; return a true value if the program is good, otherwise a false one")
         return Run(int(not result), time.perf_counter() - start, message)
 
     def record(candidate: Candidate) -> list[Call]:
@@ -116,7 +117,7 @@ def bisect(
 
 @contextmanager
 def _followed(candidate: Candidate, model: nn.Module | None) -> Iterator[None]:
-    """Have this process, child processes and a model follow the rules of a candidate."""
+    """Set the rules of a candidate for this process, its child processes and a model."""
     before = os.environ.get(ENVIRONMENT_POLICY)
     with TemporaryDirectory(prefix="polycast-") as folder, ExitStack() as stack:
         stack.enter_context(use(candidate.policy))
@@ -142,7 +143,7 @@ class Search:
         calls: Returns the calls of a run under a candidate.
 
     Raises:
-        ValueError: If an argument is wrong, or the log is that of another search.
+        ValueError: If an argument is wrong, or the log belongs to another search.
     """
 
     def __init__(
@@ -158,10 +159,10 @@ class Search:
         calls: Callable[[Candidate], list[Call]] | None = None,
     ) -> None:
         if isinstance(repeat, bool) or not isinstance(repeat, int) or repeat < 1:
-            raise ValueError(f"the program is to run {repeat!r} times; give 1 or more")
+            raise ValueError(f"repeat: expected an integer of at least 1, got {repeat!r}")
         self._good, self._bad = (Policy(None if end == BUILT_IN else end) for end in (good, bad))
         if self._good == self._bad:
-            raise ValueError('"good" and "bad" are the same policy; give two that differ')
+            raise ValueError("good, bad: expected different policies, got the same one twice")
         digests = {"the digest of good": self._good.digest, "the digest of bad": self._bad.digest}
         self._log = Log(path, {**search, "repeat": repeat, **digests})
         self._run, self._repeat, self._progress, self._model, self._calls = run, repeat, progress, model, calls
@@ -230,7 +231,7 @@ class Search:
                 notes.append(f"{switch} was not recorded: a compiled part, another thread or another process calls it.")
         if policies.regions:
             notes.append(
-                f"A region has rules of its own for {', '.join(policies.regions)}. Rules of modules override it."
+                f"A region has its own rules for {', '.join(policies.regions)}. Rules of modules override them."
             )
         return notes
 
@@ -250,8 +251,8 @@ class Search:
         elif end == "good" and policies.regions and self._model is None:
             ops = ", ".join(policies.regions)
             remedy = (
-                f"; a region has rules of its own for {ops}, which override those of the process: take them from the "
-                "region, or give the model whose modules are searched, as in bisect(check, model=model)"
+                f"; a region has its own rules for {ops}, which override the rules of the process: remove them from "
+                "the region, or pass the model whose modules are to be searched, as in bisect(check, model=model)"
             )
         elif end == "good" and self._good == Policy("fp32"):
             remedy = "; in float32 it fails as well, so mixed precision is not the cause"
@@ -260,7 +261,7 @@ class Search:
     def _try(self, candidate: Candidate, what: str, times: int = 1) -> tuple[bool | None, Run]:
         """Return whether the program is bad under some rules, or None if that cannot be tested; and its last run.
 
-        The answer is found that many times, those of earlier calls included.
+        The answer is found that many times. Answers of earlier calls count.
 
         Raises:
             ValueError: If a run was killed, or two answers differ.

@@ -35,7 +35,7 @@ class Bisection:
     policy: Policy
     """The "bad" policy with the rules of the fix that are not for modules, for :func:`polycast.use`."""
     modules: dict[str, Policy]
-    """The rules of the fix for modules, for :func:`polycast.assign`. Without any one of its rules the fix is none."""
+    """The rules of the fix for modules, for :func:`polycast.assign`. Without any of its rules the program is bad."""
     runs: int
     """How often the program ran."""
     switches: int
@@ -43,7 +43,7 @@ class Bisection:
     proved: bool
     """Whether the last run, with the fix, was good."""
     notes: tuple[str, ...]
-    """What else the search found, in sentences."""
+    """Other results of the search, in sentences."""
 
     @property
     def fix(self) -> str:

@@ -19,7 +19,7 @@ _Rules: TypeAlias = dict[str, dict[str, str]]  # category by overload and device
 
 
 class Candidate(NamedTuple):
-    """The rules of a run: those of the process, and those of modules."""
+    """The rules of a run: a policy of the process, and policies of modules."""
 
     policy: Policy
     modules: dict[str, Policy]
@@ -69,7 +69,7 @@ class CandidatePolicies:
         self._modules = [""] if model is None else ["", *_called(model)]
         self._own = {} if model is None else {**assigned(model)}
         self.regions: dict[str, str] = {}
-        """The rules of regions for ops that differ, which override those of the process, and not those of modules."""
+        """Rules of regions for ops that differ. They override the rules of the process; modules override them."""
         seen: dict[Switch, None] = {}
         for call in calls:
             op, module = call.op.partition(".")[0], call.module
@@ -82,7 +82,7 @@ class CandidatePolicies:
         """How many of the switches are of recorded calls."""
         every = (Switch(op, module) for op in self._rules for module in self._modules)
         self.switches = [*dict.fromkeys([*sorted(seen), *every])]
-        """A switch for each op with different rules, in each module: those of recorded calls first."""
+        """A switch for each op with different rules, in each module. The switches of recorded calls are first."""
 
     def _around(self, module: str) -> str:
         """Return the module around a module, whose rules apply in it as well."""
@@ -116,9 +116,9 @@ class CandidatePolicies:
         return Candidate(self._bad | Policy(process), policies)
 
     def widened(self, switch: Switch) -> list[Switch]:
-        """Return a switch with those of the modules inside that are not known to call the op.
+        """Return a switch, and the switches of the modules inside that are not known to call the op.
 
-        That of no module is for all modules: calls outside of modules follow the rules of the process.
+        The switch of no module is for all modules, because calls outside of modules follow the rules of the process.
         """
         inside = (Switch(switch.op, module) for module in self._modules if module.startswith(f"{switch.module}."))
         known = self.switches[: self.seen]
@@ -133,7 +133,7 @@ class CandidatePolicies:
         return good, self.regions.get(op, bad)
 
     def by_written_name(self, group: Sequence[Switch]) -> list[Switch]:
-        """Return the switches of a group, without those of ops that another op of it runs in the same module."""
+        """Return the switches of a group, except for ops that another op of the group runs in the same module."""
         outer = {switch.module for switch in group if self.runs_others(switch.op)}
         return [switch for switch in group if self.runs_others(switch.op) or switch.module not in outer]
 

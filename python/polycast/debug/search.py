@@ -3,16 +3,16 @@
 Note [The search]
 Some switches are as in "bad", the others as in "good". A binary search finds the shortest prefix of the switches that
 is bad: its last switch is a culprit. If the culprit alone is good, it fails only together with others before it: the
-search continues for the shortest prefix that is bad together with the culprits so far. So a set of k among n switches
-takes k * (log2(n) + 1) runs. Classic delta debugging, by subsets and their complements, finds the same sets in more
-runs; no search takes fewer than log2(n).
+search continues for the shortest prefix that is bad together with the culprits so far. A set of k among n
+switches therefore needs k * (log2(n) + 1) runs. Classic delta debugging, by subsets and their complements, needs more
+runs for the same sets; no search needs fewer than log2(n).
 
 This assumes that more switches as in "bad" make nothing good again. If they do, or if a run cannot be tested, the
-result is still a set that was seen to be bad. At the end each of its switches is removed alone, so the set is minimal
-in every case.
+result is still a set with which the program was bad. At the end each of its switches is removed alone, so the set is
+minimal in every case.
 
-A program that fails at random would accuse innocents. So the claims about each set, that it is bad and that it is good
-without any one of its switches, are checked again before the set is believed.
+If a program fails at random, the search could name rules that are not at fault. So before a set is returned, the search
+runs the program again with the set, and again without each one of its switches.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
