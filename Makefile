@@ -1,5 +1,5 @@
 # The two main commands are `make demo` and `make test`. Each first installs and builds what is missing.
-# TORCH=2.13.0 selects an environment with that PyTorch, without XLA. TORCH=installed takes the PyTorch and the packages of
+# TORCH=2.13.0 selects an environment with that PyTorch, without XLA. TORCH=installed uses the PyTorch and the packages of
 # PYTHON, and downloads nothing.
 PYTHON ?= python3
 TORCH ?= $(if $(filter gpu,$(MAKECMDGOALS)),installed,2.9.0)
@@ -10,7 +10,7 @@ PIP_INSTALL := -m pip install --disable-pip-version-check --constraint $(PINS)
 WHEEL := build/wheel-$(TORCH)
 SOURCES := policy.yaml pyproject.toml setup.py README.md LICENSE $(shell find codegen csrc python -type f -not -path '*/__pycache__/*' -not -path '*.egg-info/*')
 CPP := $(shell find csrc tests/support/backend/csrc -name '*.cpp' -o -name '*.h')
-# A worker that crashes ends the tests: without the last option they would wait for its replacement forever.
+# A worker that crashes ends the tests. Without the last option, they would wait forever for its replacement.
 PARALLEL = $(shell $(RUN) -c 'import xdist' 2>/dev/null && echo --numprocesses auto --maxprocesses 4 --dist worksteal --max-worker-restart 0)
 # Shortens each line of ninja to its number and the source.
 PROGRESS := sed -u -e 's/^\(\[[0-9/]*\]\) .* -c \S*\/\(\S*\/\S*\) .*/\1 \2/' -e '/ -MMD -MF /d'
@@ -31,7 +31,7 @@ test: build
 	$(RUN) -m pytest $(PARALLEL)
 	$(RUN) -m tests.support.backend -m pytest $(PARALLEL) --real-devices mimic
 
-# All tests, the slow ones included.
+# All tests, including the slow ones.
 test-all: build
 	$(CHECKS)
 	$(RUN) -m pytest $(PARALLEL) -m ''
@@ -98,14 +98,14 @@ syntax: $(VENV)/installed
 sanitize: $(VENV)/installed
 	$(RUN) -m tests.slow.sanitize
 
-# Runs the package in other packages' trainers, in an environment of its own. It takes minutes. CELLS="lightning skip"
+# Runs the package in other packages' trainers, in a separate environment. It takes minutes. CELLS="lightning skip"
 # selects the cells whose names contain all of these words.
 ecosystem: export USE_TORCH_XLA := 0
 ecosystem: .venv-ecosystem/built
 	@PYTHONPATH=$(CURDIR)/.venv-ecosystem/xla .venv-ecosystem/bin/python -m pytest -q -m '' tests/workflows tests/test_docstrings.py tests/docs/test_pages.py -k "integrations or trainers"
 	@.venv-ecosystem/bin/python -m tests.slow.ecosystem $(CELLS)
 
-# Accelerate prefers XLA wherever it is installed, and Ignite raises beside it: it has a folder of its own, for the tests.
+# Accelerate uses XLA if it is installed. XLA is therefore in a separate folder, for the tests only.
 .venv-ecosystem/installed: pyproject.toml $(PINS)
 	$(PYTHON) -m venv .venv-ecosystem
 	.venv-ecosystem/bin/python $(PIP_INSTALL) --quiet pip
@@ -117,7 +117,7 @@ ecosystem: .venv-ecosystem/built
 	@.venv-ecosystem/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall build/wheel-2.9.0/*.whl
 	@touch $@
 
-# Makes the source distribution and a wheel for each of these releases, in build/dist/, and installs and uses each.
+# Builds the source distribution and a wheel for each of these releases, in build/dist/, and installs and uses each.
 RELEASES ?= 2.9.0 2.13.0 2.15.0
 dist: $(VENV)/installed
 	@$(RUN) -m tests.slow.dist $(RELEASES)
