@@ -10,15 +10,15 @@ from pathlib import Path
 import polycast
 import timm.optim
 import torch
-from polycast.integrations.timm import NativeScaler, use
+from polycast.integrations.timm import NativeScaler
 from torch import nn
 
 
 def train(saved: Path) -> None:
-    use()  # "adamw", "adam", "sgd" and "momentum" are ours
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 2))
-    optimizer = timm.optim.create_optimizer_v2(model, opt="adamw", lr=0.02, weight_decay=0.05)
+    groups = timm.optim.param_groups_weight_decay(model, weight_decay=0.05)
+    optimizer = polycast.syncfree.AdamW(groups, lr=0.02)
     loss_scaler = NativeScaler()
     resumes = saved.exists()
     if resumes:

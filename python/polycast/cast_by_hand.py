@@ -27,10 +27,10 @@ def first_line(error: Exception) -> str:
 
 
 def outcome(operator: Callable[..., Any], sample: Arguments) -> Result:
-    """Return the tensors that a call gives, on the CPU and without names, or the text of the error that it raises."""
+    """Return the tensors that a call gives, on the CPU, or the text of the error that it raises."""
     try:
         with torch.no_grad():
-            return [nameless(tensor.cpu()) for tensor in flatten(operator(*sample.args, **sample.kwargs))]
+            return [tensor.cpu() for tensor in flatten(operator(*sample.args, **sample.kwargs))]
     except RuntimeError as error:
         return first_line(error)
 
@@ -49,11 +49,6 @@ def same_bits(left: Tensor, right: Tensor) -> bool:
 
 def _bits(tensor: Tensor) -> Tensor:
     return tensor.detach().cpu().resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8)
-
-
-def nameless(tensor: Any) -> Tensor:
-    """Return a tensor without names, which newer releases of torch do not have."""
-    return tensor.rename(None) if getattr(tensor, "has_names", bool)() else tensor  # type: ignore[no-any-return]
 
 
 def cast_by_hand(category: str, sample: Arguments, lower: torch.dtype) -> Arguments:

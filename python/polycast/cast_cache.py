@@ -28,7 +28,7 @@ from polycast._warnings import warn
 from polycast.scope.handle import Handle
 from polycast.torch_internals import disabled
 
-__all__ = ["Kept", "clear", "keep", "release"]
+__all__ = ["clear", "keep", "release"]
 
 
 def __dir__() -> list[str]:
@@ -41,27 +41,8 @@ _FSDP = "torch.distributed.fsdp"
 _FSDP_MODULES = ("FSDPModule", "FullyShardedDataParallel")
 
 
-class Kept(Handle):
-    """A handle that :func:`keep` returns: removing it releases the casts that were not kept before."""
-
-    def __init__(self, tensors: list[Tensor]) -> None:
-        self._count = len(tensors)
-        new = WeakIdKeyDictionary({tensor: None for tensor in tensors if tensor._cdata not in _kept})  # type: ignore[no-untyped-call]
-        for tensor in tensors:
-            _keep(tensor)
-
-        def restore() -> None:
-            for tensor in list(new):
-                _release(tensor._cdata)
-
-        super().__init__(restore)
-
-    def __repr__(self) -> str:
-        return f"<the casts of {'a tensor' if self._count == 1 else f'{self._count} tensors'} are kept>"
-
-
 @disabled
-def keep(module: nn.Module) -> Kept:
+def keep(module: nn.Module) -> Handle:
     """Keep the casts of a module's parameters and buffers across regions, until a tensor changes or is deleted.
 
     The casts are kept from the call on. ``with polycast.cast_cache.keep(model)`` releases them at the end of the block.
@@ -98,8 +79,7 @@ def keep(module: nn.Module) -> Kept:
     Example:
         >>> import torch, polycast
         >>> layer = torch.nn.Linear(2, 1, bias=False).requires_grad_(False)
-        >>> polycast.cast_cache.keep(layer)
-        <the casts of a tensor are kept>
+        >>> kept = polycast.cast_cache.keep(layer)
         >>> _ = layer.weight.fill_(1)
         >>> with polycast.autocast("cpu"):
         ...     before = layer(torch.ones(2))
@@ -108,7 +88,7 @@ def keep(module: nn.Module) -> Kept:
         ...     after = layer(torch.ones(2))
         >>> before.item(), after.item()
         (2.0, 4.0)
-        >>> polycast.cast_cache.release(layer)
+        >>> kept.remove()
     """
     named = _named_tensors(module)
     _check_not_sharded(module)
@@ -126,7 +106,16 @@ def keep(module: nn.Module) -> Kept:
     if texts:
         more = f"; and of {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
         warn(f"keeps no casts of {'; of '.join(texts[:_NAMED])}{more}")
-    return Kept(tensors)
+    new = WeakIdKeyDictionary({tensor: None for tensor in tensors if tensor._cdata not in _kept})  # type: ignore[no-untyped-call]
+    for tensor in tensors:
+        _extension.keep_casts(tensor)
+        _kept[tensor._cdata] = weakref.ref(tensor, partial(_dead, tensor._cdata))
+
+    def restore() -> None:
+        for tensor in list(new):
+            _release(tensor._cdata)
+
+    return Handle(restore)
 
 
 def release(module: nn.Module) -> None:
@@ -168,11 +157,6 @@ def _check_not_sharded(module: nn.Module) -> None:
     for part in module.modules():
         if isinstance(part, managers):
             raise ValueError(f"cannot keep the casts of a {type(part).__name__}: FSDP changes its storage")
-
-
-def _keep(tensor: Tensor) -> None:
-    _extension.keep_casts(tensor)
-    _kept[tensor._cdata] = weakref.ref(tensor, partial(_dead, tensor._cdata))
 
 
 def _release(address: int) -> None:

@@ -3,7 +3,7 @@
 import os
 import platform
 from collections import Counter
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 
 import torch
@@ -42,8 +42,8 @@ def facts() -> dict[str, str]:
     here = [kind for kind in devices.device_types() if devices.facts_of(kind).is_here]
     return {
         "polycast": f"{polycast.__version__}, built for torch {TORCH}, sources {BUILD}",
-        "torch": f"{torch.__version__}{_libraries()}",
-        **_packages(),
+        "torch": str(torch.__version__),
+        **{package: found.version for package in devices.LATE for found in distributions(name=package)},
         "Python": f"{platform.python_version()}, {platform.platform()}",
         "folder": str(Path(str(polycast.__file__)).parent),
         "devices found": ", ".join(here),
@@ -52,18 +52,3 @@ def facts() -> dict[str, str]:
         else "built-in",
         "environment": ", ".join(named) or f"no {_PREFIX}*",
     }
-
-
-def _libraries() -> str:
-    numbers = {name: getattr(torch.version, name, None) for name in ("cuda", "hip", "xpu")}
-    return "".join(f", {name} {number}" for name, number in numbers.items() if number)
-
-
-def _packages() -> dict[str, str]:
-    found = {}
-    for package in devices.LATE:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found

@@ -6,7 +6,8 @@ policy.yaml lists *devices*: sets of rules, such as "cuda" and "xla_gpu". A *dev
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
@@ -70,39 +71,11 @@ class DeviceType:
     def end_step(self) -> None:
         """Run the recorded ops of a step, on a device that does not run them by itself."""
 
-    def random_state(self) -> Any:
-        """Return the states of the random generators that can be read and set."""
-        module: Any = getattr(torch, self.name, None)
-        if not (hasattr(module, "get_rng_state") and hasattr(module, "set_rng_state")):
-            return []
-        return [module.get_rng_state(index) for index in range(torch.accelerator.device_count())]
-
-    def set_random_state(self, state: Any) -> None:
-        """Restore states that :meth:`random_state` returned."""
-        for index, of_device in enumerate(state):
-            getattr(torch, self.name).set_rng_state(of_device, index)
-
 
 class Fused(DeviceType):
     """A device type on which fused optimizers skip and unscale as documented."""
 
     skips_by_itself = has_float64 = True
-
-
-class Host(Fused):
-    """The CPU."""
-
-    def random_state(self) -> Any:
-        return torch.get_rng_state()
-
-    def set_random_state(self, state: Any) -> None:
-        torch.set_rng_state(state)
-
-
-class ShapesOnly(DeviceType):
-    """Meta tensors, which hold no values."""
-
-    skips_by_itself = True
 
 
 class OutOfTree(DeviceType):
@@ -164,19 +137,6 @@ class XLA(DeviceType):
 
         torch_xla.sync()
 
-    def random_state(self) -> Any:
-        if not (self.is_here and is_xla_in_use()):
-            return None
-        from torch_xla.core import xla_model
-
-        return int(xla_model.get_rng_state())
-
-    def set_random_state(self, state: Any) -> None:
-        if state is not None:
-            from torch_xla.core import xla_model
-
-            xla_model.set_rng_state(state)
-
 
 @constant
 def is_xla_in_use() -> bool:
@@ -187,7 +147,7 @@ def is_xla_in_use() -> bool:
 
 
 _DIFFERENT = {
-    each.name: each for each in (Host(HOST), Fused("cuda"), ShapesOnly(SHAPES_ONLY), XLA(XLA_TYPE), OutOfTree("hpu"))
+    each.name: each for each in (Fused(HOST), Fused("cuda"), Fused(SHAPES_ONLY), XLA(XLA_TYPE), OutOfTree("hpu"))
 }
 
 
@@ -300,14 +260,21 @@ def unknown(device_type: str, known: Iterable[str]) -> ValueError:
     return ValueError(f"polycast has no device '{device_type}' in its policy; it has {', '.join(known)}")
 
 
-def random_state() -> dict[str, Any]:
-    """Return the states of the random generators by device type: those of the CPU, XLA and the accelerator."""
+def random_state() -> Callable[[], None]:
+    """Return a function that restores the present states of the generators of the CPU, XLA and the accelerator."""
+    states: list[Callable[[], object]] = [partial(torch.set_rng_state, torch.get_rng_state())]
     accelerator = torch.accelerator.current_accelerator(check_available=True)
-    names = [HOST, XLA_TYPE, *([] if accelerator is None else [accelerator.type])]
-    return {name: facts_of(name).random_state() for name in names}
+    module: Any = None if accelerator is None else getattr(torch, accelerator.type, None)
+    if hasattr(module, "get_rng_state") and hasattr(module, "set_rng_state"):
+        for index in range(torch.accelerator.device_count()):
+            states.append(partial(module.set_rng_state, module.get_rng_state(index), index))
+    if facts_of(XLA_TYPE).is_here and is_xla_in_use():
+        from torch_xla.core import xla_model
 
+        states.append(partial(xla_model.set_rng_state, int(xla_model.get_rng_state())))
 
-def set_random_state(state: dict[str, Any]) -> None:
-    """Restore the states that :func:`random_state` returned."""
-    for name, of_type in state.items():
-        facts_of(name).set_random_state(of_type)
+    def restore() -> None:
+        for put_back in states:
+            put_back()
+
+    return restore

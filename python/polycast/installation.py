@@ -27,9 +27,8 @@ Two changes are made at first use instead of at import:
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from importlib import import_module
 from threading import RLock
 from types import ModuleType
@@ -80,33 +79,22 @@ class _Tag(str):
 def _mark_caches(config: Any, undo: Undo) -> None:
     """Add the installed devices to the keys of on-disk caches.
 
-    Since torch 2.13 an assignment to the option affects only the assigning thread, so we change the default instead.
+    Since torch 2.13 an assignment to the option affects only the assigning thread, so we change the default. A tag that
+    the user has assigned takes precedence over the default, so we extend that tag as well.
     """
-    option = config._config["cache_key_tag"]
-    before = dict(vars(option))  # an assignment of the earlier tag would leave the option assigned
-    ours = f"{_TAG}{BUILD}:{','.join(installed_kernels())}"
-
-    override = option.user_override
-    own = override.get() if isinstance(override, ContextVar) else override  # a text if the user has set a tag
+    option, given = config._config["cache_key_tag"], config.cache_key_tag
+    before = option.env_value_default
+    option.env_value_default = tag = _Tag(f"{given} {_TAG}{BUILD}:{','.join(installed_kernels())}".lstrip())
+    is_assigned = config.cache_key_tag is not tag
+    if is_assigned:
+        config.cache_key_tag = tag
 
     def put_back() -> None:
-        if not isinstance(override, ContextVar):
-            if isinstance(option.user_override, _Tag):  # otherwise the user has set another tag since
-                config._is_dirty = True
-                option.__dict__ = dict(before)
-            return
-        option.__dict__ = dict(before)
-        if isinstance(override.get(), _Tag):
-            override.set(own)
+        option.env_value_default = before
+        if is_assigned and config.cache_key_tag is tag:  # otherwise the user has assigned another tag since
+            config.cache_key_tag = given
 
     undo.append(put_back)
-    if not isinstance(override, ContextVar):
-        config.cache_key_tag = _Tag(f"{config.cache_key_tag} {ours}".lstrip())
-        return
-    default = option.env_value_default
-    option.env_value_default = _Tag(f"{default if isinstance(default, str) else ''} {ours}".lstrip())
-    if isinstance(own, str):
-        override.set(_Tag(f"{own} {ours}".lstrip()))
 
 
 # Each function changes a module of PyTorch, and first adds the function that undoes the change.
@@ -130,20 +118,21 @@ _SIBLINGS = {
 }
 
 
-class Installation(Handle):
-    """A handle that :func:`install` and :func:`uninstall` return: removing it restores the installed devices."""
+def _handle() -> Handle:
+    """Return a handle whose removal restores the devices that are installed now."""
+    kernels, late = installed_kernels(), set(_late)
 
-    def __init__(self) -> None:
-        kernels, late = installed_kernels(), set(_late)
+    def restore() -> None:
+        with changing():
+            for name in set(installed_kernels()).difference(kernels):
+                uninstall_kernels(name)
+            for name in kernels:
+                if name not in installed_kernels():
+                    install_kernels(name, facts_of(device_type_of(name)).is_out_of_tree)
+            _late.clear()
+            _late.update(late)
 
-        def restore() -> None:
-            with changing():
-                _restore(kernels, late)
-
-        super().__init__(restore)
-
-    def __repr__(self) -> str:
-        return f"<installed: {', '.join(installed_kernels()) or 'nothing'}>"
+    return Handle(restore)
 
 
 def on_import() -> None:
@@ -154,7 +143,7 @@ def on_import() -> None:
 
 
 @disabled
-def install(*devices: str | torch.device, like: str | None = None) -> Installation:
+def install(*devices: str | torch.device, like: str | None = None) -> Handle:
     """Install the policy's autocast kernels of the given devices over PyTorch's kernels.
 
     A device that is already installed is installed again, over kernels that were registered since. Code that was
@@ -185,7 +174,7 @@ def install(*devices: str | torch.device, like: str | None = None) -> Installati
     names = [device_of(device_type) for device_type in types]
     for device_type in types:
         check_like(device_type, like)
-    change, left = Installation(), list[str]()
+    handle, left = _handle(), list[str]()
     with changing():
         for name in names:
             for sibling in _SIBLINGS[name]:
@@ -201,11 +190,11 @@ def install(*devices: str | torch.device, like: str | None = None) -> Installati
             _late.update(LATE.keys() - sys.modules.keys())
     for device_type in left:
         warnings.warn(own_kernels_stay(device_type), stacklevel=2)
-    return change
+    return handle
 
 
 @disabled
-def uninstall(*devices: str | torch.device) -> Installation:
+def uninstall(*devices: str | torch.device) -> Handle:
     """Restore PyTorch's own autocast kernels of the given devices, or of all devices.
 
     When no device is left, all changes of ``import polycast`` are undone; ``help(polycast.installation)`` lists them.
@@ -230,12 +219,12 @@ def uninstall(*devices: str | torch.device) -> Installation:
     """
     names = [_installed_name(device) for device in devices] if devices else list(DEVICES)
     types = {device_type_of(name) for name in names}
-    change = Installation()
+    handle = _handle()
     with changing():
         for name in names:
             uninstall_kernels(name)
         _late.difference_update(package for package, late in LATE.items() if late in types)
-    return change
+    return handle
 
 
 def _installed_name(device: str | torch.device) -> str:
@@ -278,17 +267,6 @@ def changing() -> Iterator[None]:
             renew_scopes()
         if not was_guarded:
             compiled_code.free()
-
-
-def _restore(kernels: Sequence[str], late: set[str]) -> None:
-    for name in installed_kernels():
-        if name not in kernels:
-            uninstall_kernels(name)
-    for name in kernels:
-        if name not in installed_kernels():
-            install_kernels(name, facts_of(device_type_of(name)).is_out_of_tree)
-    _late.clear()
-    _late.update(late)
 
 
 def _follow() -> None:

@@ -60,8 +60,7 @@ def autocast(
     Raises:
         ValueError: If the policy has no such device, or does not list the dtype for an enabled region.
         PolicyError: If :class:`polycast.Policy` raises it. It is a ``ValueError``.
-        TypeError: If ``device_type`` is neither a text nor a device, ``dtype`` is neither a text nor a dtype, or
-            ``enabled`` or ``cache_enabled`` is a text.
+        TypeError: If ``device_type`` is neither a text nor a device, or ``dtype`` is neither a text nor a dtype.
         RuntimeError: If the region is for XLA and torch_xla is not imported, or if no device is given, and torch_xla is
             imported but not in use.
 
@@ -82,7 +81,6 @@ def autocast(
     facts = devices.facts_of(device_type)
     device, device_type = facts.rules, facts.name
     listed = DEVICES[device].lower_precision
-    _check_switches(enabled, cache_enabled)
     compiling = torch.compiler.is_compiling()
     if enabled and not compiling:
         facts.check_region()
@@ -111,13 +109,6 @@ _made_in_compiled_code: dict[str, Policy] = {}
 def _digest_of(policy: PolicyLike) -> str:
     made = Policy(policy)
     return _made_in_compiled_code.setdefault(made.digest, made).digest
-
-
-def _check_switches(enabled: object, cache_enabled: object) -> None:
-    """Raise a TypeError for a text, because the text "False" is true."""
-    if isinstance(enabled, str) or isinstance(cache_enabled, str):
-        name, value = ("enabled", enabled) if isinstance(enabled, str) else ("cache_enabled", cache_enabled)
-        raise TypeError(f"{name}: expected True or False, got {value!r}")
 
 
 def _scripted(

@@ -1,4 +1,4 @@
-"""A check of built-in rules and sync-free steps on a device that is here. An installed wheel can run it."""
+"""Checks of built-in rules and sync-free steps on an available device."""
 
 import math
 import warnings
@@ -27,43 +27,43 @@ from polycast.policy.rules import BUILT_IN, Rule
 from polycast.scope import process
 
 PASSED, FAILED, UNCHECKED = "passed", "failed", "not checked"
-_ALLOWED = 1.05  # times the mean error of torch.optim
+_ALLOWED = 1.05  # the maximum mean error, relative to the error of torch.optim
 DESCRIPTIONS = {
-    "rules": "a call of each op gives the bits that it gives if its inputs are cast by hand",
+    "rules": "each op returns the bits that it returns if its inputs are cast by hand",
     "steps": f"a skipped step changes nothing; the mean absolute error of the parameters against float64 is at most "
     f"{_ALLOWED:g} times the error of torch.optim",
 }
-# The mean error of many elements, each the end of a random walk, differs little from one rounding to the next.
+# The shapes of the parameters. Rounding changes the mean error of many elements only a little.
 _SHAPES = ((), (3, 5), (0, 2), (40, 250))
-# The number of steps; the first step whose gradients are clipped, and to which norm.
+# The number of steps, the first step whose gradients are clipped, and their norm then.
 _STEPS, _CLIPPED, _MAX_NORM = 24, 12, 30.0
-# The steps that are skipped, each with the gradient whose last element is non-finite, and that element.
+# From each skipped step to the index of a gradient and the value of its last element.
 _SKIPPED = {1: (1, math.nan), 6: (-1, math.inf), 9: (0, -math.inf)}
 OPTIMIZERS: dict[str, dict[str, Any]] = {"SGD": {"momentum": 0.9}, "Adam": {}, "AdamW": {}}
-Found = tuple[str, str]  # an outcome, and what was found
+Found = tuple[str, str]  # the outcome and the finding of a check
 Checks = Iterator[tuple[str, Callable[[], Found]]]
 
 
 class Check(NamedTuple):
-    """One check on one device, and what was found."""
+    """The result of one check on one device."""
 
     part: str
     """"rules" or "steps"."""
     name: str
-    """What was checked: "softmax.int", "AdamW in float32"."""
+    """The subject of the check, such as "softmax.int" or "AdamW in float32"."""
     outcome: str
     """"passed", "failed" or "not checked"."""
     found: str
-    """What was found, or why nothing could be checked."""
+    """The finding, or the reason why nothing could be checked."""
 
 
 @dataclass
 class Verification:
-    """What :func:`verify` found on a device. It prints as a table for each part."""
+    """The results of :func:`verify` on a device. The printed form has a table for each part."""
 
     device_type: str
     facts: dict[str, str]
-    """Versions, and other facts that a bug report needs."""
+    """Versions and other facts for a bug report."""
     checks: list[Check] = field(default_factory=list)
 
     @property
@@ -72,12 +72,12 @@ class Verification:
         return [check for check in self.checks if check.outcome == FAILED]
 
     def __str__(self) -> str:
-        """Return the facts, the parts and the verdict."""
+        """Return the facts, the table of each part and the verdict."""
         parts = dict.fromkeys(check.part for check in self.checks)
         return "\n\n".join(["\n".join(lines_of([*self.facts.items()])), *map(self.table, parts), self.verdict()])
 
     def table(self, part: str) -> str:
-        """Return what a part checks, the number of checks with each outcome, and the checks that did not pass."""
+        """Return the description of a part, the number of checks by outcome, and the checks that did not pass."""
         checks, reasons = [check for check in self.checks if check.part == part], dict[str, list[str]]()
         for check in checks:
             if check.outcome == UNCHECKED:
@@ -100,21 +100,24 @@ def verify(
 ) -> Verification:
     """Check polycast on a device, with real tensors.
 
-    - rules: a call of each op that the device's built-in rules name gives what the op gives if its inputs are cast by
-      hand. Values are compared by their bits, for ops that repeat them.
-    - steps: SGD, Adam and AdamW through skipped steps and clipping. A skipped step changes nothing. The error against
-      float64 is at most 1.05 times the error of torch.optim.
+    - rules: each op with a built-in rule for the device returns the values that it returns if its inputs are cast by
+      hand. Values are compared bit for bit, except for ops whose bits differ from call to call.
+    - steps: SGD, Adam and AdamW take steps of which some are skipped and some clipped. A skipped step changes nothing.
+      The error of the parameters against float64 is at most 1.05 times the error of ``torch.optim``.
 
-    Meanwhile the policy's kernels of the device are installed, and no policy of the process applies, so nothing else
-    should run in the process. Afterwards all is as before.
+    During the checks, the policy's kernels of the device are installed and the process-wide policy does not apply. Run
+    nothing else in the process. Afterwards both are restored.
 
     Args:
-        device: A device type, such as "cuda". None selects the accelerator that torch finds, or the CPU.
+        device: A device type, such as "cuda". None selects the current accelerator, or the CPU if there is none.
         parts: The parts to check.
-        progress: Called with each check when it is done.
+        progress: A function that is called with each check when it is done.
+
+    Returns:
+        The results, and the facts for a bug report.
 
     Raises:
-        ValueError: If there is no such device here, or no such part.
+        ValueError: If the device is not available, or there is no such part.
         TypeError: If the device is neither a str nor a ``torch.device``.
 
     Example:
@@ -130,7 +133,7 @@ def verify(
     device_type = _device_here(device)
     device = devices.device_of(device_type)
     with warnings.catch_warnings(), torch.random.fork_rng(devices=[]), process.use(None), ExitStack() as stack:
-        # Torch's own, of deprecated ops, and ours, of steps by torch.optim and of a backend whose kernels stay.
+        # PyTorch warns of deprecated ops. We warn of steps of torch.optim, and of backends with kernels of their own.
         warnings.simplefilter("ignore")
         if device not in installed():
             stack.enter_context(install(device_type))
@@ -144,7 +147,7 @@ def verify(
 
 
 def _attempt(check: Callable[[], Found]) -> Found:
-    """Return what a check finds. Nothing should raise, so an error is a failure."""
+    """Run a check. An error of the check is a failure."""
     try:
         return check()
     except Exception as error:
@@ -157,42 +160,39 @@ def _counts(checks: Sequence[Check]) -> str:
 
 
 def _device_here(device: str | torch.device | None) -> str:
-    """Return the device type that is meant."""
+    """Return the type of the device to check, after a check that it is available."""
     if device is None:
         accelerator = torch.accelerator.current_accelerator(check_available=True)
         return devices.HOST if accelerator is None else accelerator.type
     device_type = devices.known_device_type(device)
     if str(device) != device_type and ":" in str(device):
-        raise ValueError(f"verify checks the current device of a type, so it takes no index; give '{device_type}'")
+        raise ValueError(f"device: expected a device type without an index, got '{device}'; pass '{device_type}'")
     for package, late in devices.LATE.items():
         if device_type == late and find_spec(package) is not None:
             import_module(package)
     try:
         torch.empty(0, device=device_type)  # XLA must have a tensor before the first backward
-    except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch was built without it
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # of a PyTorch without it
         here = ", ".join(name for name in devices.device_types() if devices.facts_of(name).is_here)
-        raise ValueError(f"there is no {device_type} here; torch finds {here} and says: {first_line(error)}") from None
+        raise ValueError(f"device: no {device_type} is available, use {here}; {first_line(error)}") from None
     return device_type
 
 
 def _check_rules(device_type: str) -> Checks:
     device = devices.device_of(device_type)
-    check = partial(_check_rule, device_type=device_type) if device in installed() else _leave_rule
     for rule in BUILT_IN:
         if rule.device == device:
-            yield rule.name, partial(check, rule)
-
-
-def _leave_rule(_: Rule) -> Found:
-    return UNCHECKED, "the backend's own kernels stay"
+            yield rule.name, partial(_check_rule, rule, device_type)
 
 
 def _check_rule(rule: Rule, device_type: str) -> Found:
     operator = None if rule.name in WITHOUT_SAMPLE else find(rule.name)
+    if rule.device not in installed():
+        return UNCHECKED, "the backend's own kernels are used"
     if operator is None:
-        return UNCHECKED, f"it {WITHOUT_SAMPLE.get(rule.name, 'is not in this torch')}"
+        return UNCHECKED, f"it {WITHOUT_SAMPLE.get(rule.name, 'is not in the installed PyTorch')}"
     if rule.category == Category.STOCK.value:
-        return UNCHECKED, "torch's own kernel stays"
+        return UNCHECKED, "PyTorch's own kernel is used"
     # An op with an appended `dtype` is another overload.
     below = getattr(torch.ops.aten, rule.op) if rule.category == Category.FP32_APPEND_DTYPE.value else operator
     is_banned, f32 = rule.category == Category.BANNED.value, torch.float32
@@ -208,7 +208,7 @@ def _check_rule(rule: Rule, device_type: str) -> Found:
             elif same(ours, theirs):
                 has_equal = True
             elif rule.name in WITHOUT_SAME_BITS or not all(same(theirs, hand()) for _ in range(4)):
-                reasons.append("it does not repeat its bits")
+                reasons.append("its bits differ from call to call")
             else:
                 what = f"other values or dtypes ({_told(ours)}) than cast by hand ({_told(theirs)})"
                 problems.append(f"in {_names([lower])}, given {_names(given)}, {what}")
@@ -220,7 +220,7 @@ def _check_rule(rule: Rule, device_type: str) -> Found:
 def _result(
     operator: Any, rule: Rule, device_type: str, given: Sequence[torch.dtype], lower: torch.dtype | None = None
 ) -> Result:
-    """Return what a call gives: as it is, or with its inputs cast as the rule states for a lower precision."""
+    """Return the result of a call, for a lower precision with its inputs cast as the rule states."""
     try:
         sample = arguments(rule.name, Make(device_type, *given))
         return outcome(operator, sample if lower is None else cast_by_hand(rule.category, sample, lower))
@@ -245,7 +245,8 @@ def _check_steps(device_type: str) -> Checks:
 
 def _check_step(name: str, device_type: str, dtype: torch.dtype) -> Found:
     exact, _ = _train(name, torch.optim, devices.HOST, dtype, torch.float64)
-    # Where torch.optim takes the step, it is compared with itself: its foreach steps round otherwise than its for-loop.
+    # Where torch.optim takes our steps as well, both run there, because its foreach steps and its for-loop round
+    # differently.
     place = devices.HOST if devices.facts_of(device_type).skips_by_itself else device_type
     stock, _ = _train(name, torch.optim, place, dtype, dtype)
     ours, changed = _train(name, syncfree, device_type, dtype, dtype)
@@ -258,7 +259,11 @@ def _check_step(name: str, device_type: str, dtype: torch.dtype) -> Found:
 
 
 def _train(name: str, module: Any, device_type: str, given: torch.dtype, dtype: torch.dtype) -> tuple[Tensor, int]:
-    """Step on numbers of one dtype in another; return the parameters, and how many tensors skipped steps changed."""
+    """Train in `dtype` on values of the dtype `given`.
+
+    Returns:
+        The parameters, and the number of tensors that skipped steps changed.
+    """
     generator, changed = torch.Generator().manual_seed(0), 0
     params, *steps = (
         [torch.randn(shape, generator=generator).to(given).to(device_type, dtype) for shape in _SHAPES]

@@ -18,8 +18,6 @@ REGIONS = [
     "autocast(5)",
     "autocast('cpu', 'bfloat')",
     "autocast('cpu', True)",
-    "autocast('cpu', None, 'False')",
-    "autocast('cpu', None, True, 'no')",
     "autocast('xla', torch.float16)",
 ]
 INSTALLATIONS = [

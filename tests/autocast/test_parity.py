@@ -18,7 +18,6 @@ from polycast.cast_by_hand import (
     cast_by_hand,
     first_line,
     flatten,
-    nameless,
     outcome,
     replaced,
     same,
@@ -33,7 +32,6 @@ from polycast.op_samples import (
     find,
 )
 
-from tests.support.backend import NAME
 from tests.support.cases import Case
 from tests.support.devices import casts_by_itself, lower_precision, require_lstm
 from tests.support.probe import region_with_gradients
@@ -45,9 +43,7 @@ PROMOTE_RAISES = "Unexpected floating ScalarType in at::autocast::prioritize"
 WITHOUT_CPU_KERNEL = {"_cudnn_rnn", "_scaled_dot_product_flash_attention", "_thnn_fused_lstm_cell"}
 # Calls that a backend cannot run, in a region or outside of one.
 CANNOT_RUN = {
-    ("xla", "named"): "torch_xla has no named tensors",
     ("xla", "conv_tbc"): "torch_xla returns the bias of conv_tbc, whatever the input",
-    (NAME, "named"): "the fallback to the host takes no named tensors",
 }
 # linalg_lstsq has LAPACK read unwritten pivots, so its results depend on old memory. Where torch is asked
 # for determinism it fills new memory, and warns of ops that keep none of it.
@@ -92,7 +88,7 @@ def cannot_run(case: Case) -> str | None:
         return f"{case.name} {WITHOUT_SAMPLE[case.name]}"
     if case.name in WITHOUT_CPU_KERNEL:
         return f"{case.name} runs on a GPU only"
-    return CANNOT_RUN.get((device_type_of(case.device), "named" if case.is_named else case.op))
+    return CANNOT_RUN.get((device_type_of(case.device), case.op))
 
 
 def in_region(case: Case, device: str, cell: Cell) -> list[Result]:
@@ -134,12 +130,12 @@ def gradients(call: Callable[[Arguments], Any], sample: Arguments, only: Iterabl
     fresh = iter(inputs)
     try:
         with torch.enable_grad():  # type: ignore[no-untyped-call]
-            outputs = map(nameless, flatten(call(replaced(sample, lambda _: next(fresh)))))
+            outputs = flatten(call(replaced(sample, lambda _: next(fresh))))
         smooth = [output for output in outputs if output.requires_grad]
         torch.autograd.backward(smooth, [_uneven(output) for output in smooth])
     except RuntimeError as error:
         return first_line(error)
-    return [nameless(leaf.grad.cpu()) for leaf in leaves if leaf.grad is not None]
+    return [leaf.grad.cpu() for leaf in leaves if leaf.grad is not None]
 
 
 def _uneven(output: torch.Tensor) -> torch.Tensor:

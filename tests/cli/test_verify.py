@@ -72,4 +72,4 @@ def test_an_absent_device_is_reported_in_one_line(capsys: pytest.CaptureFixture[
     assert main(["verify", "--device", "mps"]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.startswith("error: there is no mps here; torch finds ") and printed.err.count("\n") == 1
+    assert printed.err.startswith("error: device: no mps is available, use ") and printed.err.count("\n") == 1

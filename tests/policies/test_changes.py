@@ -122,7 +122,6 @@ def test_the_policy_of_the_process_is_restored_as_the_same_object() -> None:
 def test_the_repr_of_a_handle_shows_its_change() -> None:
     assert repr(polycast.use(None)) == "<the process uses the built-in policy>"
     assert repr(polycast.use({"mm": "fp32"})) == "<the process uses {'mm': 'fp32'}>"
-    assert repr(cast_cache.keep(LAYER)) == "<the casts of 2 tensors are kept>"
     assert repr(polycast.assign(LAYER, None)) == "no module has rules"
     assert (
         repr(polycast.assign(LAYER, {"": {"linear": "fp32"}})) == "module       rules\n(the model)  {'linear': 'fp32'}"

@@ -1,4 +1,4 @@
-"""The commands, and how each ends: with its exit status, and what it prints of an error."""
+"""The commands, their exit statuses, and the texts that they print for errors."""
 
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
@@ -22,17 +22,21 @@ from polycast.policy.releases import releases
 from polycast.policy.rules import Rules, qualified
 
 _ENDING = """
-A first word that is not a command is an op, as in: polycast softmax. Without words, polycast prints the facts that a
-bug report needs.
+A first word that is not a command is an op, as in: polycast softmax. Without arguments, polycast prints versions and
+other facts for a bug report.
 
-The status is 0; 1 for problems that were found; 2 for a command that cannot run; 130 after Ctrl-C."""
+Exit status:
+  0    success
+  1    the command found problems
+  2    the command cannot run
+  130  Ctrl-C"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit status.
+    """Run a command, and return its exit status.
 
     Raises:
-        SystemExit: Of argparse, and of a script that is traced.
+        SystemExit: If argparse or a traced script raises it.
     """
     words = [*(sys.argv[1:] if arguments is None else arguments)]
     try:
@@ -72,7 +76,7 @@ def parser() -> ArgumentParser:
 
 
 class Command(NamedTuple):
-    """A command: its help, its arguments, and the function that runs it."""
+    """A command with its help, its arguments, and the function that runs it."""
 
     help: str
     add_arguments: Callable[[ArgumentParser], None]
@@ -80,7 +84,9 @@ class Command(NamedTuple):
 
 
 def _add_op(parser: ArgumentParser) -> None:
-    parser.add_argument("ops", nargs="*", metavar="OP", help="such as conv2d, pow.Tensor_Scalar or torch.nn.LSTM")
+    parser.add_argument(
+        "ops", nargs="*", metavar="OP", help="an op, such as conv2d, pow.Tensor_Scalar or torch.nn.LSTM"
+    )
     parser.add_argument("-d", "--device", help="show only this device; without an OP, list its rules")
     parser.add_argument("--torch", metavar="RELEASE", help="show the rules of a PyTorch release, such as 2.11")
 
@@ -95,7 +101,7 @@ def _op(options: Namespace) -> int:
 
 
 def _text(op: str, device: str | None, asked: Policy) -> str:
-    """Return the rules of an op, or of the ops that a public name runs, and why PyTorch changed its own."""
+    """Return the rules of an op, or of the ops that a public name runs, and the reasons for changes in PyTorch."""
     reasons = {reason for release in releases().values() for reason in release.reasons.values()}  # printed below
     found = (rule for rule in asked.rules_on(op) if device in (None, rule.device))
     rules = Rules(rule._replace(note="") if rule.note in reasons else rule for rule in found)
@@ -142,9 +148,11 @@ def _check(options: Namespace) -> int:
 
 COMMANDS = {
     "op": Command("show the rules of ops on every device: conv2d, pow.Tensor_Scalar, torch.nn.LSTM", _add_op, _op),
-    "diff": Command("show what two policies or torch releases do differently", _add_diff, _diff),
-    "trace": Command("run a script, and show what autocast did to its calls", script.add_arguments, script.run),
-    "check": Command("show the problems of policy files", _add_check, _check),
+    "diff": Command("show the differences between two policies or PyTorch releases", _add_diff, _diff),
+    "trace": Command(
+        "run a script, and show the dtypes in which autocast ran its ops", script.add_arguments, script.run
+    ),
+    "check": Command("validate policy files", _add_check, _check),
     "verify": Command("check built-in rules and sync-free steps on a device", verify.add_arguments, verify.run),
     "bisect": Command("find the rules that make a command fail", bisect.add_arguments, bisect.run),
 }

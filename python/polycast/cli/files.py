@@ -1,10 +1,10 @@
-"""The files that the commands write."""
+"""A check of the files that commands write."""
 
 from pathlib import Path
 
 
 def require_folder(file: Path) -> None:
-    """Check that a file can be written before the work whose result it is for begins.
+    """Check that a file can be written, before the work begins whose result the file is for.
 
     Raises:
         ValueError: If the file is a folder, or its folder does not exist.

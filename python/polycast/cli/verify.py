@@ -1,4 +1,4 @@
-"""The checks on a device, run from the command line."""
+"""The command `polycast verify`."""
 
 import json
 import sys
@@ -11,24 +11,30 @@ from polycast.cli.files import require_folder
 from polycast.verify import DESCRIPTIONS, verify
 
 _ENDING = """
-Checks that could not be made are listed with the reason.
+Checks that cannot run are listed with the reason.
 
-The status is 0 if no check fails, 1 if one does, 2 if nothing can be checked, and 130 after Ctrl-C."""
+Exit status:
+  0    no check failed
+  1    a check failed
+  2    nothing can be checked
+  130  Ctrl-C"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.epilog = "\n".join(["The parts:", *lines_of([("", *item) for item in DESCRIPTIONS.items()]), _ENDING])
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(DESCRIPTIONS)} (default: all)")
-    parser.add_argument("-d", "--device", help="such as cuda (default: the accelerator that torch finds, or the cpu)")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="also write the results of all checks to a file")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(DESCRIPTIONS)} (default: all)")
+    parser.add_argument("-d", "--device", help="a device type, such as cuda (default: the current accelerator, or cpu)")
+    parser.add_argument(
+        "--json", metavar="FILE", type=Path, help="write the results of all checks to this file (default: none)"
+    )
 
 
 def run(options: Namespace) -> int:
-    """Verify; return the exit status.
+    """Run the checks, and return the exit status.
 
     Raises:
-        ValueError: If there is no such device or part.
+        ValueError: If the device is not available, or there is no such part.
         OSError: If the file cannot be written.
     """
     if options.json is not None:
@@ -37,12 +43,12 @@ def run(options: Namespace) -> int:
     _show("")
     print(found)
     if options.json is not None:
-        told = {**asdict(found), "checks": [check._asdict() for check in found.checks]}
-        options.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        results = {**asdict(found), "checks": [check._asdict() for check in found.checks]}
+        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     return 1 if found.failed else 0
 
 
 def _show(text: str) -> None:
-    """Show a text on the last line of a terminal, instead of the text before."""
+    """Replace the text on the last line of a terminal."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

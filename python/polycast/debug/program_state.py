@@ -41,7 +41,7 @@ class ProgramState:
     @torch.no_grad()
     def restore(self) -> None:
         """Restore all values, in the tensors that there were."""
-        devices.set_random_state(self._random[0])
+        self._random[0]()
         random.setstate(self._random[1])
         if self._numpy_random is not None:
             _numpy_random().set_state(self._numpy_random)

@@ -197,13 +197,13 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         """Return the calls of the step that runs. The program's random numbers do not change."""
         self._intercepted += self._observer.take_calls()
         step = StepCalls(held_calls(), self._intercepted, self._observer.modules)
-        state = devices.random_state()
+        restore_random_state = devices.random_state()
         try:
             with without_dispatch_modes():
                 ends = {key_of(tensor) for tensor in self._weights_and_gradients()}
                 yield step, NonFinite(step, ends, self._is_spoiled)
         finally:
-            devices.set_random_state(state)
+            restore_random_state()
 
     def _findings(self, step: StepCalls, values: NonFinite, first: int) -> None:
         found: list[tuple[Flow, bool, bool]] = []

@@ -1,7 +1,7 @@
-"""Trainers of other packages, each in a module of its own: polycast in a few lines over what the package makes public.
+"""Adapters for the trainers of other packages, each in a module of its own.
 
-``import polycast`` imports none of them. ``accelerate``, ``timm`` and ``transformers`` are given the scaler, ``timm``
-also the optimizers, and ``lightning`` a precision plugin.
+``import polycast`` imports none of them. ``accelerate``, ``timm`` and ``transformers`` use our scaler through them, and
+``lightning`` has a precision plugin.
 """
 
 __all__: list[str] = []

@@ -9,17 +9,17 @@ from polycast.scaler.grad_scaler import GradScaler
 
 
 def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
-    """Give an accelerator of ``mixed_precision="fp16"`` our gradient scaler, and autocast to float16 on every device.
+    """Set our gradient scaler in an accelerator with ``mixed_precision="fp16"``, and autocast on every device.
 
-    Without it, Accelerate silently runs ``fp16`` on the CPU in float32.
+    Without the call, Accelerate silently runs ``fp16`` on the CPU in float32.
 
-    Accelerate detects a skipped step, in which its schedulers do not advance, by checking whether ``optimizer.step``
-    was called. So ``skip_on_host`` is true by default, which costs one sync in each step. With ``skip_on_host=False``
-    no step syncs; use :class:`polycast.SkipAwareLR` as the schedule. Accelerate gives the optimizer a ``step`` of its
-    own, so gradients are unscaled in place before the step, as in stock PyTorch.
+    Accelerate's schedulers do not advance in a skipped step, which Accelerate detects by checking whether
+    ``optimizer.step`` was called. Therefore ``skip_on_host`` is true by default, which costs one sync in each step.
+    With ``skip_on_host=False`` no step syncs; use :class:`polycast.SkipAwareLR` as the schedule. Accelerate replaces
+    the optimizer's ``step``, so gradients are unscaled in place before the step, as in stock PyTorch.
 
     Args:
-        accelerator: An accelerator that has not prepared an optimizer yet, because ``prepare`` gives it the scaler.
+        accelerator: An accelerator that has not prepared an optimizer yet, because ``prepare`` passes on the scaler.
         scaler_options: Options of :class:`polycast.GradScaler`; the device is the accelerator's. They override the
             options of a ``GradScalerKwargs`` among the accelerator's ``kwargs_handlers``.
 
@@ -27,8 +27,8 @@ def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
         The scaler. It is also ``accelerator.scaler``, and ``accelerator.save_state`` saves it.
 
     Raises:
-        ValueError: If the accelerator has another precision: bfloat16 and float32 need no scaling.
-        RuntimeError: If an optimizer was prepared before.
+        ValueError: If the accelerator has another precision. Bfloat16 and float32 need no scaling.
+        RuntimeError: If the accelerator has prepared an optimizer.
 
     Example:
         >>> import torch, polycast
@@ -44,15 +44,15 @@ def use(accelerator: Accelerator, **scaler_options: Any) -> GradScaler:
         >>> optimizer.step_was_skipped
         False
 
-    Source: the documents of ``accelerate.Accelerator``.
+    Source: the documentation of ``accelerate.Accelerator``.
     """
     if accelerator.mixed_precision != "fp16":
         raise ValueError(
-            f"the accelerator's mixed_precision is {accelerator.mixed_precision!r}, which needs no gradient scaler; "
-            "give it 'fp16', or leave use() out"
+            f"accelerator: expected mixed_precision='fp16', got {accelerator.mixed_precision!r}; do not call use() for "
+            "a precision that needs no gradient scaler"
         )
-    if accelerator._optimizers:  # no public name, and what was prepared would step unscaled gradients
-        raise RuntimeError("use() is called after an optimizer was prepared without it; call it before prepare()")
+    if accelerator._optimizers:  # private; a prepared optimizer would step with scaled gradients
+        raise RuntimeError("accelerator: expected no prepared optimizer; call use() before prepare()")
     handler = accelerator.scaler_handler
     options = {"skip_on_host": True} | (handler.to_kwargs() if handler is not None else {}) | scaler_options
     scaler = GradScaler(torch.device(accelerator.device), **options)

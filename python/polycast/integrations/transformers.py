@@ -1,4 +1,4 @@
-"""Transformers: a mixin that gives its ``Trainer`` our gradient scaler, on every device."""
+"""Transformers: a mixin with our gradient scaler for its ``Trainer``, on every device."""
 
 from typing import Any, ClassVar
 
@@ -7,11 +7,10 @@ from polycast.scaler.grad_scaler import GradScaler
 
 
 class ScalerMixin:
-    """A base class before ``transformers.Trainer`` that gives a trainer of ``fp16=True`` our scaler.
+    """A base class, written before ``transformers.Trainer``, with which a trainer of ``fp16=True`` uses our scaler.
 
-    The trainer clips, skips, stops its schedule in a skipped step, and saves the scale, as it does with its own scaler.
-    ``bf16=True`` needs neither a scaler nor the mixin: ``import polycast``, and optionally use an optimizer of
-    :mod:`polycast.syncfree`.
+    As with its own scaler, the trainer clips, skips steps and their schedule, and saves the scale. ``bf16=True`` needs
+    neither a scaler nor the mixin: ``import polycast`` is enough. An optimizer of :mod:`polycast.syncfree` is optional.
 
     Example:
         >>> import transformers
@@ -19,7 +18,7 @@ class ScalerMixin:
         >>> class Trainer(ScalerMixin, transformers.Trainer):
         ...     scaler_options = {"init_scale": 2.0**10}
 
-    Source: the documents of ``transformers.Trainer``, whose ``create_accelerator_and_postprocess`` subclasses override.
+    Source: the documentation of ``transformers.Trainer``.
     """
 
     #: Options of :class:`polycast.GradScaler`, as :func:`polycast.integrations.accelerate.use` accepts them.
@@ -27,7 +26,7 @@ class ScalerMixin:
     accelerator: Any
 
     def create_accelerator_and_postprocess(self) -> None:
-        """Create the accelerator as the trainer does, and give it our scaler if its precision is float16."""
+        """Create the trainer's accelerator, and set our scaler in it if its precision is float16."""
         super().create_accelerator_and_postprocess()  # type: ignore[misc]
         if self.accelerator.mixed_precision == "fp16":
             self.scaler: GradScaler = accelerate.use(self.accelerator, **self.scaler_options)

@@ -4,40 +4,27 @@ Factors that all elements share are computed in float64, as the for-loop compute
 in float32, or in float64 for float64 parameters, and rounded once at the end.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from polycast.xla.ops import Op, all_finite, constant, like, scalar
 
 
-@dataclass(frozen=True)
-class Given:
-    """Flags for the optional one-element tensors that follow the vector of numbers, in their order."""
-
-    lr: bool
-    found_inf: bool
-    grad_scale: bool
-    clip_coef: bool
-
-
 class Controls(NamedTuple):
     """The one-element inputs of a step, as scalars. The numbers are float64, and lr is the first of them."""
 
     numbers: list[Op]
-    found_inf: Op | None
-    grad_scale: Op | None
-    clip_coef: Op | None
+    found_inf: Op | None = None
+    grad_scale: Op | None = None
+    clip_coef: Op | None = None
 
     @classmethod
-    def read(cls, given: Given, ops: Sequence[Op]) -> "Controls":
-        """Read the vector of numbers, whose first element is lr, and the optional tensors after it."""
-        vector, rest = ops[0], iter(ops[1:])
+    def read(cls, vector: Op, lr: Op | None = None, **others: Op) -> "Controls":
+        """Read the vector of numbers, whose first element is lr unless lr is an op of its own."""
         numbers = [scalar(vector, index) for index in range(vector.shape().sizes[0])]
-        if given.lr:
-            numbers[0] = scalar(next(rest)).cast(vector.shape().dtype)
-        flags = (given.found_inf, given.grad_scale, given.clip_coef)
-        return cls(numbers, *[scalar(next(rest)) if flag else None for flag in flags])
+        if lr is not None:
+            numbers[0] = scalar(lr).cast(vector.shape().dtype)
+        return cls(numbers, **{name: scalar(op) for name, op in others.items()})
 
     def gradient(self, grad: Op, dtype: str, maximize: bool) -> Op:
         """Return the gradient, unscaled and clipped, and negated to maximize."""

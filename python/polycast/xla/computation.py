@@ -24,9 +24,7 @@ from polycast.xla.ops import Op
 
 Build: TypeAlias = Callable[[list[Op]], list[Op]]
 
-# The maximum number of cached computations, which take a few kilobytes each. A program with more groups of parameters
-# would build each computation again in each step.
-_LIMIT = 4096
+# Each takes a few kilobytes. PyTorch compiles a graph for each as well, so a program has few.
 _computations: dict[Hashable, Any] = {}
 _KIND_OF_INPUT = attrgetter("dtype", "shape")
 # If this key is excluded, torch_xla returns tensors without the wrapper of functionalization, as write_back requires.
@@ -67,8 +65,6 @@ def call(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> list[Tensor]
 def _computation(kind: Hashable, build: Build, inputs: Sequence[Tensor]) -> Any:
     key = (kind, *map(_KIND_OF_INPUT, inputs))
     if key not in _computations:
-        if len(_computations) >= _LIMIT:
-            del _computations[next(iter(_computations))]
         _computations[key] = _built(build, inputs)
     return _computations[key]
 
@@ -82,7 +78,7 @@ def _built(build: Build, inputs: Sequence[Tensor]) -> Any:
     return xla_builder.create_computation("polycast", root, xla_builder.tensor_shape(list(inputs)))
 
 
-@lru_cache(maxsize=_LIMIT)
+@lru_cache(maxsize=4096)
 def upload(values: tuple[float, ...], device: torch.device, owner: int = 0) -> Tensor:  # noqa: ARG001
     """Return a float64 vector of the values on the device. It is cached, so the same values are uploaded once.
 
@@ -92,10 +88,6 @@ def upload(values: tuple[float, ...], device: torch.device, owner: int = 0) -> T
     return torch.tensor(values, dtype=torch.float64).to(device)
 
 
-def on_device(device: torch.device, *given: Tensor | None) -> list[Tensor]:
-    """Return the one-element tensors that are not None. Tensors on the host are uploaded as vectors."""
-    tensors = []
-    for tensor in given:
-        if tensor is not None:
-            tensors.append(tensor if tensor.device.type == "xla" else tensor.detach().reshape(1).to(device))
-    return tensors
+def on_device(device: torch.device, tensor: Tensor) -> Tensor:
+    """Return a one-element tensor on the device. A tensor on the host is uploaded as a vector."""
+    return tensor if tensor.device.type == "xla" else tensor.detach().reshape(1).to(device)

@@ -10,7 +10,7 @@ from torch.library import Library
 
 from polycast._extension import check_arguments, check_norm_type, own_memory
 from polycast.torch_internals import below_autograd
-from polycast.xla.arithmetic import SGD, Adam, Controls, Given, compute_dtype, next_scale
+from polycast.xla.arithmetic import SGD, Adam, Controls, compute_dtype, next_scale
 from polycast.xla.computation import call, on_device, update, upload
 from polycast.xla.ops import Op, constant, like, non_finite_flags, scalar, total_norm
 
@@ -66,25 +66,31 @@ def _step(
     *, lr: Tensor, found_inf: Tensor | None = None, grad_scale: Tensor | None = None, clip_coef: Tensor | None = None,
 ) -> None:  # fmt: skip
     """Update the tensors of all lists except the second one, which are the gradients."""
-    check_arguments(op, lists, [lr, found_inf, grad_scale, clip_coef])
+    optional = {"found_inf": found_inf, "grad_scale": grad_scale, "clip_coef": clip_coef}
+    check_arguments(op, lists, [lr, *optional.values()])
     tensors = list(filter(len, lists))
     if not tensors:
         return
     device = tensors[0][0].device
-    given = Given(lr.device.type == "xla", found_inf is not None, grad_scale is not None, clip_coef is not None)
-    vector = upload((0.0 if given.lr else float(lr.item()), *numbers), device, id(tensors[0][0]))
-    scalars = on_device(device, lr if given.lr else None, found_inf, grad_scale, clip_coef)
+    scalars = {name: on_device(device, tensor) for name, tensor in optional.items() if tensor is not None}
+    number = 0.0
+    if lr.device.type == "xla":
+        scalars["lr"] = lr
+    else:
+        number = float(lr.item())
+    vector = upload((number, *numbers), device, id(tensors[0][0]))
     params, grads, *states = tensors
     rows = list(zip(params, *states, strict=True))
     written = list(chain.from_iterable(rows))
 
     def build(ops: list[Op]) -> list[Op]:
         count = len(written)
-        gradients, controls = ops[count : count + len(rows)], Controls.read(given, ops[count + len(rows) :])
+        gradients, (vector, *others) = ops[count : count + len(rows)], ops[count + len(rows) :]
+        controls = Controls.read(vector, **dict(zip(scalars, others, strict=True)))
         taken = iter(ops[:count])
         return [op for grad in gradients for op in arithmetic.update(controls, grad, *islice(taken, len(rows[0])))]
 
-    update((arithmetic, given, len(rows)), build, written, [*grads, vector, *scalars])
+    update((arithmetic, *scalars, len(rows)), build, written, [*grads, vector, *scalars.values()])
 
 
 def find_non_finite(tensors: Tensors) -> tuple[Tensor, Tensor]:
@@ -126,7 +132,7 @@ def unscale_(grads: Tensors, found_inf: Tensor, inv_scale: Tensor) -> Tensor:
 
     check_arguments("unscale_", [grads], [found_inf, inv_scale])
     own_memory(grads)
-    (non_finite,) = update("unscale", build, [*grads, found_inf], on_device(found_inf.device, inv_scale))
+    (non_finite,) = update("unscale", build, [*grads, found_inf], [on_device(found_inf.device, inv_scale)])
     return non_finite
 
 
@@ -134,4 +140,4 @@ def update_scale_(scale: Tensor, growth_tracker: Tensor, found_inf: Tensor, *num
     """Lower the scale after an overflow, but not below its minimum. Raise it after enough steps, up to its maximum."""
     check_arguments("update_scale_", [], [scale, growth_tracker, found_inf])
     vector = upload(numbers, scale.device)
-    update("scale", next_scale, [scale, growth_tracker], [*on_device(scale.device, found_inf), vector])
+    update("scale", next_scale, [scale, growth_tracker], [on_device(scale.device, found_inf), vector])

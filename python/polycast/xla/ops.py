@@ -25,11 +25,6 @@ def constant(op: Op, value: float) -> Op:
     return op.scalar_like(value)
 
 
-def boolean(op: Op, value: bool) -> Op:
-    """Return a boolean scalar, on the op's builder."""
-    return type(op).scalar(op.builder(), value, dtype="pred")
-
-
 def concatenated(ops: Sequence[Op]) -> Op:
     """Return a vector of the scalars."""
     return ops[0].concat_in_dim([op.reshape((1,)) for op in ops], 0)
@@ -48,8 +43,8 @@ def all_finite(op: Op) -> Op:
 def non_finite_flags(ops: Sequence[Op]) -> list[Op]:
     """Return whether any op has an inf or NaN, and a vector of whether each has, as 0 or 1 in float32."""
     finite = concatenated([all_finite(op) for op in ops])
-    found_inf = reduced(finite, True, lambda a, b: a & b) != boolean(finite, True)
-    return [found_inf.cast("f32"), (finite != constant(finite, True)).cast("f32")]
+    every = reduced(finite, True, lambda a, b: a & b)
+    return [(op != constant(op, True)).cast("f32") for op in (every, finite)]
 
 
 def total_norm(ops: Sequence[Op], norm_type: float) -> Op:

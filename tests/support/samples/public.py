@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any
 
 import torch
-from polycast.op_samples import SAMPLES, Arguments, Make, Sample, arguments
+from polycast.op_samples import WITHOUT_SAMPLE, Arguments, Make, arguments
 from torch import nn
 
 
@@ -28,7 +28,7 @@ def prepare(op: str, name: str, overloads: Iterable[str], make: Make) -> list[Ca
         given = [_arguments(ARGUMENTS[op, name](make))]
     else:
         first = torch.Tensor if name.startswith("torch.Tensor.") else object
-        samples = [arguments(overload, make) for overload in overloads if overload in SAMPLES]
+        samples = [arguments(overload, make) for overload in overloads if overload not in WITHOUT_SAMPLE]
         given = [sample for sample in samples if isinstance(sample.args[0], first)]
     if not given:
         raise LookupError(f"no sample of {op} fits {name}; give it arguments in ARGUMENTS, {__file__}")
@@ -124,12 +124,12 @@ def _pair(make: Make) -> tuple[torch.Tensor, ...]:
     return make(2, 3), make(2, 3)
 
 
-def _of(shape: tuple[int, ...], *options: object, **named: object) -> Sample:
+def _of(shape: tuple[int, ...], *options: object, **named: object) -> Callable[[Make], Arguments]:
     return lambda make: Arguments((make(*shape), *options), named)
 
 
 # The arguments of the names that do not use a sample of their op.
-ARGUMENTS: dict[tuple[str, str], Sample] = {
+ARGUMENTS: dict[tuple[str, str], Callable[[Make], tuple[object, ...] | Arguments]] = {
     **{
         (f"_upsample_{mode}2d_aa", "torch.nn.functional.interpolate"): _of((1, 1, 4, 4), 3, mode=mode, antialias=True)
         for mode in ("bicubic", "bilinear")
@@ -158,12 +158,12 @@ ARGUMENTS: dict[tuple[str, str], Sample] = {
         (make(1, 1, 3, 3, 3), make(1, 2, 2, 2, 3)), {"align_corners": False}
     ),
     ("kl_div", "torch.nn.functional.kl_div"): lambda make: Arguments(_pair(make), {"reduction": "batchmean"}),
-    ("linalg_matrix_norm", "torch.linalg.norm"): lambda make: (make.matrix(3, 2), 2),
+    ("linalg_matrix_norm", "torch.linalg.norm"): lambda make: (make(3, 2), 2),
     ("linalg_vector_norm", "torch.linalg.norm"): lambda make: (make(2, 3),),
     ("norm", "torch.nn.functional.normalize"): lambda make: (make(2, 3),),
     ("norm", "torch.nn.functional.pairwise_distance"): _pair,
     ("norm", "torch.nn.PairwiseDistance"): _pair,
-    **{("nuclear_norm", f"torch.{name}"): lambda make: (make.matrix(3, 2), "nuc") for name in ("norm", "Tensor.norm")},
+    **{("nuclear_norm", f"torch.{name}"): lambda make: (make(3, 2), "nuc") for name in ("norm", "Tensor.norm")},
     ("poisson_nll_loss", "torch.nn.functional.poisson_nll_loss"): _pair,
     ("reciprocal", "torch.Tensor.__rdiv__"): lambda make: (make(2, 3), 2),
     ("reciprocal", "torch.Tensor.__rtruediv__"): lambda make: (make(2, 3), 2),

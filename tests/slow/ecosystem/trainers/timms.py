@@ -1,4 +1,4 @@
-"""timm: its scaler. `tests/workflows/test_integrations.py` has its registry of optimizers."""
+"""timm: its scaler."""
 
 from functools import partial
 from typing import Any
