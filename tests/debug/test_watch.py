@@ -102,12 +102,37 @@ FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str, str]] = [
     (lambda x: (x + 300) * 300, "mul", "mul", '(model, {"1": {"mul": "fp32"}, "2": {"linear": "fp32"}})'),
     (lambda x: (x + 300).mul_(300) / 1e4, "add", "mul_", '(model, {"1": {"add": "fp32"}})'),
     (lambda x: (x.float() * 1e6).half(), "to", "to", "the program itself casts it: remove the cast to float16"),
+    (lambda x: softmax_in_half(x), "to", "log", "the program itself casts it: remove the cast to float16"),
+    (lambda x: loss_outside_of_regions(x), "to", "to", "no region casts it: in float32 it is finite"),
+    (lambda x: Saving.apply(x + 500), "Saving", "Saving", "after the gradient and each saved tensor in the backward"),  # type: ignore[no-untyped-call]
     (lambda x: x.float() / 0, "div", "div", "in float32: not finite either"),
     (lambda x: x / (x * 0), "div", "div", "in float32: not finite either"),
     (lambda x: torch.softmax(x * 0 + torch.full((4,), -math.inf), -1), "softmax", "softmax", "a row that is masked"),
     (lambda x: torch.where(x > 9, (x * 0).sqrt(), 1.0), "sqrt", "sqrt", "in float32: not finite either"),
-    (lambda x: Scaled.apply(x + 2), "Scaled", "Scaled", "write grad = grad.float() in the backward"),  # type: ignore[no-untyped-call]
+    (lambda x: Scaled.apply(x + 2), "Scaled", "Scaled", "write .float() after the gradient and each saved tensor"),  # type: ignore[no-untyped-call]
 ]
+
+
+def softmax_in_half(x: Tensor) -> Tensor:
+    p = torch.softmax(x + torch.tensor([20.0, 0, 0, 0]), -1).half()  # zeros, whose logarithms are infinite
+    return p * p.log()
+
+
+def loss_outside_of_regions(x: Tensor) -> Tensor:
+    with torch.autocast("cpu", enabled=False):
+        return x.half().float() * 1e6
+
+
+class Saving(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return gradient * (x * x)
 
 
 class Scaled(torch.autograd.Function):
@@ -301,6 +326,19 @@ def test_consequences_of_infinite_weights_in_later_steps_are_not_findings() -> N
             optimizer.step()
             optimizer.zero_grad()
     assert [(one.step, one.op) for one in found.findings] == [(1, "linear")]
+
+
+def test_a_scaler_that_makes_no_step_leads_to_one_finding() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=2.0**40)
+    with polycast.debug.watch(model, optimizer) as found:
+        for _ in range(4):
+            with polycast.autocast("cpu", F16):
+                loss = model(torch.ones(2, 4)).float().sum()
+            scaler.scale(loss).backward()
+            optimizer.step()  # instead of scaler.step(optimizer)
+    assert ([one.step for one in found.findings], found.steps) == ([0], 4)
 
 
 def test_inputs_stay_alive_until_the_step_ends() -> None:

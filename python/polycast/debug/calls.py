@@ -11,12 +11,6 @@ from polycast.policy.categories import UNLISTED, Category
 FORWARD, BACKWARD, STEP = "forward", "backward", "step"
 LOWER = (torch.float16, torch.bfloat16)
 WIDE = (torch.float32, torch.float64)
-_REASONS = {
-    UNLISTED: "no rule is for it on {}",
-    Category.STOCK.value: "torch's own autocast kernel took it",
-    Category.INPUT_DTYPE.value: "its rule is to keep the dtypes of its inputs",
-}
-_BY_ARGUMENT = (Category.FP32_SET_OPT_DTYPE.value, Category.FP32_APPEND_DTYPE.value)
 
 
 class Site(NamedTuple):
@@ -100,19 +94,6 @@ class Call:
     def is_ruled(self) -> bool:
         """Whether the rule sets the dtype that the op computes in: "unlisted" and "input_dtype" do not."""
         return self.rule not in (UNLISTED, Category.INPUT_DTYPE.value)
-
-    @property
-    def why(self) -> str:
-        """Why the op computed in these dtypes."""
-        if self.rule in _REASONS:
-            return _REASONS[self.rule].format(self.device)
-        if self.casts:
-            return f"its rule is {self.rule}"
-        if self.rule in _BY_ARGUMENT:
-            return f"its rule is {self.rule}: it computes in float32 by an argument"
-        if not any(dtype.is_floating_point for dtype in self.given):
-            return "it was given no floating-point tensor"
-        return f"its rule is {self.rule}, and its inputs need no cast"
 
 
 def is_cast(op: str) -> bool:

@@ -4,6 +4,7 @@ import contextlib
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -15,6 +16,7 @@ from polycast.debug.calls import BACKWARD, LOWER, Site, dtype_name
 from polycast.debug.compared_runs import ProgramRun, Ran
 from polycast.debug.program_state import ProgramState
 from polycast.debug.random_numbers import RandomNumbers
+from polycast.debug.search import minimal_sets
 from polycast.debug.tensor_stats import most, read_numbers, relative_errors
 from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import scopes
@@ -111,8 +113,7 @@ def compare(
     The ops are the calls that the program makes in forward, and the calls that autograd makes in backward. Calls of the
     two runs belong together if they have the same phase, module, name and number. The results of both runs are held
     until all are compared. If the error of the program's results is larger than rounding makes it, rules of the ops
-    that are responsible are tried: the program runs under them, at most twelve times, and the result has the rules that
-    help.
+    that are responsible are tried: the program runs under them several times, and the result has the rules that help.
 
     All runs start from the same random state (torch's, Python's, NumPy's global one), buffers and gradients. Afterwards
     these are as the first run left them. Later runs get the random numbers of the first run, for dropout as well.
@@ -167,9 +168,11 @@ def compare(
         comparison = _comparison(first, expected, ends)
         expected.keep([first.calls[index].site for index, _ in ends])
 
-        def error_under(rules: Mapping[str, str]) -> float:
+        @cache
+        def error_under(*ops: str) -> float:
             with contextlib.suppress(Exception):  # kernels refuse dtypes by errors of any kind
-                return _error([*_squares(first, ends, _errors(again(Policy(rules)), expected)).values()])
+                rules = Policy(dict.fromkeys(ops, "fp32"))
+                return _error([*_squares(first, ends, _errors(again(rules), expected)).values()])
             return math.inf
 
         if comparison.error > _ordinary(comparison):
@@ -250,24 +253,14 @@ def _candidates(comparison: Comparison, calls: Sequence[Ran]) -> list[str]:
     return [op for op, _ in found.most_common(_TRIES)]
 
 
-def _try_rules(
-    comparison: Comparison, candidates: Sequence[str], error_under: Callable[[dict[str, str]], float]
-) -> None:
+def _try_rules(comparison: Comparison, candidates: Sequence[str], error_under: Callable[..., float]) -> None:
     """Find rules of few ops under which the error is less than half as large."""
-    rules: dict[str, str] = {}
-    left, enough = comparison.error, _ordinary(comparison)
-    for op in candidates:
-        rules[op] = "fp32"
-        left = error_under(rules)
-        if left <= enough:
-            break
-    if left >= comparison.error / 2:
-        return
-    for op in [*rules] if len(rules) > 1 else ():
-        fewer = {other: "fp32" for other in rules if other != op}
-        if (without := error_under(fewer)) <= max(1.5 * left, enough):
-            rules, left = fewer, without
-    comparison.policy, comparison.error_under_policy = Policy(rules), left
+    least, enough = error_under(*candidates), _ordinary(comparison)
+    if least < comparison.error / 2:
+        bound = min(max(1.5 * least, enough), comparison.error / 2)
+        ops = next(minimal_sets(candidates, lambda chosen, *_: error_under(*chosen) <= bound))
+        comparison.policy = Policy(dict.fromkeys(ops, "fp32"))
+        comparison.error_under_policy = error_under(*ops)
 
 
 def _ordinary(comparison: Comparison) -> float:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from polycast.debug.calls import BACKWARD, LOWER, STEP, Call, Site, dtype_name, is_cast
+from polycast.debug.calls import BACKWARD, LOWER, STEP, Call, Site, dtype_name
 from polycast.debug.first_nonfinite import NonFinite, is_finite, outputs
-from polycast.debug.program_calls import Rule, StepCalls
+from polycast.debug.program_calls import CAST, Rule, StepCalls
 from polycast.debug.rule_search import Advice, advise
 from polycast.debug.tensor_stats import Magnitude, largest, most, read_numbers
 from polycast.policy.categories import UNLISTED
@@ -150,12 +150,17 @@ def _remedy(
     is_lost_here = wide is not None and all(map(is_finite, outputs(step, wide, [failing])))
     scale = "a GradScaler with a smaller init_scale avoids it; " if phase == BACKWARD and is_lost_here else ""
     if call.function:
-        cast = "grad = grad.float()" if is_lost_here else "torch.where around the division by zero"
-        return f"in float32 it is {'' if is_lost_here else 'not '}finite: write {cast} in the backward of this function"
+        what = (
+            ".float() after the gradient and each saved tensor"
+            if is_lost_here
+            else "torch.where around a division by 0"
+        )
+        return f"in float32 it is {'' if is_lost_here else 'not '}finite: write {what} in the backward of this function"
+    if any(op == CAST for _, op in advice.rules):
+        dtype = call.outputs[0].dtype if advice.culprit is None else step.calls[advice.culprit].outputs[0].dtype
+        return f"{scale}the program itself casts it: remove the cast to {dtype_name(dtype)}"
     if advice.rules:
         return f"{scale}tried, and finite: {code(step, advice.rules, model)}"
-    if is_lost_here and phase != BACKWARD and is_cast(step.op(failing)):
-        return f"{scale}the program itself casts it: remove the cast to {dtype_name(call.outputs[0].dtype)}"
     return f"{scale}{_tried_in_vain(step, failing, advice)}"
 
 
@@ -170,7 +175,7 @@ def _tried_in_vain(step: StepCalls, failing: int, advice: Advice) -> str:
         return "tried with the calls before it in float32: not finite either; polycast.debug.bisect tries all calls"
     ops = ", ".join(dict.fromkeys(op for _, op in advice.tried))
     is_lower = any(one.dtype in LOWER for one in call.outputs)
-    if not ops and not call.is_in_region and step.phase(failing) != BACKWARD and is_lower:
+    if is_lower and advice.is_finite_wide and not step.calls[advice.start].is_in_region:
         return "no region casts it: in float32 it is finite, so call .float() on its inputs"
     return f"tried {ops or 'no rule'} in fp32, which is not enough: polycast.debug.bisect searches all rules"
 

@@ -1,49 +1,31 @@
 """The gradients that underflow to zero in float16."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import nn
 
+from polycast._extension import key_of
 from polycast.debug.calls import BACKWARD
-from polycast.debug.first_nonfinite import NonFinite, outputs
+from polycast.debug.first_nonfinite import NonFinite
 from polycast.debug.program_calls import StepCalls
 from polycast.debug.tensor_stats import read_numbers
 
 _MOST = 0.5  # a larger share of lost elements is reported
-_STEPS = 3  # steps in which most of it is lost, before it is reported
-_DEPTH = 400  # how many calls before a gradient are looked at
 
 
-class LostGradients:
-    """The parameters whose gradients underflow, with the number of steps in which they did."""
-
-    def __init__(self) -> None:
-        self._steps: Counter[str] = Counter()
-
-    def add(self, step: StepCalls, values: NonFinite, model: nn.Module) -> Iterator[tuple[str, float]]:
-        """Look at the gradients of a step; yield the parameters that have lost theirs in several steps by now."""
-        found = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
-        grads = {name: grad for name, grad in found.items() if grad.layout is torch.strided and grad.numel() > 0}
-        kept = read_numbers([torch.linalg.vector_norm(grad, 0).float() for grad in grads.values()])
-        shares = {name: 1 - count / grads[name].numel() for name, count in zip(grads, kept, strict=True)}
-        zero = [name for name, share in shares.items() if share > _MOST]
-        lossy = set(_lossy(step, values)) if zero else set()
-        for name in zero if lossy else ():
-            makers = [index for index in range(len(step.calls)) if step.makes(index, grads[name])]
-            if not lossy.isdisjoint(step.before(makers, _DEPTH)):
-                self._steps[name] += 1
-                if self._steps[name] == _STEPS:
-                    yield name, shares[name]
-
-
-def _lossy(step: StepCalls, values: NonFinite) -> Iterable[int]:
-    """Yield the calls in backward that lose most of their result in float16."""
-    for index, call in enumerate(step.calls):
-        if step.phase(index) == BACKWARD and any(one.dtype is torch.float16 for one in call.outputs):
-            here, wide = values.again([index]), values.again([index], is_wide=True)
-            if here is not None and wide is not None:
-                pairs = zip(outputs(step, here, [index]), outputs(step, wide, [index]), strict=True)
-                if any(((one == 0) & (two != 0)).sum() > _MOST * (two != 0).sum() for one, two in pairs if two.any()):
-                    yield index
+def lost_gradients(step: StepCalls, values: NonFinite, model: nn.Module) -> Iterator[tuple[str, float]]:
+    """Yield the parameters most of whose gradient is zero, and not zero if backward runs in float32; and the share."""
+    found = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+    grads = {name: grad for name, grad in found.items() if grad.layout is torch.strided and grad.numel() > 0}
+    backward = [index for index in range(len(step.calls)) if step.phase(index) == BACKWARD]
+    if not any(one.dtype is torch.float16 for index in backward for one in step.calls[index].outputs):
+        return
+    kept = read_numbers([torch.linalg.vector_norm(grad, 0).float() for grad in grads.values()])
+    shares = {name: 1 - count / grads[name].numel() for name, count in zip(grads, kept, strict=True)}
+    zero = [name for name, share in shares.items() if share > _MOST]
+    wide = values.again(backward, is_wide=True) if zero else None
+    for name in zero if wide is not None else ():
+        in_float32 = wide.get(key_of(grads[name]))
+        if in_float32 is not None and ((grads[name] == 0) & (in_float32 != 0)).sum() > _MOST * (in_float32 != 0).sum():
+            yield name, shares[name]

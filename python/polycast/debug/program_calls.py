@@ -7,8 +7,8 @@ from functools import cache, cached_property
 
 from torch import Tensor
 
-from polycast._extension import KernelPolicy, ProgramCall, key_of
-from polycast.debug.calls import BACKWARD, FORWARD, LOWER, STEP, Call, Site, SiteCounter
+from polycast._extension import KernelPolicy, ProgramCall
+from polycast.debug.calls import BACKWARD, FORWARD, LOWER, STEP, Call, Site, SiteCounter, is_cast
 from polycast.debug.module_tracker import OUTSIDE, ModuleTracker
 from polycast.policy.policy import Policy, PolicyError
 from polycast.policy.rules import shown
@@ -18,6 +18,7 @@ Values = dict[Key, Tensor]
 Rule = tuple[str, str]  # a module and an op; the module "" is everything
 # These calls write into their running statistics, which their schemas do not tell.
 _WRITERS = ("batch_norm", "instance_norm")
+CAST = "to"  # stands in the place of an op with a rule, for the casts that a program makes
 # The same call would have to be made in other processes.
 _COMMUNICATES = ("c10d::", "_c10d_functional", "symm_mem::", "fsdp::")
 _NO_NODE = 2**64 - 1  # of calls in backward that compute the gradient of no call
@@ -162,12 +163,15 @@ class StepCalls:
             ops = (self.op(index), *(one.op.partition(".")[0] for one in self.intercepted(index)))
             yield from ((self.module(index), op) for op in dict.fromkeys(ops) if _has_rule(op))
 
-    def makers(self, index: int, is_floating: bool = True) -> set[int]:
-        """Return the calls that made the inputs of a call, and the calls that wrote into them."""
+    def casts(self, index: int) -> Iterator[Rule]:
+        """Yield CAST and the module of a call that is a cast to a lower precision by the program itself."""
+        if is_cast(self.op(index)) and any(one.dtype in LOWER for one in self.calls[index].outputs):
+            yield self.module(index), CAST
+
+    def makers(self, index: int) -> set[int]:
+        """Return the calls that made the floating-point inputs of a call, and the calls that wrote into them."""
         pairs = zip(self.calls[index].inputs, self._makers[index], strict=True)
-        return {
-            maker for given, makers in pairs if given.tensor.is_floating_point() or not is_floating for maker in makers
-        }
+        return {maker for given, makers in pairs if given.tensor.is_floating_point() for maker in makers}
 
     def sender(self, index: int) -> int | None:
         """Return the call that got an input of a call from another process, if one did; a call may do so itself."""
@@ -208,10 +212,6 @@ class StepCalls:
                         heapq.heappush(heap, -maker)
         return sorted(found)
 
-    def makes(self, index: int, tensor: Tensor) -> bool:
-        """Return whether a tensor is an output of a call."""
-        return key_of(tensor) in [output.key for output in self.calls[index].outputs]
-
     def run(
         self,
         indices: Iterable[int],
@@ -225,7 +225,7 @@ class StepCalls:
 
         Args:
             indices: The calls.
-            rules: Ops that have the rule fp32 in a module.
+            rules: Ops that have the rule fp32 in a module. CAST leaves out the casts to a lower precision there.
             is_wide: Whether everything is in float32, and nothing is cast.
             given: Inputs by their keys, which replace the inputs that are held.
             leaf: Applied to each floating-point input that none of the calls makes.
@@ -252,7 +252,9 @@ class StepCalls:
                 tensors.append(tensor)
             module = self._modules.name(call.module)
             ops = frozenset(op for place, op in rules if place in ("", module) or module.startswith(f"{place}."))
-            made = call.run(tensors, _kernels(ops) if ops else None, is_wide)
+            is_left_out = CAST in ops and is_cast(shown(call.name).partition(".")[0])
+            rule_ops = ops - {CAST}
+            made = call.run(tensors, _kernels(rule_ops) if rule_ops else None, is_wide or is_left_out)
             for output, tensor in zip(call.outputs, made, strict=True):
                 values[output.key] = tensor.float() if is_wide and tensor.dtype in LOWER else tensor
         return values

@@ -12,6 +12,7 @@ from torch import Tensor
 from polycast.debug.calls import FORWARD
 from polycast.debug.first_nonfinite import difference, is_finite, outputs
 from polycast.debug.program_calls import Rule, StepCalls
+from polycast.debug.search import minimal_sets
 
 _DEPTHS = (6, 24, 96, 400)  # how many calls before it are run again
 _CLOSE = 0.1  # a result with this error, relative to the result in float32, is right
@@ -122,7 +123,7 @@ def _finish(step: StepCalls, indices: Sequence[int], advice: Advice, rules: tupl
     advice.rules = rules
     last: dict[Rule, int] = {}
     for index in indices:
-        for place, op in step.rules(index):
+        for place, op in (*step.rules(index), *step.casts(index)):
             last.update({rule: index for rule in rules if rule in ((place, op), ("", op))})
     advice.culprit = min(last.values(), default=advice.start)
     return advice
@@ -131,17 +132,14 @@ def _finish(step: StepCalls, indices: Sequence[int], advice: Advice, rules: tupl
 def _candidates(
     step: StepCalls, indices: Sequence[int], error: Callable[[Sequence[Rule]], float]
 ) -> Iterator[tuple[Rule, ...]]:
-    """Yield rules to try, from the smallest change on: of one op in a module, of one op, of several ops."""
+    """Yield rules to try, from the smallest change on: of one op in a module, of one op, of several ops; then casts."""
     narrow = list(dict.fromkeys(rule for index in reversed(indices) for rule in step.rules(index)))
     rules = list(dict.fromkeys(("", op) for _, op in narrow))
     yield from ((rule,) for rule in dict.fromkeys([*narrow, *rules]))
     if rules and (least := error(rules)) < math.inf:
         bound = _CLOSER if least <= _CLOSER else sys.float_info.max
-        rules = next(rules[:count] for count in range(1, len(rules) + 1) if error(rules[:count]) <= bound)
-        for rule in list(rules):
-            rest = [one for one in rules if one != rule]
-            rules = rest if rest and error(rest) <= bound else rules
-        yield tuple(rules)
+        yield tuple(next(minimal_sets(rules, lambda chosen, *_: error(chosen) <= bound)))
+    yield from ((rule,) for rule in dict.fromkeys(rule for index in reversed(indices) for rule in step.casts(index)))
 
 
 def _tried(trial: Trial, indices: Sequence[int], rules: Sequence[Rule], is_wide: bool) -> list[Tensor] | None:

@@ -1,6 +1,7 @@
 """A watch for the first non-finite value, and for a rule that avoids it."""
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -28,12 +29,13 @@ from polycast._extension import (
 from polycast.debug.calls import BACKWARD, FORWARD, Call
 from polycast.debug.findings import Finding, find
 from polycast.debug.first_nonfinite import Flow, NonFinite, is_finite
-from polycast.debug.lost_gradients import LostGradients
+from polycast.debug.lost_gradients import lost_gradients
 from polycast.debug.observer import Observer
 from polycast.debug.program_calls import StepCalls
 from polycast.torch_internals import disabled, without_dispatch_modes
 
 _MOST = 8  # findings of a step
+_LOSSY_STEPS = 3  # steps in which most of a gradient is lost, before it is reported
 _PATIENCE = 16  # a scaler's first scale is 2**16; after so many skipped steps in a row the scale is not to blame
 
 
@@ -108,13 +110,13 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         self._overflows = 0  # steps in a row that a scaler skipped because of an overflow in backward
         self._is_inference = False  # whether the model ran last without gradients
         self._is_spoiled = False  # whether values from before a step may be non-finite because of a finding
-        self._lost = LostGradients()
+        self._lost: Counter[str] = Counter()  # the steps in which a parameter lost most of its gradient
 
     def __str__(self) -> str:
         """Return the findings, and how often those repeat in later steps."""
         alike: dict[tuple[object, ...], list[Finding | Flushed]] = {}
         for finding in self.findings:
-            alike.setdefault((finding.site, finding.shows, finding.remedy), []).append(finding)
+            alike.setdefault((finding.site[:3], finding.shows[:3], finding.remedy), []).append(finding)
         for one in self.flushed:
             alike.setdefault((one.name,), []).append(one)
         lines = [] if self.findings else [f"no finding; ops: {self.ops}, steps: {self.steps}"]
@@ -176,20 +178,21 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
         first, self._checked = self._checked, held_count()
         pause_holding(True)
         try:
-            if any_non_finite(first):
-                self._search(first)
+            # All that weights which a finding made non-finite lead to follows from it.
+            is_lost = self._is_spoiled and not all(map(is_finite, self._model.parameters()))
+            if any_non_finite(first) and not is_lost:
+                with self._step() as (step, values):
+                    self._findings(step, values, first)
         finally:
             pause_holding(False)
-
-    def _search(self, first: int) -> None:
-        with self._step() as (step, values):
-            self._findings(step, values, first)
 
     def _look_for_lost_gradients(self) -> None:
         pause_holding(True)
         with self._step() as (step, values), torch.no_grad():
-            for name, share in self._lost.add(step, values, self._model):
-                self.flushed.append(Flushed(self.steps, name, share))
+            for name, share in lost_gradients(step, values, self._model):
+                self._lost[name] += 1
+                if self._lost[name] == _LOSSY_STEPS:
+                    self.flushed.append(Flushed(self.steps, name, share))
         pause_holding(False)
 
     @contextlib.contextmanager
