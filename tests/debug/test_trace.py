@@ -32,24 +32,21 @@ def traced(call: Callable[[], object]) -> trace:
 
 ONES = torch.ones(2, 2)
 HALF, WIDE = ONES.to(BF16), ONES.double()
-# A call; the op, rule, given and computed dtypes and number of casts of the traced call; and the reason.
-CALLS: list[tuple[Callable[[], object], tuple[object, ...], str]] = [
-    (lambda: linear(ONES, ONES), ("linear", "lower_precision_fp", (F32, F32), (BF16, BF16), 2), "its rule is lower"),
-    (lambda: linear(HALF, HALF), ("linear", "lower_precision_fp", (BF16, BF16), (BF16, BF16), 0), "need no cast"),
-    (lambda: mse_loss(HALF, HALF), ("mse_loss", "fp32", (BF16, BF16), (F32, F32), 2), "its rule is fp32"),
-    (lambda: torch.cat([ONES, HALF]), ("cat", "promote", (F32, BF16), (F32, F32), 1), "its rule is promote"),
-    (lambda: ONES + HALF, ("add.Tensor", "unlisted", (F32, BF16), (F32, BF16), 0), "no rule is for it on cpu"),
-    (lambda: linear(WIDE, WIDE), ("linear", "lower_precision_fp", (F64, F64), (F64, F64), 0), "no cast"),
+# A call; the op, rule, given and computed dtypes and number of casts of the traced call.
+CALLS: list[tuple[Callable[[], object], tuple[object, ...]]] = [
+    (lambda: linear(ONES, ONES), ("linear", "lower_precision_fp", (F32, F32), (BF16, BF16), 2)),
+    (lambda: linear(HALF, HALF), ("linear", "lower_precision_fp", (BF16, BF16), (BF16, BF16), 0)),
+    (lambda: mse_loss(HALF, HALF), ("mse_loss", "fp32", (BF16, BF16), (F32, F32), 2)),
+    (lambda: torch.cat([ONES, HALF]), ("cat", "promote", (F32, BF16), (F32, F32), 1)),
+    (lambda: ONES + HALF, ("add.Tensor", "unlisted", (F32, BF16), (F32, BF16), 0)),
+    (lambda: linear(WIDE, WIDE), ("linear", "lower_precision_fp", (F64, F64), (F64, F64), 0)),
 ]
 
 
-@pytest.mark.parametrize(("call", "expected", "why"), CALLS)
-def test_a_call_has_its_rule_its_dtypes_and_its_casts(
-    call: Callable[[], object], expected: tuple[object, ...], why: str
-) -> None:
+@pytest.mark.parametrize(("call", "expected"), CALLS)
+def test_a_call_has_its_rule_its_dtypes_and_its_casts(call: Callable[[], object], expected: tuple[object, ...]) -> None:
     found = traced(call).calls[-1]
     assert (found.site.op, found.rule, found.given, found.arrived, len(found.casts)) == expected
-    assert why in found.why
 
 
 def test_calls_with_symbolic_sizes_are_ignored(capfd: pytest.CaptureFixture[str]) -> None:

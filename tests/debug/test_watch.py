@@ -103,7 +103,6 @@ FINDINGS: list[tuple[Callable[[Tensor], Tensor], str, str, str]] = [
     (lambda x: (x + 300).mul_(300) / 1e4, "add", "mul_", '(model, {"1": {"add": "fp32"}})'),
     (lambda x: (x.float() * 1e6).half(), "to", "to", "the program itself casts it: remove the cast to float16"),
     (lambda x: softmax_in_half(x), "to", "log", "the program itself casts it: remove the cast to float16"),
-    (lambda x: loss_outside_of_regions(x), "to", "to", "no region casts it: in float32 it is finite"),
     (lambda x: Saving.apply(x + 500), "Saving", "Saving", "after the gradient and each saved tensor in the backward"),  # type: ignore[no-untyped-call]
     (lambda x: x.float() / 0, "div", "div", "in float32: not finite either"),
     (lambda x: x / (x * 0), "div", "div", "in float32: not finite either"),
@@ -118,11 +117,6 @@ def softmax_in_half(x: Tensor) -> Tensor:
     return p * p.log()
 
 
-def loss_outside_of_regions(x: Tensor) -> Tensor:
-    with torch.autocast("cpu", enabled=False):
-        return x.half().float() * 1e6
-
-
 class Saving(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -132,7 +126,7 @@ class Saving(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
-        return gradient * (x * x)
+        return gradient * (x * x)  # type: ignore[no-any-return]
 
 
 class Scaled(torch.autograd.Function):
@@ -326,6 +320,17 @@ def test_consequences_of_infinite_weights_in_later_steps_are_not_findings() -> N
             optimizer.step()
             optimizer.zero_grad()
     assert [(one.step, one.op) for one in found.findings] == [(1, "linear")]
+
+
+def test_the_gradient_of_a_call_outside_of_regions_has_advice_for_such_calls() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4).half())
+    with polycast.debug.watch(model) as found:
+        with polycast.autocast("cpu", F16):
+            inside = model[0](torch.ones(2, 4))
+        (model[1](inside).float().sum() * 1e7).backward()
+    (finding,) = found.findings
+    assert (finding.op, finding.shows.phase) == ("to", "backward")
+    assert "no region casts it: in float32 it is finite" in finding.remedy
 
 
 def test_a_scaler_that_makes_no_step_leads_to_one_finding() -> None:

@@ -14,9 +14,8 @@ from polycast.debug.bisection import Bisection, Culprit
 from polycast.debug.calls import Call, Cast, Site
 from polycast.debug.comparing import Comparison, Error, compare
 from polycast.debug.findings import Finding
-from polycast.debug.summary import OpTotal, OpTotals
 from polycast.debug.tensor_stats import Magnitude
-from polycast.debug.tracing import trace
+from polycast.debug.tracing import OpTotal, OpTotals, trace
 from polycast.debug.watching import Flushed, watch
 from polycast.verify import Check, Verification, verify
 

@@ -69,7 +69,7 @@ class ProgramRun:
         self._results = {
             index: parts
             for index, call in enumerate(step.calls)
-            if (parts := {one.key: part for one in call.outputs if (part := _part(one.copy)) is not None})
+            if (parts := {one.key: part for one in call.outputs if (part := local(one.copy)) is not None})
         }
         self._numbers = {index: number for number, index in enumerate(self._results)}
         self._origins: list[tuple[Result, ...]] = []
@@ -146,10 +146,6 @@ def written_name(op: str) -> str:
     """Return an op by the name that people write, if that is an op too: "softmax" for "_softmax"."""
     name = "to" if op == "_to_copy" else op.removeprefix("_").removeprefix("native_")
     return name if keys_of(name) else op
-
-
-def _part(copy: Tensor | None) -> Tensor | None:
-    return None if copy is None else local(copy)
 
 
 def _local_error(step: StepCalls, index: int, results: dict[Key, Tensor]) -> Tensor | None:

@@ -24,8 +24,8 @@ def lost_gradients(step: StepCalls, values: NonFinite, model: nn.Module) -> Iter
     kept = read_numbers([torch.linalg.vector_norm(grad, 0).float() for grad in grads.values()])
     shares = {name: 1 - count / grads[name].numel() for name, count in zip(grads, kept, strict=True)}
     zero = [name for name, share in shares.items() if share > _MOST]
-    wide = values.again(backward, is_wide=True) if zero else None
-    for name in zero if wide is not None else ():
+    wide = (values.again(backward, is_wide=True) if zero else None) or {}
+    for name in zero:
         in_float32 = wide.get(key_of(grads[name]))
         if in_float32 is not None and ((grads[name] == 0) & (in_float32 != 0)).sum() > _MOST * (in_float32 != 0).sum():
             yield name, shares[name]

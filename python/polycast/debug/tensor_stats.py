@@ -49,9 +49,11 @@ def read_numbers(scalars: list[Tensor]) -> list[float]:
     return [numbers[index] for index in range(len(scalars))]
 
 
-def local(tensor: Tensor) -> Tensor | None:
+def local(tensor: Tensor | None) -> Tensor | None:
     """Return the values of a tensor in this process, dense; None if there are none that can be read."""
     with contextlib.suppress(Exception):  # subclasses refuse by errors of any kind
+        if tensor is None:
+            return None
         part = tensor.to_local() if hasattr(tensor, "to_local") else tensor  # a DTensor's shard
         part = part.detach()
         part = part if part.layout is torch.strided else part.to_dense()

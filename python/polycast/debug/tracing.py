@@ -1,7 +1,9 @@
 """A trace: the record of what autocast did to each call."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -9,13 +11,31 @@ from torch import nn
 from polycast._text_table import lines_of
 from polycast.debug.calls import BACKWARD, Call, dtype_name
 from polycast.debug.observer import Observer
-from polycast.debug.summary import OpTotals, by_op, bytes_text
 from polycast.torch_internals import disabled
 
 _NO_CALL = (
     "autocast intercepted no call: no region was entered in this thread, or only regions of other devices, or the code "
     "was compiled, which a trace does not see (TORCH_COMPILE_DISABLE=1 runs it as it is written)"
 )
+
+
+class OpTotal(NamedTuple):
+    """The calls of an op under one rule. Bytes are those that its casts read and write."""
+
+    op: str
+    rule: str
+    calls: int
+    casts: int
+    reused: int
+    bytes: int
+
+
+class OpTotals(tuple[OpTotal, ...]):
+    """Rows that print as a table."""
+
+    def __str__(self) -> str:
+        head = ("op", "rule", "calls", "casts", "reused", "bytes cast")
+        return "\n".join(lines_of([head, *((*map(str, row[:5]), _bytes(row.bytes)) for row in self)]))
 
 
 class trace:  # noqa: N801 - is used as a function is, as torch.autocast
@@ -107,11 +127,11 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         ]
         for (module, op, *cells, origin), calls in groups.items():
             cast_bytes = sum(cast.bytes for call in calls for cast in call.casts)
-            rows.append((module, op, str(len(calls)), *cells, bytes_text(cast_bytes) if cast_bytes else "", origin))
+            rows.append((module, op, str(len(calls)), *cells, _bytes(cast_bytes) if cast_bytes else "", origin))
         return "\n".join(lines_of(rows))
 
     def _cells(self, call: Call) -> tuple[str, ...]:
-        cast_bytes = bytes_text(sum(cast.bytes for cast in call.casts)) if call.casts else ""
+        cast_bytes = _bytes(sum(cast.bytes for cast in call.casts)) if call.casts else ""
         if call.casts and all(cast.reused for cast in call.casts):
             cast_bytes = "reused"
         dtypes = _in_order(call.given), _once_each(call.arrived), _once_each(call.returned)
@@ -119,8 +139,16 @@ class trace:  # noqa: N801 - is used as a function is, as torch.autocast
         return (*cells, call.source) if self._lines else cells
 
     def by_op(self) -> OpTotals:
-        """Return the calls of each op under each rule, which print as a table."""
-        return by_op(self.calls)
+        """Return the calls of each op under each rule, the most bytes first, then the most calls."""
+        groups: defaultdict[tuple[str, str], list[Call]] = defaultdict(list)
+        for call in self.calls:
+            groups[call.op, call.rule].append(call)
+        rows = []
+        for (op, rule), group in groups.items():
+            casts = [cast for call in group for cast in call.casts]
+            reused = sum(cast.reused for cast in casts)
+            rows.append(OpTotal(op, rule, len(group), len(casts) - reused, reused, sum(cast.bytes for cast in casts)))
+        return OpTotals(sorted(rows, key=lambda row: (-row.bytes, -row.calls, row.op)))
 
 
 def _in_order(dtypes: Sequence[torch.dtype]) -> str:
@@ -131,3 +159,12 @@ def _in_order(dtypes: Sequence[torch.dtype]) -> str:
 
 def _once_each(dtypes: Sequence[torch.dtype]) -> str:
     return ", ".join(dict.fromkeys(map(dtype_name, dtypes)))
+
+
+def _bytes(count: float) -> str:
+    """Return a number of bytes in its largest unit."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"
