@@ -10,16 +10,9 @@
 // - grad_scale: one element. A step divides the gradients by it.
 // - clip_coef: one element. A step multiplies the gradients by it.
 // - lr: one element, on the CPU or on the device of the parameters.
-#include <optional>
-#include <vector>
+#include <torch/library.h>
 
-#include "op_library.h"
-
-namespace polycast {
-
-namespace {
-
-void define(torch::Library& library) {
+TORCH_LIBRARY(polycast, library) {
   library.def(
       "adam_step_(Tensor(a!)[] params, Tensor(f!)[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, "
       "Tensor(d!)[] max_exp_avg_sqs, Tensor(e!)[] steps, *, Tensor lr, float beta1, float beta2, float weight_decay, "
@@ -43,27 +36,9 @@ void define(torch::Library& library) {
       "float backoff_factor, int growth_interval, float min_scale, float max_scale) -> ()");
 }
 
-}  // namespace
-
-void register_operators() {
-  static const auto* const libraries = [] {
-    // It is never destroyed, because the dispatcher may be destroyed before.
-    auto* const made = new std::vector<torch::Library>;
-    define(made->emplace_back(torch::Library::DEF, "polycast", std::nullopt, __FILE__, __LINE__));
-    // The operators have no derivative. Without this, autograd's own fallback would copy each list.
-    auto& autograd =
-        made->emplace_back(torch::Library::IMPL, "polycast", c10::DispatchKey::Autograd, __FILE__, __LINE__);
-    for (const char* name : {"adam_step_", "sgd_step_", "find_non_finite", "norm", "unscale_", "update_scale_"}) {
-      autograd.impl(name, torch::CppFunction::makeFallthrough());
-    }
-    auto& cpu = made->emplace_back(torch::Library::IMPL, "polycast", c10::DispatchKey::CPU, __FILE__, __LINE__);
-    optim::register_adam(cpu);
-    optim::register_sgd(cpu);
-    scale::register_norm(cpu);
-    scale::register_scale(cpu);
-    return made;
-  }();
-  (void)libraries;
+TORCH_LIBRARY_IMPL(polycast, Autograd, library) {
+  // The operators have no derivative. Without this, autograd's own fallback would copy each list.
+  for (const char* name : {"adam_step_", "sgd_step_", "find_non_finite", "norm", "unscale_", "update_scale_"}) {
+    library.impl(name, torch::CppFunction::makeFallthrough());
+  }
 }
-
-}  // namespace polycast

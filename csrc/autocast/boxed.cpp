@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "autocast/kernel.h"
-#include "autocast/rule_observer.h"
+#include "autocast/policy_scope.h"
 
 namespace polycast::autocast {
 

@@ -11,7 +11,6 @@
 
 #include "autocast/casts.h"
 #include "autocast/policy_scope.h"
-#include "autocast/rule_observer.h"
 
 namespace polycast::autocast {
 

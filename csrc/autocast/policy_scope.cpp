@@ -23,7 +23,6 @@ using Key = std::vector<std::pair<Layer, const Policy*>>;  // The scope owns the
 struct Shared {
   std::mutex mutex;
   std::map<Key, std::weak_ptr<PolicyScope>> scopes;
-  size_t room = 64;  // At this number of scopes, unused ones are removed.
   std::unordered_map<uint64_t, ScopePointer> kept;
   PolicyPointer of_process;
 };
@@ -100,17 +99,14 @@ ScopePointer find_or_make(Parts parts) {
     key.emplace_back(part.layer, part.policy.get());
   }
   auto& scopes = shared().scopes;
-  if (scopes.size() >= shared().room) {
-    for (auto known = scopes.begin(); known != scopes.end();) {
-      known = known->second.expired() ? scopes.erase(known) : std::next(known);
-    }
-    shared().room = 2 * scopes.size() + 64;
+  if (ScopePointer scope = scopes[key].lock()) {
+    return scope;
   }
-  std::weak_ptr<PolicyScope>& known = scopes[std::move(key)];
-  ScopePointer scope = known.lock();
-  if (!scope) {
-    known = scope = std::make_shared<PolicyScope>(std::move(parts));
+  for (auto known = scopes.begin(); known != scopes.end();) {
+    known = known->second.expired() ? scopes.erase(known) : std::next(known);
   }
+  const ScopePointer scope = std::make_shared<PolicyScope>(std::move(parts));
+  scopes[std::move(key)] = scope;
   return scope;
 }
 
@@ -302,17 +298,6 @@ std::string message_of(const Found& found, Slot slot, DeviceIndex device) {
   }
   const std::string shown = name.rfind("aten::", 0) == 0 ? name.substr(6) : name;
   return "'" + shown + "' is banned on " + devices()[device].name + " by " + found.spec->origin;
-}
-
-std::vector<ScopePointer> live_scopes() {
-  std::vector<ScopePointer> live;
-  const std::lock_guard<std::mutex> lock(shared().mutex);
-  for (const auto& [key, scope] : shared().scopes) {
-    if (ScopePointer alive = scope.lock()) {
-      live.push_back(std::move(alive));
-    }
-  }
-  return live;
 }
 
 }  // namespace polycast::autocast

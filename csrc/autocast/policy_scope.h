@@ -105,7 +105,16 @@ Found find_rule(Slot slot, DeviceIndex device);
 // Returns the message of a banned call.
 std::string message_of(const Found& found, Slot slot, DeviceIndex device);
 
-// The scopes that are in use.
-std::vector<ScopePointer> live_scopes();
+// Hooks that kernels call, in the thread of the call, before anything is cast. `slot` is the overload that was called.
+struct RuleObserver {
+  void (*follow)(Slot slot, const Found& found);
+  // Returns whether the observer knows of the call.
+  bool (*has_begun)(Slot slot);
+};
+
+// Replaces the observer, which lives until the end of the process. nullptr removes it.
+void set_rule_observer(const RuleObserver* observer);
+// Returns whether there is an observer and it does not know of a call.
+bool is_unobserved(Slot slot);
 
 }  // namespace polycast::autocast

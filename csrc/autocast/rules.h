@@ -113,5 +113,6 @@ using PolicyPointer = std::shared_ptr<Policy>;  // pybind11 does not support poi
 // Returns the policy of a key, which Python derives from its rows, or nullptr if no object has this key.
 PolicyPointer find_policy(const std::string& key);
 PolicyPointer make_policy(const std::string& key, Policy::Rows rows);
+std::vector<PolicyPointer> live_policies();
 
 }  // namespace polycast::autocast

@@ -5,6 +5,16 @@
 
 namespace polycast::bindings {
 
+// Returns the list of what `make` returns for each item.
+template <class Items, class Make>
+pybind11::list list_of(const Items& items, const Make& make) {
+  pybind11::list result;
+  for (const auto& item : items) {
+    result.append(make(item));
+  }
+  return result;
+}
+
 void bind_cast_cache(pybind11::module_& module);
 void bind_optimizer_checks(pybind11::module_& module);
 void bind_rules(pybind11::module_& module);

@@ -31,11 +31,10 @@ std::string rule_of(const call_recorder::Call& call) {
 
 // Observer.take_calls in polycast/debug/observer.py unpacks these fields.
 py::tuple tuple_of(const call_recorder::Call& call) {
-  py::list casts;
-  for (const call_recorder::Cast& cast : call.casts) {
+  const py::list casts = list_of(call.casts, [](const call_recorder::Cast& cast) {
     const auto address = reinterpret_cast<intptr_t>(cast.tensor);
-    casts.append(py::make_tuple(cast.given, cast.to, cast.elements, cast.reused, address));
-  }
+    return py::make_tuple(cast.given, cast.to, cast.elements, cast.reused, address);
+  });
   return py::make_tuple(
       call.order,
       call.name,
@@ -49,14 +48,6 @@ py::tuple tuple_of(const call_recorder::Call& call) {
       call.returned,
       casts,
       call.source);
-}
-
-py::list take_calls() {
-  py::list result;
-  for (const call_recorder::Call& call : call_recorder::take()) {
-    result.append(tuple_of(call));
-  }
-  return result;
 }
 
 // Returns the file and line of the innermost frame whose file is in none of these folders. Where all are, it is that of
@@ -142,7 +133,6 @@ void bind_program_calls(py::module_& module) {
       .def_property_readonly("found_inf", &ProgramCall::found_inf)
       .def("run", &run_again);
   module.def("start_holding", &start_holding, py::arg("weights"), py::arg("on_write"), py::arg("copies"));
-  module.def("stop_holding", &call_recorder::stop_holding);
   module.def("pause_holding", &call_recorder::pause_holding);
   module.def("set_step", &call_recorder::set_step);
   module.def("any_non_finite", &call_recorder::any_non_finite);
@@ -163,7 +153,7 @@ void bind_call_recorder(py::module_& module) {
       py::arg("lines_outside_of").none(true),
       py::arg("limit"));
   module.def("stop_recording", &call_recorder::stop);
-  module.def("take_calls", &take_calls);
+  module.def("take_calls", [] { return list_of(call_recorder::take(), &tuple_of); });
   module.def("set_module", &call_recorder::set_module, py::arg("module"));
 }
 

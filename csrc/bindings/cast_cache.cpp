@@ -2,10 +2,11 @@
 #include "bindings/bindings.h"
 
 #include <ATen/core/Tensor.h>
+#include <pybind11/functional.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <array>
 #include <string>
+#include <utility>
 
 #include "cast_cache/cache.h"
 #include "cast_cache/kept_casts.h"
@@ -24,22 +25,8 @@ void forget(uintptr_t address, bool release) {
   kept_casts().forget(reinterpret_cast<const void*>(address), release);
 }
 
-// The probes are Python functions. They are called only while casts are kept.
-std::array<py::object*, cast_cache::device_types> probes{};
-
-bool ask_probe(c10::DeviceType device) {
-  const py::gil_scoped_acquire gil;
-  return py::cast<bool>((*probes[static_cast<size_t>(device)])());
-}
-
-void set_probe(const std::string& device, const py::object& probe) {
-  const c10::DeviceType type = c10::Device(device).type();
-  cast_cache::set_recording_probe(type, nullptr);
-  if (!probe.is_none()) {
-    // A probe is never freed, because another thread may be calling it.
-    probes[static_cast<size_t>(type)] = new py::object(probe);
-    cast_cache::set_recording_probe(type, &ask_probe);
-  }
+void set_probe(const std::string& device, cast_cache::RecordingProbe probe) {
+  cast_cache::set_recording_probe(c10::Device(device).type(), std::move(probe));
 }
 
 }  // namespace

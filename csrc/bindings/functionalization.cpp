@@ -20,22 +20,16 @@ namespace {
 // For tensors that are wrapped for functionalization, these are the steps of an operator that writes, so that aliases
 // and views change as well, as with copy_.
 void write_back(const std::vector<at::Tensor>& targets, const std::vector<at::Tensor>& values) {
-  TORCH_CHECK_VALUE(
-      targets.size() == values.size(),
-      "write_back: ",
-      targets.size(),
-      " targets and ",
-      values.size(),
-      " values; pass one for each");
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   for (size_t index = 0; index < targets.size(); ++index) {
     const at::Tensor& target = targets[index];
+    const at::Tensor& value = values.at(index);
     if (!at::functionalization::impl::isFunctionalTensor(target)) {
-      target.copy_(values[index]);
+      target.copy_(value);
       continue;
     }
-    at::functionalization::impl::propagate_xla_data(target, values[index]);
-    at::functionalization::impl::replace_(target, values[index]);
+    at::functionalization::impl::propagate_xla_data(target, value);
+    at::functionalization::impl::replace_(target, value);
     at::functionalization::impl::commit_update(target);
     at::functionalization::impl::sync(target);
   }

@@ -5,43 +5,31 @@
 #include "autocast/builtin_policy.h"
 #include "autocast/registry.h"
 #include "bindings/bindings.h"
-#include "op_library.h"
 
 namespace py = pybind11;
 namespace autocast = polycast::autocast;
+using polycast::bindings::list_of;
 
 namespace {
 
 py::list device_list() {
-  py::list result;
-  for (const autocast::Device& device : autocast::devices()) {
-    result.append(py::make_tuple(device.name, device.dispatch_key, py::cast(device.lower_precision), device.like));
-  }
-  return result;
+  return list_of(autocast::devices(), [](const autocast::Device& device) {
+    return py::make_tuple(device.name, device.dispatch_key, py::cast(device.lower_precision), device.like);
+  });
 }
 
 py::list rule_list() {
-  py::list result;
-  for (const autocast::BuiltInRule& rule : autocast::built_in_rules()) {
-    result.append(py::make_tuple(rule.op, rule.overload, rule.device, autocast::name_of(rule.category), rule.note));
-  }
-  return result;
+  return list_of(autocast::built_in_rules(), [](const autocast::BuiltInRule& rule) {
+    return py::make_tuple(rule.op, rule.overload, rule.device, autocast::name_of(rule.category), rule.note);
+  });
 }
 
 py::list name_list() {
-  py::list result;
-  for (const autocast::PublicNames& group : autocast::public_names()) {
-    result.append(py::make_tuple(group.names, group.ops));
-  }
-  return result;
+  return list_of(autocast::public_names(), [](const auto& group) { return py::make_tuple(group.names, group.ops); });
 }
 
 py::dict category_dict() {
-  py::dict result;
-  for (const autocast::CategoryDoc& doc : autocast::category_docs()) {
-    result[doc.name] = doc.text;
-  }
-  return result;
+  return list_of(autocast::category_docs(), [](const auto& doc) { return py::make_tuple(doc.name, doc.text); });
 }
 
 // Calls a Python function and suppresses the warnings of PyTorch's C++ code, which no binding would convert to
@@ -67,7 +55,6 @@ PYBIND11_MODULE(_C, module, uses_gil()) {
   module.def("uninstall_kernels", &autocast::uninstall, py::arg("device"));
   module.def("installed_kernels", &autocast::installed);
   module.def("without_warnings", &without_warnings, py::arg("call"));
-  module.def("register_operators", &polycast::register_operators);
   module.def("devices", &device_list);
   module.def("built_in_rules", &rule_list);
   module.def("names", &name_list);

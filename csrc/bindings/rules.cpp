@@ -3,7 +3,6 @@
 
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <pybind11/stl.h>
-#include <torch/csrc/Dtype.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <map>
@@ -24,15 +23,7 @@ namespace polycast::bindings {
 
 namespace {
 
-at::ScalarType scalar_type(const py::handle& dtype) {
-  TORCH_CHECK_TYPE(THPDtype_Check(dtype.ptr()), "not a torch.dtype");
-  return reinterpret_cast<THPDtype*>(dtype.ptr())->scalar_type;
-}
-
-std::optional<at::ScalarType> optional_type(const py::object& dtype) {
-  return dtype.is_none() ? std::nullopt : std::optional(scalar_type(dtype));
-}
-
+using OptionalType = std::optional<at::ScalarType>;
 using autocast::GuardPointer;
 using autocast::PolicyPointer;
 using autocast::ScopePointer;
@@ -103,13 +94,13 @@ std::vector<std::string> obstacles(const std::string& key, const std::vector<std
 }
 
 autocast::Region region_of(
-    const std::string& device, const py::object& dtype, bool enabled, std::optional<bool> cache_enabled) {
-  return {c10::Device(device).type(), optional_type(dtype), enabled, cache_enabled};
+    const std::string& device, OptionalType dtype, bool enabled, std::optional<bool> cache_enabled) {
+  return {c10::Device(device).type(), dtype, enabled, cache_enabled};
 }
 
 GuardPointer region_guard(
     const std::string& device,
-    const py::object& dtype,
+    OptionalType dtype,
     bool enabled,
     std::optional<bool> cache_enabled,
     const PolicyPointer& policy) {
@@ -117,13 +108,9 @@ GuardPointer region_guard(
       region_of(device, dtype, enabled, cache_enabled), autocast::Layer::region, policy, std::nullopt});
 }
 
-GuardPointer policy_guard(const std::string& name, const PolicyPointer& policy) {
-  for (const autocast::Layer layer : {autocast::Layer::over, autocast::Layer::module, autocast::Layer::region}) {
-    if (name == autocast::name_of(layer)) {
-      return std::make_shared<autocast::ScopeGuard>(autocast::ScopeGuard{std::nullopt, layer, policy, std::nullopt});
-    }
-  }
-  TORCH_CHECK_VALUE(false, "no layer '", name, "'");
+GuardPointer policy_guard(uint8_t layer, const PolicyPointer& policy) {
+  return std::make_shared<autocast::ScopeGuard>(
+      autocast::ScopeGuard{std::nullopt, static_cast<autocast::Layer>(layer), policy, std::nullopt});
 }
 
 GuardPointer scope_guard(const ScopePointer& scope) {
@@ -173,8 +160,7 @@ bool leave_owner(const py::object& owner, const py::args& /*error*/) {
   return false;
 }
 
-void enter_region(
-    const std::string& device, const py::object& dtype, bool enabled, bool cache_enabled, uint64_t scope) {
+void enter_region(const std::string& device, OptionalType dtype, bool enabled, bool cache_enabled, uint64_t scope) {
   autocast::enter(autocast::kept(scope), region_of(device, dtype, enabled, cache_enabled));
 }
 
@@ -184,14 +170,12 @@ uint64_t keep_id_in_force() {
   return autocast::id_in_force();
 }
 
+// Adds the kernels of the policies that were entered or used before.
 void refresh() {
-  for (const ScopePointer& scope : autocast::live_scopes()) {
-    for (const autocast::PolicyScope::Part& part : scope->parts) {
-      autocast::add_kernels(*part.policy);
+  for (const PolicyPointer& policy : autocast::live_policies()) {
+    if (policy->added != 0) {
+      autocast::add_kernels(*policy);
     }
-  }
-  if (const PolicyPointer policy = autocast::used()) {
-    autocast::add_kernels(*policy);
   }
 }
 
@@ -203,11 +187,7 @@ void bind_rules(py::module_& module) {
       .def("deciding_keys", &deciding_keys);
   py::class_<autocast::PolicyScope, ScopePointer>(module, "PolicyScope")
       .def_property_readonly("policies", [](const autocast::PolicyScope& scope) {
-        std::vector<PolicyPointer> policies;
-        for (const autocast::PolicyScope::Part& part : scope.parts) {
-          policies.push_back(part.policy);
-        }
-        return policies;
+        return list_of(scope.parts, [](const autocast::PolicyScope::Part& part) { return part.policy; });
       });
   py::class_<autocast::ScopeGuard, GuardPointer>(module, "ScopeGuard")
       .def(

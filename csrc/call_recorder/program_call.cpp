@@ -1,60 +1,56 @@
 // A held call: its tensors, and the call made again.
-#include <ATen/Parallel.h>
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/ScopeExit.h>
 #include <c10/util/hash.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 
-#include "call_recorder/held_tensors.h"
 #include "call_recorder/program_calls.h"
-#include "multi_tensor/non_finite.h"
+#include "call_recorder/tensors_in.h"
 
 namespace polycast::call_recorder {
 
 namespace {
 
-bool is_float(const at::Tensor& tensor) {
-  return tensor.is_floating_point() || tensor.is_complex();
+at::Tensor detached(const at::Tensor& tensor) {
+  // A dispatch mode, which would run the detach in Python, may raise there, and the call would be lost.
+  const c10::impl::ExcludeDispatchKeyGuard no_mode(c10::DispatchKey::Python);
+  auto* const impl = tensor.unsafeGetTensorImpl();
+  return at::Tensor(impl->shallow_copy_and_detach(
+      impl->is_inference() ? c10::VariableVersion() : impl->version_counter(),
+      /*allow_tensor_metadata_change=*/true));
 }
 
-template <class Bits>
-bool is_finite_on_cpu(const at::Tensor& tensor, Bits exponent) {
-  const auto* values = static_cast<const Bits*>(tensor.const_data_ptr());
-  std::atomic<bool> found{false};
-  const int64_t count = tensor.numel() * static_cast<int64_t>(tensor.element_size() / sizeof(Bits));
-  at::parallel_for(0, count, 1 << 18, [&](int64_t begin, int64_t end) {
-    if (scale::any_exponent(values + begin, end - begin, exponent)) {
-      found = true;
-    }
-  });
-  return !found;
+uint32_t version_of(const at::Tensor& tensor) {
+  return tensor.is_inference() ? 0 : tensor.unsafeGetTensorImpl()->version_counter().current_version();
+}
+
+size_t bytes_of(const at::Tensor& tensor) {
+  return tensor.has_storage() ? tensor.storage().nbytes() : 0;
+}
+
+bool is_lower_dtype(const c10::IValue& value, const c10::Argument& argument) {
+  const auto& type = argument.real_type();
+  const auto* optional = type->castRaw<c10::OptionalType>();
+  const bool is_dtype = (optional ? optional->getElementType() : type)->kind() == c10::TypeKind::ScalarTypeType;
+  const auto is = [&](at::ScalarType dtype) { return value.toInt() == static_cast<int64_t>(dtype); };
+  return is_dtype && value.isInt() && (is(at::kHalf) || is(at::kBFloat16));
 }
 
 }  // namespace
 
 bool is_finite(const at::Tensor& tensor, at::Tensor& flag) {
-  if (!is_float(tensor) || tensor.is_meta() || tensor.numel() == 0 || tensor.layout() != at::kStrided ||
-      tensor._is_zerotensor() || tensor.is_quantized()) {
+  if (!(tensor.is_floating_point() || tensor.is_complex()) || tensor.is_meta() || tensor.numel() == 0 ||
+      tensor.layout() != at::kStrided || tensor._is_zerotensor() || tensor.is_quantized()) {
     return true;
   }
-  const at::ScalarType type = c10::toRealValueType(tensor.scalar_type());
-  if (tensor.is_cpu() && tensor.is_non_overlapping_and_dense() && !tensor.is_conj() && !tensor.is_neg()) {
-    if (type == at::kHalf) {
-      return is_finite_on_cpu<uint16_t>(tensor, 0x7c00);
-    }
-    if (type == at::kBFloat16) {
-      return is_finite_on_cpu<uint16_t>(tensor, 0x7f80);
-    }
-    if (type == at::kFloat) {
-      return is_finite_on_cpu<uint32_t>(tensor, 0x7f800000);
-    }
-    if (type == at::kDouble) {
-      return is_finite_on_cpu<uint64_t>(tensor, 0x7ff0000000000000);
-    }
+  if (tensor.is_cpu() && !tensor.is_complex()) {
+    const auto [least, most] = at::aminmax(tensor);
+    return std::isfinite(least.item<double>()) && std::isfinite(most.item<double>());
   }
   const at::Tensor all = at::isfinite(tensor).all();
   if (tensor.is_cpu()) {
@@ -81,14 +77,6 @@ Key key_of(const at::Tensor& tensor) {
           tensor.is_neg())};
 }
 
-static bool is_lower_dtype(const c10::IValue& value, const c10::Argument& argument) {
-  const auto& type = argument.real_type();
-  const auto* optional = type->castRaw<c10::OptionalType>();
-  const bool is_dtype = (optional ? optional->getElementType() : type)->kind() == c10::TypeKind::ScalarTypeType;
-  const auto is = [&](at::ScalarType dtype) { return value.toInt() == static_cast<int64_t>(dtype); };
-  return is_dtype && value.isInt() && (is(at::kHalf) || is(at::kBFloat16));
-}
-
 // A mode in Python would see the number of a wrapped tensor, and not the tensor.
 static bool is_finite_number(const at::Tensor& wrapped) {
   at::Tensor flag;
@@ -111,6 +99,9 @@ std::optional<at::Tensor> ProgramCall::found_inf() const {
   const bool has_tensor = index && arguments[*index].isTensor() && arguments[*index].toTensor().defined();
   return has_tensor ? std::optional(arguments[*index].toTensor()) : std::nullopt;
 }
+
+Input::Input(const at::Tensor& given)
+    : tensor(detached(given)), key(key_of(given)), version(version_of(given)), bytes(bytes_of(given)) {}
 
 bool Input::is_as_given() const {
   return version == version_of(tensor) && bytes == bytes_of(tensor);
@@ -137,19 +128,20 @@ std::vector<at::Tensor> ProgramCall::run(
     if (is_wide && is_lower_dtype(stack[index], argument)) {
       stack[index] = static_cast<int64_t>(at::kFloat);
     }
-    replace_tensors(stack[index], [&](c10::IValue& item) {
-      item = with[next_input++];
+    replace_tensors(stack[index], [&](const at::Tensor&) {
+      const at::Tensor& tensor = with[next_input++];
       if (alias != nullptr && alias->isWrite()) {
-        made.push_back(item.toTensor());
+        made.push_back(tensor);
       }
+      return tensor;
     });
   }
   op.callBoxed(&stack);
-  for (c10::IValue& value : stack) {
-    replace_tensors(value, [&](c10::IValue& item) {
-      const auto is_same = [&](const at::Tensor& other) { return other.is_same(item.toTensor()); };
+  for (const c10::IValue& value : stack) {
+    visit_tensors(value, [&](const at::Tensor& tensor) {
+      const auto is_same = [&](const at::Tensor& other) { return other.is_same(tensor); };
       if (std::none_of(made.begin(), made.end(), is_same)) {
-        made.push_back(item.toTensor());
+        made.push_back(tensor);
       }
     });
   }

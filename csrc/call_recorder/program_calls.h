@@ -11,6 +11,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
 
 #include <cstdint>
 #include <functional>
@@ -31,11 +32,13 @@ using Key = std::pair<uint64_t, uint64_t>;
 Key key_of(const at::Tensor& tensor);
 
 struct Input {
+  explicit Input(const at::Tensor& given);
+  bool is_as_given() const;
+
   at::Tensor tensor;
   Key key;
   uint32_t version;
   size_t bytes;  // of its memory, which FSDP frees
-  bool is_as_given() const;
 };
 
 struct Output {
@@ -50,6 +53,9 @@ struct Output {
   std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> memory;
   std::optional<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> tensor;
 };
+
+// Returns whether a tensor is finite. For a tensor of an accelerator it returns true, and sets the flag that tells.
+bool is_finite(const at::Tensor& tensor, at::Tensor& flag);
 
 constexpr uint64_t no_node = UINT64_MAX;
 
@@ -83,18 +89,31 @@ struct ProgramCall {
 // weight, and before a scaler's last call of a step, with the tensor that tells whether the step was skipped.
 using OnWrite = std::function<void(const std::optional<at::Tensor>& found_inf)>;
 
-// Holds the calls of this thread, and of the threads that torch runs its backward in. `copies`: of their outputs.
+// Holds the program's calls as well, until the recording that runs stops. `copies`: of their outputs.
 void start_holding(const std::vector<at::Tensor>& weights, OnWrite on_write, bool copies);
-void stop_holding();
 // While holding is paused, calls are the debug tool's own.
 void pause_holding(bool is_paused);
 void set_step(bool is_step);
 
-// Returns whether an output is not finite among the calls from one on. Waits for the device once.
+// Returns whether an output is not finite among the calls from one on. Waits for each device once.
 bool any_non_finite(size_t first);
 size_t held_count();
 std::vector<std::shared_ptr<ProgramCall>> held_calls();
-// Drops the calls before one.
-void drop_calls(size_t first);
+// Drops the held calls, and the calls that have ended and were not taken.
+void drop_calls();
+
+// A call of the program while it runs.
+struct Running {
+  Running();
+  ~Running();
+
+  std::shared_ptr<ProgramCall> call;
+  std::vector<at::Tensor> written;
+};
+
+// These are for the recorder. The first returns nullptr for a call that is not held.
+std::unique_ptr<Running> begin_program_call(const at::RecordFunction& function, const c10::OperatorHandle& op);
+void end_program_call(Running& running, const at::RecordFunction& function);
+void stop_holding();
 
 }  // namespace polycast::call_recorder

@@ -17,7 +17,8 @@
 
 #include "autocast/kernel.h"
 #include "autocast/policy_scope.h"
-#include "autocast/rule_observer.h"
+#include "call_recorder/program_calls.h"
+#include "call_recorder/tensors_in.h"
 
 namespace polycast::call_recorder {
 
@@ -55,30 +56,15 @@ bool has_been_stopped() {
 }
 
 template <class Visit>
-void visit_tensors(const c10::IValue& value, const Visit& visit) {
-  if (value.isTensor()) {
-    // A number among the arguments is wrapped in a tensor for the dispatcher.
-    if (value.toTensor().defined() && !value.toTensor().unsafeGetTensorImpl()->is_wrapped_number()) {
-      visit(value.toTensor());
-    }
-  } else if (value.isTensorList() || value.isOptionalTensorList()) {
-    for (const c10::IValue& item : value.toListRef()) {
-      visit_tensors(item, visit);
-    }
-  }
-}
-
-// Visits the last values: a boxed call shows its whole stack, which holds values of the calls around it, too.
-template <class Visit>
-void visit_last(c10::ArrayRef<c10::IValue> values, size_t count, const Visit& visit) {
-  for (const c10::IValue& value : values.slice(values.size() - std::min(count, values.size()))) {
-    visit_tensors(value, visit);
-  }
-}
-
-template <class Visit>
 void visit_inputs(const at::RecordFunction& function, const Visit& visit) {
-  visit_last(function.inputs(), function.num_inputs(), visit);
+  for (const c10::IValue& value : last_of(function.inputs(), function.num_inputs())) {
+    visit_tensors(value, [&](const at::Tensor& tensor) {
+      // The dispatcher wraps a number among the arguments in a tensor.
+      if (!tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+        visit(tensor);
+      }
+    });
+  }
 }
 
 struct Argument {
@@ -86,17 +72,18 @@ struct Argument {
   int64_t elements;
 };
 
-// A call while it runs.
-struct Frame final : at::ObserverContext {
-  enum class Kind : uint8_t {
-    intercepted,  // by autocast
-    cast,         // of an argument of the parent
-    arrival,      // of the parent below autocast
-  };
+struct Frame;
+thread_local Frame* innermost = nullptr;
 
-  Frame(Kind kind, Frame* parent) : kind(kind), parent(parent) {}
+// A call that autocast intercepts, while it runs.
+struct Frame {
+  Frame() : parent(innermost) {
+    innermost = this;
+  }
+  ~Frame() {
+    innermost = parent;
+  }
 
-  const Kind kind;
   Frame* const parent;
   Call call{};
   std::vector<Argument> arguments;
@@ -107,11 +94,15 @@ struct Frame final : at::ObserverContext {
 
   // Whether calls within it are made by a device's kernel. Ask once its own kernel runs, which decides `taken`.
   bool holds_kernel() const {
-    return kind == Kind::intercepted && (within_kernel || !(call.taken || composite));
+    return within_kernel || !(call.taken || composite);
   }
 };
 
-thread_local Frame* innermost = nullptr;
+// A call while it runs.
+struct Observed final : at::ObserverContext {
+  std::unique_ptr<Running> program_call;  // empty for a call within another call
+  std::unique_ptr<Frame> frame;
+};
 
 // Whether a call has tensors with symbolic sizes, as when a compiler traces it.
 bool is_symbolic(const at::RecordFunction& function) {
@@ -128,23 +119,20 @@ c10::DispatchKeySet autocast_keys_of(const at::RecordFunction& function) {
   return ((keys | local.included_) - local.excluded_) & c10::autocast_dispatch_keyset;
 }
 
-bool is_cast(const c10::OperatorName& name) {
-  return name.name == "aten::to" || name.name == "aten::_to_copy";
-}
-
-std::unique_ptr<Frame> intercept(const at::RecordFunction& function, c10::DispatchKey key) {
-  auto frame = std::make_unique<Frame>(Frame::Kind::intercepted, innermost);
-  const c10::OperatorName name = *function.operator_name();
-  const std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findOp(name);
-  Call& call = frame->call;
-  call.name = c10::toString(name);
-  call.device = autocast::installed_on(key).device_type;
-  call.taken = op && op->hasKernelForDispatchKey(key);  // see follow_rule
-  frame->within_kernel = innermost != nullptr && innermost->holds_kernel();
-  if (frame->within_kernel && !call.taken) {
+std::unique_ptr<Frame> intercept(
+    const at::RecordFunction& function, const c10::OperatorHandle& op, c10::DispatchKey key) {
+  const bool taken = op.hasKernelForDispatchKey(key);  // see follow_rule
+  const bool within_kernel = innermost != nullptr && innermost->holds_kernel();
+  if (within_kernel && !taken) {
     return nullptr;
   }
-  frame->composite = op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  auto frame = std::make_unique<Frame>();
+  Call& call = frame->call;
+  call.name = c10::toString(op.operator_name());
+  call.device = autocast::installed_on(key).device_type;
+  call.taken = taken;
+  frame->within_kernel = within_kernel;
+  frame->composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   call.order = state().next++;
   call.module = module_of_thread;
   call.backward = torch::autograd::get_current_graph_task_id() != -1;
@@ -160,8 +148,7 @@ std::unique_ptr<Frame> intercept(const at::RecordFunction& function, c10::Dispat
 
 // Whether the innermost call is of an overload whose kernel has not begun.
 bool has_begun(autocast::Slot slot) {
-  return innermost != nullptr && innermost->kind == Frame::Kind::intercepted && !innermost->call.rule &&
-         autocast::slot_of(innermost->call.name) == slot;
+  return innermost != nullptr && !innermost->call.rule && autocast::slot_of(innermost->call.name) == slot;
 }
 
 // Stores the rule that a kernel of polycast's follows in the innermost call, unless that is another operator's.
@@ -178,38 +165,45 @@ void follow_rule(autocast::Slot slot, const autocast::Found& found) {
 }
 
 // Follows a call with autocast off: a cast for the innermost call, or its arrival.
-std::unique_ptr<Frame> follow(const at::RecordFunction& function) {
-  if (innermost == nullptr || innermost->kind != Frame::Kind::intercepted || !innermost->call.taken ||
-      !innermost->call.arrived.empty()) {
-    return nullptr;
-  }
-  const c10::OperatorName name = *function.operator_name();
-  if (is_cast(name) && !function.inputs().empty() && function.inputs()[0].isTensor()) {
-    auto frame = std::make_unique<Frame>(Frame::Kind::cast, innermost);
-    const at::Tensor& tensor = function.inputs()[0].toTensor();
-    frame->arguments.push_back({tensor.unsafeGetTensorImpl(), tensor.numel()});
-    return frame;
+void follow(const at::RecordFunction& function, const std::string& op) {
+  if (innermost == nullptr || !innermost->call.taken || !innermost->call.arrived.empty()) {
+    return;
   }
   const std::string& caller = innermost->call.name;
-  if (name.name != caller.substr(0, caller.find('.'))) {
-    return nullptr;
+  if (op == "aten::_to_copy") {
+    visit_inputs(function, [](const at::Tensor& tensor) { innermost->made.push_back(tensor.unsafeGetTensorImpl()); });
+  } else if (op == caller.substr(0, caller.find('.'))) {
+    visit_inputs(function, [](const at::Tensor& tensor) { innermost->call.arrived.push_back(tensor.scalar_type()); });
   }
-  visit_inputs(function, [](const at::Tensor& tensor) { innermost->call.arrived.push_back(tensor.scalar_type()); });
-  return std::make_unique<Frame>(Frame::Kind::arrival, innermost);
+}
+
+// Whether a compiler only traces the calls of this thread.
+bool only_traces() {
+  using Mode = c10::impl::TorchDispatchModeKey;
+  const auto is_on = [](Mode mode) { return c10::impl::TorchDispatchModeTLS::get_mode(mode).has_value(); };
+  return c10::impl::TorchDispatchModeTLS::any_modes_set() &&
+         (is_on(Mode::FAKE) || is_on(Mode::PROXY) || is_on(Mode::FUNCTIONAL));
 }
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
-  if (has_been_stopped() || !function.operator_name() || (innermost == nullptr && state().room == 0) ||
-      c10::impl::TorchDispatchModeTLS::get_mode(c10::impl::TorchDispatchModeKey::FAKE).has_value() ||
-      is_symbolic(function)) {
-    return nullptr;  // a compiler only traces such calls
+  if (has_been_stopped() || !function.operator_name() || only_traces()) {
+    return nullptr;
   }
-  const c10::DispatchKeySet keys = autocast_keys_of(function);
-  std::unique_ptr<Frame> frame = keys.empty() ? follow(function) : intercept(function, keys.highestPriorityTypeId());
-  if (frame) {
-    innermost = frame.get();
+  const auto op = c10::Dispatcher::singleton().findSchema(*function.operator_name());
+  if (!op || is_symbolic(function)) {
+    return nullptr;
   }
-  return frame;
+  auto observed = std::make_unique<Observed>();
+  observed->program_call = begin_program_call(function, *op);
+  if (innermost != nullptr || state().room > 0) {
+    const c10::DispatchKeySet keys = autocast_keys_of(function);
+    if (keys.empty()) {
+      follow(function, op->operator_name().name);
+    } else {
+      observed->frame = intercept(function, *op, keys.highestPriorityTypeId());
+    }
+  }
+  return observed->program_call || observed->frame ? std::move(observed) : nullptr;
 }
 
 constexpr autocast::RuleObserver rule_observer{&follow_rule, &has_begun};
@@ -239,18 +233,7 @@ bool is_recorded(const Frame& frame) {
   return !call.arrived.empty() || !frame.has_recorded || !(call.taken || frame.composite);
 }
 
-void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
-  if (context == nullptr) {
-    return;
-  }
-  auto& frame = static_cast<Frame&>(*context);
-  innermost = frame.parent;
-  if (frame.kind == Frame::Kind::cast) {
-    frame.parent->made.push_back(frame.arguments[0].tensor);
-  }
-  if (frame.kind != Frame::Kind::intercepted) {
-    return;
-  }
+void end(Frame& frame, const at::RecordFunction& function) {
   const bool recorded = is_recorded(frame);
   if (frame.parent != nullptr) {
     frame.parent->has_recorded |= recorded || frame.has_recorded;
@@ -258,13 +241,23 @@ void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
   if (!recorded) {
     return;
   }
-  visit_last(function.outputs(), function.num_outputs(), [&](const at::Tensor& tensor) {
-    frame.call.returned.push_back(tensor.scalar_type());
-  });
+  for (const c10::IValue& value : last_of(function.outputs(), function.num_outputs())) {
+    visit_tensors(value, [&](const at::Tensor& tensor) { frame.call.returned.push_back(tensor.scalar_type()); });
+  }
   find_casts(frame);
   const std::lock_guard<std::mutex> lock(state().mutex);
   state().ended.push_back(std::move(frame.call));
   state().room = state().room == 0 ? 0 : state().room - 1;
+}
+
+void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
+  auto* const observed = static_cast<Observed*>(context);
+  if (observed != nullptr && observed->frame) {
+    end(*observed->frame, function);
+  }
+  if (observed != nullptr && observed->program_call) {
+    end_program_call(*observed->program_call, function);
+  }
 }
 
 }  // namespace
@@ -297,6 +290,8 @@ void start(std::string recorder, std::function<std::string()> source, size_t lim
 }
 
 void stop() {
+  stop_holding();
+  drop_calls();
   autocast::set_rule_observer(nullptr);
   state().handle = at::INVALID_CALLBACK_HANDLE;
   has_been_stopped();

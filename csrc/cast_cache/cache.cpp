@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <utility>
 
 #include "cast_cache/kept_casts.h"
 #include "cast_cache/region.h"
@@ -19,11 +20,11 @@ namespace {
 
 struct DeviceSwitches {
   std::atomic<bool> allowed{true};
-  std::atomic<RecordingProbe> probe{nullptr};
+  std::atomic<const RecordingProbe*> probe{nullptr};
 };
 
 DeviceSwitches& switches(c10::DeviceType device) {
-  static std::array<DeviceSwitches, device_types> all;
+  static std::array<DeviceSwitches, static_cast<size_t>(c10::DeviceType::COMPILE_TIME_MAX_DEVICE_TYPES)> all;
   return all[static_cast<size_t>(device)];
 }
 
@@ -47,8 +48,8 @@ constexpr c10::DispatchKeySet mode_keys({c10::DispatchKey::Python, c10::Dispatch
 // Returns whether the current thread records the device's work as a graph. The probe calls Python, so it is used only
 // for casts that may be kept.
 bool is_recorded(c10::DeviceType device) {
-  const RecordingProbe probe = switches(device).probe.load(std::memory_order_relaxed);
-  return probe != nullptr && probe(device);
+  const RecordingProbe* const probe = switches(device).probe.load();
+  return probe != nullptr && (*probe)();
 }
 
 // Returns whether a transform, a tracer or a compiler is active. Its casts are not used outside of it, and earlier
@@ -136,7 +137,8 @@ void allow(c10::DeviceType device, bool allowed) {
 }
 
 void set_recording_probe(c10::DeviceType device, RecordingProbe probe) {
-  switches(device).probe = probe;
+  // A probe is never freed, because another thread may be calling it.
+  switches(device).probe = probe ? new RecordingProbe(std::move(probe)) : nullptr;
 }
 
 }  // namespace polycast::cast_cache

@@ -13,11 +13,11 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/DeviceType.h>
 
+#include <functional>
+
 namespace polycast::cast_cache {
 
 class KeptCasts;
-
-constexpr auto device_types = static_cast<size_t>(c10::DeviceType::COMPILE_TIME_MAX_DEVICE_TYPES);
 
 // Casts a tensor to another dtype, or returns an earlier cast of it.
 at::Tensor cached_cast(at::ScalarType to, const at::Tensor& tensor, c10::DeviceType device);
@@ -29,7 +29,7 @@ void allow(c10::DeviceType device, bool allowed);
 
 // Returns whether the current thread records the device's work as a graph, to replay it later. Kept casts are neither
 // used nor created during a recording, because they outlive it.
-using RecordingProbe = bool (*)(c10::DeviceType device);
+using RecordingProbe = std::function<bool()>;
 void set_recording_probe(c10::DeviceType device, RecordingProbe probe);
 
 }  // namespace polycast::cast_cache

@@ -5,7 +5,6 @@
 
 #include "multi_tensor/adam.h"
 #include "multi_tensor/fused_step.h"
-#include "op_library.h"
 
 namespace polycast::optim {
 
@@ -99,10 +98,10 @@ void adam_step_cpu(
   dispatch_bools(run_all, !max_exp_avg_sqs.empty(), weight_decay != 0 && !decoupled_weight_decay);
 }
 
-}  // namespace
-
-void register_adam(torch::Library& library) {
+TORCH_LIBRARY_IMPL(polycast, CPU, library) {
   library.impl("adam_step_", &adam_step_cpu);
 }
+
+}  // namespace
 
 }  // namespace polycast::optim

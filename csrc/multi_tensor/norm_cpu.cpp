@@ -10,7 +10,6 @@
 
 #include "multi_tensor/non_finite.h"
 #include "multi_tensor/tensor_lists.h"
-#include "op_library.h"
 
 namespace polycast::scale {
 
@@ -142,10 +141,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_cpu(at::TensorList tensors, 
   return {result, flags.found_inf(), flags.non_finite()};
 }
 
-}  // namespace
-
-void register_norm(torch::Library& library) {
+TORCH_LIBRARY_IMPL(polycast, CPU, library) {
   library.impl("norm", TORCH_FN(norm_cpu));
 }
+
+}  // namespace
 
 }  // namespace polycast::scale

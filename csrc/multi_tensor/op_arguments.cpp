@@ -35,12 +35,6 @@ bool has_memory(const at::Tensor& tensor) {
          tensor.storage().data() != nullptr;
 }
 
-bool same_sizes(const at::Tensor& left, const at::Tensor& right) {
-  const bool symbolic = left.unsafeGetTensorImpl()->has_symbolic_sizes_strides() ||
-                        right.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
-  return symbolic ? left.sym_sizes() == right.sym_sizes() : left.sizes() == right.sizes();
-}
-
 // The model is the tensor of the first list at the same index.
 template <class Subject>
 void check_tensor(
@@ -83,7 +77,7 @@ void check_tensor(
             "pass the number of steps"));
   } else {
     TORCH_CHECK_VALUE(
-        same_sizes(tensor, model),
+        tensor.sym_sizes() == model.sym_sizes(),
         text(c10::str("the sizes ", model.sym_sizes(), " of its parameter"), sizes(), "they must agree"));
   }
 }

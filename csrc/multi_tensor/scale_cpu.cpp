@@ -7,7 +7,6 @@
 
 #include "multi_tensor/non_finite.h"
 #include "multi_tensor/tensor_lists.h"
-#include "op_library.h"
 
 namespace polycast::scale {
 
@@ -96,12 +95,12 @@ void update_scale_cpu(
   multi_tensor::raise_versions({scale, growth_tracker});
 }
 
-}  // namespace
-
-void register_scale(torch::Library& library) {
+TORCH_LIBRARY_IMPL(polycast, CPU, library) {
   library.impl("find_non_finite", TORCH_FN(find_non_finite_cpu));
   library.impl("unscale_", TORCH_FN(unscale_cpu));
   library.impl("update_scale_", TORCH_FN(update_scale_cpu));
 }
+
+}  // namespace
 
 }  // namespace polycast::scale

@@ -3,7 +3,6 @@
 
 #include "multi_tensor/fused_step.h"
 #include "multi_tensor/sgd.h"
-#include "op_library.h"
 
 namespace polycast::optim {
 
@@ -67,10 +66,10 @@ void sgd_step_cpu(
   dispatch_bools(run_all, !momentum_buffers.empty(), nesterov, weight_decay != 0);
 }
 
-}  // namespace
-
-void register_sgd(torch::Library& library) {
+TORCH_LIBRARY_IMPL(polycast, CPU, library) {
   library.impl("sgd_step_", &sgd_step_cpu);
 }
+
+}  // namespace
 
 }  // namespace polycast::optim

@@ -49,7 +49,7 @@ __all__ = [
     "use",
 ]
 __version__ = _extension.VERSION
-# They are imported at their first use, because the optimizers and the scaler register operators with PyTorch.
+# They are imported at their first use, because the optimizers and the scaler register kernels with PyTorch.
 _LATER = {
     "GradScaler": "polycast.scaler.grad_scaler",
     "SkipAwareLR": "polycast.scaler.schedule",

@@ -17,11 +17,8 @@ While any device is installed, these differ from stock PyTorch:
 
 Compiled code contains the casts that it was compiled with, so it does not run again after a change of the kernels.
 
-Two changes are made at first use instead of at import:
-
-- The first optimizer or scaler registers ``torch.ops.polycast``. These operators stay, because compiled code may call
-  them.
-- The first compilation under a policy registers the calls that enter scopes with dynamo. ``uninstall`` undoes it.
+The import also registers the operators ``torch.ops.polycast``. They stay, because compiled code may call them. The
+first compilation under a policy registers the calls that enter scopes with dynamo. ``uninstall`` undoes it.
 """
 
 import os

@@ -34,7 +34,8 @@ work()
 before, kernels = Attributes(), dump()
 
 def differ():
-    return before.changed() + [op.partition(chr(10))[0] for op in {{*dump()}} ^ {{*kernels}}]
+    ops = [op.partition(chr(10))[0] for op in {{*dump()}} ^ {{*kernels}}]
+    return before.changed() + [op for op in ops if not op.startswith("polycast::")]  # operators of its own stay
 import polycast
 """
 # Uses of the package between an installation and an uninstallation.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from polycast._extension import drop_calls, held_calls, held_count, set_step, start_holding, stop_holding
+from polycast._extension import held_calls, held_count, set_step, start_holding
 from polycast.debug.calls import Site
 from polycast.debug.observer import Observer
 from polycast.debug.program_calls import StepCalls
@@ -74,8 +74,6 @@ def calls_of(run: Callable[[], object], model: nn.Module) -> tuple[StepCalls, li
         stack.callback(register_optimizer_step_pre_hook(lambda *_: set_step(True)).remove)
         stack.callback(register_optimizer_step_post_hook(lambda *_: set_step(False)).remove)
         start_holding([], lambda _: None, False)
-        stack.callback(lambda: drop_calls(held_count()))
-        stack.callback(stop_holding)
         below = stack.enter_context(OpsBelow())
         run()
         step = StepCalls(held_calls(), observer.take_calls(), observer.modules)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from polycast._extension import drop_calls, held_calls, held_count, key_of, start_holding, stop_holding
+from polycast._extension import held_calls, key_of, start_holding
 from polycast.debug.blame import Result
 from polycast.debug.calls import BACKWARD, Site, is_cast
 from polycast.debug.observer import Observer
@@ -59,13 +59,9 @@ class ProgramRun:
     ) -> None:
         with Observer(TOOL, model) as observer:
             start_holding([], lambda _: None, True)
-            try:
-                with numbers:
-                    returned = run()
-                step = StepCalls(held_calls(), observer.take_calls(), observer.modules)
-            finally:
-                stop_holding()
-                drop_calls(held_count())
+            with numbers:
+                returned = run()
+            step = StepCalls(held_calls(), observer.take_calls(), observer.modules)
         self._results = {
             index: parts
             for index, call in enumerate(step.calls)

@@ -24,7 +24,6 @@ from polycast._extension import (
     pause_holding,
     set_step,
     start_holding,
-    stop_holding,
 )
 from polycast.debug.calls import BACKWARD, FORWARD, Call
 from polycast.debug.findings import Finding, find
@@ -132,8 +131,6 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             stack.callback(register_module_forward_pre_hook(self._enter_module).remove)
             weights = [weight for weight in self._model.parameters() if not is_lazy(weight)]
             start_holding(weights, self._before_write, False)
-            stack.callback(drop_calls, 0)
-            stack.callback(stop_holding)
             self._stack = stack.pop_all()
         return self
 
@@ -252,5 +249,5 @@ class watch:  # noqa: N801 - is used as a function is, as torch.autocast
             tensors = [*self._weights_and_gradients(), *self._model.buffers()]
             self._is_spoiled = bool(self._pending) or not all(map(is_finite, tensors))
         self.steps, self.ops = self.steps + 1, self.ops + held_count()
-        drop_calls(held_count())
+        drop_calls()
         self._intercepted, self._pending, self._overflowing, self._checked = [], [], None, 0

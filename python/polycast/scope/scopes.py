@@ -28,7 +28,7 @@ from polycast.torch_internals import constant, dynamo_translator, inlined
 R = TypeVar("R")
 # Compiled code names a scope by its id. None is the scope without a policy.
 Held: TypeAlias = PolicyScope | int | None
-OVER, MODULE, REGION = "over all", "module", "region"
+OVER, MODULE, REGION = range(3)  # in the order of Layer in policy_scope.h
 
 
 def held() -> Held:
@@ -74,7 +74,7 @@ def keep_scope_of(scope: PolicyScope | None) -> int:
 
 
 @constant
-def keep_scope_in(layer: str, digest: str) -> int:
+def keep_scope_in(layer: int, digest: str) -> int:
     """Return the id of the scope after entering a policy in the scope of this thread."""
     allow_scopes()
     _leave_after_tracing()

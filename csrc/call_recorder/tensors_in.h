@@ -1,0 +1,51 @@
+// The tensors in the arguments and results of a call.
+#pragma once
+
+#include <ATen/core/List.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <c10/util/ArrayRef.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace polycast::call_recorder {
+
+// Calls a function with each tensor in a value.
+template <class Visit>
+void visit_tensors(const c10::IValue& value, const Visit& visit) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) {
+      visit(value.toTensor());
+    }
+  } else if (value.isTensorList() || value.isOptionalTensorList()) {
+    for (const c10::IValue& item : value.toListRef()) {
+      visit_tensors(item, visit);
+    }
+  }
+}
+
+// Returns the last values. A boxed call shows its whole stack, which also has values of the calls around it.
+inline c10::ArrayRef<c10::IValue> last_of(c10::ArrayRef<c10::IValue> values, size_t count) {
+  return values.slice(values.size() - std::min(count, values.size()));
+}
+
+// Calls a function with each tensor in a value, and replaces the tensor by the result.
+template <class Replace>
+void replace_tensors(c10::IValue& value, const Replace& replace) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) {
+      value = replace(value.toTensor());
+    }
+  } else if (value.isTensorList() || value.isOptionalTensorList()) {
+    const c10::List<c10::IValue> items = value.toList();
+    c10::impl::GenericList copied(items.elementType());  // The list belongs to the program.
+    for (c10::IValue item : items.vec()) {
+      replace_tensors(item, replace);
+      copied.push_back(std::move(item));
+    }
+    value = std::move(copied);
+  }
+}
+
+}  // namespace polycast::call_recorder
