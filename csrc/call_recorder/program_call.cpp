@@ -48,6 +48,9 @@ bool is_finite(const at::Tensor& tensor, at::Tensor& flag) {
       tensor.layout() != at::kStrided || tensor._is_zerotensor() || tensor.is_quantized()) {
     return true;
   }
+  if (tensor.itemsize() == 1) {  // No op on values supports float8, and float4 has no infinity.
+    return !at::isFloat8Type(tensor.scalar_type()) || is_finite(tensor.to(at::kFloat), flag);
+  }
   if (tensor.is_cpu() && !tensor.is_complex()) {
     const auto [least, most] = at::aminmax(tensor);
     return std::isfinite(least.item<double>()) && std::isfinite(most.item<double>());

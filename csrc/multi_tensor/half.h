@@ -17,7 +17,28 @@
 namespace polycast::multi_tensor {
 
 #if defined(__x86_64__)
-[[gnu::target("avx2,f16c")]] inline int64_t widen_f16c(const c10::Half* source, int64_t count, float* target) {
+// The instructions without a mask begin with a register that GCC calls uninitialized.
+constexpr __mmask16 all_16 = 0xFFFF;
+
+[[gnu::target("avx512f")]] inline int64_t widen_avx512(const c10::Half* source, int64_t count, float* target) {
+  int64_t index = 0;
+  for (; index + 16 <= count; index += 16) {
+    const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(source + index));
+    _mm512_storeu_ps(target + index, _mm512_maskz_cvtph_ps(all_16, half));
+  }
+  return index;
+}
+
+[[gnu::target("avx512f")]] inline int64_t narrow_avx512(const float* source, int64_t count, c10::Half* target) {
+  int64_t index = 0;
+  for (; index + 16 <= count; index += 16) {
+    const __m256i half = _mm512_maskz_cvtps_ph(all_16, _mm512_loadu_ps(source + index), _MM_FROUND_TO_NEAREST_INT);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(target + index), half);
+  }
+  return index;
+}
+
+[[gnu::target("avx2,f16c")]] inline int64_t widen_avx2(const c10::Half* source, int64_t count, float* target) {
   int64_t index = 0;
   for (; index + 8 <= count; index += 8) {
     const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + index));
@@ -26,7 +47,7 @@ namespace polycast::multi_tensor {
   return index;
 }
 
-[[gnu::target("avx2,f16c")]] inline int64_t narrow_f16c(const float* source, int64_t count, c10::Half* target) {
+[[gnu::target("avx2,f16c")]] inline int64_t narrow_avx2(const float* source, int64_t count, c10::Half* target) {
   int64_t index = 0;
   for (; index + 8 <= count; index += 8) {
     const __m128i half = _mm256_cvtps_ph(_mm256_loadu_ps(source + index), _MM_FROUND_TO_NEAREST_INT);
@@ -39,9 +60,10 @@ namespace polycast::multi_tensor {
 inline void widen(const c10::Half* source, int64_t count, float* target) {
   int64_t index = 0;
 #if defined(__x86_64__)
-  if (instruction_set() != InstructionSet::base) {
-    index = widen_f16c(source, count, target);
-  }
+  const InstructionSet chosen = instruction_set();
+  index = chosen == InstructionSet::avx512 ? widen_avx512(source, count, target)
+          : chosen == InstructionSet::avx2 ? widen_avx2(source, count, target)
+                                           : 0;
 #endif
   for (; index < count; ++index) {
     target[index] = static_cast<float>(source[index]);
@@ -51,9 +73,10 @@ inline void widen(const c10::Half* source, int64_t count, float* target) {
 inline void narrow(const float* source, int64_t count, c10::Half* target) {
   int64_t index = 0;
 #if defined(__x86_64__)
-  if (instruction_set() != InstructionSet::base) {
-    index = narrow_f16c(source, count, target);
-  }
+  const InstructionSet chosen = instruction_set();
+  index = chosen == InstructionSet::avx512 ? narrow_avx512(source, count, target)
+          : chosen == InstructionSet::avx2 ? narrow_avx2(source, count, target)
+                                           : 0;
 #endif
   for (; index < count; ++index) {
     target[index] = static_cast<c10::Half>(source[index]);
