@@ -26,6 +26,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from threading import RLock
 from types import ModuleType
@@ -76,22 +77,33 @@ class _Tag(str):
 def _mark_caches(config: Any, undo: Undo) -> None:
     """Add the installed devices to the keys of on-disk caches.
 
-    Since torch 2.13 an assignment to the option affects only the assigning thread, so we change the default. A tag that
-    the user has assigned takes precedence over the default, so we extend that tag as well.
+    Since torch 2.13 an assignment to the option affects only the assigning thread, so we change the default instead.
     """
-    option, given = config._config["cache_key_tag"], config.cache_key_tag
-    before = option.env_value_default
-    option.env_value_default = tag = _Tag(f"{given} {_TAG}{BUILD}:{','.join(installed_kernels())}".lstrip())
-    is_assigned = config.cache_key_tag is not tag
-    if is_assigned:
-        config.cache_key_tag = tag
+    option = config._config["cache_key_tag"]
+    before = dict(vars(option))  # an assignment of the earlier tag would leave the option assigned
+    ours = f"{_TAG}{BUILD}:{','.join(installed_kernels())}"
+
+    override = option.user_override
+    own = override.get() if isinstance(override, ContextVar) else override  # a string if the user has set a tag
 
     def put_back() -> None:
-        option.env_value_default = before
-        if is_assigned and config.cache_key_tag is tag:  # otherwise the user has assigned another tag since
-            config.cache_key_tag = given
+        if not isinstance(override, ContextVar):
+            if isinstance(option.user_override, _Tag):  # otherwise the user has set another tag since
+                config._is_dirty = True
+                option.__dict__ = dict(before)
+            return
+        option.__dict__ = dict(before)
+        if isinstance(override.get(), _Tag):
+            override.set(own)
 
     undo.append(put_back)
+    if not isinstance(override, ContextVar):
+        config.cache_key_tag = _Tag(f"{config.cache_key_tag} {ours}".lstrip())
+        return
+    default = option.env_value_default
+    option.env_value_default = _Tag(f"{default if isinstance(default, str) else ''} {ours}".lstrip())
+    if isinstance(own, str):
+        override.set(_Tag(f"{own} {ours}".lstrip()))
 
 
 # Each function changes a module of PyTorch, and first adds the function that undoes the change.

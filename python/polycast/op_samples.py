@@ -69,6 +69,7 @@ SAMPLES: dict[str, tuple[object, ...]] = {
     "mv prelu": ((2, 3), (3,)),
     "nanquantile quantile": ((2, 5), (2,), 1),
     "norm.Scalar": ((2, 3), 2),
+    "norm.ScalarOpt_dim": ((2, 3), 2, [1], False),
     "nuclear_norm.dim": ((2, 3), [0, 1]),
     "view_as_complex": ((3, 2),),
     # Indexing

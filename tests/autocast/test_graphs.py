@@ -68,6 +68,8 @@ def test_the_graph_of_an_op_equals_the_graph_of_stock_pytorch(op: Traced) -> Non
     with stock_kernels():
         stock = graph(op)
     differs_on_purpose = op.case.op in polycast.policy.notes(op.case.device) or PROMOTE_RAISES in stock
+    if op.case.category == "banned":  # our text differs after these words
+        ours, stock = (found[: found.index("unsafe to autocast")] for found in (ours, stock))
     assert ours == stock or differs_on_purpose
 
 
