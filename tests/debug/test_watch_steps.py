@@ -38,3 +38,44 @@ def test_a_non_finite_write_has_advice_for_writes() -> None:
     assert (step.op, write.op) == ("addcdiv_", "mul_")
     assert "the optimizer computes it: look at its eps" in step.remedy
     assert "it overwrote a tensor in float16" in write.remedy
+
+
+def test_a_manual_step_counts_as_a_step_and_nans_in_returned_gradients_are_found() -> None:
+    model = nn.Linear(2, 2)
+    with polycast.debug.watch(model) as found:
+        for number in (1.0, 0.0):
+            with polycast.autocast("cpu", F16):
+                loss = (model(torch.ones(1, 2)) * number).float().square().sum().sqrt()
+            gradients = torch.autograd.grad(loss, [*model.parameters()])
+            with torch.no_grad():
+                for weight, gradient in zip(model.parameters(), gradients, strict=True):
+                    weight.sub_(gradient)
+    assert [(one.step, one.op, one.shows.phase) for one in found.findings] == [(1, "sqrt", "backward")]
+    assert found.steps == 2
+
+
+def test_consequences_of_infinite_weights_in_later_steps_are_not_findings() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with polycast.debug.watch(model, optimizer) as found:
+        for scale in (1, 1e8, 1, 1):  # no scaler skips the second step
+            with polycast.autocast("cpu", F16):
+                loss = model(torch.ones(2, 4)).float().sum() * scale
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert [(one.step, one.op) for one in found.findings] == [(1, "linear")]
+
+
+def test_a_scaler_that_makes_no_step_leads_to_one_finding() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.grad_scaler.GradScaler("cpu", init_scale=2.0**40)
+    with polycast.debug.watch(model, optimizer) as found:
+        for _ in range(4):
+            with polycast.autocast("cpu", F16):
+                loss = model(torch.ones(2, 4)).float().sum()
+            scaler.scale(loss).backward()
+            optimizer.step()  # instead of scaler.step(optimizer)
+    assert ([one.step for one in found.findings], found.steps) == ([0], 4)
