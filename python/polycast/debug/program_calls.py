@@ -18,7 +18,7 @@ Values = dict[Key, Tensor]
 Rule = tuple[str, str]  # a module and an op; the module "" is everything
 # These calls write into their running statistics, which their schemas do not tell.
 _WRITERS = ("batch_norm", "instance_norm")
-CAST = "to"  # stands in the place of an op with a rule, for the casts that a program makes
+CAST = "to"  # the op of a rule that removes the casts of the program itself
 # The same call would have to be made in other processes.
 _COMMUNICATES = ("c10d::", "_c10d_functional", "symm_mem::", "fsdp::")
 _NO_NODE = 2**64 - 1  # of calls in backward that compute the gradient of no call
