@@ -26,7 +26,7 @@ class Op(NamedTuple):
     dtypes: set[torch.dtype]
     """Those of the floating-point tensors that it was given."""
     has_values: bool
-    """Whether it computed something other than zeros."""
+    """Whether it computed something other than zeros. False if the reader did not ask for it."""
 
 
 class OpsBelow(TorchDispatchMode):
@@ -34,11 +34,13 @@ class OpsBelow(TorchDispatchMode):
 
     Args:
         spoil: The number of an op, and a function that changes its first result.
+        reads_values: Whether results are read, which takes a compilation for each op on XLA.
     """
 
-    def __init__(self, spoil: tuple[int, Spoil] | None = None) -> None:
+    def __init__(self, spoil: tuple[int, Spoil] | None = None, *, reads_values: bool = False) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.spoil = spoil
+        self.reads_values = reads_values
         self.ops: list[Op] = []
 
     def __torch_dispatch__(self, function: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
@@ -49,7 +51,7 @@ class OpsBelow(TorchDispatchMode):
             "aten::_unsafe_view",
             "aten::empty_like",
         )
-        has_values = not is_view and bool(outputs) and bool(outputs[0].detach().any())
+        has_values = self.reads_values and not is_view and bool(outputs) and bool(outputs[0].detach().any())
         dtypes = {tensor.dtype for tensor in floating((args, kwargs))}
         if self.spoil is not None and self.spoil[0] == len(self.ops):
             self.spoil[1](outputs[0].detach())
@@ -67,14 +69,14 @@ def floating(values: Any) -> list[Tensor]:
     return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
 
 
-def calls_of(run: Callable[[], object], model: nn.Module) -> tuple[StepCalls, list[Op]]:
+def calls_of(run: Callable[[], object], model: nn.Module, *, reads_values: bool = False) -> tuple[StepCalls, list[Op]]:
     """Return the calls of a program and the ops that they run."""
     with contextlib.ExitStack() as stack:
         observer = stack.enter_context(Observer("a test", model))
         stack.callback(register_optimizer_step_pre_hook(lambda *_: set_step(True)).remove)
         stack.callback(register_optimizer_step_post_hook(lambda *_: set_step(False)).remove)
         start_holding([], lambda _: None, False)
-        below = stack.enter_context(OpsBelow())
+        below = stack.enter_context(OpsBelow(reads_values=reads_values))
         run()
         step = StepCalls(held_calls(), observer.take_calls(), observer.modules)
     return step, below.ops
@@ -85,7 +87,7 @@ def results_of(run: Callable[[], object], model: nn.Module) -> dict[int, Site]:
 
     Casts, results that are zero, and random numbers are excluded.
     """
-    step, ops = calls_of(run, model)
+    step, ops = calls_of(run, model, reads_values=True)
     last = {op.call: number for number, op in enumerate(ops) if op.has_values}
     random = {op.call for op in ops if torch.Tag.nondeterministic_seeded in op.function.tags}
     return {
