@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.support.process import python
 from tests.support.recorded_errors import RecordedError
-from tests.support.xla import NEEDS_XLA, xla
+from tests.support.xla import NEEDS_XLA
 
 pytestmark = NEEDS_XLA
 
@@ -53,8 +53,8 @@ def test_every_result_uses_the_buffer_of_its_input(printed_and_programs: tuple[s
 
 
 def test_the_dispatcher_finds_the_kernels_in_grad_mode() -> None:
-    grads, found_inf, inv_scale = [torch.ones(2, device=xla())], torch.zeros((), device=xla()), torch.tensor(0.5)
-    non_finite = torch.ops.polycast.unscale_(grads, found_inf, inv_scale.to(xla()))
+    grads, found_inf, inv_scale = [torch.ones(2, device="xla")], torch.zeros((), device="xla"), torch.tensor(0.5)
+    non_finite = torch.ops.polycast.unscale_(grads, found_inf, inv_scale.to("xla"))
     assert torch.ops.polycast.find_non_finite(grads)[0].item() == 0
     assert (grads[0].tolist(), non_finite.tolist()) == ([0.5, 0.5], [False])
 
@@ -83,7 +83,7 @@ WRONG: dict[str, Callable[[], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("title", WRONG)
 def test_invalid_input_raises_before_any_write(title: str, recorded_error: RecordedError) -> None:
-    param = torch.ones(2, device=xla())
+    param = torch.ones(2, device="xla")
     options = {"lr": torch.tensor(0.1), "weight_decay": 0.0, "momentum": 0.9, "nesterov": False, "maximize": False}
     given = {"params": [param], "grads": [zeros(2)], "momentum_buffers": [zeros(2)], **options}
     with recorded_error():
@@ -101,7 +101,7 @@ ALIASES: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("alias", ALIASES)
 def test_an_alias_sees_the_update(alias: str) -> None:
-    param = torch.zeros(1, 4, 3, device=xla())[0].requires_grad_()
+    param = torch.zeros(1, 4, 3, device="xla")[0].requires_grad_()
     other, optimizer = ALIASES[alias](param), syncfree.SGD([param], lr=1.0)
     for count in (1, 2):
         param.grad = torch.ones_like(param)

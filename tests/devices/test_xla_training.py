@@ -10,9 +10,10 @@ from polycast import syncfree
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention as attention
 
+from tests.support.devices import synchronize
 from tests.support.optimizers import OURS, clones, parameters, set_grads
 from tests.support.process import python
-from tests.support.xla import NEEDS_XLA, Traffic, sync
+from tests.support.xla import NEEDS_XLA, Traffic
 
 pytestmark = NEEDS_XLA
 
@@ -43,7 +44,7 @@ def test_steps_do_not_sync_and_compile_at_most_twice(kind: str, place: str) -> N
             lr = torch.tensor([lr]).to("cpu" if place == "host" else "xla")
         optimizer.param_groups[0]["lr"] = lr
         optimizer.step(found_inf=flags[number % 5 == 3])
-        sync()
+        synchronize("xla")
         compiles.append(traffic.compiles())
     assert compiles[1:] == [compiles[1]] * (STEPS - 1)
     assert traffic.reads() == 0
@@ -150,7 +151,7 @@ def train_on_two() -> None:
         for tensor in tensors:
             spmd.mark_sharding(tensor, mesh, ("data", None))
         training.step(*tensors)
-        sync()
+        synchronize("xla")
     counts = traffic.reads(), traffic.compiles(), int(training.scaler.skip_count(training.optimizer))
     moments = [training.optimizer.state[param]["exp_avg"] for param in params]
     split = all("devices" in torch_xla._XLAC._get_xla_sharding_spec(tensor) for tensor in (*params, *moments))

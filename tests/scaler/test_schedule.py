@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.optim import lr_scheduler
 
 from tests.scaler.common import INF, OPTIMIZERS, Wrapper, started
-from tests.support.xla import NEEDS_XLA, Traffic, sync
+from tests.support.devices import synchronize
+from tests.support.xla import NEEDS_XLA, Traffic
 
 SKIPS = (0, 3, 4, 9, 13)
 
@@ -93,7 +94,7 @@ def test_learning_rates_on_xla_compile_nothing_and_do_not_sync() -> None:
     for number in range(8):
         loop.iterate(skip=number == 3)
         schedule.step()
-        sync()
+        synchronize("xla")
         counts.append((traffic.compiles(), traffic.reads()))
     assert counts[2:] == [counts[2]] * 6
 

@@ -55,7 +55,6 @@ SANITIZERS = {
         (
             "--capture=no",
             "tests/cast_cache/test_threads.py",
-            "--deselect=tests/cast_cache/test_threads.py::test_the_table_has_no_data_races",  # compiles without preload
             "tests/policies/test_processes.py",
             *(f"tests/debug/test_trace.py::test_{name}" for name in TRACES),
         ),

@@ -1,26 +1,12 @@
-"""Helpers for the tests on XLA: marks, the device, and counters of torch_xla's compilations and syncs."""
+"""Helpers for the tests on XLA: a mark, and counters of torch_xla's compilations and syncs."""
 
 from typing import Any
 
 import pytest
-import torch
 
 from tests.support.probe import HAS_XLA, NO_XLA
 
 NEEDS_XLA = pytest.mark.skipif(not HAS_XLA, reason=NO_XLA)
-
-
-def xla() -> torch.device:
-    import torch_xla
-
-    device: torch.device = torch_xla.device()
-    return device
-
-
-def sync() -> None:
-    import torch_xla
-
-    torch_xla.sync(wait=True)
 
 
 class Traffic:
