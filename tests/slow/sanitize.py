@@ -20,9 +20,9 @@ BUILD = ROOT / "build" / "sanitize" / f"torch-{torch.__version__.split('+')[0]}"
 _COMMON = "-fno-omit-frame-pointer -DNDEBUG"
 # Traces that several threads start, end and see.
 TRACES = (
-    "a_rule_is_that_of_the_kernel_while_another_thread_changes_the_process",
-    "a_trace_that_another_thread_ends_records_no_more",
-    "a_trace_of_lines_may_be_left_in_another_thread_while_calls_are_recorded",
+    "a_rule_is_the_one_that_the_kernel_followed_while_another_thread_changes_the_process",
+    "a_trace_that_another_thread_ends_stops_recording",
+    "a_trace_of_lines_can_be_left_in_another_thread_during_calls",
 )
 
 

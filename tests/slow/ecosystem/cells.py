@@ -3,21 +3,17 @@
 Each training run therefore has its own process.
 """
 
-import datetime
 import functools
 import multiprocessing
 import os
 import pickle
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
-from multiprocessing.context import BaseContext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polycast
 import torch
@@ -28,8 +24,6 @@ Train = Callable[[Kit], Trained]
 TOLERANCE = {"float32": 1e-5, "bfloat16": 1e-2, "float16": 2e-3}
 # Children of one server that has imported everything, so that each starts at once and none shares a process.
 PROCESSES = multiprocessing.get_context("forkserver")
-# Children of a training, which has imported everything and has no thread yet.
-RANKS = multiprocessing.get_context("fork")
 
 
 @dataclass(frozen=True)
@@ -115,46 +109,16 @@ def mismatch(recipe: Recipe, ours: Trained, stock: Trained, differs: float) -> s
 
 @functools.cache
 def trained(train: Train, kit: Kit) -> Trained:
-    with tempfile.TemporaryDirectory() as folder:
-        return _apart(PROCESSES, [partial(_alone, train, replace(kit, folder=Path(folder)))])[0]
+    """Train in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, PROCESSES) as pool:
+        # By value: the tensors outlive the process.
+        done: Trained = pickle.loads(pool.submit(_alone, train, replace(kit, folder=Path(folder))).result())
+        return done
 
 
-def in_ranks(kit: Kit, train: Train, size: int) -> Trained:
-    """Train in several processes of one world, over gloo on the CPU.
-
-    Return the result of rank 0, which all ranks have, with the mean of the losses over all ranks.
-    """
-    trained = _apart(RANKS, [partial(_as_rank, train, kit, rank, size) for rank in range(size)])
-    for other in trained[1:]:
-        assert all(map(torch.equal, trained[0].weights, other.weights)), "the ranks' weights differ"
-    losses = torch.tensor([other.losses for other in trained]).mean(0)
-    return trained[0]._replace(losses=losses.tolist())
-
-
-def _apart(context: BaseContext, trainings: list[Callable[[], Trained]]) -> list[Trained]:
-    """Run each training run in its own process."""
-    with ProcessPoolExecutor(len(trainings), context) as pool:
-        return [pickle.loads(done) for done in pool.map(_pickled, trainings)]
-
-
-def _pickled(training: Callable[[], Trained]) -> bytes:
-    return pickle.dumps(training())  # by value: the tensors outlive this process
-
-
-def _alone(train: Train, kit: Kit) -> Trained:
+def _alone(train: Train, kit: Kit) -> bytes:
     torch.set_num_threads(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # also the output of C++
     if not kit.ours:
         polycast.uninstall()
-    return train(kit)
-
-
-def _as_rank(train: Train, kit: Kit, rank: int, size: int) -> Trained:
-    world: Any = torch.distributed
-    warnings.filterwarnings("ignore", "TypedStorage is deprecated")  # by PyTorch's own checkpoints
-    store, timeout = f"file://{kit.folder / 'store'}", datetime.timedelta(seconds=60)
-    world.init_process_group("gloo", init_method=store, rank=rank, world_size=size, timeout=timeout)
-    done = train(kit)
-    world.barrier()
-    world.destroy_process_group()
-    return done
+    return pickle.dumps(train(kit))

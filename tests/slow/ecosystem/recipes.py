@@ -126,12 +126,9 @@ class Task(nn.Module):
 
 
 class Batches(torch.utils.data.Dataset[dict[str, Tensor]]):
-    """The batches of all steps in order, or of some: an item is a batch.
+    """The batches of all steps in order, or of some: an item is a batch."""
 
-    If the ranks share the batches, each rank has its part of every batch.
-    """
-
-    def __init__(self, recipe: Recipe, first: int = 0, last: int = STEPS, ranks_for_a_part: int = 0) -> None:
+    def __init__(self, recipe: Recipe, first: int = 0, last: int = STEPS) -> None:
         generator = torch.Generator().manual_seed(1)
         weight = torch.randn(8, 2, generator=generator)
         self.items = []
@@ -142,10 +139,6 @@ class Batches(torch.utils.data.Dataset[dict[str, Tensor]]):
                 inputs[0] = float("inf")
             self.items.append({"inputs": inputs, "labels": labels})
         self.items = self.items[first * recipe.accumulate : last * recipe.accumulate]
-        if ranks_for_a_part:
-            world: Any = torch.distributed
-            parts, part = world.get_world_size() // ranks_for_a_part, world.get_rank() // ranks_for_a_part
-            self.items = [{name: value.chunk(parts)[part] for name, value in batch.items()} for batch in self.items]
 
     def __len__(self) -> int:
         return len(self.items)

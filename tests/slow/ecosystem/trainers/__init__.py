@@ -1,6 +1,6 @@
 """One module for each package with trainers. The table lists them in this order."""
 
 from tests.slow.ecosystem.trainers import plain  # isort: skip
-from tests.slow.ecosystem.trainers import accelerated, distributed, lightnings, timms, transformer
+from tests.slow.ecosystem.trainers import accelerated, lightnings, timms, transformer
 
-__all__ = ["accelerated", "distributed", "lightnings", "plain", "timms", "transformer"]
+__all__ = ["accelerated", "lightnings", "plain", "timms", "transformer"]

@@ -8,19 +8,14 @@ import torch
 from torch import nn
 
 from tests.slow.ecosystem.cells import trainer
-from tests.slow.ecosystem.recipes import STEPS, Batches, Kit, Task, Trained
+from tests.slow.ecosystem.recipes import STEPS, Batches, Kit, Trained
 
 
 class Loop:
     """A model, its optimizer, its scaler and its schedule, created again as in a process that restarts."""
 
-    def __init__(
-        self,
-        kit: Kit,
-        wrap: Callable[[Task], nn.Module] = lambda task: task,
-    ) -> None:
+    def __init__(self, kit: Kit) -> None:
         self.kit, self.task = kit, kit.task()
-        self.model = wrap(self.task)
         self.optimizer = kit.optimizer([param for param in self.task.parameters() if param.requires_grad])
         self.scaler = kit.scaler()
         self.schedule = kit.schedule(self.optimizer, self.scaler)
@@ -38,7 +33,7 @@ class Loop:
     def run(self, batches: Any) -> None:
         for number, batch in enumerate(batches):
             with self.kit.autocast():
-                loss = self.model(**batch)["loss"] / self.kit.recipe.accumulate
+                loss = self.task(**batch)["loss"] / self.kit.recipe.accumulate
             self.scaler.scale(loss).backward()
             if (number + 1) % self.kit.recipe.accumulate == 0:
                 self.step()
@@ -61,26 +56,16 @@ class Loop:
         return self.kit.trained(self.task, self.optimizer)
 
 
-def loop(
-    kit: Kit,
-    make: Callable[[Kit], Any] = Loop,
-    batches: Callable[..., Batches] = Batches,
-    halves: tuple[bool, bool] = (True, True),
-) -> Trained:
-    """Train with an object that runs, saves and loads; a resumed run continues in a new one that loads the saved state.
-
-    These halves of a resumed run are executed.
-    """
+def loop(kit: Kit, make: Callable[[Kit], Any] = Loop) -> Trained:
+    """Train with an object that runs, saves and loads; a resumed run continues in a new one, from the saved state."""
     recipe, path = kit.recipe, kit.folder / "checkpoint"
     run = make(kit)
-    if recipe.resume and halves[0]:
-        run.run(batches(recipe, last=recipe.resume))
+    if recipe.resume:
+        run.run(Batches(recipe, last=recipe.resume))
         run.save(path)
-    if recipe.resume and halves[1]:
         run = make(kit)
         run.load(path)
-    if halves[1]:
-        run.run(batches(recipe, recipe.resume, STEPS))
+    run.run(Batches(recipe, recipe.resume, STEPS))
     return run.trained()  # type: ignore[no-any-return]
 
 
