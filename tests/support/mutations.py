@@ -1,7 +1,7 @@
 """Damages a YAML text, with changes that hypothesis draws."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
@@ -11,67 +11,26 @@ VERSIONS = ["'>=2.10'", "'<2.10'", "'>=2.9,<2.13'", "'>=2.13,<2.10'", "soon", "'
 WRAPPERS = ["[$]", "[$, $]", "{$: $}", "{as: $}", "{as: $, note: $}", "{others: $}", "{torch: $}", "'$'", '"$"', "? $"]
 WRAPPERS += ["&a $", "[&a $, *a]", "*$", "!$ x", "!!str $", "!!python/name:os.$ ''", "<<: $", "|\n$", "--- $", "$ # $"]
 WORD = re.compile(r"[\w.]+")
-NODE = re.compile(r"\[[^][]*\]|\{[^{}]*\}|'[^']*'|[\w.]+")
-
-Mutation = Callable[[st.DrawFn, str, Sequence[str]], str]
-
-
-def replace_characters(draw: st.DrawFn, text: str, _: Sequence[str]) -> str:
-    """Replace a few characters, or none, by nothing or by characters with a meaning in YAML."""
-    at, removed = draw(st.integers(0, len(text))), draw(st.sampled_from((0, 1, 1, 2, 8, 64)))
-    new: str = draw(st.sampled_from(["", *CHARACTERS])) * draw(st.sampled_from((1, 1, 1, 2, 40)))
-    return text[:at] + new + text[at + removed :]
-
-
-def swap_characters(draw: st.DrawFn, text: str, _: Sequence[str]) -> str:
-    at = draw(st.integers(0, len(text)))
-    return text[:at] + text[at : at + 2][::-1] + text[at + 2 :]
-
-
-def move_line(draw: st.DrawFn, text: str, _: Sequence[str]) -> str:
-    """Delete a line, repeat it, or move it."""
-    lines = text.splitlines(keepends=True) or [""]
-    line = lines.pop(draw(st.integers(0, len(lines) - 1)))
-    at = draw(st.integers(0, len(lines)))
-    lines[at:at] = [line] * draw(st.integers(0, 2))
-    return "".join(lines)
-
-
-def indent_line(draw: st.DrawFn, text: str, _: Sequence[str]) -> str:
-    lines = text.splitlines(keepends=True) or [""]
-    at = draw(st.integers(0, len(lines) - 1))
-    lines[at] = " " * draw(st.integers(0, 8)) + lines[at].lstrip(" ")
-    return "".join(lines)
-
-
-def replace_word(draw: st.DrawFn, text: str, words: Sequence[str]) -> str:
-    return _replaced(draw, WORD, text, draw(st.sampled_from(words)))
-
-
-def wrap_node(draw: st.DrawFn, text: str, _: Sequence[str]) -> str:
-    return _replaced(draw, NODE, text, draw(st.sampled_from(WRAPPERS)))
-
-
-def truncate(draw: st.DrawFn, text: str, _: Sequence[str]) -> str:
-    return text[: draw(st.integers(0, len(text)))]
-
-
-def _replaced(draw: st.DrawFn, pattern: re.Pattern[str], text: str, new: str) -> str:
-    """Replace a match of the pattern by a text in which $ is the match."""
-    match = pattern.search(text, draw(st.integers(0, len(text))))
-    if match is None:
-        return text
-    return text[: match.start()] + new.replace("$", str(match[0])) + text[match.end() :]
-
-
-MUTATIONS: list[Mutation] = [truncate, replace_characters, swap_characters, move_line]
-MUTATIONS += [indent_line, replace_word, wrap_node]
+# Matches, and their replacements, in which $ is the match.
+EDITS: list[tuple[re.Pattern[str], list[str]]] = [
+    (re.compile(""), [*CHARACTERS, *(character * 40 for character in CHARACTERS)]),  # inserts
+    (re.compile("(?s)."), ["", *CHARACTERS]),
+    (re.compile("(?s).{8}"), [""]),
+    (re.compile("(?s).{64}"), [""]),
+    (re.compile("(?s).*"), [""]),
+    (re.compile("(?m)^.*\n"), ["", "$$", "$$$", *(" " * width + "$" for width in range(1, 9))]),
+    (re.compile("(?m)^ +"), ["", *(" " * width for width in range(9))]),
+    (re.compile(r"\[[^][]*\]|\{[^{}]*\}|'[^']*'|[\w.]+"), WRAPPERS),
+]
 
 
 @st.composite
 def damaged(draw: st.DrawFn, text: str, words: Sequence[str]) -> bytes:
-    """Draw a text with a few mutations; it may no longer be UTF-8. The words have a meaning in it."""
-    known = [*WORD.findall(text), *words, *VERSIONS]
-    for mutation in draw(st.lists(st.sampled_from(MUTATIONS), min_size=1, max_size=3)):
-        text = mutation(draw, text, known)
+    """Draw a text with a few edits; it may no longer be UTF-8. The words have a meaning in it."""
+    edits = [*EDITS, (WORD, [*WORD.findall(text), *words, *VERSIONS])]
+    for pattern, replacements in draw(st.lists(st.sampled_from(edits), min_size=1, max_size=3)):
+        match = pattern.search(text, draw(st.integers(0, len(text))))
+        if match is not None:
+            new = draw(st.sampled_from(replacements)).replace("$", match[0])
+            text = text[: match.start()] + new + text[match.end() :]
     return text.encode(errors="surrogatepass")
