@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support.devices import seed
 from tests.support.models.architectures import bert, resnet
+from tests.support.models.runs import loss, named_tensors
 from tests.support.properties import TIMES
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -55,9 +56,8 @@ def program(build: Callable[[], Built], device: str = "cpu") -> tuple[nn.Module,
 
     def run() -> None:
         with polycast.autocast(device, torch.bfloat16):
-            output = model(batch)
-            loss = (output if isinstance(output, Tensor) else output.logits).float().square().mean()
-        loss.backward()
+            total = loss(dict(named_tensors("output", model(batch))))
+        total.backward()  # type: ignore[no-untyped-call]
 
     return model, run
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from tests.debug.ops_below import OpsBelow, results_of
 from tests.support.models.architectures import bert, llama, resnet
+from tests.support.models.runs import loss, named_tensors
 from tests.support.properties import examples
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -41,9 +42,8 @@ class Training:
 
     def run(self) -> None:
         with polycast.autocast(self.device, torch.bfloat16):  # float16 would need a scaler
-            output = self.model(self.batch)
-            loss = (output if isinstance(output, Tensor) else output.logits).float().square().mean()
-        loss.backward()
+            total = loss(dict(named_tensors("output", self.model(self.batch))))
+        total.backward()  # type: ignore[no-untyped-call]
 
     def step(self) -> None:
         self.run()

@@ -110,6 +110,7 @@ def test_the_readme_can_be_read_in_two_minutes() -> None:
     assert len(page("README.md").splitlines()) <= 120
 
 
+@pytest.mark.slow
 def test_every_figure_of_the_pages_is_drawn(tmp_path: Path) -> None:
     if missing(["import matplotlib"]):
         pytest.skip("the figures need matplotlib")

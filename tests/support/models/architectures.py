@@ -7,8 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-BATCHES = 3
-_TRANSFORMER = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+from tests.support.models.zoo import BATCHES, of_transformers, words
 
 
 def resnet() -> tuple[nn.Module, list[Tensor]]:
@@ -46,20 +45,17 @@ class _Targets(nn.Module):
 
 def bert() -> tuple[nn.Module, list[Tensor]]:
     """An encoder, with layer norms and dropout."""
-    transformers = pytest.importorskip("transformers")
-    return transformers.BertForMaskedLM(transformers.BertConfig(**_TRANSFORMER, vocab_size=100)), _words(100)
+    return of_transformers("Bert")
 
 
 def llama() -> tuple[nn.Module, list[Tensor]]:
     """A decoder, with rotary positions, grouped queries, RMS norms and a cache of keys and values."""
-    transformers = pytest.importorskip("transformers")
-    config = transformers.LlamaConfig(**_TRANSFORMER, num_key_value_heads=1, vocab_size=100)
-    return transformers.LlamaForCausalLM(config), _words(100)
+    return of_transformers("Llama")
 
 
 def recurrent() -> tuple[nn.Module, list[Tensor]]:
     """A bidirectional LSTM, a GRU and a plain RNN in sequence."""
-    return _Recurrent(), _words(20)
+    return _Recurrent(), words(20)
 
 
 class _Recurrent(nn.Module):
@@ -80,10 +76,6 @@ class _Recurrent(nn.Module):
 
 def _images() -> list[Tensor]:
     return [torch.rand(2, 3, 64, 64) for _ in range(BATCHES)]
-
-
-def _words(count: int) -> list[Tensor]:
-    return [torch.randint(count, (2, 6)) for _ in range(BATCHES)]
 
 
 ARCHITECTURES: list[Callable[[], tuple[nn.Module, list[Tensor]]]] = [resnet, faster_rcnn, bert]

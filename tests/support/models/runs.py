@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import keystr, tree_leaves_with_path
 
 from tests.support.devices import seed, synchronize
 
@@ -66,14 +67,9 @@ def run(build: Callable[[], tuple[nn.Module, list[Tensor]]], device: str, way: W
 
 def named_tensors(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
     """Yield the tensors in nested containers, with their paths."""
-    if isinstance(value, Tensor):
-        yield name, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from named_tensors(f"{name}.{key}", item)
-    elif isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            yield from named_tensors(f"{name}[{index}]", item)
+    for path, leaf in tree_leaves_with_path(value):
+        if isinstance(leaf, Tensor):
+            yield f"{name}{keystr(path)}", leaf
 
 
 def loss(outputs: dict[str, Tensor]) -> Tensor:

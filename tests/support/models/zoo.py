@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.support.models.architectures import BATCHES
+BATCHES = 3
 
 NAMES = ["Albert", "Bart", "Bert", "Bloom", "DistilBert", "Electra", "Falcon", "GPT2", "GPTNeoX", "Gemma"]
 NAMES += ["Llama", "Mistral", "MPNet", "OPT", "Phi", "Qwen2", "Roberta", "T5", "ViT"]
@@ -45,5 +45,9 @@ def of_transformers(name: str) -> tuple[nn.Module, list[Tensor]]:
     model = getattr(package, f"{name}Model")(config(**sizes))
     if name == "ViT":
         return model, [torch.rand(2, 3, 64, 64) for _ in range(BATCHES)]
-    words = [torch.randint(1, 100, (2, 6)) for _ in range(BATCHES)]
-    return _Seq2Seq(model) if model.config.is_encoder_decoder else model, words
+    return _Seq2Seq(model) if model.config.is_encoder_decoder else model, words(100)
+
+
+def words(count: int) -> list[Tensor]:
+    """Return batches of the indices of words, without the index of padding."""
+    return [torch.randint(1, count, (2, 6)) for _ in range(BATCHES)]
