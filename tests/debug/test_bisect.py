@@ -79,12 +79,14 @@ def test_hidden_culprits_are_found_with_their_modules_in_few_runs(sizes: list[in
         assert lower(model) == before
 
 
-def net() -> nn.Module:
-    """Return a model of two modules; the first has a submodule."""
-    model, a = Node(), Node()
-    a.add_module("inner", Node())
-    model.add_module("a", a)
-    model.add_module("b", Node())
+def net(**shared: str) -> Node:
+    """Return a model of modules a, a.inner, a.inner.deep and b; options replace some of them."""
+    model = Node()
+    for name in ("a", "a.inner", "a.inner.deep", "b"):
+        around, _, last = name.rpartition(".")
+        model.get_submodule(around).add_module(last, Node())
+    for name, other in shared.items():
+        model.add_module(name, model.get_submodule(other))
     return model
 
 
@@ -95,7 +97,7 @@ def failing(*culprits: set[tuple[str, str]], model: nn.Module = MODEL) -> partia
     return partial(is_good, model, [*culprits])
 
 
-A = ("linear", "a.inner")
+A = ("linear", "a.inner.deep")
 
 
 def test_a_program_that_fails_in_one_run_of_three_is_repeated() -> None:
@@ -126,14 +128,14 @@ def test_the_result_is_an_immutable_value_that_prints_as_a_table() -> None:
     lines: list[str] = []
     found = bisect(failing({A}), good={"linear": "fp32", "matmul": "fp32"}, progress=lines.append, model=MODEL)
     assert found.culprits == (Culprit(*A, "fp32", LOWER, 0),)
-    assert not found.policy and found.modules == {"a.inner": polycast.Policy({"linear": "fp32"})}
-    assert (found.runs, found.switches, found.proved) == (len(lines) + 1, 8, True)
+    assert not found.policy and found.modules == {"a.inner.deep": polycast.Policy({"linear": "fp32"})}
+    assert (found.runs, found.switches, found.proved) == (len(lines) + 1, 10, True)
     assert str(found).splitlines() == [
-        "op      module   good  bad",
-        f"linear  a.inner  fp32  {LOWER}",
+        "op      module        good  bad",
+        f"linear  a.inner.deep  fp32  {LOWER}",
         "",
-        'The fix, under which the last run was good: polycast.assign(model, {"a.inner": {"linear": "fp32"}})',
-        f"{found.runs} runs for 8 rules that differ.",
+        'The fix, under which the last run was good: polycast.assign(model, {"a.inner.deep": {"linear": "fp32"}})',
+        f"{found.runs} runs for 10 rules that differ.",
         "The result rests on answers that were found 3 times each, without a difference. If the program fails at "
         "random, searches end with an error or, at most 1.6% of them, with a wrong result.",
     ]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 
-from tests.debug.test_bisect import GOOD, LOWER, ONES, OPS, Node, is_good
+from tests.debug.test_bisect import GOOD, LOWER, MODEL, ONES, OPS, Node, failing, net
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -27,24 +27,9 @@ Places = list[tuple[str, str]]
 ENDS = {**GOOD, "einsum": "fp32", "mm": "fp32"}, {"softmax": LOWER}
 
 
-def net(**shared: str) -> Node:
-    """Return a model of modules a, a.inner, a.inner.deep and b; options replace some of them."""
-    model = Node()
-    for name in ("a", "a.inner", "a.inner.deep", "b"):
-        around, _, last = name.rpartition(".")
-        model.get_submodule(around).add_module(last, Node())
-    for name, other in shared.items():
-        model.add_module(name, model.get_submodule(other))
-    return model
-
-
-MODEL, WITH_RULES, SHARED = net(), net(), net(c="b")
+WITH_RULES, SHARED = net(), net(c="b")
 polycast.assign(WITH_RULES, {"a": {"linear": LOWER}})
 COMPILED = torch.compile(OPS["bmm"], backend="eager")
-
-
-def failing(*culprits: set[tuple[str, str]], model: nn.Module = MODEL) -> partial[bool]:
-    return partial(is_good, model, [*culprits])
 
 
 class Square(torch.autograd.Function):
