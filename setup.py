@@ -4,15 +4,14 @@ The build runs the generator first, so it always includes edits of policy.yaml.
 
 Note [Which PyTorch a build uses]
 
-The package must be compiled against the PyTorch of the environment that it is installed into. So PyTorch is not a build
-requirement, for which pip would download another one. pip's build isolation hides the environment, but runs its Python,
-so `find_environment` finds it. uv and `python -m build` run another Python and need their options against isolation.
+The package must be compiled against the PyTorch of the environment that it is installed into. If PyTorch were a build
+requirement, pip would download another one. pip's build isolation hides the environment but runs its Python, so this
+file adds the packages of the environment. uv and `python -m build` run another Python, and need their options against
+isolation.
 
-A wheel that is built from a checkout has the PyTorch release in its version (0.2.0+torch2.13), so that an index can
-have several, and requires this release. A wheel that is built from a source distribution does neither. pip expects the
-version of the source distribution, and caches the wheel under it, so an environment with another PyTorch may get the
-same wheel. There the wheel must not require its own PyTorch, which pip would download. Its import raises an error with
-the remedy.
+A wheel from a checkout has the PyTorch release in its version (0.2.0+torch2.13), so that an index can have several, and
+requires this release. A wheel from a source distribution does neither. pip caches it under the version of the source
+distribution, so an environment with another PyTorch may get it. There its import raises an error with the remedy.
 """
 
 import sys
@@ -23,7 +22,6 @@ if sys.version_info < (3, 10):  # noqa: UP036
 if sys.platform != "linux":
     sys.exit(f"polycast supports Linux only, and this is {sys.platform}.")
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -44,19 +42,10 @@ REMEDY = (
     "(with uv: uv pip install)"
 )
 COMPILER = os.environ.get("CXX", "c++").split()[0]
-# With these options the compiler vectorizes loops over elements, because square roots set no errno and nothing traps.
-VECTORIZE = ["-O3", "-fno-math-errno", "-fno-trapping-math"]
 
-
-def find_environment() -> None:
-    """Append the packages of the environment whose Python runs this. See Note [Which PyTorch a build uses]."""
-    if find_spec("torch") is None:
-        user = [site.getusersitepackages()] if sys.prefix == sys.base_prefix else []  # a virtual environment has none
-        for folder in site.getsitepackages() + user:
-            site.addsitedir(folder)
-
-
-find_environment()
+if find_spec("torch") is None:  # see Note [Which PyTorch a build uses]
+    for folder in site.getsitepackages() + ([site.getusersitepackages()] if sys.prefix == sys.base_prefix else []):
+        site.addsitedir(folder)
 sys.path.insert(0, str(ROOT))
 # The environment may not be activated, so the folder of its scripts, which has ninja, may not be in PATH.
 os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{sysconfig.get_path('scripts')}"
@@ -73,8 +62,6 @@ except ModuleNotFoundError as error:
 from codegen.__main__ import main as generate  # noqa: E402
 from codegen.versions import SUPPORTED  # noqa: E402
 
-# Messages of the compiled module show paths of sources without these folders.
-PREFIXES = [ROOT, Path(torch.__file__).parents[1]]
 # Each PyTorch has its own folder of objects, so the environments of the Makefile do not rebuild each other's objects.
 BUILD = f"build/torch-{torch.__version__}"
 MAJOR, MINOR = torch.__version__.split(".")[:2]
@@ -106,15 +93,9 @@ class Build(BuildExtension):
             sys.exit(f"error: {error}")
         # In an editable install the compiled module is in the folder of the sources.
         package = ROOT / "python" / "polycast" if self.inplace else Path(self.build_lib) / "polycast"
-        built_for = package / "_built_for.py"
-        facts = {
-            "VERSION": VERSION,
-            "TORCH": torch.__version__,
-            "PYTHON": sys.implementation.cache_tag,
-            "SOURCES": digest(),
-        }
-        text = "".join(f'{name} = "{value}"\n' for name, value in facts.items())
-        built_for.write_text(text, encoding="utf-8")
+        facts = {"VERSION": VERSION, "TORCH": torch.__version__, "PYTHON": sys.implementation.cache_tag}
+        text = "".join(f'{name} = "{value}"\n' for name, value in (facts | {"SOURCES": digest()}).items())
+        (package / "_built_for.py").write_text(text, encoding="utf-8")
 
 
 class Copy(build_py):
@@ -151,22 +132,6 @@ def digest() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
-def wait_for_other_builds() -> None:
-    """Lock this tree until the process ends, because two builds at a time would write the same files.
-
-    A process that has the lock can run this file again.
-    """
-    path = ROOT / "build" / ".lock"
-    path.parent.mkdir(exist_ok=True)
-    lock = os.open(path, os.O_RDWR | os.O_CREAT)  # never closed, because that would release the lock
-    try:
-        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        print(f"Another process builds in {ROOT}; waiting for it.", file=sys.stderr, flush=True)
-        fcntl.lockf(lock, fcntl.LOCK_EX)
-
-
-wait_for_other_builds()
 setuptools.setup(
     version=VERSION,
     install_requires=[f"torch{REQUIRED_TORCH}", "pyyaml"],
@@ -177,8 +142,11 @@ setuptools.setup(
             include_dirs=[str(CSRC)],
             define_macros=[("AT_PER_OPERATOR_HEADERS", None)],  # so that PyTorch's headers include few operators
             extra_compile_args=[
-                *("-g0", "-Wall", "-fvisibility=hidden", "-fopenmp", *VECTORIZE),
-                *(f"-ffile-prefix-map={prefix}/=" for prefix in PREFIXES),
+                *("-g0", "-Wall", "-fvisibility=hidden", "-fopenmp"),
+                # The compiler vectorizes loops over elements if square roots set no errno and nothing traps.
+                *("-O3", "-fno-math-errno", "-fno-trapping-math"),
+                # Messages of the compiled module show paths of sources without these folders.
+                *(f"-ffile-prefix-map={prefix}/=" for prefix in (ROOT, Path(torch.__file__).parents[1])),
             ],
             extra_link_args=["-fopenmp"],
         )

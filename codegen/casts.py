@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .categories import UNLISTED, Category
+from .categories import UNLISTED, Category, split_name
 from .fields import Reader
 from .versions import ALL, SUPPORTED, VersionRange, parse_range, subtract
 from .yaml_nodes import Mapping, Node, Sequence, Text
@@ -31,18 +31,33 @@ class CastReader(Reader):
     def __init__(self) -> None:
         super().__init__()
         self.like: dict[str, str | None] = {}
+        self.exceptions: dict[str, dict[str, Alternative]] = {}  # by device, then by op or overload
 
     def read_casts(self, key: Text, node: Node, overloads: list[str]) -> Casts:
-        """Return the alternatives of each device, with `like` and `others` resolved."""
-        if not isinstance(node, Mapping) or "as" in [name.value for name, _ in node.value]:
-            casts = self.read_alternatives(node, overloads)
-            return dict.fromkeys(self.like, casts) if casts else {}
+        """Return the alternatives of each device, with `like`, `others` and the exceptions of devices resolved."""
         named: Casts = {}
-        for device, value in self.entries(node, f"cast of op '{key.value}'"):
-            casts = self.read_alternatives(value, overloads)
-            if (name := self.device(device)) is not None:
-                named[name] = casts
-        return {device: casts for device in self.like if (casts := self.resolve(device, named))}
+        if not isinstance(node, Mapping) or "as" in [name.value for name, _ in node.value]:
+            named[OTHERS] = self.read_alternatives(node, overloads)
+        else:
+            for device, value in self.entries(node, f"cast of op '{key.value}'"):
+                casts = self.read_alternatives(value, overloads)
+                if (known := self.device(device)) is not None:
+                    named[known] = casts
+        for name in named:
+            for cast in self.exceptions_for(key, name):
+                what = f"device '{name}' has an exception for '{key.value}', but the op names the device"
+                self.report(cast.node, what, "remove one of them")
+        others = named.get(OTHERS, [])
+        # With `others: unlisted` the devices that are like a named one are unlisted as well.
+        rest = {OTHERS: others} if others and all(cast.category is None for cast in others) else named
+        resolved = {device: self.resolve(key, device, named if device in named else rest) for device in self.like}
+        return {device: casts for device, casts in resolved.items() if casts}
+
+    def exceptions_for(self, key: Text, device: str) -> list[Alternative]:
+        """Return the exceptions of a device for an op. An exception for an overload precedes one for the whole op."""
+        exceptions = self.exceptions.get(device, {})
+        mine = [cast for name, cast in exceptions.items() if split_name(name)[0] == key.value]
+        return sorted(mine, key=lambda cast: cast.overloads is None)
 
     def device(self, node: Text) -> str | None:
         return self.name(node, "device", [*self.like, OTHERS])
@@ -50,14 +65,11 @@ class CastReader(Reader):
     def category(self, node: Node) -> str | None:
         return self.name(node, "category", [*(category.value for category in Category), UNLISTED])
 
-    def resolve(self, device: str, named: Casts) -> list[Alternative]:
-        others = named.get(OTHERS, [])
-        if device not in named and others and all(cast.category is None for cast in others):
-            return others  # with `others: unlisted` the devices that are like a named one are unlisted as well
-        link: str | None = device
-        while link is not None and link not in named:
-            link = self.like[link]
-        return others if link is None else named[link]
+    def resolve(self, key: Text, device: str | None, named: Casts) -> list[Alternative]:
+        """Return the casts that name a device, or its exceptions and the casts of the device that it is like."""
+        if device is None or device in named:
+            return named.get(device or OTHERS, [])
+        return [*self.exceptions_for(key, device), *self.resolve(key, self.like[device], named)]
 
     def read_alternatives(self, node: Node, overloads: list[str]) -> list[Alternative]:
         nodes = node.value if isinstance(node, Sequence) else (node,)
@@ -77,8 +89,8 @@ class CastReader(Reader):
         if fields is None:
             return None
         category = self.category(fields["as"])
-        torch = self.read_range(fields["torch"]) if "torch" in fields else ALL
-        note = self.text(fields["note"], "note") if "note" in fields else None
+        torch = self.read_range(fields.get("torch"))
+        note = self.text(fields.get("note"), "note")
         only: tuple[str, ...] | None = None
         if "overloads" in fields:
             texts = self.texts(fields["overloads"], "overloads")
@@ -87,7 +99,9 @@ class CastReader(Reader):
             return None
         return Alternative(None if category == UNLISTED else category, fields["as"], torch, only, note)
 
-    def read_range(self, node: Node) -> VersionRange | None:
+    def read_range(self, node: Node | None) -> VersionRange | None:
+        if node is None:
+            return ALL
         specifier = self.text(node, "torch")
         torch = parse_range(specifier) if specifier is not None else None
         if specifier is not None and torch is None:

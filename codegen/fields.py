@@ -21,26 +21,28 @@ class Reader:
         """Report an unknown name, with the known name that is likely meant."""
         self.report(node, what, did_you_mean(name, known))
 
-    def text(self, node: Node, what: str) -> str | None:
+    def text(self, node: Node | None, what: str) -> str | None:
+        if node is None:  # an optional key that is not there
+            return None
         if isinstance(node, Text) and node.value.strip():
             value: str = node.value
             return value
         self.report(node, f"{what}: expected text, got {_form(node)}", "write it as plain text")
         return None
 
-    def identifier(self, node: Node, what: str) -> str | None:
+    def identifier(self, node: Node | None, what: str) -> str | None:
         """Read a text that is an identifier, which C++ and Markdown can contain without quotes."""
         value = self.text(node, what)
-        if value is not None and not _IDENTIFIER.fullmatch(value):
+        if node is not None and value is not None and not _IDENTIFIER.fullmatch(value):
             self.report(node, f"{what}: expected an identifier, got '{value}'", "use letters, digits and '_'")
             return None
         return value
 
-    def name(self, node: Node, what: str, known: Iterable[str]) -> str | None:
+    def name(self, node: Node | None, what: str, known: Iterable[str]) -> str | None:
         """Read a known name."""
         names = list(known)
         value = self.text(node, what)
-        if value is not None and value not in names:
+        if node is not None and value is not None and value not in names:
             self.report_unknown(node, f"unknown {what} '{value}'", value, names)
             return None
         return value

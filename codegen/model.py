@@ -48,20 +48,19 @@ class Rule:
     @property
     def cpp_struct(self) -> str:
         """The struct of at::_ops that calls the overload."""
-        return join_name(self.op, self.overload.name).replace(".", "_")
+        return self.schema_name.replace(".", "_")
 
     @property
     def cpp_target(self) -> str | None:
         """The struct of at::_ops that calls the overload with a dtype, if there is one."""
-        if self.overload.dtype_overload is None:
-            return None
-        return join_name(self.op, self.overload.dtype_overload).replace(".", "_")
+        target = self.overload.dtype_overload
+        return None if target is None else join_name(self.op, target).replace(".", "_")
 
     @property
     def reaches(self) -> str:
         """The overload that is called below autocast."""
         appends = self.category is Category.FP32_APPEND_DTYPE
-        return join_name(self.op, (self.overload.dtype_overload if appends else None) or self.overload.name)
+        return join_name(self.op, self.overload.dtype_overload) if appends else self.schema_name
 
 
 @dataclass(frozen=True)

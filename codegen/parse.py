@@ -10,9 +10,9 @@ from .categories import DEFAULT, Category
 from .devices import DeviceReader
 from .documents import read_documents, read_ops
 from .model import Op, Overload, Policy, Rule
-from .schema_checks import check_kept_kernels, check_overload, check_rule
+from .schema_checks import check_overload, check_rule
 from .schemas import Schemas
-from .versions import ALL, subtract
+from .versions import subtract
 from .yaml_nodes import Node, PolicyError, Sequence, Text, load, renamed
 
 
@@ -47,7 +47,7 @@ class _PolicyParser(DeviceReader):
         if self.problems:  # dropped ops would be reported again wherever they are named
             return policy
         by_name = {op.name: op for op in ops}
-        self.check_exceptions(by_name)
+        self.check_exceptions(policy)
         if "documents" in fields:
             lists = read_documents(self, fields["documents"], {device.name: device for device in devices}, by_name)
             policy = replace(policy, documents=tuple(lists))
@@ -80,18 +80,14 @@ class _PolicyParser(DeviceReader):
         fields = self.fields(node, what, ("cast", "overloads", "public", "message"), ("cast", "public"))
         if fields is None:
             return None
-        message = self.text(fields["message"], f"the message of {what}") if "message" in fields else None
+        message = self.text(fields.get("message"), f"the message of {what}")
         overloads = self.read_overloads(key, fields.get("overloads"))
         casts = self.read_casts(key, fields["cast"], [place.value for place, _ in overloads])
-        if len(self.problems) == sound:
-            casts = self.with_exceptions(key, fields["cast"], casts)
-        placed = []
+        rules: list[Rule] = []
         for place, overload in overloads:
             if overload is not None and check_overload(self, self.schemas, key.value, overload, place):
                 for device, alternatives in casts.items():
-                    placed += list(self.rules(key, overload, device, alternatives, message))
-        check_kept_kernels(self, self.schemas, placed)
-        rules = tuple(rule for rule, _ in placed)
+                    rules += self.rules(key, overload, device, alternatives, message)
         public = self.texts(fields["public"], f"public of {what}")
         if any(self.schemas.release in rule.torch for rule in rules):
             self.check_public(public)
@@ -101,7 +97,7 @@ class _PolicyParser(DeviceReader):
             self.report(key, f"{what} has no category on any device", "add one, or remove the op")
         elif message is not None and all(rule.category is not Category.BANNED for rule in rules):
             self.report(fields["message"], f"{what} has a message, but is banned on no device", "remove the message")
-        return Op(key.value, tuple(name.value for name in public), rules) if rules and public else None
+        return Op(key.value, tuple(name.value for name in public), tuple(rules)) if rules and public else None
 
     def check_public(self, names: list[Text]) -> None:
         """Report the names that PyTorch does not have. Nothing is checked if PyTorch is not imported."""
@@ -119,8 +115,8 @@ class _PolicyParser(DeviceReader):
 
     def rules(
         self, key: Text, overload: Overload, device: str, alternatives: list[Alternative], message: str | None
-    ) -> Iterator[tuple[Rule, Node]]:
-        """Yield the rules of an overload on a device with their places. The first alternative for a release applies."""
+    ) -> Iterator[Rule]:
+        """Yield the rules of an overload on a device. The first alternative for a release applies."""
         alternatives = [cast for cast in alternatives if cast.overloads is None or overload.name in cast.overloads]
         for index, cast in enumerate(alternatives):
             if cast.category is None:
@@ -131,7 +127,7 @@ class _PolicyParser(DeviceReader):
                 if category is Category.BANNED:
                     rule = replace(rule, message=message)
                 if not torch.empty and check_rule(self, self.schemas, rule, cast.node):
-                    yield rule, cast.node
+                    yield rule
 
     def read_overloads(self, key: Text, node: Node | None) -> list[tuple[Text, Overload | None]]:
         if node is None:
@@ -157,10 +153,10 @@ class _PolicyParser(DeviceReader):
         fields = self.fields(node, f"overload '{name.value}'", ("torch", "dtype_overload", "note"), ())
         if fields is None:
             return None
-        torch = self.read_range(fields["torch"]) if "torch" in fields else ALL
+        torch = self.read_range(fields.get("torch"))
         target = fields.get("dtype_overload")
-        dtype_overload = self.identifier(target, "dtype_overload") if target else None
-        note = self.text(fields["note"], "note") if "note" in fields else None
+        dtype_overload = self.identifier(target, "dtype_overload")
+        note = self.text(fields.get("note"), "note")
         if torch is None or (target and not dtype_overload):
             return None
         return Overload(name.value, torch, dtype_overload, note)

@@ -37,6 +37,11 @@ def check_rule(reader: Reader, schemas: Schemas, rule: Rule, place: Node) -> boo
     if rule.category is Category.INPUT_DTYPE and rule.note is None:
         reader.report(place, f"op '{rule.op}' is input_dtype without a note", "write {as: input_dtype, note: why}")
         return False
+    if rule.category is Category.STOCK and rule.note is None and not schemas.may_keep_kernel(rule):
+        what = f"'{rule.op}' is stock on a device on which PyTorch registers no kernel of its own"
+        reader.report(
+            place, what, "name only devices with such a kernel, or write {as: stock, note: whose kernel it keeps}"
+        )
     if schemas.release not in rule.torch:
         return True
     signature, target = schemas.signature(rule.op, rule.overload.name), rule.overload.dtype_overload
@@ -50,23 +55,3 @@ def check_rule(reader: Reader, schemas: Schemas, rule: Rule, place: Node) -> boo
         what, remedy = obstacle
         reader.report(place, f"{name} cannot be {category}: it {what}", remedy)
     return obstacle is None
-
-
-def check_kept_kernels(reader: Reader, schemas: Schemas, rules: list[tuple[Rule, Node]]) -> None:
-    """Report the stock rules of an op on devices for which no recorded release of PyTorch registers a kernel.
-
-    A rule with a note is not reported. It keeps the kernel of a backend outside of PyTorch, which is not recorded.
-    """
-    missed: dict[Node, dict[str, None]] = {}
-    for rule, place in rules:
-        if rule.category is Category.STOCK and rule.note is None:
-            found = [
-                record.ops.get(rule.schema_name, {}).get(rule.device)
-                for record in schemas.history
-                if record.number in rule.torch
-            ]
-            if found and Category.STOCK.value not in found:
-                missed.setdefault(place, {})[rule.device] = None
-    for place, devices in missed.items():
-        what = f"'{rules[0][0].op}' is stock on {', '.join(devices)}, where PyTorch registers no kernel of its own"
-        reader.report(place, what, "remove it there, or write {as: stock, note: whose kernel it keeps}")

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import yaml
 from torchgen.model import BaseTy, BaseType, FunctionSchema, OptionalType, SchemaKind
 
-from .categories import DEFAULT, FUNCTIONAL, VIEW, Signature, join_name
+from .categories import DEFAULT, FUNCTIONAL, VIEW, Category, Signature, join_name
+from .model import Rule
 from .versions import Version
 from .yaml_nodes import LOADER
 
@@ -112,6 +113,11 @@ class Schemas:
             any(argument.type == OptionalType(dtype) for argument in arguments),
             bool(arguments) and arguments[-1].type == dtype,
         )
+
+    def may_keep_kernel(self, rule: Rule) -> bool:
+        """Return whether a recorded release of the rule has a kernel for it, or none is recorded."""
+        records = [record.ops.get(rule.schema_name, {}) for record in self.history if record.number in rule.torch]
+        return not records or any(row.get(rule.device) == Category.STOCK.value for row in records)
 
     @cached_property
     def _cast_by_torch(self) -> set[str]:

@@ -1,7 +1,7 @@
 // Generated from policy.yaml by `python -m codegen`. Do not edit.
 #include "autocast/builtin_policy.h"
 
-#include <algorithm>
+#include <set>
 #include <string>
 
 namespace polycast::autocast {
@@ -51,18 +51,15 @@ bool holds(const std::string& spelled, const std::string& name) {
   return spelled.find(" " + name + " ") != std::string::npos;
 }
 
-// Returns whether a device is in a set, which is spelled as for add_rules and enclosed in spaces.
-bool is_in(const std::string& spelled, const std::string& name) {
-  const auto is_it = [&](const Device& device) { return device.name == name; };
-  const auto device = std::find_if(devices().begin(), devices().end(), is_it);
-  return device != devices().end() && !holds(spelled, "-" + name) && (holds(spelled, name) || is_in(spelled, device->like));
-}
-
 } // namespace
 
-void add_rules(std::vector<BuiltInRule>& rules, const std::string& spelled, BuiltInRule rule) {
+void add_rules(std::vector<BuiltInRule>& rules, const std::string& devices_of_rule, BuiltInRule rule) {
+  const std::string spelled = " " + devices_of_rule + " ";
+  std::set<std::string> found;
   for (const Device& device : devices()) {
-    if (is_in(" " + spelled + " ", device.name)) {
+    const bool inherits = found.count(device.like) != 0 && !holds(spelled, std::string("-") + device.name);
+    if (inherits || holds(spelled, device.name)) {
+      found.insert(device.name);
       rule.device = device.name;
       rules.push_back(rule);
     }

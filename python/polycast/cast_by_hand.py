@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from polycast.op_samples import Arguments
-from polycast.policy.categories import Category
 from polycast.torch_internals import tree_leaves, tree_map_only
 
 # Floating-point dtypes of less than 16 bits hold a payload, whose values need a scale that they do not carry.
@@ -17,7 +16,7 @@ NARROW = [
     for dtype in vars(torch).values()
     if isinstance(dtype, torch.dtype) and dtype.is_floating_point and dtype.itemsize < 2
 ]
-_SETS_DTYPE = (Category.FP32_SET_OPT_DTYPE.value, Category.FP32_APPEND_DTYPE.value)
+_SETS_DTYPE = ("fp32_set_opt_dtype", "fp32_append_dtype")
 Result = list[Tensor] | str  # what a call gives: its tensors, or the text of its error
 
 
@@ -62,11 +61,10 @@ def cast_by_hand(category: str, sample: Arguments, lower: torch.dtype) -> Argume
 def expected(category: str, given: list[torch.dtype], lower: torch.dtype) -> list[torch.dtype]:
     """Return the dtypes in which inputs of the given dtypes arrive."""
     eligible = [dtype for dtype in given if dtype.is_floating_point and dtype not in (torch.float64, *NARROW)]
-    if category == Category.INPUT_DTYPE.value or not eligible:
+    if category == "input_dtype" or not eligible:
         return given
     widest = functools.reduce(torch.promote_types, eligible)
-    targets = {Category.LOWER_PRECISION_FP: lower, Category.FP32: torch.float32, Category.PROMOTE: widest}
-    to = targets[Category(category)]
+    to = {"lower_precision_fp": lower, "fp32": torch.float32, "promote": widest}[category]
     return [to if dtype in eligible else dtype for dtype in given]
 
 

@@ -292,7 +292,6 @@ def _follow() -> None:
         _late.clear()
         for name in list(_made):
             _undo(name)
-        compiled_code.disallow_scopes()
     _wait()
 
 

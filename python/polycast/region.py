@@ -94,7 +94,7 @@ def autocast(
         return StockAutocast(device_type, dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)  # type: ignore[return-value]
     made = policy if policy is None or isinstance(policy, Policy) else Policy(policy)
     region = Region(device_type, dtype, enabled, cache_enabled, made)
-    if region.enabled:
+    if region._enabled:
         for doubt in _doubts(device_type, device, installation.changes):
             if not is_fake_mode_active():
                 warn_once(doubt)

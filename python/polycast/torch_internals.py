@@ -175,11 +175,3 @@ def unsupported(reason: str) -> Exception:
     """Return the exception at which dynamo breaks its graph."""
     error: Exception = torch._dynamo.exc.Unsupported(reason)
     return error
-
-
-def forget_allowed(function: Callable[..., object]) -> None:
-    """Undo ``torch.compiler.allow_in_graph`` and ``torch.fx.node.has_side_effect``, which have no public reverse."""
-    torch.fx.node._side_effectful_functions.discard(function)
-    rules = sys.modules.get("torch._dynamo.trace_rules")
-    if rules is not None:
-        rules._allowed_callable_ids.remove(id(function))

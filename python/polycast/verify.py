@@ -22,7 +22,6 @@ from polycast.cast_by_hand import Result, cast_by_hand, first_line, outcome, sam
 from polycast.collect_env import facts
 from polycast.installation import install, installed
 from polycast.op_samples import WITHOUT_SAME_BITS, WITHOUT_SAMPLE, Make, arguments, find
-from polycast.policy.categories import Category
 from polycast.policy.rules import BUILT_IN, Rule
 from polycast.scope import process
 
@@ -191,11 +190,11 @@ def _check_rule(rule: Rule, device_type: str) -> Found:
         return UNCHECKED, "the backend's own kernels are used"
     if operator is None:
         return UNCHECKED, f"it {WITHOUT_SAMPLE.get(rule.name, 'is not in the installed PyTorch')}"
-    if rule.category == Category.STOCK.value:
+    if rule.category == "stock":
         return UNCHECKED, "PyTorch's own kernel is used"
     # An op with an appended `dtype` is another overload.
-    below = getattr(torch.ops.aten, rule.op) if rule.category == Category.FP32_APPEND_DTYPE.value else operator
-    is_banned, f32 = rule.category == Category.BANNED.value, torch.float32
+    below = getattr(torch.ops.aten, rule.op) if rule.category == "fp32_append_dtype" else operator
+    is_banned, f32 = rule.category == "banned", torch.float32
     problems, reasons, has_equal = list[str](), list[str](), False
     for lower in DEVICES[rule.device].lower_precision:
         for given in ((f32,), (lower,), (f32, lower)):

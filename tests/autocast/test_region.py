@@ -99,8 +99,7 @@ def test_each_spelling_of_a_region_has_its_dtype(call: str, dtype: torch.dtype) 
 def test_the_repr_of_a_region_shows_its_settings() -> None:
     policy = polycast.Policy({"matmul": "fp32"})
     opened = polycast.autocast("cpu", HALF, False, False, policy=policy)
-    found = (opened.device, opened.dtype, opened.enabled, opened.cache_enabled, opened.policy)
-    assert found == ("cpu", HALF, False, False, policy)
+    assert (opened.device, opened.policy) == ("cpu", policy)
     assert (opened.fast_dtype, opened._enabled, opened._cache_enabled) == (HALF, False, False)  # PyTorch's own names
     assert repr(polycast.autocast("cpu")) == "polycast.autocast('cpu', dtype=torch.bfloat16)"
     settings = "dtype=torch.float16, enabled=False, cache_enabled=False"

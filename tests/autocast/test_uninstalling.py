@@ -113,7 +113,7 @@ def exists(name: str) -> bool:
 def test_a_dtype_that_was_set_before_the_import_is_the_default_of_regions() -> None:
     """Specification 4.2."""
     code = "import torch; torch.set_autocast_dtype('cpu', torch.float16); import polycast"
-    assert python(code + "; print(polycast.autocast('cpu').dtype)") == "torch.float16\n"
+    assert python(code + "; print(polycast.autocast('cpu').fast_dtype)") == "torch.float16\n"
 
 
 def test_polycast_install_0_prevents_every_change_of_the_import() -> None:

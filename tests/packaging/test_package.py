@@ -1,6 +1,5 @@
 """The built and distributed files: the compiled module, the wheel's metadata, the source distribution, the messages."""
 
-import fcntl
 import importlib.util
 import shutil
 import subprocess
@@ -106,16 +105,3 @@ def test_the_target_of_a_build_is_written_next_to_its_compiled_module(
     written = [path.parent.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("_built_for.py")]
     assert written == [place]
     assert f'TORCH = "{torch.__version__}"\n' in (tmp_path / place / "_built_for.py").read_text(encoding="utf-8")
-
-
-def test_a_second_build_waits_for_the_first() -> None:
-    with (ROOT / "build" / ".lock").open("w") as lock:
-        fcntl.lockf(lock, fcntl.LOCK_EX)
-        command, pipe = [sys.executable, "setup.py", "--quiet", "--name"], subprocess.PIPE
-        second = subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True)
-        assert second.stderr is not None
-        waiting = next(line for line in second.stderr if line.startswith("Another process"))
-        assert waiting == f"Another process builds in {ROOT}; waiting for it.\n"
-        assert second.poll() is None
-    printed, _ = second.communicate()
-    assert (second.returncode, printed.splitlines()[-1]) == (0, "polycast")

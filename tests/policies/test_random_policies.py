@@ -11,7 +11,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from polycast import Policy, policy
 from polycast._extension import DEVICES, DEVICES_LIKE, NAMES, obstacles
-from polycast.policy.categories import VALUES, Category
+from polycast.policy.categories import STOCK, VALUES
 from polycast.policy.policy import PolicyError
 from polycast.policy.rules import BUILT_IN, exact_key, qualified
 
@@ -71,8 +71,8 @@ def test_rules_fit_their_ops_or_each_problem_names_its_location(tmp_path: Path, 
         row = [rule.category if device == rule.device else None for device in DEVICES]
         assert rule.device in DEVICES and not any(obstacles(exact_key(qualified(rule.name)), row)), rule
     held = {rule.key for rule in mine.by_overload()}
-    kept = {rule.key for rule in BUILT_IN if rule.category == Category.STOCK.value}
-    like = {(*key, device) for *key, other in held for device in DEVICES if DEVICES_LIKE[device] == other}
+    kept = {rule.key for rule in BUILT_IN if rule.category == STOCK}
+    like = {(name, device) for name, other in held for device in DEVICES if DEVICES_LIKE[device] == other}
     assert like <= held | kept, mine
     mine.save(tmp_path / "saved.yaml")
     others = [

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from polycast.policy.categories import UNLISTED, Category
+from polycast.policy.categories import UNLISTED
 
 FORWARD, BACKWARD, STEP = "forward", "backward", "step"
 LOWER = (torch.float16, torch.bfloat16)
@@ -93,7 +93,7 @@ class Call:
     @property
     def is_ruled(self) -> bool:
         """Whether the rule sets the dtype that the op computes in: "unlisted" and "input_dtype" do not."""
-        return self.rule not in (UNLISTED, Category.INPUT_DTYPE.value)
+        return self.rule not in (UNLISTED, "input_dtype")
 
 
 def is_cast(op: str) -> bool:

@@ -60,11 +60,11 @@ class CandidatePolicies:
         """The rules of each op that differs, as in "good" and as in "bad"."""
         ends = [{rule.key: rule for rule in (*BUILT_IN, *policy.by_overload())} for policy in (good, bad)]
         for key in sorted({*ends[0], *ends[1]}):
-            name = next(end[key].name for end in ends if key in end)
             categories = [end[key].category if key in end else UNLISTED for end in ends]
             if categories[0] != categories[1]:
-                op, _, device = key
-                for rules, category in zip(self._rules.setdefault(op, ({}, {})), categories, strict=True):
+                name, device = key
+                switched = self._rules.setdefault(name.partition(".")[0], ({}, {}))
+                for rules, category in zip(switched, categories, strict=True):
                     rules.setdefault(name, {})[device] = category
         self._modules = [""] if model is None else ["", *_called(model)]
         self._own = {} if model is None else {**assigned(model)}

@@ -13,7 +13,7 @@ from polycast import devices
 from polycast._extension import start_recording, stop_recording, take_calls
 from polycast.debug.calls import BACKWARD, FORWARD, Call, Cast, SiteCounter
 from polycast.debug.module_tracker import ModuleTracker
-from polycast.policy.categories import UNLISTED, Category
+from polycast.policy.categories import UNLISTED
 from polycast.policy.rules import BUILT_IN, qualified, shown
 
 # A line of the program is in none of these folders.
@@ -92,7 +92,7 @@ class Observer:
 
 def _origin(name: str, rule: str, device: str) -> str:
     """Return the origin of a rule that no policy of a process, a region or a module has made."""
-    if rule in (UNLISTED, Category.STOCK.value):
+    if rule in (UNLISTED, "stock"):
         return "" if rule == UNLISTED else "torch"
     note = _notes().get((name, devices.device_of(device)))
     return f"policy.yaml: {note}" if note else "policy.yaml"

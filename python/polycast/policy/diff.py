@@ -1,49 +1,36 @@
 """Tables of the categories in which two policies or releases differ, with the reasons."""
 
 from collections.abc import Iterable
+from itertools import groupby
 from shutil import get_terminal_size
 from textwrap import fill
-from typing import NamedTuple
 
-from polycast._extension import DEVICES, overloads_of
+from polycast._extension import DEVICES
 from polycast._suggest import suggestion
-from polycast.policy.categories import UNLISTED, VALUES, Category, canonical
-from polycast.policy.forms import is_file
+from polycast.policy.categories import UNLISTED, VALUES, canonical
+from polycast.policy.from_dict import is_file
 from polycast.policy.op_names import device_named
 from polycast.policy.policy import Policy
-from polycast.policy.releases import ABSENT, INSTALLED, find, is_release, releases
-from polycast.policy.rules import BUILT_IN, Key, Rule, by_op, join_name, qualified, split_overload, table_of
+from polycast.policy.releases import ABSENT, Release, find, is_release, releases
+from polycast.policy.rules import BUILT_IN, Key, Rule, by_op, split_overload, table_of
 
 BUILT_IN_NAME = "built-in"  # the built-in policy
 LEFT_ALONE = f"{UNLISTED}: autocast leaves it alone; the ops that it runs follow their own rules."
 _NOTES = {
     UNLISTED: LEFT_ALONE,
-    Category.INPUT_DTYPE.value: "input_dtype: runs in the dtype of its inputs, and so does all that it runs.",
+    "input_dtype": "input_dtype: runs in the dtype of its inputs, and so does all that it runs.",
     ABSENT: f"{ABSENT}: this PyTorch release has no such op or overload.",
 }
 
 
-class Side(NamedTuple):
-    """One of the two that are compared: the categories of the overloads that it lists, and the reasons."""
-
-    title: str
-    devices: tuple[str, ...]
-    categories: dict[Key, str]
-    reasons: dict[Key, str]
-    version: tuple[int, int] = INSTALLED
-    """The PyTorch release that it is of."""
-
-    def category(self, key: Key) -> str:
-        name = join_name(*key[:2])
-        here = self.version != INSTALLED or qualified(name) in overloads_of(qualified(key[0]))
-        return self.categories.get(key) or (UNLISTED if here else ABSENT)
-
-
-def side_of(title: str, rules: Iterable[Rule] = ()) -> Side:
-    """Return the side of rules over the built-in ones."""
+def side_of(title: str, rules: Iterable[Rule] = ()) -> Release:
+    """Return rules over the built-in ones in the form of a release, to compare them."""
     by_key = {rule.key: rule for rule in (*BUILT_IN, *rules)}
-    categories = {key: rule.category for key, rule in by_key.items()}
-    return Side(title, tuple(DEVICES), categories, {key: rule.note for key, rule in by_key.items() if rule.note})
+    ops: dict[str, dict[str, str] | str] = {}
+    for key, group in groupby(sorted(by_key.values()), lambda rule: rule.name):
+        ops[key] = {rule.device: rule.category for rule in group}
+    notes = {key: rule.note for key, rule in by_key.items() if rule.note}
+    return Release(title, {}, tuple(DEVICES), ops, {}, notes=notes)
 
 
 def diff(one: str, other: str, device: str | None = None) -> str:
@@ -64,41 +51,36 @@ def diff(one: str, other: str, device: str | None = None) -> str:
         op                   device  torch-2.13  torch-2.14  why
         linalg_matrix_sqrth  cuda    absent      fp32        [1]
     """
-    sides = [_side(name) for name in (one, other)]
+    left, right = sides = [_side(name) for name in (one, other)]
     wanted = None if device is None else device_named(device)
     for side in sides:
         if wanted is not None and wanted not in side.devices:
-            raise ValueError(f"{side.title} has no record of {wanted}; it has {', '.join(side.devices)}")
-    left, right = sides
-    table = differences(left, right, wanted) or f"{left.title} and {right.title} have the same categories."
+            raise ValueError(f"{side.name} has no record of {wanted}; it has {', '.join(side.devices)}")
+    table = differences(left, right, wanted) or f"{left.name} and {right.name} have the same categories."
     apart = [name for name in DEVICES if (name in left.devices) != (name in right.devices)]
     if apart and wanted is None:
         table += f"\nNot compared, because one has no record of it: {', '.join(apart)}."
     return table
 
 
-def _side(name: str) -> Side:
+def _side(name: str) -> Release:
     if name == BUILT_IN_NAME:
         return side_of(name)
     if is_release(name):  # as it was recorded: it may have ops that the installed PyTorch lacks
-        release = find(name)
-        keys = [(*split_overload(overload), device) for overload in release.ops for device in release.devices]
-        categories = {key: release.category(join_name(*key[:2]), key[2]) for key in keys}
-        return Side(release.name, release.devices, categories, {}, release.number)
+        return find(name)
     if canonical(name) not in VALUES and not is_file(name):
         close = suggestion(name, (BUILT_IN_NAME, *releases())) or "; policy files end in .yaml"
         raise ValueError(f"expected {BUILT_IN_NAME}, a release, a category or a policy file, got '{name}'{close}")
     return side_of(name, Policy(name).by_overload())
 
 
-def differences(one: Side, other: Side, device: str | None = None) -> str:
+def differences(one: Release, other: Release, device: str | None = None) -> str:
     """Return a table of the categories in which two sides differ, with the reasons that are known; "" if in none."""
     shared = [name for name in DEVICES if name in one.devices and name in other.devices and device in (None, name)]
     cells: dict[Key, tuple[str, ...]] = {}
     numbers: dict[str, str] = {"": ""}
-    overloads = sorted({key[:2] for side in (one, other) for key in side.categories})
-    for key in [(*overload, name) for overload in overloads for name in shared]:
-        categories = one.category(key), other.category(key)
+    for key in [(name, on) for name in sorted({*one.ops, *other.ops}, key=split_overload) for on in shared]:
+        categories = one.category(*key), other.category(*key)
         # An op that one side does not have and the other does not list is cast by neither.
         if categories[0] != categories[1] and {*categories} != {ABSENT, UNLISTED}:
             reason = _reason(one, other, key)
@@ -110,12 +92,12 @@ def differences(one: Side, other: Side, device: str | None = None) -> str:
     notes += [f"{number} {reason}" for reason, number in numbers.items() if reason]
     width = min(100, get_terminal_size((100, 0)).columns)
     lines = [fill(note, width, break_on_hyphens=False) for note in notes]
-    return "\n".join([table_of(by_op(cells), one.title, other.title, "why"), "", *lines]).rstrip("\n")
+    return "\n".join([table_of(by_op(cells), one.name, other.name, "why"), "", *lines]).rstrip("\n")
 
 
-def _reason(one: Side, other: Side, key: Key) -> str:
+def _reason(one: Release, other: Release, key: Key) -> str:
     """Return the reasons that the sides and the releases between them have for the categories of an overload."""
-    name, (first, last) = join_name(*key[:2]), sorted((one.version, other.version))
-    reasons = [side.reasons.get(key, "") for side in (one, other)]
-    reasons += [release.reasons.get(name, "") for release in releases().values() if first < release.number <= last]
+    first, last = sorted((one.number, other.number))
+    reasons = [one.notes.get(key), other.notes.get(key)]
+    reasons += [release.reasons.get(key[0]) for release in releases().values() if first < release.number <= last]
     return " ".join(dict.fromkeys(filter(None, reasons)))

@@ -9,7 +9,7 @@ import yaml
 from polycast.policy.errors import PolicyError, Problem
 
 
-class _Loader(yaml.SafeLoader):  # yaml.CSafeLoader crashes where lists are nested too deep
+class _Loader(yaml.BaseLoader):  # every value is text; yaml.CBaseLoader crashes where lists are nested too deep
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
@@ -22,6 +22,10 @@ class _Loader(yaml.SafeLoader):  # yaml.CSafeLoader crashes where lists are nest
         content: dict[Any, Any] = super().construct_mapping(node, deep)
         return content
 
+    def construct_scalar(self, node: yaml.ScalarNode) -> Any:
+        """Return the text of a scalar; None for null and for a value that is missing."""
+        return None if node.style is None and node.value in ("", "~", "null") else super().construct_scalar(node)
+
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Return the content of a YAML file.
@@ -31,25 +35,20 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     file, place = os.fspath(path), ""
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        return yaml.load(Path(file).read_text(encoding="utf-8"), Loader=_Loader)
     except UnicodeDecodeError:
         what, remedy = "not UTF-8 text", "save it as UTF-8"
     except (OSError, ValueError) as error:
         cause = (getattr(error, "strerror", None) or str(error)).lower()
         what, remedy = f"cannot be read: {cause}", "name a readable file"
-    else:
-        try:
-            return yaml.load(text, Loader=_Loader)
-        except yaml.MarkedYAMLError as error:
-            place = "" if error.problem_mark is None else f"line {error.problem_mark.line + 1}"
-            what, _, remedy = f"not valid YAML: {error.problem or error.context}".partition("; ")
-            remedy = remedy or "correct this line or its indentation"
-        except RecursionError:
-            what, remedy = "nested too deep", "write rules as in {softmax: {cuda: fp32}}"
-        except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
-            # PyYAML raises built-in errors for values such as 2026-99-99, which it reads as a date.
-            what = f"not valid YAML: {error}".replace("\n", " ")
-            remedy = "write names, categories and dtypes as plain text"
+    except RecursionError:
+        what, remedy = "nested too deep", "write rules as in {softmax: {cuda: fp32}}"
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = "" if mark is None else f"line {mark.line + 1}"
+        cause = getattr(error, "problem", None) or getattr(error, "context", None) or str(error)
+        what, _, remedy = f"not valid YAML: {cause}".replace("\n", " ").partition("; ")
+        remedy = remedy or "correct this line or its indentation"
     raise PolicyError([Problem(file, place, what, remedy)])
 
 

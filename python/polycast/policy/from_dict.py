@@ -1,20 +1,74 @@
-"""The reader of rules: a dict, or the content of a file, becomes rows, or an error with every problem."""
+"""The reader of rules: a dict, a file, a release, a category or a dtype becomes rows, or an error."""
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from polycast import devices
+from polycast._dtypes import NAMES
 from polycast._extension import DEVICES_LIKE, obstacles
+from polycast._suggest import suggestion
 from polycast.policy import op_names
-from polycast.policy.categories import UNLISTED, VALUES, canonical, not_a_category
+from polycast.policy.categories import STOCK, UNLISTED, VALUES, canonical, not_a_category
 from polycast.policy.errors import PolicyError, Problem
-from polycast.policy.rows import EVERY, Cell, Row, Rows, overlaid
-from polycast.policy.rules import shown
+from polycast.policy.releases import find, is_release, releases, rows_of
+from polycast.policy.rows import Cell, Row, Rows, overlaid
+from polycast.policy.rules import EVERY, shown
 
 OTHERS = "others"
 _WRITE = "write one, as in {softmax: fp32} or {softmax: {cuda: fp32}}"
+
+
+def is_file(value: object) -> bool:
+    """Return whether a path or a str names a policy file. The file need not exist."""
+    if isinstance(value, str) and canonical(value) not in VALUES and not is_release(value):
+        return value.endswith((".yaml", ".yml")) or os.sep in value or Path(value[:255]).is_file()
+    return isinstance(value, os.PathLike)
+
+
+def rows_from(value: object) -> Rows:
+    """Return the rows of rules in any form except a policy.
+
+    Raises:
+        PolicyError: If a dict or a file has problems.
+        ValueError: If a str is not a category, a dtype, a release or a file.
+        TypeError: If the value has another type.
+    """
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        return rows_of_dict(value)
+    if isinstance(value, str | os.PathLike) and is_file(value):
+        return rows_of_file(os.fspath(value))
+    if not isinstance(value, str | torch.dtype):
+        raise TypeError(
+            f"rules: expected a mapping, a file, a release, a category or a dtype, got {value!r:.60}; "
+            "write rules as in {'softmax': 'fp32'}"
+        )
+    text = str(value)
+    category = canonical(text)
+    if category in VALUES:
+        return {EVERY: (Cell(category, f"Policy('{category}')"),) * len(DEVICES_LIKE)}
+    if text == STOCK or isinstance(value, torch.dtype):
+        raise ValueError("; ".join(not_a_category(text)))
+    if is_release(text):
+        return rows_of(find(text))
+    close = suggestion(text, [*VALUES, *NAMES, *releases()])
+    remedy = close or "; write a category such as 'fp32', a release such as 'torch-2.12', or the name of a file"
+    raise ValueError(f"rules: expected a category, a dtype, a release or a file, got '{text:.60}'{remedy}")
+
+
+def rows_of_file(path: str) -> Rows:
+    """Return the rows of a policy file.
+
+    Raises:
+        PolicyError: If the file cannot be read, or its rules have problems.
+    """
+    from polycast.policy import files  # imports PyYAML
+
+    return rows_of_dict(files.load(path), path)
 
 
 def rows_of_dict(rules: object, file: str = "") -> Rows:
@@ -72,7 +126,10 @@ class _Reader:
                 continue
             path = before + (name or "''")
             casts, named = self.by_device(value, path), [*value] if isinstance(value, Mapping) else []
-            for target, row in self.castable(self.targets(name, path), casts, named):
+            targets: tuple[str, ...] = (EVERY,) if name == EVERY else op_names.keys_of(name)
+            if not targets:
+                self.report(path, *op_names.unknown(name))
+            for target, row in self.castable(targets, casts, named):
                 found[target] = self.joined(found.get(target), row, target, path)
         return found
 
@@ -112,52 +169,34 @@ class _Reader:
         return None
 
     def device(self, key: object, path: str) -> str | None:
-        name = key.type if isinstance(key, torch.device) else key
-        if not isinstance(name, str):
-            what = f"expected the name of a device, got {key!r:.60}"
-            self.report(f"{path}.<{_kind(key)}>", what, "write the name of a device, such as cuda")
+        if key == OTHERS:
+            return OTHERS
+        try:
+            return op_names.device_named(key)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            self.report(
+                f"{path}.{key}", f"unknown device '{key!s:.60}'", f"use one of {', '.join(DEVICES_LIKE)}, {OTHERS}"
+            )
             return None
-        if name == OTHERS or (name in DEVICES_LIKE and name is key):
-            return name
-        if name in devices.device_types():
-            return devices.device_of(name)
-        self.report(f"{path}.{name}", f"unknown device '{name}'", f"use one of {', '.join(DEVICES_LIKE)}, {OTHERS}")
-        return None
-
-    def targets(self, name: str, path: str) -> tuple[str, ...]:
-        """Return the keys of the ops that a name means, and report an unknown name."""
-        found = (EVERY,) if name == EVERY else op_names.keys_of(name)
-        if not found:
-            self.report(path, *op_names.unknown(name))
-        return found
 
     def castable(self, targets: tuple[str, ...], row: list[Cell | None], named: list[Any]) -> list[tuple[str, Row]]:
         """Return the row of each target without the cells that none of its overloads can have.
 
         It is a problem if a category fits no target, either on all devices or on a device that the value names.
         """
-        rows: list[tuple[str, Row]] = []
-        reached: set[tuple[str, str]] = set()  # a source and a device
-        refused: dict[tuple[str, str], tuple[str, str, str]] = {}
-        for key in targets:
-            reasons = [""] * len(row) if key == EVERY else obstacles(key, [cell and cell.category for cell in row])
-            for device, cell, reason in zip(DEVICES_LIKE, row, reasons, strict=True):
-                if cell is not None and reason:
-                    refused.setdefault((cell.source, device), (shown(key), cell.category, reason))
-                elif cell is not None:
-                    reached.add((cell.source, device))
-            cells = [None if reason else cell for cell, reason in zip(row, reasons, strict=True)]
-            rows += [(key, tuple(cells))] if any(cells) else []
-        sources = {source for source, _ in reached}
-        missed = {
-            source: why
-            for (source, device), why in reversed(refused.items())
-            if source not in sources or (device in named and (source, device) not in reached)
-        }
-        for source, (name, category, reason) in reversed(missed.items()):
-            what, _, remedy = reason.partition("; ")
-            self.report(source.removeprefix(f"{self._source}: "), f"'{name}' cannot have {category}: it {what}", remedy)
-        return rows
+        if not targets:
+            return []
+        categories = [cell and cell.category for cell in row]
+        reasons = [[""] * len(row) if key == EVERY else obstacles(key, categories) for key in targets]
+        spots = list(zip(DEVICES_LIKE, row, zip(*reasons, strict=True), strict=True))
+        done = {cell.source for _, cell, why in spots if cell and not all(why)}
+        for device, cell, why in spots:
+            if cell and all(why) and (device in named or cell.source not in done):
+                done.add(cell.source)
+                path, (reason, _, remedy) = cell.source.removeprefix(f"{self._source}: "), why[0].partition("; ")
+                self.report(path, f"'{shown(targets[0])}' cannot have {cell.category}: it {reason}", remedy)
+        cut = [tuple(None if reason else cell for cell, reason in zip(row, why, strict=True)) for why in reasons]
+        return [(key, cells) for key, cells in zip(targets, cut, strict=True) if any(cells)]
 
     def joined(self, earlier: Row | None, row: Row, key: str, path: str) -> Row:
         """Return both rows of an op as one, and report where they disagree."""

@@ -13,10 +13,21 @@ from polycast._extension import DEVICES, KernelPolicy, kernel_policy
 from polycast.policy import op_names
 from polycast.policy.categories import UNLISTED
 from polycast.policy.errors import PolicyError
-from polycast.policy.forms import rows_from, rows_of_file
+from polycast.policy.from_dict import rows_from, rows_of_file
 from polycast.policy.op_names import Op
-from polycast.policy.rows import EVERY, Casts, Cell, Row, Rows, content_of, overlaid, overloads_under, written
-from polycast.policy.rules import BY_OVERLOAD, Rule, Rules, exact_key, shortened, shown, split_overload, table_of
+from polycast.policy.rows import Casts, Cell, Row, Rows, content_of, overlaid, written
+from polycast.policy.rules import (
+    BY_OVERLOAD,
+    EVERY,
+    Rule,
+    Rules,
+    castable,
+    exact_key,
+    shortened,
+    shown,
+    split_overload,
+    table_of,
+)
 
 __all__ = ["Policy", "PolicyError", "Rule"]
 
@@ -159,7 +170,7 @@ class Policy(Mapping[str, Casts]):
 
     def by_overload(self) -> Rules:
         """Return the rules of each overload on each device. They print as a table."""
-        names = dict.fromkeys(name for key in self._rows for name in overloads_under(key))
+        names = dict.fromkeys(name for key in self._rows for name in castable(key))
         return Rules(rule for name in names for rule in self._on(name))
 
     def _row_on(self, overload: str) -> Row:
@@ -174,7 +185,7 @@ class Policy(Mapping[str, Casts]):
         """
         for key in op_names.asked_keys(op):
             listed = [name for name in BY_OVERLOAD if key in (name.partition(".")[0], exact_key(name))]
-            for name in dict.fromkeys([*listed, *overloads_under(key)]):
+            for name in dict.fromkeys([*listed, *castable(key)]):
                 yield from {**BY_OVERLOAD.get(name, {}), **{rule.device: rule for rule in self._on(name)}}.values()
 
     def _on(self, overload: str) -> Iterator[Rule]:
@@ -244,27 +255,14 @@ class Policy(Mapping[str, Casts]):
         title = other if isinstance(other, str) else "other"
         return differences(this, side_of(title, Policy(other).by_overload()))
 
-    def __getitem__(self, op: Op) -> Casts:
-        rules = self.rules
-        if isinstance(op, str) and op in rules:
-            return rules[op]
-        try:
-            keys = op_names.asked_keys(op)
-        except (TypeError, ValueError) as error:
-            raise KeyError(str(error)) from None
-        if len(keys) != 1 or keys[0] not in self._rows:
-            raise KeyError(op)
-        (cast,) = written({keys[0]: self._rows[keys[0]]}).values()
-        return cast
+    def __getitem__(self, key: str) -> Casts:
+        return self.rules[key]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.rules)
 
     def __len__(self) -> int:
         return len(self.rules)
-
-    def __bool__(self) -> bool:
-        return bool(self._rows)
 
     def __or__(self, other: PolicyLike) -> "Policy":
         """Return both policies as one. Where both have a rule, the rule of the other policy applies."""
@@ -273,7 +271,7 @@ class Policy(Mapping[str, Casts]):
         rows, laid = dict(joined), Policy._with(joined)
         for key in (key for key in self._rows if not over._rows.keys().isdisjoint((EVERY, key.partition(".")[0], key))):
             # A wide rule of the other overrides a narrow one of this policy, for the overloads that it can cast.
-            names = overloads_under(key)
+            names = castable(key)
             for name in names:
                 row = overlaid(self._row_on(name), over._row_on(name))
                 if row != laid._row_on(name):
@@ -286,14 +284,7 @@ class Policy(Mapping[str, Casts]):
         return Policy(other) | self
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Policy):
-            return self.digest == other.digest
-        if not isinstance(other, Mapping):
-            return NotImplemented
-        try:
-            return self == Policy(other)
-        except PolicyError:  # it is not a dict of rules
-            return False
+        return self.digest == other.digest if isinstance(other, Policy) else super().__eq__(other)
 
     def __hash__(self) -> int:
         return hash(self.digest)

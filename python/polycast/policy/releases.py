@@ -11,7 +11,7 @@ from polycast._extension import DEVICES, DEVICES_LIKE, obstacles, overloads_of
 from polycast._suggest import did_you_mean
 from polycast.policy.categories import STOCK, UNLISTED
 from polycast.policy.rows import Cell, Rows
-from polycast.policy.rules import ATEN, BY_OVERLOAD, exact_key, qualified
+from polycast.policy.rules import ATEN, BY_OVERLOAD, Key, exact_key, qualified, split_overload
 
 _MAJOR, _MINOR = map(int, torch.__version__.split(".")[:2])
 INSTALLED = (_MAJOR, _MINOR)  # the installed PyTorch
@@ -31,15 +31,15 @@ class Release(NamedTuple):
     reasons: dict[str, str]
     """By overload: why its categories changed in this release."""
 
-    @property
-    def number(self) -> tuple[int, int]:
-        """The version, as in (2, 11)."""
-        major, minor = self.name.removeprefix("torch-").split(".")
-        return int(major), int(minor)
+    number: tuple[int, int] = INSTALLED
+    """The version, as in (2, 11)."""
+    notes: dict[Key, str] = {}  # noqa: RUF012
+    """The reasons of single rules, for a policy in the form of a release."""
 
     def category(self, overload: str, device: str) -> str:
         """Return the category of an overload on a device, "unlisted", or "absent" if the release does not have it."""
-        row = self.ops.get(overload, {})
+        here = self.number != INSTALLED or qualified(overload) in overloads_of(qualified(split_overload(overload)[0]))
+        row = self.ops.get(overload, {} if here else ABSENT)
         return row if isinstance(row, str) else row.get(device, UNLISTED)
 
 
@@ -60,7 +60,8 @@ def releases() -> dict[str, Release]:
     for name, record in yaml.load(RECORDED.read_text(encoding="utf-8"), Loader=loader).items():
         ops = {**ops, **record.get("ops", {})}
         reasons = {op: reason.strip() for op, reason in record.get("reasons", {}).items()}
-        found[name] = Release(name, record["recorded"], tuple(record["devices"]), ops, reasons)
+        major, minor = map(int, name.removeprefix("torch-").split("."))
+        found[name] = Release(name, record["recorded"], tuple(record["devices"]), ops, reasons, (major, minor))
     return found
 
 
@@ -96,12 +97,12 @@ def rows_of(release: Release) -> Rows:
     """
     rows: Rows = {}
     for name in sorted({*map(qualified, release.ops), *BY_OVERLOAD}):
-        op = name.partition(".")[0]
-        if name not in overloads_of(op):
+        if name not in overloads_of(name.partition(".")[0]):
             continue
         asked, built_in = name.removeprefix(ATEN), BY_OVERLOAD.get(name, {})
         here = {device: built_in[device].category if device in built_in else UNLISTED for device in DEVICES}
-        wanted = {device: _wanted(release, asked, device, here[device]) for device in DEVICES}
+        recorded = {device: release.category(asked, device) for device in release.devices}
+        wanted = here | {device: category for device, category in recorded.items() if category not in (ABSENT, STOCK)}
         # A rule for a device is also for the devices that are like it. So all of them get a rule, or none.
         families = {_root(device) for device in DEVICES if wanted[device] != here[device]}
         key, reason = exact_key(name), release.reasons.get(asked, "")
@@ -114,12 +115,6 @@ def rows_of(release: Release) -> Rows:
         if any(cells):
             rows[key] = tuple(cells)
     return rows
-
-
-def _wanted(release: Release, overload: str, device: str, here: str) -> str:
-    """Return the category of an overload in a release, or `here`, the category in policy.yaml, if it has none."""
-    category = release.category(overload, device) if device in release.devices else here
-    return here if category in (ABSENT, STOCK) else category
 
 
 def _root(device: str) -> str:

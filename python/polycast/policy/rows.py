@@ -4,9 +4,7 @@ from typing import NamedTuple, TypeAlias
 
 from polycast._extension import DEVICES_LIKE
 from polycast.policy.op_names import keys_of
-from polycast.policy.rules import ATEN, BY_OVERLOAD, castable
-
-EVERY = "*"  # the key for every op that the built-in policy lists
+from polycast.policy.rules import ATEN, EVERY
 
 
 class Cell(NamedTuple):
@@ -27,11 +25,6 @@ Casts: TypeAlias = str | dict[str, str]  # the value of an op in a dict of rules
 def overlaid(under: Row | None, over: Row) -> Row:
     """Return a row that has the cells of `over`, and the cells of `under` where `over` has none."""
     return over if under is None else tuple(high or low for low, high in zip(under, over, strict=True))
-
-
-def overloads_under(key: str) -> list[str]:
-    """Return the overloads that a row can be for, by their names in the dispatcher."""
-    return list(BY_OVERLOAD) if key == EVERY else [key.removesuffix(".default")] if "." in key else castable(key)
 
 
 def content_of(row: Row) -> tuple[object, ...]:

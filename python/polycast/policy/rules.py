@@ -7,8 +7,9 @@ from polycast._extension import DEVICES_LIKE, built_in_rules, obstacles, overloa
 from polycast._text_table import lines_of
 
 ATEN = "aten::"
+EVERY = "*"  # the key for every op that the built-in policy lists
 DEFAULT = "default"  # PyTorch calls this overload ""
-Key = tuple[str, str, str]  # the op, the overload and the device of a rule
+Key = tuple[str, str]  # the name of an overload, and a device
 T = TypeVar("T")
 
 
@@ -38,10 +39,10 @@ def exact_key(overload: str) -> str:
     return overload if "." in overload else f"{overload}.{DEFAULT}"
 
 
-def castable(op: str) -> list[str]:
-    """Return the overloads of an op that a rule can cast on some device."""
-    fp32 = ["fp32"] * len(DEVICES_LIKE)
-    return [name for name in overloads_of(op) if "" in obstacles(exact_key(name), fp32)]
+def castable(key: str) -> list[str]:
+    """Return the overloads that a row of this key can be for, by their names in the dispatcher."""
+    names, fp32 = overloads_of(key), ["fp32"] * len(DEVICES_LIKE)
+    return names if key == EVERY or "." in key else [name for name in names if "" in obstacles(exact_key(name), fp32)]
 
 
 class Rule(NamedTuple):
@@ -71,7 +72,7 @@ class Rule(NamedTuple):
     @property
     def key(self) -> Key:
         """The overload and the device that the rule is for."""
-        return self.op, self.overload, self.device
+        return self.name, self.device
 
 
 class Rules(tuple[Rule, ...]):
@@ -106,8 +107,8 @@ def table_of(cells: Mapping[str, Mapping[str, tuple[str, ...]]], *titles: str) -
 def by_op(cells: Mapping[Key, T]) -> dict[str, dict[str, T]]:
     """Return the cells of each op by device, or the cells of each overload if they differ or an overload has none."""
     found: dict[str, dict[str, T]] = {}
-    for (op, overload, device), cell in cells.items():
-        found.setdefault(f"{qualified(op)}.{overload}", {})[device] = cell
+    for (name, device), cell in cells.items():
+        found.setdefault(exact_key(qualified(name)), {})[device] = cell
     return {shown(key).removesuffix(f".{DEFAULT}"): devices for key, devices in shortened(found).items()}
 
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from polycast._text_table import lines_of
 from polycast.policy.errors import PolicyError, Problem
-from polycast.policy.forms import is_file
+from polycast.policy.from_dict import is_file
 from polycast.policy.policy import Policy, PolicyLike
 from polycast.scope import module_keys
 from polycast.scope.handle import Handle, warn_of_no_kernels
@@ -103,33 +103,21 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     modules = dict(model.named_modules(remove_duplicate=False))
     file = ""
     if isinstance(rules, str | os.PathLike) and is_file(rules):
+        from polycast.policy.files import load  # imports PyYAML
+
         file = os.fspath(rules)
-        rules = _of_file(file)
+        rules = load(file)
     elif isinstance(rules, Policy | str | torch.dtype | None):
         rules = {"": rules}
     if not isinstance(rules, Mapping):
-        raise TypeError(f"the rules are {rules!r:.60}; give a mapping, as in {{'lm_head': 'fp32'}}")
+        what = f"{file or 'rules'}: expected a mapping from modules to rules, got {rules!r:.60}"
+        raise TypeError(f"{what}; write it as in {{'lm_head': 'fp32'}}")
     chosen = _chosen(modules, rules, file)
     given = {name: chosen[module] for name, module in modules.items() if module in chosen}
     policies = {name: policy for name, policy in given.items() if policy is not None}
     if policies:
         warn_of_no_kernels()
     return Assignment(policies, chosen)
-
-
-def _of_file(path: str) -> dict[str, Any]:
-    """Return the mapping in a file.
-
-    Raises:
-        PolicyError: If the file cannot be read, or contains anything else.
-    """
-    from polycast.policy.files import load  # needs PyYAML
-
-    content = load(path)
-    if not isinstance(content, Mapping):
-        remedy = "write modules and their rules, as in encoder.0: {linear: fp32}"
-        raise PolicyError([Problem(path, "", "expected a mapping from modules to rules", remedy)])
-    return dict(content)
 
 
 def _chosen(modules: module_keys.Modules, rules: Mapping[Any, Any], file: str) -> dict[nn.Module, Policy | None]:
@@ -188,13 +176,13 @@ def _not_called(modules: module_keys.Modules, chosen: Mapping[nn.Module, Policy 
     for name in (name for name, module in modules.items() if chosen.get(module) is not None):
         reader = module_keys.reader_of(name, modules)
         if isinstance(modules[name], torch.jit.ScriptModule):
-            what = f"module '{name}' is compiled by torch.jit, which does not run its forward, so no rule can apply"
-            remedy = f"leave it out: '{name}': None, or use torch.compile, which keeps rules"
-            problems.append(Problem(file, name, what, remedy))
+            cause, remedy = "torch.jit compiled it", "use torch.compile, which follows rules"
         elif reader is not None and chosen.get(modules[reader]) != chosen[modules[name]]:
-            what = f"module '{name}' is never called, because '{reader}' reads its weights, so no rule can apply in it"
-            remedy = f"give the rules to '{reader}', or leave it out: '{name}': None"
-            problems.append(Problem(file, name, what, remedy))
+            cause, remedy = f"'{reader}' reads its weights", f"give the rules to '{reader}'"
+        else:
+            continue
+        what = f"module '{name}' is never called, because {cause}, so no rule can apply in it"
+        problems.append(Problem(file, name, what, f"{remedy}, or leave it out: '{name}': None"))
     return problems
 
 

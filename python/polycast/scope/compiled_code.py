@@ -25,7 +25,6 @@ from polycast.torch_internals import (
     compile_lock,
     dynamo,
     dynamo_translator,
-    forget_allowed,
     guard_manager_class,
     unsupported,
 )
@@ -39,12 +38,6 @@ def allow_scopes() -> None:
     for call in _CALLS:
         torch.compiler.allow_in_graph(call)  # type: ignore[no-untyped-call]
         torch.fx.node.has_side_effect(call)
-
-
-def disallow_scopes() -> None:
-    """Undo :func:`allow_scopes`."""
-    for call in _CALLS:
-        forget_allowed(call)
 
 
 def guard_scopes(_: ModuleType, undo: Undo) -> None:

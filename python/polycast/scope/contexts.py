@@ -51,54 +51,33 @@ class Region(StockAutocast):
             policy = Policy(policy)
         self.policy = policy
         super().__init__(device_type, dtype, enabled, cache_enabled)
-        # The attributes are read directly, because the properties would take a tenth of the time.
-        settings = self.device, self.fast_dtype, self._enabled, self.__dict__["_cache_enabled"]
-        self._guard = region_guard(*settings, None if policy is None else policy.kernels)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The lower precision."""
-        dtype: torch.dtype = self.fast_dtype
-        return dtype
-
-    @property
-    def enabled(self) -> bool:
-        """Whether ops are cast in the region."""
-        enabled: bool = self._enabled
-        return enabled
-
-    @property
-    def cache_enabled(self) -> bool:
-        """Whether casts of weights are reused in the region."""
-        enabled: bool = self.__dict__["_cache_enabled"]
-        return enabled
+        # The switch is read directly, because the property would take a tenth of the time.
+        self._settings = self.device, self.fast_dtype, self._enabled, self.__dict__["_cache_enabled"]
+        self._guard = region_guard(*self._settings, None if policy is None else policy.kernels)
 
     @property
     def _cache_enabled(self) -> bool:
         """The switch, which dynamo reads. It cannot trace a policy, so the graph breaks at a region with one."""
         if self.policy is not None:
             compiled_code.break_graph("enters a region with a policy that was made outside of compiled code")
-        return self.cache_enabled
+        enabled: bool = self.__dict__["_cache_enabled"]
+        return enabled
 
     @_cache_enabled.setter
     def _cache_enabled(self, enabled: bool) -> None:
         self.__dict__["_cache_enabled"] = enabled
-
-    @property
-    def _settings(self) -> tuple[str, torch.dtype, bool, bool]:
-        return self.device, self.dtype, self.enabled, self.cache_enabled
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Region, (*self._settings, self.policy)
 
     def __repr__(self) -> str:
         """Return the call that makes an equal region, with the first four rules of its policy."""
-        options = [f"dtype={self.dtype}"]
-        switches = {"enabled": self.enabled, "cache_enabled": self.cache_enabled}
-        options += [f"{name}=False" for name, value in switches.items() if value is False]
+        device, dtype, *switches = self._settings
+        names = zip(("enabled", "cache_enabled"), switches, strict=True)
+        options = [f"dtype={dtype}", *(f"{name}=False" for name, value in names if value is False)]
         if self.policy is not None:
             options.append(f"policy={reprlib.repr(self.policy.rules)}")
-        return f"polycast.autocast('{self.device}', {', '.join(options)})"
+        return f"polycast.autocast('{device}', {', '.join(options)})"
 
     def _tell_modes(self, entered: bool) -> None:
         """Report the region to the modes of torch.export, as ``torch.autocast`` does."""
@@ -136,21 +115,16 @@ class CompiledRegion:
     def __init__(
         self, device_type: str, dtype: torch.dtype | None, enabled: bool, cache_enabled: bool | None, digest: str
     ) -> None:
-        self.device = device_type
-        self.fast_dtype = dtype
-        self._enabled = enabled
-        self._cache_enabled = cache_enabled
-        self._digest = digest
+        self._settings = device_type, dtype, enabled, cache_enabled, digest
 
     @uncompiled
     def __enter__(self) -> "CompiledRegion":
-        dtype, cache_enabled = self.fast_dtype, self._cache_enabled
+        device, dtype, enabled, cache_enabled, digest = self._settings
         if dtype is None:
-            dtype = torch.get_autocast_dtype(self.device)
+            dtype = torch.get_autocast_dtype(device)
         if cache_enabled is None:
             cache_enabled = torch.is_autocast_cache_enabled()
-        scope = scopes.keep_scope_in(scopes.REGION, self._digest)
-        enter_region(self.device, dtype, self._enabled, cache_enabled, scope)
+        enter_region(device, dtype, enabled, cache_enabled, scopes.keep_scope_in(scopes.REGION, digest))
         return self
 
     @uncompiled
@@ -160,7 +134,7 @@ class CompiledRegion:
     def __call__(self, function: Callable[..., R]) -> Callable[..., R]:
         # torch.compile would guard `P.args`, which is another object each time.
         def run(*args: Any, **kwargs: Any) -> Any:
-            with CompiledRegion(self.device, self.fast_dtype, self._enabled, self._cache_enabled, self._digest):
+            with CompiledRegion(*self._settings):
                 return function(*args, **kwargs)
 
         return run

@@ -74,15 +74,15 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 def _remedy(key: str, modules: Modules) -> str:
-    close = closest(key, modules)
-    remedy = f"a glob has '*', and a regular expression begins with '{PATTERN}'"
-    if close is not None:
-        remedy = f"did you mean '{close}'?"
     if key == "ops":
         return "for a file of rules of ops write {'': file}"
-    if keys_of(key):
-        return f"it is an op: for the whole model write {{'': {{'{key}': ...}}}}" + (f"; {remedy}" if close else "")
-    return remedy
+    close = closest(key, modules)
+    near = (
+        f"a glob has '*', and a regular expression begins with '{PATTERN}'"
+        if close is None
+        else f"did you mean '{close}'?"
+    )
+    return f"if you mean the op, write {{'': {{'{key}': ...}}}} for the whole model; {near}" if keys_of(key) else near
 
 
 def has_forward(module: nn.Module) -> bool:
