@@ -23,13 +23,13 @@ class DeviceReader(CastReader):
     def read_devices(self, node: Node) -> list[Device]:
         entries = list(self.entries(node, "devices"))
         names = [key.value for key, _ in entries]
-        devices = [self.read_device(key, value, names[:index]) for index, (key, value) in enumerate(entries)]
+        devices = [self.read_device(key, value, names) for key, value in entries]
         # Devices with a problem are included, under the correct name as well, so that no op is reported for naming one.
         self.like = dict.fromkeys([*self.meant, *names])
         self.like.update((device.name, device.like) for device in devices if device is not None)
         return [device for device in devices if device is not None]
 
-    def read_device(self, key: Text, node: Node, before: list[str]) -> Device | None:
+    def read_device(self, key: Text, node: Node, names: list[str]) -> Device | None:
         what = f"device '{key.value}'"
         required = ("dispatch_key", "lower_precision")
         known = (*required, "like", "except", "backend", "cache")
@@ -49,7 +49,11 @@ class DeviceReader(CastReader):
             name = None
         texts = self.texts(fields["lower_precision"], "lower_precision")
         dtypes = [dtype.value for dtype in texts if self.name(dtype, "dtype", DTYPES)]
-        like = self.name(fields.get("like"), "earlier device", before)
+        like = self.name(fields.get("like"), "device", names)
+        if like is not None and like not in names[: names.index(key.value)]:
+            what = f"like: expected a device that is listed above '{key.value}', got '{like}'"
+            self.report(fields["like"], what, f"move '{like}' up, or name a device above")
+            like = None
         if "except" in fields:
             self.exceptions[key.value] = self.read_exceptions(key, fields["except"], "like" in fields)
         cache = self.name(fields["cache"], "cache switch", SWITCH) if "cache" in fields else SWITCH[0]

@@ -14,11 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 import polycast
 import torch
 from polycast import Policy
-from polycast.policy.rules import BUILT_IN
 from torch import Tensor
 
 X = torch.eye(4)
-OPS = sorted({rule.op for rule in BUILT_IN if rule.device == "cpu" and rule.category == "fp32"})
+OPS = polycast.policy.ops("cpu", "fp32")
 KINDS = {"fp32": torch.float32, "float16": torch.float16, "float64": torch.float64, "bfloat16": torch.bfloat16}
 
 

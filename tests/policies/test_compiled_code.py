@@ -14,7 +14,6 @@ import pytest
 import torch
 from polycast import Policy
 from polycast._extension import scope_depth, scope_in_force
-from polycast.policy.rules import BUILT_IN
 from torch import Tensor, nn
 
 from tests.support.process import python
@@ -23,8 +22,7 @@ F64, F32, HALF, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat
 X = torch.eye(4)
 HALVES = Policy({"matmul": "float16", "sort": "float16"})
 WIDE = Policy({"matmul": "fp32"})
-OPS = dict.fromkeys(rule.op for rule in BUILT_IN if rule.device == "cpu" and rule.category == "fp32")
-FIFTY = [Policy({"sort": "float16", f"aten::{op}": "fp32"}) for op in [*OPS][:50]]
+FIFTY = [Policy({"sort": "float16", f"aten::{op}": "fp32"}) for op in polycast.policy.ops("cpu", "fp32")[:50]]
 FIRST, OUTLIVES, LAST = (Policy({"matmul": "float64"}) for _ in range(3))
 del FIRST, LAST
 BACKENDS = ("aot_eager", pytest.param("inductor", marks=pytest.mark.slow))
@@ -262,8 +260,7 @@ staying.join()
 
 torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 1000
 kinds = {"fp32": torch.float32, "float64": torch.float64}
-rules = polycast.policy.resolved(device="cpu")
-names = dict.fromkeys(rule.op for rule in rules if rule.category == "fp32")
+names = [name for name in polycast.policy.ops("cpu", "fp32") if name != "matmul"]
 policies = [(Policy({f"aten::{name}": "fp32", "matmul": kind}), kinds[kind]) for name in names for kind in kinds][:60]
 whole = torch.compile(lambda x: x @ x + 1, backend="eager", fullgraph=True)
 for policy, kind in policies * 2:

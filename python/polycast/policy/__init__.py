@@ -1,10 +1,10 @@
 """The rules of ops, by category and device: questions to the built-in policy, and to the policies that apply here."""
 
 from polycast.policy.categories import UNLISTED
-from polycast.policy.query import categories, category, current, devices, resolved, rules
+from polycast.policy.query import categories, category, current, devices, notes, ops, resolved, rules
 from polycast.policy.rules import Rule
 
-__all__ = ["UNLISTED", "Rule", "categories", "category", "current", "devices", "resolved", "rules"]
+__all__ = ["UNLISTED", "Rule", "categories", "category", "current", "devices", "notes", "ops", "resolved", "rules"]
 
 
 def __dir__() -> list[str]:

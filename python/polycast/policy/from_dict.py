@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from polycast import devices
 from polycast._dtypes import NAMES
 from polycast._extension import DEVICES_LIKE, obstacles
 from polycast._suggest import suggestion
@@ -169,15 +170,14 @@ class _Reader:
         return None
 
     def device(self, key: object, path: str) -> str | None:
-        if key == OTHERS:
-            return OTHERS
-        try:
-            return op_names.device_named(key)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            self.report(
-                f"{path}.{key}", f"unknown device '{key!s:.60}'", f"use one of {', '.join(DEVICES_LIKE)}, {OTHERS}"
-            )
-            return None
+        if isinstance(key, str) and key in (*DEVICES_LIKE, OTHERS):
+            return key
+        name = key.type if isinstance(key, torch.device) else key
+        if name in devices.device_types():
+            return devices.device_of(str(name))
+        known = ", ".join([*DEVICES_LIKE, OTHERS])
+        self.report(f"{path}.{key}", f"unknown device '{key!s:.60}'", f"use one of {known}")
+        return None
 
     def castable(self, targets: tuple[str, ...], row: list[Cell | None], named: list[Any]) -> list[tuple[str, Row]]:
         """Return the row of each target without the cells that none of its overloads can have.

@@ -169,8 +169,6 @@ def ops_by_public_name() -> dict[str, dict[str, None]]:
 def device_named(device: str | torch.device) -> str:
     """Return the device of the policy that a name or a ``torch.device`` means."""
     name = devices.parse_device_type(device)
-    if isinstance(device, str) and name in DEVICES:
-        return name
-    if name not in devices.device_types():
+    if name not in DEVICES and name not in devices.device_types():
         raise devices.unknown(name, DEVICES)
-    return devices.device_of(name)
+    return name if name in DEVICES else devices.device_of(name)

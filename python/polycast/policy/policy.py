@@ -256,7 +256,13 @@ class Policy(Mapping[str, Casts]):
         return differences(this, side_of(title, Policy(other).by_overload()))
 
     def __getitem__(self, key: str) -> Casts:
-        return self.rules[key]
+        rules = self.rules
+        if key not in rules:
+            try:
+                op_names.asked_keys(key)
+            except (TypeError, ValueError) as error:
+                raise KeyError(str(error)) from None
+        return rules[key]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.rules)

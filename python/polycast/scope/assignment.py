@@ -110,8 +110,8 @@ def assign(model: nn.Module, rules: "Mapping[Key, PolicyLike] | Mapping[str, Pol
     elif isinstance(rules, Policy | str | torch.dtype | None):
         rules = {"": rules}
     if not isinstance(rules, Mapping):
-        what = f"{file or 'rules'}: expected a mapping from modules to rules, got {rules!r:.60}"
-        raise TypeError(f"{what}; write it as in {{'lm_head': 'fp32'}}")
+        what, remedy = f"expected a mapping from modules to rules, got {rules!r:.60}", "write {'lm_head': 'fp32'}"
+        raise PolicyError([Problem(file, "", what, remedy)]) if file else TypeError(f"rules: {what}; {remedy}")
     chosen = _chosen(modules, rules, file)
     given = {name: chosen[module] for name, module in modules.items() if module in chosen}
     policies = {name: policy for name, policy in given.items() if policy is not None}
